@@ -1,0 +1,1 @@
+"""The node agent: one process on every instance; imports domain only."""

@@ -1,0 +1,87 @@
+"""Settings of a workspace: one frozen struct, from defaults, the TOML file, BRICKYARD_* variables and options, in that order."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+
+class ConfigError(Exception):
+    """A setting is wrong; the message is one line that says which one, why, and what would be right."""
+
+
+def default_data_dir() -> Path:
+    """`$XDG_DATA_HOME/brickyard`."""
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "brickyard"
+
+
+def default_cache_dir() -> Path:
+    """`$XDG_CACHE_HOME/brickyard`: runtimes, shared by data directories."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "brickyard"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Every field is also a key of the TOML file and, upper-cased behind BRICKYARD_, an environment variable."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080  # 0 picks a free one
+    data_dir: Path = msgspec.field(default_factory=default_data_dir)
+    cache_dir: Path = msgspec.field(default_factory=default_cache_dir)
+    database_url: str = ""  # empty: SQLite in the data directory
+    provider: Literal["local", "simulated"] = "local"
+    isolation: Literal["auto", "required", "off"] = "auto"
+    admin_user: str = "admin@brickyard.local"
+    admin_token: str = ""  # empty: made at the first start and stored in the data directory
+    cpu_overcommit: float = 4.0  # logical cores offered per core of the machine
+    memory_overcommit: float = 2.0
+    orphan_grace_s: float = 600.0  # agents that hear nothing for so long stop their node and exit
+    agent_silence_s: float = 60.0  # an agent that says nothing for so long counts as lost
+    launch_timeout_s: float = 1200.0  # from request to READY, runtime installation included
+    default_runtime: str = ""  # empty: the newest Spark 4 LTS of the catalogue
+    keep_nodes: bool = False
+    log_level: str = "info"
+    log_format: Literal["console", "json"] = "console"
+
+
+def load(
+    *, config_file: Path | None = None, environ: Mapping[str, str] | None = None, options: Mapping[str, Any] | None = None
+) -> Settings:
+    """Settings from all sources; an option that is None was not given. Raises ConfigError."""
+    environ = os.environ if environ is None else environ
+    values: dict[str, Any] = {}
+    if config_file is None and environ.get("BRICKYARD_CONFIG"):
+        config_file = Path(environ["BRICKYARD_CONFIG"])
+    if config_file is not None:
+        try:
+            values.update(tomllib.loads(config_file.read_text()))
+        except OSError as error:
+            raise ConfigError(f"cannot read {config_file}: {error.strerror}. Give another file with --config.") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{config_file} is not valid TOML: {error}") from error
+    for name in Settings.__struct_fields__:
+        if value := environ.get(f"BRICKYARD_{name.upper()}"):
+            values[name] = value
+    values.update({key: value for key, value in (options or {}).items() if value is not None})
+    try:
+        settings = msgspec.convert(values, Settings, strict=False, dec_hook=_decode)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{error}. Settings: {', '.join(Settings.__struct_fields__)}.") from error
+    if not 0 <= settings.port <= 65535:
+        raise ConfigError(f"port is {settings.port}; it must be between 0 and 65535.")
+    for name in ("cpu_overcommit", "memory_overcommit", "orphan_grace_s", "agent_silence_s", "launch_timeout_s"):
+        if getattr(settings, name) <= 0:
+            raise ConfigError(f"{name} is {getattr(settings, name)}; it must be above 0.")
+    return msgspec.structs.replace(
+        settings, data_dir=settings.data_dir.expanduser().resolve(), cache_dir=settings.cache_dir.expanduser().resolve()
+    )
+
+
+def _decode(kind: type, value: Any) -> Any:
+    if kind is Path and isinstance(value, str | Path):
+        return Path(value)
+    raise msgspec.ValidationError(f"expected {kind.__name__}, got {value!r}")

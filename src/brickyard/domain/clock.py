@@ -1,0 +1,60 @@
+"""Time, ids and secrets as values that are handed in, so that tests decide them."""
+
+from __future__ import annotations
+
+import secrets
+import string
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Wall-clock time. Everything that waits or expires asks this."""
+
+    def now_ms(self) -> int:
+        """Epoch milliseconds."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+class Ids:
+    """Makes identifiers in the shapes that clients know."""
+
+    _letters = string.ascii_lowercase + string.digits
+
+    def cluster_id(self, now_ms: int) -> str:
+        """`MMDD-HHMMSS-xxxxxxxx`, as the Databricks API writes them (UTC)."""
+        return f"{time.strftime('%m%d-%H%M%S', time.gmtime(now_ms / 1000))}-{self._word(8)}"
+
+    def instance_id(self) -> str:
+        """`i-` and 16 hex digits."""
+        return f"i-{secrets.token_hex(8)}"
+
+    def node_id(self) -> str:
+        """32 hex digits."""
+        return secrets.token_hex(16)
+
+    def hex(self, digits: int = 32) -> str:
+        """Lower-case hex digits, for context and command ids."""
+        return secrets.token_hex((digits + 1) // 2)[:digits]
+
+    def spark_context_id(self) -> int:
+        """A positive 62-bit integer, new for every driver."""
+        return secrets.randbits(62) | (1 << 61)
+
+    def secret(self) -> str:
+        """256 random bits, URL-safe."""
+        return secrets.token_urlsafe(32)
+
+    def token(self) -> str:
+        """A personal access token: `dapi` and 32 hex digits."""
+        return "dapi" + secrets.token_hex(16)
+
+    def _word(self, length: int) -> str:
+        return "".join(secrets.choice(self._letters) for _ in range(length))

@@ -1,0 +1,158 @@
+"""Clusters and their instances, as the store keeps them and the planner reasons with them.
+
+*Desired* fields are written by services (what somebody asked for) and by the planner when the system itself decides to end a
+cluster. *Observed* fields are written by the reconcile loop only. Public state is a total function of both: `public_state`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from brickyard.domain.instances import InstanceState
+from brickyard.domain.node import Assignment, NodeStatus, Phase, Role
+from brickyard.domain.spec import ClusterSpec
+from brickyard.domain.states import ClusterSource, State
+from brickyard.domain.terminations import TerminationReason
+
+SINGLE_NODE_PROFILE = "spark.databricks.cluster.profile"
+
+
+class Target(StrEnum):
+    """What a cluster should be."""
+
+    RUNNING = "RUNNING"
+    TERMINATED = "TERMINATED"
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """One cluster. Times are epoch milliseconds; 0 and "" mean never and none.
+
+    `incarnation` grows with every start and restart: nodes belong to one incarnation, and the cluster is up when
+    `ready_incarnation` has caught up with it.
+    """
+
+    # Who and what
+    cluster_id: str
+    creator_user_name: str
+    source: ClusterSource = ClusterSource.API
+    created_ms: int = 0
+    spec: ClusterSpec  # effective: with the server's defaults; num_workers is the size asked for now
+    request: ClusterSpec  # as sent, for the echo in `get`
+    idempotency_token: str = ""
+    pinned_ms: int = 0
+    deleted_ms: int = 0  # permanently deleted: hidden from every call, removed once nothing of it is left
+
+    # Desired
+    target: Target = Target.RUNNING
+    incarnation: int = 1
+    restarting: bool = False  # this incarnation replaces a running one
+    termination_reason: TerminationReason | None = None
+    secret: str = ""  # Spark's authentication secret, new with every incarnation
+    connect_token: str = ""
+
+    # Observed
+    ready_incarnation: int = 0
+    ended: bool = False  # target TERMINATED, and no instance is left
+    sized: bool = True  # the workers are those asked for, or the shortage has been reported
+    state_message: str = ""
+    spark_context_id: int = 0
+    start_ms: int = 0  # of the incarnation that runs
+    last_restarted_ms: int = 0
+    last_state_loss_ms: int = 0
+    terminated_ms: int = 0
+    launch_started_ms: int = 0  # when this incarnation was asked for
+    grow_after_ms: int = 0  # no new workers before that: the last attempt met a shortage
+    grow_failures: int = 0
+    worker_failures: int = 0  # workers of this incarnation that failed in a row
+
+    version: int = 0  # grows with every write of the row
+
+    @property
+    def up(self) -> bool:
+        """The driver has answered and the workers were there: code can run."""
+        return self.target is Target.RUNNING and self.ready_incarnation == self.incarnation
+
+    @property
+    def num_workers(self) -> int:
+        return self.spec.num_workers or 0
+
+
+class LaunchError(msgspec.Struct, frozen=True, kw_only=True):
+    """What the provider said when it refused. `kind` is the ProviderError's class name."""
+
+    kind: str
+    message: str
+    asked: str = ""
+    left: str = ""
+
+
+class Instance(msgspec.Struct, frozen=True, kw_only=True):
+    """One instance; a node while `cluster_id` is set. `generation` is the cluster's incarnation that it works for."""
+
+    instance_id: str
+    node_id: str
+    cluster_id: str
+    role: Role
+    generation: int
+    node_type_id: str
+    state: InstanceState = InstanceState.REQUESTED
+    created_ms: int = 0
+    launched_ms: int = 0
+    registered_ms: int = 0
+    ready_ms: int = 0
+    attempts: int = 0
+    not_before_ms: int = 0  # do not try to launch before that
+    launch_error: LaunchError | None = None
+    lost: str = ""  # why it is going although nobody asked for it
+    assignment: Assignment | None = None
+    retire_after_ms: int = 0  # retiring, and terminated at that moment whatever it still does
+    endpoint: str = ""
+    boot_id: str = ""
+    pid: int = 0
+    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+
+    @property
+    def live(self) -> bool:
+        """It counts: it is, or is coming."""
+        return self.state in (InstanceState.REQUESTED, InstanceState.LAUNCHED, InstanceState.REGISTERED)
+
+    @property
+    def retiring(self) -> bool:
+        return self.retire_after_ms > 0
+
+    @property
+    def current_status(self) -> NodeStatus:
+        """What the agent says of the present generation; an idle status while it still reports an older one."""
+        return self.status if self.status.generation == self.generation else NodeStatus()
+
+    @property
+    def ready(self) -> bool:
+        return self.state is InstanceState.REGISTERED and self.current_status.phase is Phase.READY
+
+
+def is_single_node(spec: ClusterSpec) -> bool:
+    """Whether the driver does all the work (local[*]): by `is_single_node`, or by the single-node profile in the conf."""
+    return bool(spec.is_single_node) or (spec.spark_conf or {}).get(SINGLE_NODE_PROFILE) == "singleNode"
+
+
+# (target, ended, up, restarting, sized) -> state; None matches anything. Read from the top; the last row of each target is total.
+STATE_TABLE: tuple[tuple[Target, bool | None, bool | None, bool | None, bool | None, State], ...] = (
+    (Target.TERMINATED, True, None, None, None, State.TERMINATED),
+    (Target.TERMINATED, False, None, None, None, State.TERMINATING),
+    (Target.RUNNING, None, True, None, True, State.RUNNING),
+    (Target.RUNNING, None, True, None, False, State.RESIZING),
+    (Target.RUNNING, None, False, True, None, State.RESTARTING),
+    (Target.RUNNING, None, False, False, None, State.PENDING),
+)
+
+
+def public_state(cluster: Cluster) -> State:
+    """The state that clients see. Since it follows from what was asked as well as from what is, no read after a `start`,
+    `restart` or `delete` can still show the state before it."""
+    facts = (cluster.target, cluster.ended, cluster.up, cluster.restarting, cluster.sized)
+    for *pattern, state in STATE_TABLE:
+        if all(want is None or want == fact for want, fact in zip(pattern, facts, strict=True)):
+            return state
+    raise AssertionError(f"no row of the state table matches {facts}")

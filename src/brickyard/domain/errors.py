@@ -1,0 +1,104 @@
+"""Errors of the API: one class per decision a client takes, with the code and status that carry it.
+
+Messages of permanent errors must hold none of the phrases on which clients retry for minutes (`RETRY_PHRASES`);
+a test walks every message that we can produce. Source of codes and statuses: databricks-sdk `errors/platform.py`.
+"""
+
+from __future__ import annotations
+
+RETRY_PHRASES = (
+    "com.databricks.backend.manager.util.UnknownWorkerEnvironmentException",
+    "does not have any associated worker environments",
+    "There is no worker environment with id",
+    "Unknown worker environment",
+    "ClusterNotReadyException",
+    "Unexpected error",
+    "Please try again later or try a faster operation.",
+    "RPC token bucket limit has been exceeded",
+    "Timed out after ",
+    "deadline exceeded",
+    "REQUEST_LIMIT_EXCEEDED",
+)
+
+
+class ApiError(Exception):
+    """An answer that is not a success: `error_code` for programs, the message for people."""
+
+    error_code = "INTERNAL_ERROR"
+    http_status = 500
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class InvalidParameterValue(ApiError):
+    error_code = "INVALID_PARAMETER_VALUE"
+    http_status = 400
+
+
+class MalformedRequest(ApiError):
+    error_code = "MALFORMED_REQUEST"
+    http_status = 400
+
+
+class InvalidState(ApiError):
+    error_code = "INVALID_STATE"
+    http_status = 400
+
+
+class Unauthenticated(ApiError):
+    error_code = "UNAUTHENTICATED"
+    http_status = 401
+
+
+class PermissionDenied(ApiError):
+    error_code = "PERMISSION_DENIED"
+    http_status = 403
+
+
+class ResourceDoesNotExist(ApiError):
+    error_code = "RESOURCE_DOES_NOT_EXIST"
+    http_status = 404
+
+
+class EndpointNotFound(ApiError):
+    error_code = "ENDPOINT_NOT_FOUND"
+    http_status = 404
+
+
+class ResourceAlreadyExists(ApiError):
+    error_code = "RESOURCE_ALREADY_EXISTS"
+    http_status = 400
+
+
+class RequestTooLarge(ApiError):
+    error_code = "MAX_REQUEST_SIZE_EXCEEDED"
+    http_status = 413
+
+
+class QuotaExceeded(ApiError):
+    error_code = "QUOTA_EXCEEDED"
+    http_status = 400
+
+
+class TemporarilyUnavailable(ApiError):
+    """Clients wait and retry (Retry-After): only for what a retry cures."""
+
+    error_code = "TEMPORARILY_UNAVAILABLE"
+    http_status = 503
+
+
+class CommandError(ApiError):
+    """An error of the 1.2 command API: its body is `{"error": message}` with no code."""
+
+    http_status = 400
+
+
+class ClusterNotReady(CommandError):
+    """Commands cannot run yet, and a retry will cure it: clients retry on the exception's name in the message."""
+
+    http_status = 500
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(f"ClusterNotReadyException: {detail}")

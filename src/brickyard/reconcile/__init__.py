@@ -1,0 +1,1 @@
+"""The loops: claim a key, observe, plan, apply."""

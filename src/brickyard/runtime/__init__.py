@@ -1,0 +1,1 @@
+"""Spark runtimes: catalogue, installer, and the scripts that run inside a runtime's own interpreter."""

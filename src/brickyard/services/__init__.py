@@ -1,0 +1,1 @@
+"""What the API calls: one module per resource; authorisation lives here."""

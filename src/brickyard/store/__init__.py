@@ -1,0 +1,1 @@
+"""SQLAlchemy Core tables, units of work, leases, migrations."""

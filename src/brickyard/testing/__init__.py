@@ -1,0 +1,1 @@
+"""Simulated provider and agent, builders, clock: shipped, because users test with them too."""
