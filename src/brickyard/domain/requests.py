@@ -1,0 +1,113 @@
+"""What clients ask of clusters: the request bodies of the Clusters API, with its field names.
+
+A field without a default is required; the API edge answers for its absence. Times are epoch milliseconds.
+Source: databricks-sdk `service/compute.py`.
+"""
+
+from __future__ import annotations
+
+from brickyard.domain.events import EventType
+from brickyard.domain.spec import AutoScale, ClusterSpec, Wire
+from brickyard.domain.states import (
+    ClusterSource,
+    GetEventsOrder,
+    ListClustersSortByDirection,
+    ListClustersSortByField,
+    State,
+)
+
+
+class CloneCluster(Wire, frozen=True, kw_only=True):
+    """The cluster whose libraries a new one copies."""
+
+    source_cluster_id: str
+
+
+class CreateCluster(ClusterSpec, frozen=True, kw_only=True):
+    """A specification, and what matters only while the cluster is made.
+
+    `idempotency_token` (at most 64 characters): an active cluster made with the same token is returned instead of a second one.
+    """
+
+    clone_from: CloneCluster | None = None
+    idempotency_token: str | None = None
+
+
+class EditCluster(ClusterSpec, frozen=True, kw_only=True):
+    """The whole new specification of a cluster: what is not in it is reset to its default."""
+
+    cluster_id: str
+
+
+class UpdateCluster(Wire, frozen=True, kw_only=True):
+    """A partial change. `update_mask` holds comma-separated field paths of `cluster` (dots for sub-fields, no indexes; `*` is
+    every field); a field that is in the mask and not in `cluster` is cleared."""
+
+    cluster_id: str
+    update_mask: str
+    cluster: ClusterSpec | None = None
+
+
+class ClusterId(Wire, frozen=True, kw_only=True):
+    """The one argument of get, delete, permanent-delete, pin and unpin."""
+
+    cluster_id: str
+
+
+class StartCluster(ClusterId, frozen=True, kw_only=True):
+    """Start a terminated cluster."""
+
+
+class RestartCluster(ClusterId, frozen=True, kw_only=True):
+    """Restart a running cluster. `restart_user` is who asked for it, where that is not the caller."""
+
+    restart_user: str | None = None
+
+
+class ResizeCluster(ClusterId, frozen=True, kw_only=True):
+    """The new size: a number of workers, or a range."""
+
+    autoscale: AutoScale | None = None
+    num_workers: int | None = None
+
+
+class ChangeClusterOwner(ClusterId, frozen=True, kw_only=True):
+    owner_username: str
+
+
+class ListClustersFilterBy(Wire, frozen=True, kw_only=True):
+    """All that are given must match; a list matches any of its values."""
+
+    cluster_sources: list[ClusterSource] | None = None
+    cluster_states: list[State] | None = None
+    is_pinned: bool | None = None
+    policy_id: str | None = None
+
+
+class ListClustersSortBy(Wire, frozen=True, kw_only=True):
+    direction: ListClustersSortByDirection | None = None
+    field: ListClustersSortByField | None = None
+
+
+class ListClusters(Wire, frozen=True, kw_only=True):
+    """Which clusters, in which order, and which page of them. `can_use_client` (JOBS or NOTEBOOKS) is from the 2.0 API."""
+
+    filter_by: ListClustersFilterBy | None = None
+    sort_by: ListClustersSortBy | None = None
+    page_size: int | None = None
+    page_token: str | None = None
+    can_use_client: str | None = None
+
+
+class GetEvents(ClusterId, frozen=True, kw_only=True):
+    """Events of a cluster, newest first unless `order` is ASC. `limit`/`offset` is the older paging, `page_size`/`page_token` the
+    newer; both answer with a whole next request in `GetEventsResponse.next_page`."""
+
+    end_time: int | None = None
+    event_types: list[EventType] | None = None
+    limit: int | None = None
+    offset: int | None = None
+    order: GetEventsOrder | None = None
+    page_size: int | None = None
+    page_token: str | None = None
+    start_time: int | None = None
