@@ -56,6 +56,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     ready_incarnation: int = 0
     ended: bool = False  # target TERMINATED, and no instance is left
     sized: bool = True  # the workers are those asked for, or the shortage has been reported
+    ready_workers: int = 0  # how many served when the size was last as asked
     state_message: str = ""
     spark_context_id: int = 0
     start_ms: int = 0  # of the incarnation that runs

@@ -1,0 +1,505 @@
+"""The cluster planner: what to do next about one cluster, from what is wanted and what is.
+
+`plan` is a pure function. It runs inside the transaction that read its inputs and that writes its result, so no other writer can
+come between: a decision is never made on stale rows. What must happen outside (launch, terminate) is left as the state of
+instances, and done after the commit, again and again until the provider agrees.
+
+A pass has small phases in a fixed order: first reflect what the world did (`_reap`), then act on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from brickyard.domain.cluster import Cluster, Instance, Target, is_single_node
+from brickyard.domain.events import ClusterEvent, EventDetails, EventDetailsCause, EventType
+from brickyard.domain.instances import InstanceState
+from brickyard.domain.node import Assignment, Failure, Phase, Role
+from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
+from brickyard.plan.reasons import failure_reason, launch_reason, simple_reason
+
+FINDING = "Finding instances for new nodes, acquiring more instances if necessary"
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """The planner's settings. Times are milliseconds."""
+
+    launch_timeout_ms: int = 1_200_000
+    retire_timeout_ms: int = 600_000  # a retiring worker that still runs tasks after that is ended all the same
+    min_ready_ratio: float = 0.85  # a cluster may start with that share of its workers [databricks-sdk, `create`]
+    grow_backoff_ms: int = 30_000
+    grow_backoff_max_ms: int = 600_000
+    max_worker_failures: int = 3  # failed workers in a row before the planner pauses, or gives up a start
+    launch_attempts: int = 5  # for errors that may pass
+    launch_backoff_ms: int = 1_000
+    launch_lease_ms: int = 60_000  # how long one process may take for one launch call before another may repeat it
+
+
+class NewNode(msgspec.Struct, frozen=True, kw_only=True):
+    """An instance to record and launch. Its ids are given by whoever applies the plan."""
+
+    role: Role
+    node_type_id: str
+
+
+class Plan(msgspec.Struct, kw_only=True):
+    """What a pass decided: rows to write, and when to look again.
+
+    `instances` are only those that changed. `due_ms` None: not before something wakes the cluster.
+    """
+
+    cluster: Cluster
+    instances: dict[str, Instance]
+    new: list[NewNode]
+    removed: list[Instance]
+    events: list[ClusterEvent]
+    due_ms: int | None
+    purge: bool = False  # nothing is left of a permanently deleted cluster: remove its row
+
+
+def spark_context_id(cluster_id: str, incarnation: int) -> int:
+    """A positive 62-bit number that is new for every start of the driver."""
+    digest = hashlib.blake2b(f"{cluster_id}/{incarnation}".encode(), digest_size=8).digest()
+    return (int.from_bytes(digest, "big") >> 2) | (1 << 61)
+
+
+def plan(
+    cluster: Cluster,
+    instances: Sequence[Instance],
+    *,
+    now: int,
+    sizes: Mapping[str, NodeType],
+    policy: Policy,
+    silent: frozenset[str] = frozenset(),
+) -> Plan:
+    """Decide about one cluster.
+
+    `sizes` are the node types by id. `silent` are the instances that this process has not heard from lately: nothing is
+    concluded from their idleness.
+    """
+    return _Pass(cluster, instances, now=now, sizes=sizes, policy=policy, silent=silent).run()
+
+
+class _Pass:
+    """The state of one pass. Every phase leaves `cluster` and `nodes` consistent for the next."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        instances: Sequence[Instance],
+        *,
+        now: int,
+        sizes: Mapping[str, NodeType],
+        policy: Policy,
+        silent: frozenset[str],
+    ) -> None:
+        self.cluster = cluster
+        self.nodes = {instance.instance_id: instance for instance in instances}
+        self.before = dict(self.nodes)
+        self.now = now
+        self.sizes = sizes
+        self.policy = policy
+        self.silent = silent
+        self.new: list[NewNode] = []
+        self.removed: list[Instance] = []
+        self.events: list[ClusterEvent] = []
+        self.shortage: TerminationReason | None = None  # why a worker could not be had, in this pass
+        self.deadlines: list[int] = []
+
+    def run(self) -> Plan:
+        self._reap()
+        if self.cluster.target is Target.RUNNING:
+            self._check_types()
+        if self.cluster.target is Target.RUNNING:
+            self._regenerate()
+            self._driver()
+        if self.cluster.target is Target.RUNNING:
+            self._workers()
+            self._size()
+        if self.cluster.target is Target.RUNNING:
+            self._tell_master()
+            self._serve()
+        if self.cluster.target is Target.RUNNING:
+            self._idle()
+            self._describe()
+        if self.cluster.target is Target.TERMINATED:
+            self._drain()
+        return Plan(
+            cluster=self.cluster,
+            instances={key: node for key, node in self.nodes.items() if key not in self.before or node != self.before[key]},
+            new=self.new,
+            removed=self.removed,
+            events=self.events,
+            due_ms=min(self.deadlines, default=None),
+            purge=bool(self.cluster.deleted_ms) and self.cluster.ended,
+        )
+
+    # -- phases ------------------------------------------------------------------------------------------------------
+
+    def _reap(self) -> None:
+        """Instances that are gone leave the books; those that nobody sent away are losses."""
+        for node in list(self.nodes.values()):
+            if node.state is not InstanceState.GONE:
+                continue
+            del self.nodes[node.instance_id]
+            self.removed.append(node)
+            current = node.generation == self.cluster.incarnation and self.cluster.target is Target.RUNNING
+            if node.lost and current and not node.retiring:
+                self._lost(node, node.lost)
+
+    def _lost(self, node: Instance, why: str) -> None:
+        """A node of the present incarnation is lost: the driver ends the cluster, a worker is replaced."""
+        if node.role is not Role.WORKER:
+            verb = "was lost" if self.cluster.up else "was lost while the cluster was starting"
+            self._end(
+                simple_reason(
+                    TerminationReasonCode.DRIVER_UNREACHABLE,
+                    instance_id=node.instance_id,
+                    databricks_error_message=f"The driver {verb}: {why}",
+                ),
+                f"The driver {verb}: {why}. Start the cluster again; the kept logs are those of {node.instance_id}.",
+                state_loss=self.cluster.up,
+            )
+        elif self.cluster.up:
+            self._event(
+                EventType.NODES_LOST,
+                EventDetails(
+                    instance_id=node.instance_id,
+                    current_num_workers=len(self._current_workers()),
+                    target_num_workers=self._wanted(),
+                    cause=EventDetailsCause.AUTORECOVERY,
+                    driver_state_message=why,
+                ),
+            )
+            self._change(sized=False, last_state_loss_ms=self.now)
+
+    def _check_types(self) -> None:
+        """The provider may have stopped offering a type since the cluster was specified."""
+        spec = self.cluster.spec
+        for node_type_id in (spec.driver_node_type_id or "", spec.node_type_id or ""):
+            if node_type_id not in self.sizes:
+                message = f"Node type {node_type_id!r} is not offered here. Edit the cluster to use one of list-node-types."
+                self._end(
+                    simple_reason(TerminationReasonCode.UNSUPPORTED_INSTANCE_TYPE, databricks_error_message=message), message
+                )
+                return
+
+    def _regenerate(self) -> None:
+        """Nodes of an earlier incarnation get the new one's assignment where they fit it, and go where they do not."""
+        spec = self.cluster.spec
+        wanted = {self._driver_role(): (1, spec.driver_node_type_id), Role.WORKER: (self._wanted(), spec.node_type_id)}
+        taken = {role: sum(1 for n in self._current() if n.role is role) for role in Role}
+        for node in self._live():
+            if node.generation == self.cluster.incarnation:
+                continue
+            count, node_type_id = wanted.get(node.role, (0, None))
+            fits = node.node_type_id == node_type_id and not node.retiring and node.launch_error is None
+            if fits and node.state is InstanceState.REGISTERED and taken[node.role] < count:
+                taken[node.role] += 1
+                self._set(node, generation=self.cluster.incarnation, ready_ms=0, assignment=self._assignment(node))
+            else:
+                self._set(node, state=InstanceState.TERMINATING)
+
+    def _driver(self) -> None:
+        drivers = [node for node in self._current() if node.role is not Role.WORKER]
+        if not drivers:
+            self.new.append(NewNode(role=self._driver_role(), node_type_id=self.cluster.spec.driver_node_type_id or ""))
+            return
+        driver = drivers[0]
+        if driver.launch_error is not None:
+            if not self._retry_launch(driver):
+                reason, message = launch_reason(driver.launch_error, what="the driver")
+                self._end(reason, message)
+            return
+        if (failure := self._failure(driver)) is not None:
+            reason, message = failure_reason(failure, what="The driver")
+            self._end(reason, message, state_loss=self.cluster.up)
+
+    def _workers(self) -> None:
+        """Workers that failed or could not be launched go; what that means for the cluster is decided in `_size`."""
+        for node in self._current_workers():
+            if node.launch_error is not None:
+                if not self._retry_launch(node):
+                    self.shortage = launch_reason(node.launch_error, what="a worker")[0]
+                    self._set(node, state=InstanceState.TERMINATING)
+            elif (failure := self._failure(node)) is not None and not node.retiring:
+                self._change(worker_failures=self.cluster.worker_failures + 1)
+                if self.cluster.up:
+                    self._lost(node, failure.message)
+                if self.cluster.worker_failures >= self.policy.max_worker_failures:
+                    self.shortage = failure_reason(failure, what="A worker")[0]
+                self._set(node, state=InstanceState.TERMINATING)
+            elif node.ready and not node.ready_ms:
+                self._set(node, ready_ms=self.now)
+                self._change(worker_failures=0)
+
+    def _size(self) -> None:
+        """More workers, or fewer, until they are as many as wanted."""
+        if self.shortage is not None:
+            self._note_shortage(self.shortage)
+        if self.cluster.target is not Target.RUNNING:
+            return
+        staying = [node for node in self._current_workers() if not node.retiring]
+        missing = self._wanted() - len(staying)
+        if missing > 0:
+            if self.cluster.grow_after_ms > self.now:
+                self.deadlines.append(self.cluster.grow_after_ms)
+            else:
+                node_type_id = self.cluster.spec.node_type_id or ""
+                self.new.extend(NewNode(role=Role.WORKER, node_type_id=node_type_id) for _ in range(missing))
+        # Those that do no work yet go first, then the newest: they hold the least.
+        staying.sort(key=lambda node: (node.ready, -node.created_ms, node.instance_id))
+        for node in staying[: max(0, -missing)]:
+            self._dismiss(node)
+        for node in self._current_workers():
+            done = node.current_status.phase in (Phase.RETIRED, Phase.FAILED) or self.now >= node.retire_after_ms
+            if node.retiring and done:
+                self._set(node, state=InstanceState.TERMINATING)
+                self._event(EventType.DECOMMISSION_ENDED, EventDetails(instance_id=node.instance_id))
+            elif node.retiring:
+                self.deadlines.append(node.retire_after_ms)
+
+    def _note_shortage(self, reason: TerminationReason) -> None:
+        """Some workers cannot be had now. A start goes on if enough can; a cluster that is up says so and tries again later."""
+        message = (reason.parameters or {}).get("databricks_error_message", str(reason.code))
+        coming = [node for node in self._current_workers() if not node.retiring]
+        if not self.cluster.up and len(coming) < self._enough():
+            self._end(reason, f"Only {len(coming)} of {self._wanted()} workers could be had. {message}")
+            return
+        failures = self.cluster.grow_failures + 1
+        pause = min(self.policy.grow_backoff_ms * 2 ** (failures - 1), self.policy.grow_backoff_max_ms)
+        self._change(grow_failures=failures, grow_after_ms=self.now + pause, worker_failures=0)
+        self._event(
+            EventType.ADD_NODES_FAILED,
+            EventDetails(
+                current_num_workers=len(coming),
+                target_num_workers=self._wanted(),
+                did_not_expand_reason=message,
+                reason=reason,
+            ),
+        )
+        self._change(sized=True)  # the shortage has been reported; growing goes on in the background
+
+    def _dismiss(self, node: Instance) -> None:
+        """Send a worker away: gracefully when it works, at once when it does not yet."""
+        if not node.ready or node.assignment is None:
+            self._set(node, state=InstanceState.TERMINATING)
+            return
+        retiring = msgspec.structs.replace(node.assignment, version=node.assignment.version + 1, retiring=True)
+        self._set(node, assignment=retiring, retire_after_ms=self.now + self.policy.retire_timeout_ms)
+        self.deadlines.append(self.now + self.policy.retire_timeout_ms)
+        self._event(EventType.DECOMMISSION_STARTED, EventDetails(instance_id=node.instance_id))
+
+    def _tell_master(self) -> None:
+        """Workers learn where the master is as soon as it listens."""
+        driver = self._driver_node()
+        master = driver.current_status.master_url if driver else ""
+        if not master:
+            return
+        for node in self._current_workers():
+            if node.assignment is not None and node.assignment.master_url != master:
+                told = msgspec.structs.replace(node.assignment, version=node.assignment.version + 1, master_url=master)
+                self._set(node, assignment=told)
+
+    def _serve(self) -> None:
+        """Decide whether the cluster is up, and whether it has the size that was asked for."""
+        driver = self._driver_node()
+        ready = self._registered_workers(driver) if driver is not None and driver.ready else []
+        if not self.cluster.up:
+            self._start_or_wait(driver, ready)
+        elif not self.cluster.sized or self.cluster.grow_failures:
+            retiring = any(node.retiring for node in self._current_workers())
+            if len(ready) == self._wanted() and not retiring and not self.new:
+                if len(ready) > self.cluster.ready_workers:
+                    self._event(EventType.UPSIZE_COMPLETED, self._size_details(len(ready)))
+                self._change(sized=True, grow_failures=0, grow_after_ms=0, ready_workers=len(ready))
+        if self.cluster.up and self.cluster.sized and len(ready) != self.cluster.ready_workers:
+            self._change(ready_workers=len(ready))
+
+    def _start_or_wait(self, driver: Instance | None, ready: Sequence[Instance]) -> None:
+        deadline = self.cluster.launch_started_ms + self.policy.launch_timeout_ms
+        late = self.now >= deadline
+        driver_ready = driver is not None and driver.ready
+        pending = [n for n in self._current_workers() if not n.retiring and n not in ready]
+        complete = len(ready) == self._wanted()
+        # Fewer are enough only when the rest cannot be had: they were refused, or their time is over.
+        fewer = len(ready) >= self._enough() and (late or (not pending and self.cluster.grow_after_ms > self.now))
+        if driver_ready and (complete or fewer):
+            self._come_up(ready, "" if complete else self._missing_text(len(ready)))
+        elif late:
+            what = "the driver" if not driver_ready else f"{self._wanted() - len(ready)} of {self._wanted()} workers"
+            seconds = self.policy.launch_timeout_ms // 1000
+            message = f"The cluster did not start within {seconds} s: {what} did not become ready."
+            self._end(simple_reason(TerminationReasonCode.BOOTSTRAP_TIMEOUT, databricks_error_message=message), message)
+        else:
+            self.deadlines.append(deadline)
+
+    def _come_up(self, ready: Sequence[Instance], shortfall: str) -> None:
+        cluster = self.cluster
+        self._change(
+            ready_incarnation=cluster.incarnation,
+            restarting=False,
+            sized=True,
+            ready_workers=len(ready),
+            spark_context_id=spark_context_id(cluster.cluster_id, cluster.incarnation),
+            last_restarted_ms=self.now,
+            state_message=shortfall,
+            termination_reason=None,
+        )
+        details = msgspec.structs.replace(self._size_details(len(ready)), did_not_expand_reason=shortfall or None)
+        self._event(EventType.RUNNING, details)
+        self._event(EventType.DRIVER_HEALTHY, EventDetails())
+
+    def _idle(self) -> None:
+        """Auto-termination after inactivity."""
+        minutes = self.cluster.spec.autotermination_minutes or 0
+        driver = self._driver_node()
+        if not (self.cluster.up and minutes and driver) or driver.current_status.busy:
+            return
+        idle_since = max(driver.current_status.last_activity_ms, self.cluster.last_restarted_ms)
+        deadline = idle_since + minutes * 60_000
+        if self.now < deadline:
+            self.deadlines.append(deadline)
+        elif driver.instance_id in self.silent:
+            self.deadlines.append(self.now + 5_000)  # it may be busy without our knowing: ask again once it has spoken
+        else:
+            reason = TerminationReason(
+                code=TerminationReasonCode.INACTIVITY,
+                type=TerminationReasonType.SUCCESS,
+                parameters={"inactivity_duration_min": str(minutes)},
+            )
+            self._end(reason, f"Cluster terminated by INACTIVITY: nothing ran on it for {minutes} minutes")
+
+    def _describe(self) -> None:
+        """Progress of a start, for a person."""
+        if self.cluster.up:
+            return
+        driver = self._driver_node()
+        message = FINDING
+        if driver is not None and driver.state is InstanceState.REGISTERED:
+            message = driver.current_status.message or "Starting the driver"
+            if driver.ready:
+                ready = len(self._registered_workers(driver))
+                message = f"The driver is ready; {ready} of {self._wanted()} workers have registered"
+        self._change(state_message=message)
+
+    def _drain(self) -> None:
+        """Nothing is wanted: every instance goes, and the cluster has ended when the last one is gone."""
+        for node in self._live():
+            self._set(node, state=InstanceState.TERMINATING)
+        self.new.clear()
+        self.deadlines.clear()
+        if not self.nodes and not self.cluster.ended:
+            self._change(ended=True, terminated_ms=self.now, restarting=False)
+
+    # -- facts -------------------------------------------------------------------------------------------------------
+
+    def _driver_role(self) -> Role:
+        return Role.SINGLE if is_single_node(self.cluster.spec) else Role.DRIVER
+
+    def _wanted(self) -> int:
+        return 0 if is_single_node(self.cluster.spec) else self.cluster.num_workers
+
+    def _enough(self) -> int:
+        """The fewest workers that a start may end with."""
+        return min(self._wanted(), max(1, math.ceil(self.policy.min_ready_ratio * self._wanted())))
+
+    def _live(self) -> list[Instance]:
+        return [node for node in self.nodes.values() if node.live]
+
+    def _current(self) -> list[Instance]:
+        return [node for node in self._live() if node.generation == self.cluster.incarnation]
+
+    def _current_workers(self) -> list[Instance]:
+        return [node for node in self._current() if node.role is Role.WORKER]
+
+    def _driver_node(self) -> Instance | None:
+        return next((node for node in self._current() if node.role is not Role.WORKER), None)
+
+    def _registered_workers(self, driver: Instance) -> list[Instance]:
+        """Workers that say they are ready and that the master counts as alive."""
+        alive = driver.current_status.alive_workers
+        return [
+            node
+            for node in self._current_workers()
+            if node.ready and not node.retiring and node.current_status.worker_address in alive
+        ]
+
+    def _failure(self, node: Instance) -> Failure | None:
+        status = node.current_status
+        if status.phase is not Phase.FAILED:
+            return None
+        return status.failure or Failure(code="", message=status.message or "it failed without saying why")
+
+    def _missing_text(self, ready: int) -> str:
+        return f"{self._wanted() - ready} of {self._wanted()} workers could not be had; more are tried for in the background"
+
+    def _size_details(self, current: int) -> EventDetails:
+        return EventDetails(current_num_workers=current, target_num_workers=self._wanted())
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def _retry_launch(self, node: Instance) -> bool:
+        """Whether a refused launch will be tried again: only for what may pass by itself."""
+        error = node.launch_error
+        if error is None or error.kind not in ("ThrottledError", "TransientError"):
+            return False
+        if node.attempts >= self.policy.launch_attempts:
+            return False
+        not_before = self.now + self.policy.launch_backoff_ms * 2 ** (node.attempts - 1)
+        self._set(node, launch_error=None, not_before_ms=not_before)
+        return True
+
+    def _assignment(self, node: Instance) -> Assignment:
+        """The assignment of a node for the present incarnation. Its master is told later."""
+        return assignment_for(
+            self.cluster,
+            role=node.role,
+            node_type=self.sizes[node.node_type_id],
+            version=node.assignment.version + 1 if node.assignment else 1,
+        )
+
+    def _end(self, reason: TerminationReason, message: str, *, state_loss: bool = False) -> None:
+        """The system ends the cluster: its target changes, with a reason, exactly as if somebody had asked for it."""
+        self._change(target=Target.TERMINATED, ended=False, termination_reason=reason, state_message=message)
+        if state_loss:
+            self._change(last_state_loss_ms=self.now)
+        self._event(EventType.TERMINATING, EventDetails(reason=reason))
+
+    def _change(self, **fields: object) -> None:
+        if any(getattr(self.cluster, name) != value for name, value in fields.items()):
+            self.cluster = msgspec.structs.replace(self.cluster, **fields)
+
+    def _set(self, node: Instance, **fields: object) -> None:
+        self.nodes[node.instance_id] = msgspec.structs.replace(self.nodes[node.instance_id], **fields)
+
+    def _event(self, kind: EventType, details: EventDetails) -> None:
+        self.events.append(ClusterEvent(cluster_id=self.cluster.cluster_id, timestamp=self.now, type=kind, details=details))
+
+
+def assignment_for(cluster: Cluster, *, role: Role, node_type: NodeType, version: int) -> Assignment:
+    """What a node of the cluster's present incarnation should be, before its master is known."""
+    spec = cluster.spec
+    return Assignment(
+        version=version,
+        generation=cluster.incarnation,
+        cluster_id=cluster.cluster_id,
+        cluster_name=spec.cluster_name or "",
+        role=role,
+        runtime=spec.spark_version or "",
+        node_type_id=node_type.node_type_id,
+        cores=max(1, int(node_type.num_cores)),
+        memory_mb=node_type.memory_mb,
+        gpus=node_type.num_gpus,
+        spark_conf=spec.spark_conf or {},
+        spark_env_vars=spec.spark_env_vars or {},
+        secret=cluster.secret,
+        connect_token=cluster.connect_token,
+        spark_context_id=spark_context_id(cluster.cluster_id, cluster.incarnation),
+        user=cluster.creator_user_name,
+    )

@@ -1,0 +1,61 @@
+"""Termination reasons: from what went wrong to the API's code, type and parameters, and a sentence for a person."""
+
+from __future__ import annotations
+
+from brickyard.domain.cluster import LaunchError
+from brickyard.domain.node import Failure
+from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
+
+_CLIENT = TerminationReasonType.CLIENT_ERROR
+_CLOUD = TerminationReasonType.CLOUD_FAILURE
+
+# Whose fault a code is; every other code is the service's. Clients do not retry CLIENT_ERROR.
+_TYPES = {
+    TerminationReasonCode.SPARK_STARTUP_FAILURE: _CLIENT,
+    TerminationReasonCode.INVALID_ARGUMENT: _CLIENT,
+    TerminationReasonCode.INIT_SCRIPT_FAILURE: _CLIENT,
+    TerminationReasonCode.DRIVER_OUT_OF_MEMORY: _CLIENT,
+    TerminationReasonCode.UNSUPPORTED_INSTANCE_TYPE: _CLIENT,
+    TerminationReasonCode.CLOUD_PROVIDER_RESOURCE_STOCKOUT: _CLOUD,
+    TerminationReasonCode.CLOUD_PROVIDER_LAUNCH_FAILURE: _CLOUD,
+    TerminationReasonCode.CLOUD_PROVIDER_SHUTDOWN: _CLOUD,
+}
+
+# What each kind of provider error means for the cluster that met it.
+_LAUNCH_CODES = {
+    "CapacityError": TerminationReasonCode.CLOUD_PROVIDER_RESOURCE_STOCKOUT,
+    "QuotaError": TerminationReasonCode.CLOUD_PROVIDER_LAUNCH_FAILURE,
+    "InvalidError": TerminationReasonCode.INVALID_ARGUMENT,
+    "ThrottledError": TerminationReasonCode.CLOUD_PROVIDER_LAUNCH_FAILURE,
+    "TransientError": TerminationReasonCode.CLOUD_PROVIDER_LAUNCH_FAILURE,
+}
+
+
+def simple_reason(code: TerminationReasonCode, **parameters: str) -> TerminationReason:
+    """A reason with the type that belongs to its code."""
+    kind = _TYPES.get(code, TerminationReasonType.SERVICE_FAULT)
+    return TerminationReason(code=code, type=kind, parameters=parameters or None)
+
+
+def launch_reason(error: LaunchError, *, what: str) -> tuple[TerminationReason, str]:
+    """The reason and the message for an instance that the provider would not launch."""
+    code = _LAUNCH_CODES.get(error.kind, TerminationReasonCode.CLOUD_PROVIDER_LAUNCH_FAILURE)
+    parameters = {"databricks_error_message": error.message}
+    if error.asked:
+        parameters |= {"asked": error.asked, "left": error.left}
+    return simple_reason(code, **parameters), f"No instance could be had for {what}: {error.message}"
+
+
+def failure_reason(failure: Failure, *, what: str) -> tuple[TerminationReason, str]:
+    """The reason and the message for a node that reported a failure; the last log lines travel as a parameter."""
+    try:
+        code = TerminationReasonCode(failure.code)
+    except ValueError:
+        code = TerminationReasonCode.DRIVER_UNEXPECTED_FAILURE
+    parameters = {"databricks_error_message": failure.message}
+    if failure.log_tail:
+        parameters["log_tail"] = failure.log_tail
+    message = f"{what} failed: {failure.message}"
+    if failure.log_tail:
+        message += f"\nLast lines of its log:\n{failure.log_tail}"
+    return simple_reason(code, **parameters), message

@@ -1,0 +1,182 @@
+"""The cluster loop: level-triggered passes over clusters, one worker a key, wake-up hints merged.
+
+The database says which clusters are due (`due_ms`); a hint only makes it look sooner. A lost hint is a delay, never a bug.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+import structlog
+
+from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.cluster import Instance, LaunchError
+from brickyard.domain.instances import InstanceState
+from brickyard.domain.nodetypes import NodeType
+from brickyard.plan.cluster import Policy
+from brickyard.providers.base import CapacityError, LaunchRequest, Provider, ProviderError
+from brickyard.reconcile.apply import Outside, run_pass
+from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+log = structlog.get_logger(__name__)
+
+POLL_S = 1.0
+WORKERS = 8
+_BATCH = 256
+
+
+class ClusterLoop:
+    """`wake` from anywhere on the event loop; `run` until cancelled."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        provider: Provider,
+        clock: Clock,
+        ids: Ids,
+        policy: Policy,
+        tokens: InstanceTokens,
+        server_url: Callable[[], str],
+        silent: Callable[[], frozenset[str]],
+        on_assignments: Callable[[Sequence[str]], None],
+    ) -> None:
+        self._store = store
+        self._provider = provider
+        self._clock = clock
+        self._ids = ids
+        self._policy = policy
+        self._tokens = tokens
+        self._server_url = server_url
+        self._silent = silent
+        self._on_assignments = on_assignments
+        self._queue: asyncio.Queue[str] = asyncio.Queue()
+        self._waiting: set[str] = set()  # in the queue
+        self._running: set[str] = set()
+        self._again: set[str] = set()  # woken while running: one more pass when it is done
+        self._calls = ThreadPoolExecutor(WORKERS, thread_name_prefix="provider")
+        self._outside: set[asyncio.Task[None]] = set()
+
+    def wake(self, cluster_id: str) -> None:
+        """Have a pass soon. Merges with a pass that is already waiting."""
+        if cluster_id in self._running:
+            self._again.add(cluster_id)
+        elif cluster_id not in self._waiting:
+            self._waiting.add(cluster_id)
+            self._queue.put_nowait(cluster_id)
+
+    async def run(self) -> None:
+        """Poll for due clusters and work on them until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._poll())
+                for _ in range(WORKERS):
+                    group.create_task(self._work())
+        finally:
+            for task in self._outside:
+                task.cancel()
+            self._calls.shutdown(wait=False, cancel_futures=True)
+
+    async def first_pass(self) -> None:
+        """Look at every cluster that is due, before the API serves: what a killed server left behind is picked up here."""
+        for cluster_id in await self._store.read(lambda tx: tx.clusters.due(self._clock.now_ms(), 1_000_000)):
+            await self._pass(cluster_id)
+
+    async def _poll(self) -> None:
+        while True:
+            try:
+                for cluster_id in await self._store.read(lambda tx: tx.clusters.due(self._clock.now_ms(), _BATCH)):
+                    self.wake(cluster_id)
+            except Exception:
+                log.exception("cluster_poll_failed")
+            await asyncio.sleep(POLL_S)
+
+    async def _work(self) -> None:
+        while True:
+            cluster_id = await self._queue.get()
+            self._waiting.discard(cluster_id)
+            if cluster_id in self._running:  # another worker is at it: one key, one worker
+                self._again.add(cluster_id)
+                continue
+            self._running.add(cluster_id)
+            try:
+                await self._pass(cluster_id)
+            except Exception:
+                log.exception("cluster_pass_failed", cluster_id=cluster_id)
+                # The row is still due, so the poll will bring it back: a pause, not a spin.
+                self._again.discard(cluster_id)
+            finally:
+                self._running.discard(cluster_id)
+            if cluster_id in self._again:
+                self._again.discard(cluster_id)
+                self.wake(cluster_id)
+
+    async def _pass(self, cluster_id: str) -> None:
+        now, silent = self._clock.now_ms(), self._silent()
+        sizes = {node_type.node_type_id: node_type for node_type in self._provider.node_types()}
+
+        def work(tx: Tx) -> Outside:
+            return run_pass(tx, cluster_id, now=now, sizes=sizes, policy=self._policy, ids=self._ids, silent=silent)
+
+        outside = await self._store.write(work)
+        if outside.changed_agents:
+            self._on_assignments(outside.changed_agents)
+        # The provider is called beside the pass: a slow launch of one node delays neither this cluster's next pass nor another.
+        for instance in outside.terminate:
+            self._begin(self._terminate(instance))
+        for instance in outside.launch:
+            self._begin(self._launch(instance, sizes[instance.node_type_id]))
+
+    def _begin(self, work: object) -> None:
+        task: asyncio.Task[None] = asyncio.ensure_future(work)  # type: ignore[arg-type] # a coroutine; kept so that it is not collected
+        self._outside.add(task)
+        task.add_done_callback(self._outside.discard)
+
+    async def _launch(self, instance: Instance, node_type: NodeType) -> None:
+        request = LaunchRequest(
+            instance_id=instance.instance_id,
+            node_type=node_type,
+            server_url=self._server_url(),
+            agent_token=self._tokens.agent_token(instance.instance_id),
+            server_token=self._tokens.server_token(instance.instance_id),
+            tags={"ClusterId": instance.cluster_id, "Role": instance.role.value},
+        )
+        error: LaunchError | None = None
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._calls, self._provider.launch, request)
+        except CapacityError as refused:
+            error = LaunchError(kind="CapacityError", message=str(refused), asked=refused.asked, left=refused.left)
+        except ProviderError as refused:
+            error = LaunchError(kind=type(refused).__name__, message=str(refused))
+        except Exception as broken:  # a provider's bug is handled as an error that may pass, and is logged whole
+            log.exception("launch_failed", instance_id=instance.instance_id)
+            error = LaunchError(kind="TransientError", message=f"{type(broken).__name__}: {broken}")
+        now = self._clock.now_ms()
+        await self._store.write(lambda tx: record_launch(tx, instance.instance_id, error, now=now))
+        self.wake(instance.cluster_id)
+
+    async def _terminate(self, instance: Instance) -> None:
+        """A first attempt, for speed; the monitor repeats it until the provider no longer lists the instance."""
+        with contextlib.suppress(ProviderError):
+            await asyncio.get_running_loop().run_in_executor(
+                self._calls, lambda: self._provider.terminate(instance.instance_id, reason=instance.lost or "released")
+            )
+
+
+def record_launch(tx: Tx, instance_id: str, error: LaunchError | None, *, now: int) -> None:
+    """Write what came of a launch call. The agent may have called home before the call returned, and the instance may have been
+    sent away meanwhile: then its state stays."""
+    instance = tx.instances.get(instance_id)
+    if instance is None or instance.state is not InstanceState.REQUESTED:
+        return
+    if error is None:
+        tx.instances.update(msgspec.structs.replace(instance, state=InstanceState.LAUNCHED, launched_ms=now))
+    else:
+        tx.instances.update(msgspec.structs.replace(instance, launch_error=error))
+    tx.clusters.wake(instance.cluster_id)

@@ -1,0 +1,139 @@
+"""The instance monitor: compares what the provider lists with what is on record.
+
+* recorded as running, not listed (or listed as ended): the instance is gone, and its cluster is told;
+* recorded as terminating, still listed: terminated again; not listed any more: gone;
+* listed, not on record: an orphan of a crash, ended;
+* silent for too long: taken for lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+import structlog
+
+from brickyard.domain.clock import Clock
+from brickyard.domain.instances import InstanceState
+from brickyard.providers.base import Observed, Provider, ProviderError
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+log = structlog.get_logger(__name__)
+
+POLL_S = 0.5
+
+
+class InstanceMonitor:
+    """`run` until cancelled."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        provider: Provider,
+        clock: Clock,
+        silent: Callable[[], frozenset[str]],
+        wake: Callable[[str], None],
+        on_gone: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._provider = provider
+        self._clock = clock
+        self._silent = silent
+        self._wake = wake
+        self._on_gone = on_gone
+        self._calls = ThreadPoolExecutor(4, thread_name_prefix="monitor")
+
+    async def run(self) -> None:
+        """Look around every half second until cancelled."""
+        try:
+            while True:
+                try:
+                    await self.look()
+                except ProviderError as error:
+                    log.warning("observe_failed", error=str(error))
+                except Exception:
+                    log.exception("monitor_failed")
+                await asyncio.sleep(POLL_S)
+        finally:
+            self._calls.shutdown(wait=False, cancel_futures=True)
+
+    async def look(self) -> None:
+        """One comparison."""
+        loop = asyncio.get_running_loop()
+        started = self._clock.now_ms()
+        # The provider is asked first: an instance launched after that may be on record as launched and yet not be in its answer,
+        # which is why only instances launched before `started` can be found missing.
+        listed = await loop.run_in_executor(self._calls, self._provider.observe)
+        states = await self._store.read(lambda tx: tx.instances.states())
+        for instance_id in listed.keys() - states.keys():
+            log.warning("orphan_instance", instance_id=instance_id)
+            await self._terminate(instance_id, "it belongs to no cluster of this workspace")
+        suspects = suspicious(states, listed, silent=self._silent())
+        if suspects:
+            for cluster_id in await self._store.write(lambda tx: mark_gone(tx, suspects, listed, before=started)):
+                self._wake(cluster_id)
+        for instance_id, (_, state) in states.items():
+            if state is InstanceState.TERMINATING and instance_id in listed:
+                await self._terminate(instance_id, "released")
+            elif instance_id not in listed and state in (InstanceState.TERMINATING, InstanceState.GONE):
+                self._on_gone(instance_id)
+
+    async def _terminate(self, instance_id: str, reason: str) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(
+                self._calls, lambda: self._provider.terminate(instance_id, reason=reason)
+            )
+        except ProviderError as error:
+            log.warning("terminate_failed", instance_id=instance_id, error=str(error))
+
+
+def suspicious(
+    states: Mapping[str, tuple[str, InstanceState]], listed: Mapping[str, Observed], *, silent: frozenset[str]
+) -> dict[str, str]:
+    """Instances whose record may no longer be true, with why. Pure."""
+    suspects: dict[str, str] = {}
+    for instance_id, (_, state) in states.items():
+        seen = listed.get(instance_id)
+        if state in (InstanceState.LAUNCHED, InstanceState.REGISTERED):
+            if seen is None:
+                suspects[instance_id] = "the provider no longer lists its instance"
+            elif not seen.alive:
+                suspects[instance_id] = "its agent ended unexpectedly"
+            elif instance_id in silent:
+                suspects[instance_id] = "its agent has stopped answering"
+        elif state is InstanceState.TERMINATING and seen is None:
+            suspects[instance_id] = ""
+    return suspects
+
+
+def mark_gone(tx: Tx, suspects: Mapping[str, str], listed: Mapping[str, Observed], *, before: int) -> set[str]:
+    """Move the suspects on, now that their rows are locked; returns the clusters that must look.
+
+    One that is not listed is GONE. One that is listed but dead or silent is sent to TERMINATING with its loss on record, and is
+    GONE once the provider agrees.
+    """
+    woken: set[str] = set()
+    clusters = {row.cluster_id for row in tx.instances.many(suspects)}
+    for cluster_id in sorted(clusters):  # clusters before their instances, in one order: no deadlock
+        tx.clusters.get(cluster_id)
+        for instance in tx.instances.of_cluster(cluster_id):
+            why = suspects.get(instance.instance_id)
+            if why is None or instance.launched_ms >= before or not (instance.launched_ms or instance.registered_ms or not why):
+                continue
+            if instance.state is InstanceState.GONE:
+                continue
+            if instance.instance_id in listed:
+                if instance.state is InstanceState.TERMINATING:
+                    continue
+                moved = msgspec.structs.replace(instance, state=InstanceState.TERMINATING, lost=why)
+            else:
+                lost = instance.lost or (why if instance.state is not InstanceState.TERMINATING else "")
+                moved = msgspec.structs.replace(instance, state=InstanceState.GONE, lost=lost)
+            tx.instances.update(moved)
+            tx.clusters.wake(cluster_id)
+            woken.add(cluster_id)
+    return woken

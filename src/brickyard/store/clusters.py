@@ -1,0 +1,122 @@
+"""Rows of clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, bindparam, case, delete, func, insert, or_, select, update
+
+from brickyard.domain.cluster import Cluster, Target, public_state
+from brickyard.store.tables import clusters as t
+
+_decode = msgspec.json.Decoder(Cluster).decode
+_encode = msgspec.json.Encoder().encode
+
+_GET = select(t.c.doc).where(t.c.cluster_id == bindparam("id"))
+_GET_LOCKED = _GET.with_for_update()
+_INSERT = insert(t)
+_UPDATE = update(t).where(t.c.cluster_id == bindparam("id"))
+# A wake never postpones what is due sooner.
+_WAKE = (
+    update(t)
+    .where(t.c.cluster_id == bindparam("id"))
+    .values(due_ms=case((or_(t.c.due_ms.is_(None), t.c.due_ms > bindparam("at")), bindparam("at")), else_=t.c.due_ms))
+)
+_SCHEDULE = update(t).where(t.c.cluster_id == bindparam("id")).values(due_ms=bindparam("at"))
+_DUE = select(t.c.cluster_id).where(t.c.due_ms <= bindparam("now")).order_by(t.c.due_ms).limit(bindparam("limit"))
+_BY_TOKEN = select(t.c.doc).where(t.c.idempotency_token == bindparam("token"), t.c.deleted_ms == 0)
+
+
+def _columns(cluster: Cluster) -> dict[str, Any]:
+    return {
+        "cluster_name": cluster.spec.cluster_name or "",
+        "state": public_state(cluster).value,
+        "source": cluster.source.value,
+        "creator": cluster.creator_user_name,
+        "policy_id": cluster.spec.policy_id or "",
+        "idempotency_token": cluster.idempotency_token,
+        "created_ms": cluster.created_ms,
+        "terminated_ms": cluster.terminated_ms if cluster.ended else 0,
+        "pinned_ms": cluster.pinned_ms,
+        "deleted_ms": cluster.deleted_ms,
+        "version": cluster.version,
+        "doc": _encode(cluster).decode(),
+    }
+
+
+class ClusterRows:
+    """Clusters of one transaction."""
+
+    def __init__(self, connection: Connection, *, locking: bool, changed: set[str]) -> None:
+        self._connection = connection
+        self._get = _GET_LOCKED if locking else _GET
+        self._changed = changed
+
+    def get(self, cluster_id: str) -> Cluster | None:
+        """The cluster, also one that is being deleted. Inside `write` the row is locked until the commit."""
+        doc = self._connection.execute(self._get, {"id": cluster_id}).scalar()
+        return None if doc is None else _decode(doc)
+
+    def many(self, cluster_ids: Iterable[str]) -> dict[str, Cluster]:
+        """Those of the clusters that exist, by id."""
+        found: dict[str, Cluster] = {}
+        wanted = list(cluster_ids)
+        for start in range(0, len(wanted), 500):  # SQLite bounds the variables of a statement
+            rows = self._connection.execute(
+                select(t.c.cluster_id, t.c.doc).where(t.c.cluster_id.in_(wanted[start : start + 500]))
+            )
+            found.update((cluster_id, _decode(doc)) for cluster_id, doc in rows)
+        return found
+
+    def insert(self, cluster: Cluster) -> None:
+        """A new cluster, due at once. Raises IntegrityError when the id is taken."""
+        self._changed.add(cluster.cluster_id)
+        self._connection.execute(_INSERT, {"cluster_id": cluster.cluster_id, "due_ms": 0, **_columns(cluster)})
+
+    def update(self, cluster: Cluster) -> Cluster:
+        """Write the whole row; returns it with its next version. `get` it in this transaction first."""
+        cluster = msgspec.structs.replace(cluster, version=cluster.version + 1)
+        self._changed.add(cluster.cluster_id)
+        self._connection.execute(_UPDATE, {"id": cluster.cluster_id, **_columns(cluster)})
+        return cluster
+
+    def delete(self, cluster_id: str) -> None:
+        """Remove the row for good."""
+        self._changed.add(cluster_id)
+        self._connection.execute(delete(t).where(t.c.cluster_id == cluster_id))
+
+    def wake(self, cluster_id: str, at_ms: int | None = None) -> None:
+        """Have the loop look at the cluster at `at_ms`, or now; never later than it would anyway."""
+        self._connection.execute(_WAKE, {"id": cluster_id, "at": at_ms or 0})
+
+    def schedule(self, cluster_id: str, at_ms: int | None) -> None:
+        """Have the loop look at the cluster at `at_ms`, or not before something wakes it. For the loop itself."""
+        self._connection.execute(_SCHEDULE, {"id": cluster_id, "at": at_ms})
+
+    def due(self, now_ms: int, limit: int) -> list[str]:
+        """Ids of clusters that the loop must look at, longest waiting first."""
+        return list(self._connection.execute(_DUE, {"now": now_ms, "limit": limit}).scalars())
+
+    def by_idempotency_token(self, token: str) -> Cluster | None:
+        """The active cluster that was created with the token: one that runs or is to run."""
+        for doc in self._connection.execute(_BY_TOKEN, {"token": token}).scalars():
+            cluster = _decode(doc)
+            if cluster.target is Target.RUNNING:
+                return cluster
+        return None
+
+    def count_pinned(self) -> int:
+        return self._connection.execute(
+            select(func.count()).select_from(t).where(t.c.pinned_ms > 0, t.c.deleted_ms == 0)
+        ).scalar_one()
+
+    def count_by_state(self) -> dict[str, int]:
+        """How many clusters are in each public state."""
+        rows = self._connection.execute(select(t.c.state, func.count()).where(t.c.deleted_ms == 0).group_by(t.c.state))
+        return {row[0]: row[1] for row in rows}
+
+    def touch(self, cluster_id: str) -> None:
+        """Report the cluster as changed although only its instances were."""
+        self._changed.add(cluster_id)

@@ -1,0 +1,108 @@
+"""Rows of instances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+
+from brickyard.domain.cluster import Instance
+from brickyard.domain.instances import InstanceState, check_edge
+from brickyard.store.tables import instances as t
+
+_decode = msgspec.json.Decoder(Instance).decode
+_encode = msgspec.json.Encoder().encode
+
+_GET = select(t.c.doc).where(t.c.instance_id == bindparam("id"))
+_GET_LOCKED = _GET.with_for_update()
+_OF_CLUSTER = select(t.c.doc).where(t.c.cluster_id == bindparam("id")).order_by(t.c.instance_id)
+_OF_CLUSTER_LOCKED = _OF_CLUSTER.with_for_update()
+_INSERT = insert(t)
+_UPDATE = update(t).where(t.c.instance_id == bindparam("id"))
+_DELETE = delete(t).where(t.c.instance_id == bindparam("id"))
+_STATE = select(t.c.state).where(t.c.instance_id == bindparam("id"))
+
+
+class InstanceRows:
+    """Instances of one transaction."""
+
+    def __init__(self, connection: Connection, *, locking: bool, changed: set[str]) -> None:
+        self._connection = connection
+        self._get = _GET_LOCKED if locking else _GET
+        self._of_cluster = _OF_CLUSTER_LOCKED if locking else _OF_CLUSTER
+        self._changed = changed
+
+    def get(self, instance_id: str) -> Instance | None:
+        """The instance. Inside `write` the row is locked until the commit: lock its cluster first, or deadlock."""
+        doc = self._connection.execute(self._get, {"id": instance_id}).scalar()
+        return None if doc is None else _decode(doc)
+
+    def of_cluster(self, cluster_id: str) -> list[Instance]:
+        """All instances of a cluster, in the order of their ids. Inside `write` the rows are locked."""
+        return [_decode(doc) for doc in self._connection.execute(self._of_cluster, {"id": cluster_id}).scalars()]
+
+    def of_clusters(self, cluster_ids: Iterable[str]) -> dict[str, list[Instance]]:
+        """Instances by cluster; a cluster without any has an empty list."""
+        wanted = list(cluster_ids)
+        found: dict[str, list[Instance]] = {cluster_id: [] for cluster_id in wanted}
+        for start in range(0, len(wanted), 500):
+            rows = self._connection.execute(
+                select(t.c.doc).where(t.c.cluster_id.in_(wanted[start : start + 500])).order_by(t.c.instance_id)
+            ).scalars()
+            for doc in rows:
+                instance = _decode(doc)
+                found[instance.cluster_id].append(instance)
+        return found
+
+    def states(self) -> dict[str, tuple[str, InstanceState]]:
+        """(cluster id, state) of every instance, without decoding a document: for the monitor's pass."""
+        rows = self._connection.execute(select(t.c.instance_id, t.c.cluster_id, t.c.state))
+        return {instance_id: (cluster_id, InstanceState(state)) for instance_id, cluster_id, state in rows}
+
+    def many(self, instance_ids: Iterable[str]) -> list[Instance]:
+        """Those of the instances that exist."""
+        wanted = list(instance_ids)
+        found: list[Instance] = []
+        for start in range(0, len(wanted), 500):
+            rows = self._connection.execute(select(t.c.doc).where(t.c.instance_id.in_(wanted[start : start + 500])))
+            found.extend(_decode(doc) for doc in rows.scalars())
+        return found
+
+    def insert(self, instance: Instance) -> None:
+        self._changed.add(instance.cluster_id)
+        self._connection.execute(
+            _INSERT,
+            {
+                "instance_id": instance.instance_id,
+                "cluster_id": instance.cluster_id,
+                "state": instance.state.value,
+                "doc": _encode(instance).decode(),
+            },
+        )
+
+    def update(self, instance: Instance) -> None:
+        """Write the whole row. Raises ValueError for a transition that `domain.instances` does not allow."""
+        old = self._connection.execute(_STATE, {"id": instance.instance_id}).scalar()
+        if old is None:
+            raise ValueError(f"instance {instance.instance_id} does not exist")
+        check_edge(InstanceState(old), instance.state)
+        self._changed.add(instance.cluster_id)
+        self._connection.execute(
+            _UPDATE,
+            {
+                "id": instance.instance_id,
+                "cluster_id": instance.cluster_id,
+                "state": instance.state.value,
+                "doc": _encode(instance).decode(),
+            },
+        )
+
+    def delete(self, instance: Instance) -> None:
+        self._changed.add(instance.cluster_id)
+        self._connection.execute(_DELETE, {"id": instance.instance_id})
+
+    def count_by_state(self) -> dict[str, int]:
+        """How many instances are in each state."""
+        rows = self._connection.execute(select(t.c.state, func.count()).group_by(t.c.state))
+        return {row[0]: row[1] for row in rows}

@@ -1,0 +1,160 @@
+"""The store: units of work on SQLite or PostgreSQL.
+
+A unit of work is one synchronous function of a `Tx`, run in one hop to a worker thread and committed before `write` returns:
+acknowledged means committed, and nobody can await a provider inside a transaction. SQLite has one writer thread (BEGIN
+IMMEDIATE, so a writer never finds its snapshot stale) and a few readers; PostgreSQL runs writers side by side, and `get` of a row
+inside `write` locks it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from brickyard.store.tx import Tx
+
+T = TypeVar("T")
+Listener = Callable[[frozenset[str]], None]
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_RETRIED_SQLSTATES = ("40001", "40P01")  # serialization failure, deadlock: the work is safe to do again
+_ATTEMPTS = 5
+
+
+class StoreError(Exception):
+    """The database cannot be used; the message is one line for an administrator."""
+
+
+class Store:
+    """Open with `Store.open(url)`; `close()` when done. Methods may be called from one event loop only."""
+
+    def __init__(self, *, engine: Engine, exclusive: bool, readers: int, writers: int) -> None:
+        self._engine = engine
+        self.exclusive = exclusive
+        self._readers = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
+        self._writers = ThreadPoolExecutor(writers, thread_name_prefix="store-write")
+        self._listeners: list[Listener] = []
+
+    @classmethod
+    def open(cls, url: str, *, exclusive: bool | None = None) -> Store:
+        """Connect and bring the schema up to date.
+
+        `exclusive`: no other process writes to this database, so what was read may be kept until this store reports a change. By
+        default so for SQLite (the server holds a lock on its data directory) and not for PostgreSQL. Raises StoreError.
+        """
+        parsed = make_url(url)
+        sqlite = parsed.get_backend_name() == "sqlite"
+        try:
+            engine = _sqlite_engine(url) if sqlite else _postgres_engine(url)
+            with engine.begin() as connection:
+                _migrate(connection)
+        except (DBAPIError, sqlite3.Error) as error:
+            reason = str(getattr(error, "orig", error)).strip().splitlines()[0]
+            where = parsed.database if sqlite else parsed.render_as_string(hide_password=True)
+            raise StoreError(f"cannot open the database {where}: {reason}") from error
+        # One writer: SQLite has one write lock, and queueing here is fairer and faster than its busy handler.
+        return cls(engine=engine, exclusive=sqlite if exclusive is None else exclusive, readers=4, writers=1 if sqlite else 8)
+
+    def on_commit(self, listener: Listener) -> None:
+        """Call `listener` on the event loop with the ids of the clusters that a commit changed, before `write` returns."""
+        self._listeners.append(listener)
+
+    async def read(self, work: Callable[[Tx], T]) -> T:
+        """Run `work` on a snapshot. It must not write."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_sync, work)
+
+    async def write(self, work: Callable[[Tx], T]) -> T:
+        """Run `work` in a transaction and commit it. An exception rolls back everything; `work` may be run again after a
+        conflict with another writer, so it must have no effect but on its `Tx`."""
+        loop = asyncio.get_running_loop()
+        # Shielded: a client that disconnects must not leave the caller's view of a commit in doubt half-way.
+        return await asyncio.shield(loop.run_in_executor(self._writers, functools.partial(self._write, work, loop)))
+
+    def read_sync(self, work: Callable[[Tx], T]) -> T:
+        """`read` without an event loop."""
+        with self._engine.connect().execution_options(reading=True) as connection:
+            return work(Tx(connection, locking=False))
+
+    def write_sync(self, work: Callable[[Tx], T]) -> T:
+        """`write` without an event loop, for start-up and tests; listeners are called on this thread."""
+        return self._write(work, None)
+
+    def close(self) -> None:
+        """Finish what runs and close all connections."""
+        self._writers.shutdown(wait=True)
+        self._readers.shutdown(wait=True)
+        self._engine.dispose()
+
+    def _write(self, work: Callable[[Tx], T], loop: asyncio.AbstractEventLoop | None) -> T:
+        for attempt in range(_ATTEMPTS):
+            try:
+                with self._engine.connect() as connection, connection.begin():
+                    tx = Tx(connection, locking=not self._sqlite)
+                    result = work(tx)
+                    changed = tx.finish()
+                break
+            except OperationalError as error:
+                if getattr(error.orig, "sqlstate", None) not in _RETRIED_SQLSTATES or attempt == _ATTEMPTS - 1:
+                    raise
+        if changed:
+            # Scheduled before the result is, so listeners run before whoever awaits this write.
+            if loop is None:
+                self._notify(changed)
+            else:
+                loop.call_soon_threadsafe(self._notify, changed)
+        return result
+
+    def _notify(self, changed: frozenset[str]) -> None:
+        for listener in self._listeners:
+            listener(changed)
+
+    @property
+    def _sqlite(self) -> bool:
+        return self._engine.dialect.name == "sqlite"
+
+
+def _sqlite_engine(url: str) -> Engine:
+    engine = create_engine(url, pool_size=8, max_overflow=0, connect_args={"timeout": 30, "check_same_thread": False})
+
+    @event.listens_for(engine, "connect")
+    def _configure(raw: Any, _record: Any) -> None:
+        raw.isolation_level = None  # BEGIN is ours: see below
+        raw.execute("PRAGMA journal_mode=WAL")
+        # FULL: a commit is on the disk before it is acknowledged, also through a power cut.
+        raw.execute("PRAGMA synchronous=FULL")
+        raw.execute("PRAGMA cache_size=-4096")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        # Readers are never blocked by writers in WAL; a plain BEGIN gives them a snapshot.
+        connection.exec_driver_sql("BEGIN" if connection.get_execution_options().get("reading") else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _postgres_engine(url: str) -> Engine:
+    parsed = make_url(url)
+    if parsed.drivername in ("postgres", "postgresql"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    return create_engine(parsed, pool_size=12, max_overflow=0, pool_pre_ping=True)
+
+
+def _migrate(connection: Connection) -> None:
+    """Alembic's upgrade to the newest schema, in the caller's transaction. Two servers starting at once take turns."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(727100)"))
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

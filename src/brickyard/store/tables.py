@@ -1,0 +1,86 @@
+"""The tables. A row is a JSON document (`doc`, the domain struct) beside the columns that queries and guards need.
+
+Documents make a new field of a struct no migration; the columns are derived from the document at every write, in one place.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, String, Table, Text
+
+metadata = MetaData()
+
+# SQLite numbers rows by itself only where the primary key is INTEGER.
+Sequence = BigInteger().with_variant(Integer, "sqlite")
+
+clusters = Table(
+    "clusters",
+    metadata,
+    Column("cluster_id", String(64), primary_key=True),
+    Column("cluster_name", Text, nullable=False),
+    Column("state", String(16), nullable=False),  # public_state at the last write
+    Column("source", String(24), nullable=False),
+    Column("creator", Text, nullable=False),
+    Column("policy_id", String(64), nullable=False),
+    Column("idempotency_token", String(64), nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("terminated_ms", BigInteger, nullable=False),
+    Column("pinned_ms", BigInteger, nullable=False),
+    Column("deleted_ms", BigInteger, nullable=False),
+    Column("due_ms", BigInteger, nullable=True),  # when the loop must look at it; null: never by itself
+    Column("version", BigInteger, nullable=False),
+    Column("doc", Text, nullable=False),
+    Index("clusters_due", "due_ms"),
+    Index("clusters_created", "created_ms", "cluster_id"),
+    Index("clusters_name", "cluster_name", "cluster_id"),
+    Index("clusters_pinned", "pinned_ms"),
+    Index("clusters_idempotency", "idempotency_token"),
+)
+
+instances = Table(
+    "instances",
+    metadata,
+    Column("instance_id", String(64), primary_key=True),
+    Column("cluster_id", String(64), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("doc", Text, nullable=False),
+    Index("instances_cluster", "cluster_id"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("seq", Sequence, primary_key=True, autoincrement=True),
+    Column("cluster_id", String(64), nullable=False),
+    Column("timestamp", BigInteger, nullable=False),
+    Column("type", String(48), nullable=False),
+    Column("doc", Text, nullable=False),
+    Index("events_by_time", "cluster_id", "timestamp", "seq"),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("token_id", String(64), primary_key=True),
+    Column("digest", String(64), nullable=False, unique=True),  # SHA-256 of the token, hex; the token itself is never stored
+    Column("user_name", Text, nullable=False),
+    Column("comment", Text, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("expiry_ms", BigInteger, nullable=False),  # -1: never
+    Index("tokens_user", "user_name"),
+)
+
+users = Table(
+    "users",
+    metadata,
+    Column("user_name", String(320), primary_key=True),
+    Column("user_id", String(32), nullable=False, unique=True),
+    Column("display_name", Text, nullable=False),
+    Column("is_admin", Boolean, nullable=False),
+)
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
+)
