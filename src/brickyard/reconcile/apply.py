@@ -98,10 +98,9 @@ def _lease_launches(
     for instance in instances:
         if instance.state is not InstanceState.REQUESTED or instance.launch_error is not None:
             continue
-        if instance.not_before_ms <= now:
-            instance = msgspec.structs.replace(
-                instance, attempts=instance.attempts + 1, not_before_ms=now + policy.launch_lease_ms
-            )
-            leased.append(instance)
-        due = instance.not_before_ms if due is None else min(due, instance.not_before_ms)
+        next_look = instance.not_before_ms
+        if next_look <= now:
+            next_look = now + policy.launch_lease_ms
+            leased.append(msgspec.structs.replace(instance, attempts=instance.attempts + 1, not_before_ms=next_look))
+        due = next_look if due is None else min(due, next_look)
     return tuple(leased), due
