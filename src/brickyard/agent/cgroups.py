@@ -1,0 +1,200 @@
+"""Control groups: limits on what a node's processes may use, where the host lets us write them. Versions 1 and 2.
+
+A group per instance, `brickyard-<instance_id>`, with a bound on memory and on the number of tasks, and a weight (no bound) on
+CPU time: cores of a node are logical, and an idle machine should not be kept idle.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import time
+from pathlib import Path
+
+import msgspec
+
+_MIB = 1 << 20
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node may use."""
+
+    memory_mb: int
+    cores: float
+
+    @property
+    def tasks(self) -> int:
+        """Processes and threads: generous for Spark, little for a fork bomb."""
+        return 4096 + int(256 * self.cores)
+
+    @property
+    def weight(self) -> int:
+        """CPU share of version 2 (1-10000; 100 is what a group without a weight gets)."""
+        return max(1, min(10_000, int(100 * self.cores)))
+
+
+class Group(msgspec.Struct, frozen=True):
+    """An instance's control group: one directory with version 2, one per controller with version 1; none: `reason`."""
+
+    directories: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        """NodeStatus.limits."""
+        return "cgroup" if self.directories else f"none: {self.reason}"
+
+    @property
+    def entries(self) -> list[str]:
+        """The files that a process writes "0" to in order to join."""
+        return [f"{directory}/cgroup.procs" for directory in self.directories]
+
+    def out_of_memory(self) -> bool:
+        """Whether the kernel has killed one of its processes because the memory limit was reached."""
+        for directory in self.directories:
+            for name in ("memory.events", "memory.oom_control"):
+                with contextlib.suppress(OSError, ValueError):
+                    for line in Path(directory, name).read_text().splitlines():
+                        key, _, count = line.partition(" ")
+                        if key == "oom_kill" and int(count):
+                            return True
+        return False
+
+    def processes(self) -> set[int]:
+        """Numbers of the processes in the group."""
+        found: set[int] = set()
+        for entry in self.entries:
+            with contextlib.suppress(OSError):
+                found.update(int(pid) for pid in Path(entry).read_text().split())
+        return found
+
+    def remove(self, *, patience_s: float = 1.0) -> bool:
+        """Kill what is still in it and remove it. False: something would not go in time; call again."""
+        deadline = time.monotonic() + patience_s
+        while True:
+            for pid in self.processes():
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            left = False
+            for directory in self.directories:
+                try:
+                    Path(directory).rmdir()
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    left = left or error.errno == errno.EBUSY
+            if not left:
+                return True
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+
+
+def create(instance_id: str, limits: Limits, *, root: Path = Path("/"), pid: str = "self") -> Group:
+    """Make the instance's group and set its limits. Never raises: a group without directories says why.
+
+    `root` is where /proc and /sys are looked for, for tests.
+    """
+    try:
+        mounts = _mounts(root, pid)
+        own = _own_groups(root, pid)
+    except OSError as error:
+        return Group(reason=f"control groups cannot be read ({error.strerror})")
+    name = f"brickyard-{instance_id}"
+    if {"memory", "pids"} <= mounts.keys():
+        return _create_v1(name, limits, mounts, own)
+    if "" in mounts:
+        return _create_v2(name, limits, mounts[""], own.get("", "/"))
+    return Group(reason="no control groups are mounted")
+
+
+def _mounts(root: Path, pid: str) -> dict[str, tuple[Path, str]]:
+    """Controller -> (mount point, the group that its root shows); "" is version 2."""
+    found: dict[str, tuple[Path, str]] = {}
+    for line in (root / f"proc/{pid}/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        fields, (kind, _, options) = left.split(), right.split(" ", 2)
+        where = (root / fields[4].lstrip("/"), fields[3])
+        if kind == "cgroup2":
+            found.setdefault("", where)
+        elif kind == "cgroup":
+            for option in options.split(","):
+                found.setdefault(option, where)
+    return found
+
+
+def _own_groups(root: Path, pid: str) -> dict[str, str]:
+    """Controller -> the group that we are in; "" is version 2."""
+    found = {}
+    for line in (root / f"proc/{pid}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            found[controller] = path
+    return found
+
+
+def _below(mount: tuple[Path, str], group: str) -> Path:
+    """The directory of a group; in a container the mount shows a part of the tree only."""
+    point, shown = mount
+    inside = group[len(shown) :] if shown != "/" and group.startswith(shown) else group
+    return point / inside.lstrip("/")
+
+
+def _create_v1(name: str, limits: Limits, mounts: dict[str, tuple[Path, str]], own: dict[str, str]) -> Group:
+    settings = {
+        "memory": [("memory.limit_in_bytes", limits.memory_mb * _MIB)],
+        "pids": [("pids.max", limits.tasks)],
+        "cpu": [("cpu.shares", max(2, int(1024 * limits.cores)))],
+    }
+    made: list[str] = []
+    for controller, values in settings.items():
+        if controller not in mounts:
+            continue
+        directory = _below(mounts[controller], own.get(controller, "/")) / name
+        try:
+            directory.mkdir(exist_ok=True)
+            made.append(str(directory))
+            for file, value in values:
+                (directory / file).write_text(str(value))
+        except OSError as error:
+            Group(tuple(made)).remove(patience_s=0)
+            return Group(reason=f"{directory} cannot be written ({error.strerror})")
+    return Group(tuple(dict.fromkeys(made)))  # controllers may share a mount, and so a directory
+
+
+def _create_v2(name: str, limits: Limits, mount: tuple[Path, str], own: str) -> Group:
+    """Version 2 forbids limits below a group that has processes of its own, so we look upwards for one where it works."""
+    directory, top = _below(mount, own), mount[0]
+    reason = f"{directory} cannot be written"
+    while True:
+        group = directory / name
+        try:
+            _enable(directory, is_root=directory == top)
+            group.mkdir(exist_ok=True)
+            for file, value in (("memory.max", limits.memory_mb * _MIB), ("pids.max", limits.tasks)):
+                (group / file).write_text(str(value))
+            with contextlib.suppress(OSError):
+                (group / "cpu.weight").write_text(str(limits.weight))
+            with contextlib.suppress(OSError):
+                (group / "memory.oom.group").write_text("0")
+            return Group((str(group),))
+        except OSError as error:
+            reason = f"{group} cannot be limited ({error.strerror})"
+            with contextlib.suppress(OSError):
+                group.rmdir()
+        if directory == top or top not in directory.parents:
+            return Group(reason=reason)
+        directory = directory.parent
+
+
+def _enable(directory: Path, *, is_root: bool) -> None:
+    """Let groups below `directory` have limits, if they may not yet and it is possible."""
+    enabled = (directory / "cgroup.subtree_control").read_text().split()
+    missing = [name for name in ("memory", "pids") if name not in enabled]
+    if not missing:
+        return
+    if not is_root and (directory / "cgroup.procs").read_text().strip():
+        raise OSError(errno.EBUSY, f"{directory} has processes of its own")
+    (directory / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in missing))

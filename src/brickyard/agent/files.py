@@ -1,0 +1,170 @@
+"""Files that hostile code has had in its hands: never follow a link it planted, never trust a name, a depth or a size.
+
+Everything here works through directory descriptors, opened with O_NOFOLLOW one component at a time.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # NONBLOCK: opening a planted FIFO must not hang
+_TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR)
+
+MAX_FILES = 200
+MAX_DEPTH = 4
+MAX_FILE_BYTES = 16 << 20
+MAX_TOTAL_BYTES = 64 << 20
+
+
+def write_atomic(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+    """Replace `path` in one step: readers see the old or the new content, never a part."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    fd = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(fd, "wb") as handle:
+            handle.write(data)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory with all that is in it, whatever its depth, its links and its modes. A missing one is a success.
+
+    Directories are moved to the top and emptied there, so that depth costs neither stack nor descriptors.
+    Raises OSError when something cannot be removed.
+    """
+    try:
+        root = _open_directory(path)
+    except FileNotFoundError:
+        return
+    try:
+        _empty(root)
+    finally:
+        os.close(root)
+    path.rmdir()
+
+
+def _open_directory(path: Path | str, *, dir_fd: int | None = None) -> int:
+    """A descriptor of a directory that is no link, made accessible to its owner first."""
+    handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
+    try:
+        mode = os.fstat(handle).st_mode
+        if not stat.S_ISDIR(mode):
+            raise NotADirectoryError(f"{path} is not a directory")
+        if mode & 0o700 != 0o700:
+            os.chmod(f"/proc/self/fd/{handle}", 0o700)  # noqa: PTH101 - by descriptor: the name could be swapped
+    finally:
+        os.close(handle)
+    return os.open(path, _DIRECTORY, dir_fd=dir_fd)
+
+
+def _empty(root: int) -> None:
+    moved = 0
+    while names := os.listdir(root):
+        for name in names:
+            try:
+                os.unlink(name, dir_fd=root)
+                continue
+            except FileNotFoundError:
+                continue
+            except (IsADirectoryError, PermissionError):
+                pass  # a directory: EISDIR on Linux, EPERM by POSIX
+            directory = _open_directory(name, dir_fd=root)
+            try:
+                moved = _hoist(directory, root, moved)
+            finally:
+                os.close(directory)
+            os.rmdir(name, dir_fd=root)
+
+
+def _hoist(directory: int, root: int, moved: int) -> int:
+    """Empty `directory`: unlink its files, move its directories up to `root` under new names."""
+    for name in os.listdir(directory):
+        try:
+            os.unlink(name, dir_fd=directory)
+            continue
+        except (IsADirectoryError, PermissionError):
+            os.close(_open_directory(name, dir_fd=directory))  # only an accessible directory can be moved elsewhere
+        while True:
+            moved += 1
+            try:
+                os.rename(name, f".{os.getpid()}.{moved}", src_dir_fd=directory, dst_dir_fd=root)
+                break
+            except OSError as error:
+                if error.errno not in _TAKEN:
+                    raise  # otherwise that name was planted; take the next
+    return moved
+
+
+def list_files(root: Path) -> Iterator[tuple[str, int]]:
+    """`(relative name, bytes)` of the regular files below `root`, at most MAX_FILES of them, MAX_DEPTH deep."""
+    try:
+        top = os.open(root, _DIRECTORY)
+    except OSError:
+        return
+    try:
+        yield from itertools.islice(_walk(top, "", MAX_DEPTH), MAX_FILES)
+    finally:
+        os.close(top)
+
+
+def _walk(directory: int, prefix: str, depth: int) -> Iterator[tuple[str, int]]:
+    for entry in sorted(os.listdir(directory)):
+        try:
+            info = os.stat(entry, dir_fd=directory, follow_symlinks=False)
+            inner = os.open(entry, _DIRECTORY, dir_fd=directory) if stat.S_ISDIR(info.st_mode) and depth else None
+        except OSError:
+            continue
+        if inner is not None:
+            try:
+                yield from _walk(inner, f"{prefix}{entry}/", depth - 1)
+            finally:
+                os.close(inner)
+        elif stat.S_ISREG(info.st_mode):
+            yield prefix + entry, info.st_size
+
+
+def read_tail(root: Path, name: str, limit: int) -> bytes:
+    """The last `limit` bytes of a regular file below `root`. Raises OSError; ValueError for a name that leads elsewhere."""
+    parts = name.split("/")
+    if not name or any(part in ("", ".", "..") or "\0" in part for part in parts):
+        raise ValueError(f"{name!r} is not the name of a log")
+    fd = os.open(root, _DIRECTORY)
+    for index, part in enumerate(parts):
+        try:
+            inner = os.open(part, _FILE if index == len(parts) - 1 else _DIRECTORY, dir_fd=fd)
+        finally:
+            os.close(fd)
+        fd = inner
+    with os.fdopen(fd, "rb") as handle:
+        info = os.fstat(handle.fileno())
+        if not stat.S_ISREG(info.st_mode):
+            raise ValueError(f"{name!r} is not a regular file")
+        handle.seek(max(0, info.st_size - limit))
+        return handle.read(limit)
+
+
+def keep_logs(source: Path, target: Path) -> int:
+    """Copy the end of every log below `source` to `target`, within the limits above. Best effort; returns how many were kept."""
+    kept = total = 0
+    for name, _ in list(list_files(source)):
+        try:
+            data = read_tail(source, name, min(MAX_FILE_BYTES, MAX_TOTAL_BYTES - total))
+            destination = target / name
+            destination.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_atomic(destination, data)
+        except (OSError, ValueError):
+            continue
+        kept += 1
+        total += len(data)
+        if total >= MAX_TOTAL_BYTES:
+            break
+    return kept

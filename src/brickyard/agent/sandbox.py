@@ -1,0 +1,336 @@
+"""The sandbox: everything that users' code can reach starts through `Sandbox.command`.
+
+`View` says what the processes may see; `mounts` turns it into a list, and an implementation into a command line:
+`Bubblewrap` where bwrap is installed and works, `Namespaces` (our own launcher, `enter.py`) where the host lets us make them,
+`Plain` where it does not. `probe` finds out which by trying, because no file says what a host allows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+
+from brickyard.agent.processes import MARKER
+
+Kind = Literal["bubblewrap", "namespaces", "none"]
+Mode = Literal["auto", "required", "off"]
+Mount = tuple[str, str, str, str]  # kind (ro, rw, link, tmpfs, proc, dev, device), source, target, option of a tmpfs
+
+ENTER = Path(__file__).with_name("enter.py")
+UID = 1000  # inside, where we are root outside: root would be trusted by programs that look at the number
+
+_TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - the node's own directory, inside
+_TOP = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+# What programs need of the machine's configuration. Never all of /etc: it holds keys and other programs' secrets.
+_ETC = (
+    "alternatives", "ca-certificates", "crypto-policies", "fonts", "gai.conf", "host.conf", "java", "ld.so.cache", "ld.so.conf",
+    "ld.so.conf.d", "locale.alias", "localtime", "mime.types", "nsswitch.conf", "os-release", "debian_version",
+    "pki/ca-trust/extracted", "pki/java", "pki/tls/cert.pem", "pki/tls/certs", "pki/tls/openssl.cnf", "protocols", "resolv.conf",
+    "services", "ssl/certs", "ssl/openssl.cnf", "timezone",
+)  # fmt: skip
+_ETC_GLOBS = ("java-*", "jvm-*")  # where Debian and Fedora keep a JDK's own configuration
+# Parts of a fresh /proc that belong to the machine. Our user may be root outside: then its number alone opens them for writing.
+_PROC_READ_ONLY = ("bus", "fs", "irq", "sys", "sysrq-trigger")
+_PROC_HIDDEN = ("kallsyms", "kcore", "key-users", "keys", "kmsg", "kpagecount", "kpageflags", "sched_debug", "timer_list")
+_HARDWARE = ("/sys/devices/system/cpu", "/sys/devices/system/node")
+_GPU_HARDWARE = ("/sys/bus/pci", "/sys/class", "/sys/devices", "/sys/module")
+_GPU_SHARED = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "nvidia-caps")
+
+
+class Isolation(msgspec.Struct, frozen=True):
+    """What the host allows. `reason` says why it is not more, and what to do about it."""
+
+    kind: Kind
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        """NodeStatus.isolation."""
+        return self.kind if self.kind != "none" else f"none: {self.reason}"
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a node's processes may see of the machine, besides the operating system's programs."""
+
+    hostname: str = "node"
+    etc: str = ""  # directory with our own passwd, group, hosts, hostname (see `write_etc`)
+    read_only: tuple[str, ...] = ()  # runtime, interpreter, Java, scripts: at their own paths
+    node_dir: str = ""  # read-write, at its own path; its tmp/ is also /tmp
+    dbfs_dir: str = ""  # read-write, at /dbfs
+    hidden: tuple[str, ...] = ()  # never visible, even where they lie below something that is
+    gpus: tuple[int, ...] = ()
+    shared_memory_mb: int = 1024
+
+
+class Sandbox(Protocol):
+    """Turns a command into one that runs behind walls. The result is to be started with a clean environment; when it is
+    killed, or its parent dies, everything that it started dies."""
+
+    kind: Kind
+
+    def command(self, argv: Sequence[str], *, view: View, cgroups: Sequence[str] = ()) -> list[str]:
+        """The command line. `cgroups` are `cgroup.procs` files to join first."""
+        ...
+
+
+class Namespaces:
+    """Our own launcher."""
+
+    kind: Kind = "namespaces"
+
+    def __init__(self, *, python: str = sys.executable) -> None:
+        self._python = python
+
+    def command(self, argv: Sequence[str], *, view: View, cgroups: Sequence[str] = ()) -> list[str]:
+        return enter(
+            self._python, "namespaces", argv, cgroups=cgroups, hostname=view.hostname, uid=inner_uid(), gid=inner_uid(),
+            mounts=mounts(view),
+        )  # fmt: skip
+
+
+class Bubblewrap:
+    """bwrap does the work; our launcher joins the control groups and asks for the parent's death signal before."""
+
+    kind: Kind = "bubblewrap"
+
+    def __init__(self, *, bwrap: str, python: str = sys.executable) -> None:
+        self._bwrap = bwrap
+        self._python = python
+
+    def command(self, argv: Sequence[str], *, view: View, cgroups: Sequence[str] = ()) -> list[str]:
+        uid = str(inner_uid())
+        wrap = [self._bwrap, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--disable-userns"]
+        wrap += [
+            "--die-with-parent",
+            "--new-session",
+            "--cap-drop",
+            "ALL",
+            "--uid",
+            uid,
+            "--gid",
+            uid,
+            "--hostname",
+            view.hostname,
+        ]
+        sealed: list[str] = ["--remount-ro", "/"]
+        for kind, source, target, option in mounts(view):
+            wrap += self._mount(kind, source, target)
+            if kind == "tmpfs" and "mode=0555" in option:
+                sealed += ["--remount-ro", target]
+        wrap += [*sealed, "--chdir", "/", "--", *(argv or ["/usr/bin/true"])]
+        return enter(self._python, "exec", wrap, cgroups=cgroups)
+
+    def _mount(self, kind: str, source: str, target: str) -> list[str]:
+        if kind == "link":
+            return ["--symlink", source, target]
+        if kind in ("tmpfs", "proc", "dev"):
+            return [f"--{kind}", target]
+        return [{"ro": "--ro-bind", "rw": "--bind", "device": "--dev-bind"}[kind], source, target]
+
+
+class Plain:
+    """No walls: a process tree that ends together. What a command sees is what its user sees."""
+
+    kind: Kind = "none"
+
+    def __init__(self, *, python: str = sys.executable) -> None:
+        self._python = python
+
+    def command(self, argv: Sequence[str], *, view: View, cgroups: Sequence[str] = ()) -> list[str]:
+        return enter(self._python, "plain", argv, cgroups=cgroups)
+
+
+def enter(python: str, mode: str, argv: Sequence[str], *, cgroups: Sequence[str] = (), **extra: object) -> list[str]:
+    """The command line of the launcher, to be started by this very process."""
+    plan = {"mode": mode, "argv": list(argv), "cwd": "/", "cgroups": list(cgroups), "parent": os.getpid(), **extra}
+    return [python, "-I", "-S", str(ENTER), json.dumps(plan)]
+
+
+def inner_uid() -> int:
+    """The user (and group) number inside."""
+    return os.getuid() or UID
+
+
+def write_etc(directory: Path, *, hostname: str, host: str, home: str) -> None:
+    """The few files of /etc that are the node's own. `directory` lies outside of what the node may write."""
+    directory.mkdir(mode=0o700, exist_ok=True)
+    uid = inner_uid()
+    try:
+        hosts = Path("/etc/hosts").read_text(errors="replace")
+    except OSError:
+        hosts = "127.0.0.1 localhost\n"
+    (directory / "passwd").write_text(f"root:x:0:0::/:/bin/false\nspark:x:{uid}:{uid}::{home}:/bin/sh\n")
+    (directory / "group").write_text(f"root:x:0:\nspark:x:{uid}:\n")
+    (directory / "hosts").write_text(f"{hosts.rstrip()}\n{host} {hostname}\n")
+    (directory / "hostname").write_text(f"{hostname}\n")
+
+
+def environment(instance_id: str, *, node_dir: Path, tmp: str, source: Mapping[str, str]) -> dict[str, str]:
+    """The whole environment of a node's first process: nothing of the agent's but the language and the time zone."""
+    kept = {key: value for key, value in source.items() if key in ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")}
+    return {
+        "LANG": "C.UTF-8",
+        **kept,
+        MARKER: instance_id,
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": str(node_dir / "home"),
+        "USER": "spark",
+        "LOGNAME": "spark",
+        "SHELL": "/bin/sh",
+        "TMPDIR": tmp,
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def mounts(view: View) -> list[Mount]:
+    """The view as mounts, outer ones first."""
+    given = [path for wanted in view.read_only for path in dict.fromkeys((wanted, os.path.realpath(wanted)))]
+    shown = [*_system(view), *(("ro", os.path.realpath(path), path, "") for path in dict.fromkeys(given))]
+    shown += _hide(view.hidden, shown)
+    if view.node_dir:
+        shown.append(("rw", os.path.realpath(view.node_dir), view.node_dir, ""))
+        temporary = os.path.realpath(Path(view.node_dir, "tmp"))
+        shown += [("rw", temporary, target, "") for target in _TEMPORARY]
+    if view.dbfs_dir:
+        shown.append(("rw", os.path.realpath(view.dbfs_dir), "/dbfs", ""))
+    shown.sort(key=lambda mount: mount[2].count("/"))
+    return [mount for index, mount in enumerate(shown) if not _repeats(mount, shown[:index])]
+
+
+def _repeats(mount: Mount, before: Sequence[Mount]) -> bool:
+    """Whether it shows again what the innermost mount around it shows anyway (an interpreter in /usr)."""
+    kind, source, target, _ = mount
+    around = next((outer for outer in reversed(before) if _is_below(target, outer[2])), None)
+    return around is not None and kind == "ro" and around[0] == "ro" and around[1] + target[len(around[2]) :] == source
+
+
+def _system(view: View) -> Iterator[Mount]:
+    yield ("ro", "/usr", "/usr", "")
+    for path in _TOP:
+        if os.path.islink(path):  # noqa: PTH114 - plain strings all along
+            yield ("link", os.path.realpath(path).lstrip("/"), path, "")
+        elif os.path.isdir(path):  # noqa: PTH112 - as above
+            yield ("ro", path, path, "")
+    if Path("/nix/store").is_dir():
+        yield ("ro", "/nix/store", "/nix/store", "")
+    yield ("proc", "", "/proc", "")
+    for name in _PROC_READ_ONLY:
+        if Path("/proc", name).exists():
+            yield ("ro", f"/proc/{name}", f"/proc/{name}", "")
+    for name in _PROC_HIDDEN:
+        if Path("/proc", name).exists():
+            yield ("ro", "/dev/null", f"/proc/{name}", "")
+    yield ("dev", "", "/dev", "")
+    yield ("tmpfs", "", "/dev/shm", f"mode=1777,size={view.shared_memory_mb}m")  # noqa: S108 - a fresh one
+    yield ("tmpfs", "", "/run", "mode=0755,size=16m")
+    if not view.node_dir:
+        yield ("tmpfs", "", "/tmp", "mode=1777,size=16m")  # noqa: S108 - a fresh one
+    yield from _configuration(view.etc)
+    yield from _devices(view.gpus)
+
+
+def _configuration(etc: str) -> Iterator[Mount]:
+    names = [*_ETC, *(path.name for pattern in _ETC_GLOBS for path in sorted(Path("/etc").glob(pattern)))]
+    for name in dict.fromkeys(names):
+        path = f"/etc/{name}"
+        real = os.path.realpath(path)
+        if not os.path.exists(real):  # noqa: PTH110 - as above
+            continue
+        if os.path.islink(path) and real.startswith("/usr/"):  # noqa: PTH114 - Java reads the time zone from localtime's link
+            yield ("link", real, path, "")
+        else:
+            yield ("ro", real, path, "")
+    if etc:
+        for name in ("passwd", "group", "hosts", "hostname"):
+            yield ("ro", f"{etc}/{name}", f"/etc/{name}", "")
+
+
+def _devices(gpus: Sequence[int]) -> Iterator[Mount]:
+    for path in _GPU_HARDWARE if gpus else _HARDWARE:
+        if Path(path).is_dir():
+            yield ("ro", path, path, "")
+    if gpus:
+        for name in (*(f"nvidia{index}" for index in gpus), *_GPU_SHARED):
+            top = Path("/dev", name)
+            for device in sorted(top.iterdir()) if top.is_dir() else [top]:
+                if device.exists():
+                    yield ("device", str(device), str(device), "")
+
+
+def _is_below(path: str, top: str) -> bool:
+    return path == top or path.startswith(top.rstrip("/") + "/")
+
+
+def _hide(hidden: Sequence[str], shown: Sequence[Mount]) -> Iterator[Mount]:
+    """An empty directory over everything secret that lies below something shown."""
+    for path in hidden:
+        real = os.path.realpath(path)
+        for kind, source, target, _ in shown:
+            if kind == "ro" and _is_below(real, source) and Path(real).is_dir():
+                yield ("tmpfs", "", target + real[len(source) :], "mode=0555,size=1m")
+
+
+def choose(mode: Mode, isolation: Isolation, *, python: str = sys.executable) -> Sandbox:
+    """The implementation for what `probe` found. `required` is for the caller to check."""
+    if mode != "off" and isolation.kind == "bubblewrap":
+        return Bubblewrap(bwrap=shutil.which("bwrap") or "bwrap", python=python)
+    if mode != "off" and isolation.kind == "namespaces":
+        return Namespaces(python=python)
+    return Plain(python=python)
+
+
+def probe(*, mode: Mode = "auto", python: str = sys.executable) -> Isolation:
+    """Try what the host allows, best first. Takes about 0.1 s. Never raises."""
+    if mode == "off":
+        return Isolation("none", "isolation is turned off in the settings")
+    reasons = []
+    candidates: list[Sandbox] = [Namespaces(python=python)]
+    if bwrap := shutil.which("bwrap"):
+        candidates.insert(0, Bubblewrap(bwrap=bwrap, python=python))
+    for candidate in candidates:
+        reason = _try(candidate)
+        if not reason:
+            return Isolation(candidate.kind)
+        reasons.append(f"{candidate.kind}: {reason}")
+    return Isolation("none", f"{'; '.join(reasons)}. {_remedy()}")
+
+
+def _try(sandbox: Sandbox) -> str:
+    """Why it does not work here; empty when it does."""
+    try:
+        result = subprocess.run(
+            sandbox.command([], view=View()), env={}, capture_output=True, timeout=20, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if result.returncode == 0:
+        return ""
+    lines = result.stderr.decode(errors="replace").strip().splitlines()
+    return lines[-1].removeprefix("sandbox: ")[:300] if lines else f"the launcher ended with code {result.returncode}"
+
+
+def _remedy() -> str:
+    """What to do on this machine, by the settings that are known to forbid namespaces."""
+    checks = (
+        ("/proc/sys/user/max_user_namespaces", "0", "Set user.max_user_namespaces above 0 with sysctl."),
+        ("/proc/sys/kernel/unprivileged_userns_clone", "0", "Set kernel.unprivileged_userns_clone to 1 with sysctl."),
+        (
+            "/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1",
+            "Install bubblewrap, or set kernel.apparmor_restrict_unprivileged_userns to 0 with sysctl.",
+        ),
+    )  # fmt: skip
+    for path, value, remedy in checks:
+        try:
+            if Path(path).read_text().strip() == value:
+                return remedy
+        except OSError:
+            continue
+    return "In a container, allow namespaces (Docker: --security-opt seccomp=unconfined --security-opt systempaths=unconfined)."
