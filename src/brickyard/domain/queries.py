@@ -31,8 +31,8 @@ class ClusterOrder(StrEnum):
 
 
 class ClusterPosition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A place in an order: the sort value and the id of the last row of a page. The next page holds the rows strictly behind it, so
-    rows that come and go meanwhile neither repeat nor hide others."""
+    """A place in an order: the sort value and the id of the last row of a page. The next page holds the rows strictly behind
+    it, so rows that come and go meanwhile neither repeat nor hide others."""
 
     value: int | str
     cluster_id: str

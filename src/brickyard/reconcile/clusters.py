@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
@@ -133,9 +133,9 @@ class ClusterLoop:
         for instance in outside.launch:
             self._begin(self._launch(instance, sizes[instance.node_type_id]))
 
-    def _begin(self, work: object) -> None:
-        task: asyncio.Task[None] = asyncio.ensure_future(work)  # type: ignore[arg-type] # a coroutine; kept so that it is not collected
-        self._outside.add(task)
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._outside.add(task)  # kept, so that it is not collected half-way
         task.add_done_callback(self._outside.discard)
 
     async def _launch(self, instance: Instance, node_type: NodeType) -> None:

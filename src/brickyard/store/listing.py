@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Select, and_, or_, select
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, or_, select
 
 from brickyard.domain.queries import ClusterFilter, ClusterOrder, ClusterPosition, ClusterSort
 from brickyard.store.tables import clusters as t
@@ -18,8 +20,8 @@ class ListingRows:
         self, which: ClusterFilter, *, sort: ClusterSort, limit: int | None = None, after: ClusterPosition | None = None
     ) -> list[ClusterPosition]:
         """Positions (and so ids) of the matching clusters in order, at most `limit` of them, strictly behind `after`."""
-        value = t.c.cluster_name if sort.by is ClusterOrder.NAME else t.c.created_ms
-        query: Select[tuple[object, str]] = select(value, t.c.cluster_id).where(t.c.deleted_ms == 0)
+        value: ColumnElement[Any] = t.c.cluster_name if sort.by is ClusterOrder.NAME else t.c.created_ms
+        query = select(value, t.c.cluster_id).where(t.c.deleted_ms == 0)
         if which.sources:
             query = query.where(t.c.source.in_([source.value for source in which.sources]))
         if which.states:

@@ -1,0 +1,170 @@
+"""What agents call: reports of nodes, and the assignments that they wait for.
+
+Heartbeats live in memory; the database is written only when a node's status changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from brickyard.domain.clock import Clock
+from brickyard.domain.cluster import Instance
+from brickyard.domain.instances import InstanceState
+from brickyard.domain.node import AssignmentReply, NodeStatus, Phase, StatusReply, StatusReport
+from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+MAX_WAIT_S = 30.0
+_TEXT_LIMIT = 8_000
+_NOTHING = NodeStatus()
+
+
+class AgentService:
+    """One per server. `wake` is told of every cluster whose nodes have changed."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        tokens: InstanceTokens,
+        wake: Callable[[str], None],
+        silence_s: float,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._tokens = tokens
+        self._wake = wake
+        self._silence_s = silence_s
+        self._monotonic = monotonic
+        self._started = monotonic()
+        self._heard: dict[str, float] = {}
+        self._known: dict[str, tuple[StatusReport, bool]] = {}  # the last report that was written, and its answer
+        self._waiters: dict[str, set[asyncio.Event]] = {}
+        self._quiet: frozenset[str] = frozenset()
+        self._quiet_at = 0.0
+
+    def authenticate(self, instance_id: str, bearer: str) -> bool:
+        """Whether the bearer token is that instance's own."""
+        return self._tokens.is_agent(instance_id, bearer)
+
+    async def report(self, report: StatusReport) -> StatusReply:
+        """Take an agent's report. A repeated one is a heartbeat and costs no write."""
+        instance_id = report.instance_id
+        self._heard[instance_id] = self._monotonic()
+        report = msgspec.structs.replace(report, status=_bounded(report.status))
+        last = self._known.get(instance_id)
+        if last is None or last[0] != report:
+            now = self._clock.now_ms()
+            cluster_id = await self._store.write(lambda tx: record_report(tx, report, now=now))
+            self._known[instance_id] = (report, cluster_id is not None)
+            if cluster_id:
+                self._wake(cluster_id)
+        return StatusReply(server_token=self._tokens.server_token(instance_id), known=self._known[instance_id][1])
+
+    async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply:
+        """The instance's assignment, as soon as its version is not `have`, or after `wait_s` as it is."""
+        deadline = self._monotonic() + min(max(wait_s, 0.0), MAX_WAIT_S)
+        changed = asyncio.Event()
+        self._waiters.setdefault(instance_id, set()).add(changed)
+        try:
+            while True:
+                # Cleared before the read: a change after the read sets it again, so none is missed.
+                changed.clear()
+                self._heard[instance_id] = self._monotonic()
+                instance = await self._store.read(lambda tx: tx.instances.get(instance_id))
+                known = instance is not None and instance.live
+                assignment = instance.assignment if instance is not None and known else None
+                left = deadline - self._monotonic()
+                if not known or left <= 0 or (assignment.version if assignment else 0) != have:
+                    token = self._tokens.server_token(instance_id)
+                    return AssignmentReply(server_token=token, known=known, assignment=assignment)
+                try:
+                    await asyncio.wait_for(changed.wait(), left)
+                except TimeoutError:
+                    continue
+        finally:
+            waiters = self._waiters.get(instance_id, set())
+            waiters.discard(changed)
+            if not waiters:
+                self._waiters.pop(instance_id, None)
+
+    def assignments_changed(self, instance_ids: Iterable[str]) -> None:
+        """Answer the long polls of these instances now."""
+        for instance_id in instance_ids:
+            for waiter in self._waiters.get(instance_id, ()):
+                waiter.set()
+
+    def silent(self) -> frozenset[str]:
+        """Instances that were heard of by this process and then said nothing for too long, and registered ones that it has
+        never heard of although it has listened for as long (`expect`)."""
+        now = self._monotonic()
+        if now - self._quiet_at >= 1.0:
+            self._quiet_at = now
+            self._quiet = frozenset(key for key, at in self._heard.items() if now - at > self._silence_s)
+        return self._quiet
+
+    def expect(self, instance_ids: Iterable[str]) -> None:
+        """Count these as heard of now: at start-up, agents get as long as ever to find the new server."""
+        for instance_id in instance_ids:
+            self._heard.setdefault(instance_id, self._monotonic())
+
+    def forget(self, instance_id: str) -> None:
+        """The instance is gone: keep nothing of it."""
+        self._heard.pop(instance_id, None)
+        self._known.pop(instance_id, None)
+
+
+def record_report(tx: Tx, report: StatusReport, *, now: int) -> str | None:
+    """Write what an agent reports; returns its cluster, or None when the instance is not (or no longer) wanted.
+
+    The cluster's row is locked first, as everywhere: two writers of one cluster take turns instead of meeting in a deadlock.
+    """
+    found = tx.instances.many([report.instance_id])
+    if not found:
+        return None
+    tx.clusters.get(found[0].cluster_id)
+    instance = tx.instances.get(report.instance_id)
+    if instance is None or not instance.live:
+        return None
+    status = report.status
+    if instance.boot_id and instance.boot_id != report.boot_id and status.generation < instance.status.generation:
+        # A new agent process took over the instance and has nothing of the old one's node: that node is lost.
+        moved = _lost(instance)
+    else:
+        moved = instance
+    tx.instances.update(
+        msgspec.structs.replace(
+            moved,
+            state=InstanceState.REGISTERED if moved.live else moved.state,
+            registered_ms=instance.registered_ms or now,
+            endpoint=report.endpoint,
+            boot_id=report.boot_id,
+            pid=report.pid,
+            status=status,
+        )
+    )
+    tx.clusters.wake(instance.cluster_id)
+    return instance.cluster_id
+
+
+def _lost(instance: Instance) -> Instance:
+    return msgspec.structs.replace(instance, state=InstanceState.TERMINATING, lost="its agent ended unexpectedly")
+
+
+def _bounded(status: NodeStatus) -> NodeStatus:
+    """Agents are trusted to speak, not to be brief: what goes into a row has a limit."""
+    failure = status.failure
+    if failure is not None:
+        failure = msgspec.structs.replace(
+            failure, message=failure.message[:_TEXT_LIMIT], log_tail=failure.log_tail[-_TEXT_LIMIT:]
+        )
+    if status.phase is Phase.IDLE and status == _NOTHING:
+        return status
+    return msgspec.structs.replace(status, message=status.message[:_TEXT_LIMIT], failure=failure)
