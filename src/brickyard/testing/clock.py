@@ -1,0 +1,18 @@
+"""A clock that tests set."""
+
+from __future__ import annotations
+
+
+class ManualClock:
+    """Starts at a fixed moment of 2026 and moves only when told."""
+
+    def __init__(self, now_ms: int = 1_790_000_000_000) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def advance(self, *, ms: int = 0, seconds: float = 0, minutes: float = 0) -> int:
+        """Move on; returns the new time."""
+        self._now_ms += ms + int(seconds * 1_000) + int(minutes * 60_000)
+        return self._now_ms

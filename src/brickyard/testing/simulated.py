@@ -1,0 +1,312 @@
+"""A simulated provider with simulated agents: thousands of instances in one process, and knobs for failures.
+
+It keeps the provider contract and speaks the agent protocol with `AgentService` directly, so everything above it (plan,
+loops, store, API) is the real thing; only machines and Spark are not there. `brickyard up --provider simulated` runs on it. What it
+must never do is claim to compute: contexts and commands are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from brickyard.domain.node import (
+    Assignment,
+    AssignmentReply,
+    Failure,
+    NodeStatus,
+    Phase,
+    Role,
+    StatusReply,
+    StatusReport,
+)
+from brickyard.domain.nodetypes import NodeType
+from brickyard.providers.base import (
+    Capacity,
+    CapacityError,
+    InvalidError,
+    LaunchRequest,
+    Observed,
+    ProviderError,
+    TransientError,
+)
+
+
+class Knobs(msgspec.Struct, kw_only=True):
+    """What the simulated world does. Seconds; probabilities between 0 and 1. May be changed while it runs."""
+
+    register_s: float = 0.0  # from launch until the agent calls home
+    start_s: float = 0.0  # from assignment until the node is ready
+    stop_s: float = 0.0  # from terminate until the instance is gone
+    jitter: float = 0.0  # share by which the times above vary
+    max_instances: int = 1_000_000
+    launch_error: float = 0.0  # launches that raise TransientError
+    node_failure: float = 0.0  # nodes that fail instead of becoming ready
+    never_registers: float = 0.0
+    seed: int = 0
+
+
+class Home(Protocol):
+    """What a simulated agent calls: the part of AgentService that the HTTP API shows to real ones."""
+
+    async def report(self, report: StatusReport) -> StatusReply: ...
+
+    async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply: ...
+
+
+class SimulatedProvider:
+    """Make it, then `attach(home)` on the event loop that its agents shall run on."""
+
+    name = "simulated"
+
+    def __init__(self, *, node_types: Sequence[NodeType], knobs: Knobs | None = None) -> None:
+        self._node_types = tuple(node_types)
+        self.knobs = knobs or Knobs()
+        self._random = random.Random(self.knobs.seed)  # noqa: S311 - reproducible failures, not secrets
+        self._lock = threading.Lock()
+        self._agents: dict[str, SimulatedAgent] = {}
+        self._ended: set[str] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._home: Home | None = None
+        self.masters: dict[str, set[str]] = {}  # cluster id -> addresses of the workers that registered
+
+    def attach(self, home: Home) -> None:
+        """Run agents on the current event loop, calling `home`."""
+        self._loop = asyncio.get_running_loop()
+        self._home = home
+
+    # -- the provider contract -----------------------------------------------------------------------------------------
+
+    def node_types(self) -> Sequence[NodeType]:
+        return self._node_types
+
+    def capacity(self) -> Capacity | None:
+        return None
+
+    def launch(self, request: LaunchRequest) -> None:
+        if self._loop is None or self._home is None:
+            raise TransientError("the simulated provider is not attached to a server yet")
+        with self._lock:
+            if request.instance_id in self._agents:
+                return
+            if request.instance_id in self._ended:
+                raise InvalidError(f"{request.instance_id} was terminated")
+            if self._chance(self.knobs.launch_error):
+                raise TransientError("simulated launch failure")
+            if len(self._agents) >= self.knobs.max_instances:
+                left = self.knobs.max_instances - len(self._agents)
+                raise CapacityError(
+                    f"1 instance of {request.node_type.node_type_id} was asked for and {left} are left of "
+                    f"{self.knobs.max_instances}",
+                    asked="1 instance",
+                    left=f"{left} instances",
+                )
+            agent = SimulatedAgent(request.instance_id, provider=self, home=self._home)
+            self._agents[request.instance_id] = agent
+        self._loop.call_soon_threadsafe(agent.start)
+
+    def terminate(self, instance_id: str, *, reason: str) -> None:
+        del reason
+        with self._lock:
+            agent = self._agents.get(instance_id)
+        if agent is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(agent.stop)
+
+    def observe(self) -> Mapping[str, Observed]:
+        with self._lock:
+            return {key: Observed(instance_id=key, alive=agent.alive) for key, agent in self._agents.items()}
+
+    def close(self, *, keep_nodes: bool) -> None:
+        """Simulated nodes live in this process: they end with it whatever was asked."""
+        del keep_nodes
+        with self._lock:
+            agents = list(self._agents.values())
+            self._agents.clear()
+        for agent in agents:
+            agent.cancel()
+
+    # -- failures to inject --------------------------------------------------------------------------------------------
+
+    def kill(self, instance_id: str) -> None:
+        """The machine goes away without a word."""
+        self.gone(instance_id)
+
+    def fail(self, instance_id: str, failure: Failure) -> None:
+        """The node reports a failure."""
+        self._agents[instance_id].fail(failure)
+
+    def set_activity(self, instance_id: str, *, busy: bool, last_activity_ms: int) -> None:
+        """What the driver says about work on it."""
+        self._agents[instance_id].set_activity(busy=busy, last_activity_ms=last_activity_ms)
+
+    # -- for the agents ------------------------------------------------------------------------------------------------
+
+    def pause(self, seconds: float) -> Awaitable[None]:
+        with self._lock:
+            spread = 1.0 + self.knobs.jitter * (2 * self._random.random() - 1)
+        return asyncio.sleep(seconds * spread)
+
+    def chance(self, probability: float) -> bool:
+        with self._lock:
+            return self._chance(probability)
+
+    def gone(self, instance_id: str) -> None:
+        """Forget an instance: it no longer exists."""
+        with self._lock:
+            agent = self._agents.pop(instance_id, None)
+            self._ended.add(instance_id)
+        if agent is not None:
+            agent.cancel()
+
+    def driver_of(self, cluster_id: str) -> SimulatedAgent | None:
+        with self._lock:
+            agents = list(self._agents.values())
+        return next((agent for agent in agents if agent.drives(cluster_id)), None)
+
+    def _chance(self, probability: float) -> bool:
+        return probability > 0 and self._random.random() < probability
+
+
+class SimulatedAgent:
+    """Behaves towards the server as a real agent does: reports changes, polls for its assignment, follows it."""
+
+    def __init__(self, instance_id: str, *, provider: SimulatedProvider, home: Home) -> None:
+        self._instance_id = instance_id
+        self._provider = provider
+        self._home = home
+        self._task: asyncio.Task[None] | None = None
+        self._status = NodeStatus(isolation="none: simulated", limits="none: simulated", host="127.0.0.1")
+        self._assignment: Assignment | None = None
+        self.alive = True
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._live())
+
+    def stop(self) -> None:
+        """Begin to end; the instance is gone after `stop_s`."""
+        if self.alive:
+            self.alive = False
+            self._background(self._end())
+
+    def cancel(self) -> None:
+        self.alive = False
+        if self._task is not None:
+            self._task.cancel()
+
+    def drives(self, cluster_id: str) -> bool:
+        current = self._assignment
+        return self.alive and current is not None and current.role is not Role.WORKER and current.cluster_id == cluster_id
+
+    def fail(self, failure: Failure) -> None:
+        self._background(self._say(phase=Phase.FAILED, failure=failure))
+
+    def set_activity(self, *, busy: bool, last_activity_ms: int) -> None:
+        self._background(self._say(busy=busy, last_activity_ms=last_activity_ms))
+
+    async def workers_changed(self, alive: set[str]) -> None:
+        await self._say(alive_workers=tuple(sorted(alive)))
+
+    async def _live(self) -> None:
+        await self._provider.pause(self._provider.knobs.register_s)
+        if self._provider.chance(self._provider.knobs.never_registers):
+            return
+        await self._say()
+        have = 0
+        while self.alive:
+            reply = await self._home.assignment(self._instance_id, have, 20.0)
+            if not reply.known:
+                self.stop()
+                return
+            if reply.assignment is not None and reply.assignment.version != have:
+                have = reply.assignment.version
+                await self._follow(reply.assignment)
+
+    async def _follow(self, wanted: Assignment) -> None:
+        before, self._assignment = self._assignment, wanted
+        fresh = before is None or before.generation != wanted.generation
+        if fresh:
+            self._status = NodeStatus(isolation=self._status.isolation, limits=self._status.limits, host="127.0.0.1")
+            if wanted.role is not Role.WORKER:
+                self._provider.masters[wanted.cluster_id] = set()
+        self._status = msgspec.structs.replace(self._status, assignment_version=wanted.version, generation=wanted.generation)
+        if wanted.retiring:
+            await self._leave(wanted)
+        elif wanted.role is not Role.WORKER and fresh:
+            await self._become_driver(wanted)
+        elif wanted.role is Role.WORKER and wanted.master_url and self._status.phase is not Phase.READY:
+            await self._become_worker(wanted)
+        elif fresh:
+            await self._say(phase=Phase.PREPARING)
+
+    async def _become_driver(self, wanted: Assignment) -> None:
+        await self._say(phase=Phase.STARTING, master_url=f"spark://{self._instance_id}:7077")
+        if await self._came_up("DRIVER_UNEXPECTED_FAILURE"):
+            workers = self._provider.masters.setdefault(wanted.cluster_id, set())
+            await self._say(phase=Phase.READY, alive_workers=tuple(sorted(workers)))
+
+    async def _become_worker(self, wanted: Assignment) -> None:
+        if not await self._came_up("WORKER_SETUP_FAILURE"):
+            return
+        address = f"{self._instance_id}:7078"
+        await self._say(phase=Phase.READY, worker_address=address)
+        workers = self._provider.masters.setdefault(wanted.cluster_id, set())
+        workers.add(address)
+        await self._tell_driver(wanted.cluster_id, workers)
+
+    async def _leave(self, wanted: Assignment) -> None:
+        await self._say(phase=Phase.RETIRING)
+        workers = self._provider.masters.setdefault(wanted.cluster_id, set())
+        workers.discard(self._status.worker_address)
+        await self._tell_driver(wanted.cluster_id, workers)
+        await self._say(phase=Phase.RETIRED)
+
+    async def _tell_driver(self, cluster_id: str, workers: set[str]) -> None:
+        driver = self._provider.driver_of(cluster_id)
+        if driver is not None:
+            await driver.workers_changed(workers)
+
+    async def _came_up(self, code: str) -> bool:
+        await self._provider.pause(self._provider.knobs.start_s)
+        if self._provider.chance(self._provider.knobs.node_failure):
+            await self._say(phase=Phase.FAILED, failure=Failure(code=code, message="simulated node failure"))
+            return False
+        return True
+
+    async def _say(self, **changes: object) -> None:
+        self._status = msgspec.structs.replace(self._status, **changes)
+        reply = await self._home.report(
+            StatusReport(
+                instance_id=self._instance_id,
+                boot_id="simulated",
+                endpoint="http://simulated.invalid",
+                pid=1,
+                status=self._status,
+            )
+        )
+        if not reply.known:
+            self.stop()
+
+    async def _end(self) -> None:
+        await self._provider.pause(self._provider.knobs.stop_s)
+        self._provider.gone(self._instance_id)
+
+    def _background(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        _keep.add(task)
+        task.add_done_callback(_keep.discard)
+
+
+_keep: set[asyncio.Future[None]] = set()  # tasks that nobody awaits, kept from the collector while they run
+
+
+class UnreachableAgents:
+    """The agent client of a simulated workspace: there is nobody to run a command."""
+
+    async def call(self, endpoint: str, server_token: str, method: str, path: str, body: object) -> Mapping[str, object]:
+        """Always refuses: simulated nodes compute nothing."""
+        raise ProviderError("this workspace runs on the simulated provider: its nodes compute nothing")

@@ -1,0 +1,287 @@
+"""The planner: a state in, one pass, a state out."""
+
+from __future__ import annotations
+
+import msgspec
+
+from brickyard.domain.cluster import Cluster, Instance, LaunchError, Target, public_state
+from brickyard.domain.events import EventType
+from brickyard.domain.instances import InstanceState
+from brickyard.domain.node import Failure, NodeStatus, Phase, Role
+from brickyard.domain.states import State
+from brickyard.domain.terminations import TerminationReasonCode, TerminationReasonType
+from brickyard.plan.cluster import Plan, Policy, plan
+from brickyard.testing.builders import NOW, SIZES, cluster, instance, nodes, up
+
+POLICY = Policy()
+
+
+def decide(of: Cluster, instances: list[Instance], *, now: int = NOW, silent: frozenset[str] = frozenset()) -> Plan:
+    return plan(of, instances, now=now, sizes=SIZES, policy=POLICY, silent=silent)
+
+
+def kinds(decided: Plan) -> list[EventType]:
+    return [event.type for event in decided.events]
+
+
+def sized(of: Cluster, num_workers: int) -> Cluster:
+    return msgspec.structs.replace(of, spec=msgspec.structs.replace(of.spec, num_workers=num_workers), sized=False)
+
+
+def test_a_new_cluster_asks_for_a_driver_and_its_workers() -> None:
+    decided = decide(cluster(num_workers=3), [])
+    assert [node.role for node in decided.new] == [Role.DRIVER, Role.WORKER, Role.WORKER, Role.WORKER]
+    assert public_state(decided.cluster) is State.PENDING
+
+
+def test_a_single_node_cluster_asks_for_one_node() -> None:
+    assert [node.role for node in decide(cluster(single=True), []).new] == [Role.SINGLE]
+
+
+def test_all_nodes_ready_is_running() -> None:
+    of = cluster(num_workers=2)
+    decided = decide(of, nodes(of, 2))
+    assert public_state(decided.cluster) is State.RUNNING
+    assert kinds(decided) == [EventType.RUNNING, EventType.DRIVER_HEALTHY]
+    assert decided.cluster.spark_context_id > 0
+
+
+def test_a_worker_that_the_master_does_not_know_does_not_count() -> None:
+    of = cluster(num_workers=2)
+    driver, *workers = nodes(of, 2)
+    blind = msgspec.structs.replace(driver, status=msgspec.structs.replace(driver.status, alive_workers=()))
+    assert public_state(decide(of, [blind, *workers]).cluster) is State.PENDING
+
+
+def test_a_driver_that_only_starts_is_not_running() -> None:
+    of = cluster(num_workers=0, single=True)
+    driver = instance(of, role=Role.SINGLE, phase=Phase.STARTING)
+    assert public_state(decide(of, [driver]).cluster) is State.PENDING
+
+
+def test_workers_learn_the_master() -> None:
+    of = cluster(num_workers=1)
+    worker = instance(of, phase=Phase.PREPARING)
+    assert worker.assignment is not None
+    worker = msgspec.structs.replace(worker, assignment=msgspec.structs.replace(worker.assignment, master_url=""))
+    decided = decide(of, [instance(of, role=Role.DRIVER, phase=Phase.STARTING), worker])
+    told = decided.instances[worker.instance_id].assignment
+    assert told is not None
+    assert told.master_url == "spark://127.0.0.1:7077"
+    assert told.version == 2
+
+
+def test_the_status_of_an_earlier_generation_counts_for_nothing() -> None:
+    of = msgspec.structs.replace(cluster(num_workers=0, single=True), incarnation=2, restarting=True)
+    stale = instance(of, role=Role.SINGLE)
+    stale = msgspec.structs.replace(stale, status=msgspec.structs.replace(stale.status, generation=1))
+    assert public_state(decide(of, [stale]).cluster) is State.RESTARTING
+
+
+def test_growth_asks_for_the_missing_workers_only() -> None:
+    of = sized(up(cluster(num_workers=2)), 5)
+    decided = decide(of, nodes(of, 2))
+    assert [node.role for node in decided.new] == [Role.WORKER] * 3
+    assert public_state(decided.cluster) is State.RESIZING
+
+
+def test_growth_done_is_an_event() -> None:
+    of = up(sized(cluster(num_workers=2), 3), ready_workers=2)
+    decided = decide(of, nodes(of, 3))
+    assert public_state(decided.cluster) is State.RUNNING
+    assert kinds(decided) == [EventType.UPSIZE_COMPLETED]
+
+
+def test_shrinking_retires_the_newest_and_keeps_them_until_they_are_done() -> None:
+    of = sized(up(cluster(num_workers=3)), 1)
+    all_nodes = nodes(of, 3)
+    decided = decide(of, all_nodes)
+    assert sorted(decided.instances) == ["i-worker-1", "i-worker-2"]
+    for changed in decided.instances.values():
+        assert changed.assignment is not None
+        assert changed.assignment.retiring
+        assert changed.state is InstanceState.REGISTERED
+    assert kinds(decided) == [EventType.DECOMMISSION_STARTED] * 2
+    again = decide(decided.cluster, [decided.instances.get(n.instance_id, n) for n in all_nodes])
+    assert not again.new
+    assert not again.instances
+    assert public_state(again.cluster) is State.RESIZING
+
+
+def test_a_retired_worker_goes() -> None:
+    of = sized(up(cluster(num_workers=2)), 1)
+    driver, first, second = nodes(of, 2)
+    second = msgspec.structs.replace(
+        second, retire_after_ms=NOW + 1, status=msgspec.structs.replace(second.status, phase=Phase.RETIRED)
+    )
+    decided = decide(of, [driver, first, second])
+    assert decided.instances[second.instance_id].state is InstanceState.TERMINATING
+    assert public_state(decided.cluster) is State.RUNNING
+
+
+def test_a_lost_worker_is_replaced_with_an_event() -> None:
+    of = up(cluster(num_workers=2))
+    driver, first, second = nodes(of, 2)
+    gone = msgspec.structs.replace(second, state=InstanceState.GONE, lost="its agent ended unexpectedly")
+    decided = decide(of, [driver, first, gone])
+    assert EventType.NODES_LOST in kinds(decided)
+    assert [node.role for node in decided.new] == [Role.WORKER]
+    assert decided.removed == [gone]
+    assert public_state(decided.cluster) is State.RESIZING
+
+
+def test_a_lost_driver_ends_the_cluster_with_its_reason() -> None:
+    of = up(cluster(num_workers=1))
+    driver, worker = nodes(of, 1)
+    gone = msgspec.structs.replace(driver, state=InstanceState.GONE, lost="its agent ended unexpectedly")
+    decided = decide(of, [gone, worker])
+    assert public_state(decided.cluster) is State.TERMINATING
+    assert decided.cluster.termination_reason is not None
+    assert decided.cluster.termination_reason.code is TerminationReasonCode.DRIVER_UNREACHABLE
+    assert "its agent ended unexpectedly" in decided.cluster.state_message
+    assert not decided.new
+    assert decided.instances[worker.instance_id].state is InstanceState.TERMINATING
+
+
+def test_a_driver_that_fails_ends_the_cluster_with_the_log() -> None:
+    of = cluster(num_workers=0, single=True)
+    failed = NodeStatus(
+        phase=Phase.FAILED,
+        generation=1,
+        failure=Failure(code="SPARK_STARTUP_FAILURE", message="spark.x is bad", log_tail="line 1\nline 2"),
+    )
+    decided = decide(of, [instance(of, role=Role.SINGLE, status=failed)])
+    reason = decided.cluster.termination_reason
+    assert reason is not None
+    assert reason.code is TerminationReasonCode.SPARK_STARTUP_FAILURE
+    assert reason.type is TerminationReasonType.CLIENT_ERROR
+    assert "spark.x is bad" in decided.cluster.state_message
+    assert "line 2" in decided.cluster.state_message
+
+
+def refused(of: Cluster, node: Instance, kind: str = "CapacityError", attempts: int = 1) -> Instance:
+    error = LaunchError(kind=kind, message="4 cores asked, 1 left", asked="4 cores", left="1 core")
+    return msgspec.structs.replace(
+        node, state=InstanceState.REQUESTED, launch_error=error, attempts=attempts, launched_ms=0, registered_ms=0
+    )
+
+
+def test_no_room_for_the_driver_is_a_stockout_that_says_how_much() -> None:
+    of = cluster(num_workers=1)
+    decided = decide(of, [refused(of, instance(of, role=Role.DRIVER))])
+    reason = decided.cluster.termination_reason
+    assert reason is not None
+    assert reason.code is TerminationReasonCode.CLOUD_PROVIDER_RESOURCE_STOCKOUT
+    assert reason.parameters is not None
+    assert (reason.parameters["asked"], reason.parameters["left"]) == ("4 cores", "1 core")
+
+
+def test_a_start_goes_on_with_most_of_its_workers_and_says_so() -> None:
+    of = cluster(num_workers=7)
+    have = nodes(of, 6)
+    decided = decide(of, [*have, refused(of, instance(of, number=6))])
+    assert public_state(decided.cluster) is State.RUNNING
+    assert kinds(decided) == [EventType.ADD_NODES_FAILED, EventType.RUNNING, EventType.DRIVER_HEALTHY]
+    assert "1 of 7 workers" in decided.cluster.state_message
+
+
+def test_a_start_with_too_few_workers_ends() -> None:
+    of = cluster(num_workers=2)
+    decided = decide(of, [*nodes(of, 1), refused(of, instance(of, number=1))])
+    assert public_state(decided.cluster) is State.TERMINATING
+
+
+def test_a_running_cluster_that_cannot_grow_goes_on_and_tries_again_later() -> None:
+    of = sized(up(cluster(num_workers=1)), 2)
+    decided = decide(of, [*nodes(of, 1), refused(of, instance(of, number=1))])
+    assert public_state(decided.cluster) is State.RUNNING
+    assert kinds(decided) == [EventType.ADD_NODES_FAILED]
+    assert not decided.new
+    assert decided.due_ms == NOW + POLICY.grow_backoff_ms
+    later = decide(decided.cluster, nodes(of, 1), now=NOW + POLICY.grow_backoff_ms)
+    assert [node.role for node in later.new] == [Role.WORKER]
+
+
+def test_an_error_that_may_pass_is_tried_again_and_not_for_ever() -> None:
+    of = cluster(num_workers=0, single=True)
+    node = instance(of, role=Role.SINGLE)
+    decided = decide(of, [refused(of, node, "TransientError")])
+    assert decided.instances[node.instance_id].launch_error is None
+    assert decided.instances[node.instance_id].not_before_ms > NOW
+    last = decide(of, [refused(of, node, "TransientError", attempts=POLICY.launch_attempts)])
+    assert last.cluster.target is Target.TERMINATED
+
+
+def test_a_start_that_takes_too_long_ends() -> None:
+    of = cluster(num_workers=1)
+    decided = decide(of, nodes(of, 1, phase=Phase.STARTING), now=NOW + POLICY.launch_timeout_ms)
+    assert decided.cluster.termination_reason is not None
+    assert decided.cluster.termination_reason.code is TerminationReasonCode.BOOTSTRAP_TIMEOUT
+
+
+def test_a_restart_keeps_instances_that_fit() -> None:
+    before = up(cluster(num_workers=1))
+    of = msgspec.structs.replace(before, incarnation=2, restarting=True)
+    decided = decide(of, nodes(before, 1))
+    assert not decided.new
+    assert {node.generation for node in decided.instances.values()} == {2}
+    assert all(node.assignment is not None and node.assignment.version == 2 for node in decided.instances.values())
+    assert public_state(decided.cluster) is State.RESTARTING
+
+
+def test_termination_sends_everything_away_and_ends_when_all_is_gone() -> None:
+    of = msgspec.structs.replace(up(cluster(num_workers=1)), target=Target.TERMINATED)
+    decided = decide(of, nodes(of, 1))
+    assert {node.state for node in decided.instances.values()} == {InstanceState.TERMINATING}
+    assert public_state(decided.cluster) is State.TERMINATING
+    gone = [msgspec.structs.replace(node, state=InstanceState.GONE) for node in decided.instances.values()]
+    done = decide(decided.cluster, gone)
+    assert public_state(done.cluster) is State.TERMINATED
+    assert done.cluster.terminated_ms == NOW
+    assert done.due_ms is None
+
+
+def idle(minutes: int) -> Cluster:
+    of = up(cluster(num_workers=0, single=True))
+    return msgspec.structs.replace(of, spec=msgspec.structs.replace(of.spec, autotermination_minutes=minutes))
+
+
+def test_an_idle_cluster_ends_after_its_minutes() -> None:
+    of = idle(10)
+    driver = instance(of, role=Role.SINGLE)
+    assert decide(of, [driver], now=NOW + 599_999).due_ms == NOW + 600_000
+    decided = decide(of, [driver], now=NOW + 600_000)
+    assert decided.cluster.termination_reason is not None
+    assert decided.cluster.termination_reason.code is TerminationReasonCode.INACTIVITY
+    assert decided.cluster.termination_reason.parameters == {"inactivity_duration_min": "10"}
+
+
+def test_a_busy_or_silent_driver_is_not_idle() -> None:
+    of = idle(10)
+    driver = instance(of, role=Role.SINGLE)
+    busy = msgspec.structs.replace(driver, status=msgspec.structs.replace(driver.status, busy=True))
+    assert decide(of, [busy], now=NOW + 10**9).cluster.target is Target.RUNNING
+    unheard = decide(of, [driver], now=NOW + 10**9, silent=frozenset({driver.instance_id}))
+    assert unheard.cluster.target is Target.RUNNING
+
+
+def test_workers_that_keep_failing_end_a_start() -> None:
+    of = msgspec.structs.replace(cluster(num_workers=1), worker_failures=2)
+    driver, worker = nodes(of, 1)
+    failed = NodeStatus(phase=Phase.FAILED, generation=1, failure=Failure(code="WORKER_SETUP_FAILURE", message="no disk"))
+    decided = decide(of, [driver, msgspec.structs.replace(worker, status=failed)])
+    assert decided.cluster.termination_reason is not None
+    assert decided.cluster.termination_reason.code is TerminationReasonCode.WORKER_SETUP_FAILURE
+    assert "no disk" in decided.cluster.state_message
+
+
+def test_a_deleted_cluster_is_purged_once_nothing_is_left() -> None:
+    of = msgspec.structs.replace(up(cluster(num_workers=0, single=True)), target=Target.TERMINATED, deleted_ms=NOW)
+    assert not decide(of, [instance(of, role=Role.SINGLE)]).purge
+    assert decide(of, []).purge
+
+
+def test_a_node_type_that_is_no_longer_offered_ends_the_cluster() -> None:
+    decided = plan(cluster(), [], now=NOW, sizes={}, policy=POLICY)
+    assert decided.cluster.termination_reason is not None
+    assert decided.cluster.termination_reason.code is TerminationReasonCode.UNSUPPORTED_INSTANCE_TYPE
