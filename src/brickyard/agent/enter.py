@@ -118,6 +118,7 @@ def close_pipes() -> None:
 def run_command(plan: Plan) -> None:
     """In the child: become the command."""
     os.setsid()
+    check(prctl(PR_SET_PDEATHSIG, signal.SIGKILL), "cannot ask for the parent's death signal")
     for sig in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM):
         signal.signal(sig, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -154,6 +154,19 @@ def enter(python: str, mode: str, argv: Sequence[str], *, cgroups: Sequence[str]
     return [python, "-I", "-S", str(ENTER), json.dumps(plan)]
 
 
+def interpreter_paths(python: str) -> list[str]:
+    """The prefixes that the links from an interpreter's path lead through: a virtual environment's python may name its base
+    by an alias of the directory that it really lies in."""
+    found = []
+    path = Path(python)
+    for _ in range(10):
+        if not path.is_symlink():
+            break
+        path = path.parent / path.readlink()
+        found.append(os.path.normpath(path.parent.parent))
+    return [prefix for prefix in found if prefix not in ("/", "/usr")]
+
+
 def inner_uid() -> int:
     """The user (and group) number inside."""
     return os.getuid() or UID

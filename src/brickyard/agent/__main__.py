@@ -1,0 +1,36 @@
+"""`python -m brickyard.agent`: `--config FILE` is an instance's agent; `--probe` prints what this machine allows, as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+USAGE = "usage: python -m brickyard.agent --config FILE | --probe\n"
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code: 0, 1 after a failure, 2 for a wrong command line or configuration."""
+    match arguments:
+        case ["--probe"]:
+            from brickyard.agent import sandbox  # noqa: PLC0415 - each way needs its own half of the code
+
+            isolation = sandbox.probe()
+            sys.stdout.write(json.dumps({"isolation": isolation.kind, "reason": isolation.reason}) + "\n")
+            return 0
+        case ["--config", file]:
+            from brickyard.agent.config import ConfigError, load  # noqa: PLC0415 - as above
+            from brickyard.agent.run import run  # noqa: PLC0415 - as above
+
+            try:
+                config = load(Path(file))
+            except ConfigError as error:
+                sys.stderr.write(f"{error}\n")
+                return 2
+            return run(config)
+    sys.stderr.write(USAGE)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,58 @@
+"""What an agent is told when it is launched: one JSON file in its instance's directory, mode 0600."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+
+class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All paths are absolute. `agent_token` proves us to the server, `server_token` proves the server to us."""
+
+    instance_id: str
+    agent_token: str
+    server_token: str
+    server_url: str
+    server_file: str = (
+        ""  # {"pid", "url", "started_ms"} of the server of this data directory: it says where to call, see `home.py`
+    )
+    instance_dir: str
+    data_dir: str = ""  # hidden from the node, all but its own directories
+    cache_dir: str
+    logs_dir: str
+    dbfs_dir: str = ""
+    scripts_dir: str  # runtime/scripts: node_host.py and what it needs
+    python: str = sys.executable  # runs `-m brickyard.runtime` and the launcher
+    host: str = "127.0.0.1"  # the address that the node's ports are bound to, and our own
+    isolation: Literal["auto", "required", "off"] = "auto"
+    orphan_grace_s: float = 600.0
+    cores: float = 1.0
+    memory_mb: int = 4096
+    gpus: tuple[int, ...] = ()  # device numbers
+    environments: dict[str, str] = {}  # runtime key -> environment: installed ones are found without starting the installer
+
+    @property
+    def directory(self) -> Path:
+        return Path(self.instance_dir)
+
+    @property
+    def node_dir(self) -> Path:
+        """All that the node may write."""
+        return self.directory / "node"
+
+
+class ConfigError(Exception):
+    """The file cannot be used; the message says why."""
+
+
+def load(path: Path) -> AgentConfig:
+    """Read the configuration. Raises ConfigError."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=AgentConfig)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except msgspec.MsgspecError as error:
+        raise ConfigError(f"{path} is not the configuration of an agent: {error}") from error

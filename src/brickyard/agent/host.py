@@ -1,0 +1,247 @@
+"""The node host as the agent sees it: a process behind walls, spoken to in JSON lines over its pipes (docs/architecture.md).
+
+Hostile code shares the host's namespace, so nothing that it says is trusted: lines are bounded, every message is decoded into
+a type, every text is cut, and what makes no sense is dropped. It can lie about its own cluster, and about nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from brickyard.domain.node import Failure, Phase
+
+MAX_LINE = 16 << 20
+MAX_TEXT = 2_000
+MAX_TAIL = 16_000
+MAX_WORKERS = 10_000
+TAIL_LINES = 60
+
+
+class HostError(Exception):
+    """The node host could not do what it was asked; `code` is one of the protocol's, or a termination code."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class HostGone(HostError):
+    """The node host has ended."""
+
+    def __init__(self, message: str = "the node's processes have ended") -> None:
+        super().__init__("GONE", message)
+
+
+class _Error(msgspec.Struct):
+    code: str
+    message: str = ""
+
+
+class _Reply(msgspec.Struct):
+    id: int
+    result: dict[str, Any] | None = None
+    error: _Error | None = None
+
+
+class StatusEvent(msgspec.Struct, kw_only=True):
+    """What a `status` event may carry; absent fields stay as they are."""
+
+    phase: Phase | msgspec.UnsetType = msgspec.UNSET
+    message: str | msgspec.UnsetType = msgspec.UNSET
+    failure: Failure | msgspec.UnsetType | None = msgspec.UNSET
+    master_url: str | msgspec.UnsetType = msgspec.UNSET
+    connect_port: int | msgspec.UnsetType = msgspec.UNSET
+    worker_address: str | msgspec.UnsetType = msgspec.UNSET
+    alive_workers: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    last_activity_ms: int | msgspec.UnsetType = msgspec.UNSET
+    busy: bool | msgspec.UnsetType = msgspec.UNSET
+
+    def changes(self) -> dict[str, Any]:
+        """The fields that are there, cut to size: keyword arguments for a new NodeStatus."""
+        found = {name: getattr(self, name) for name in self.__struct_fields__}
+        found = {name: value for name, value in found.items() if value is not msgspec.UNSET}
+        for name in ("message", "master_url", "worker_address"):
+            if name in found:
+                found[name] = found[name][:MAX_TEXT]
+        if "alive_workers" in found:
+            found["alive_workers"] = tuple(worker[:300] for worker in found["alive_workers"][:MAX_WORKERS])
+        if found.get("connect_port") is not None and not 0 <= found["connect_port"] <= 65535:
+            del found["connect_port"]
+        if isinstance(failure := found.get("failure"), Failure):
+            found["failure"] = cut_failure(failure.code, failure.message, failure.log_tail)
+        return found
+
+
+class _Envelope(msgspec.Struct):
+    id: int | msgspec.UnsetType = msgspec.UNSET
+    event: str | msgspec.UnsetType = msgspec.UNSET
+    line: str | msgspec.UnsetType = msgspec.UNSET
+
+
+def cut_failure(code: str, message: str, log_tail: str) -> Failure:
+    """A failure of bounded size whose code looks like one."""
+    plain = code.replace("_", "").isalnum() and code.isascii() and code.isupper() and len(code) <= 64
+    return Failure(code=code if plain else "DRIVER_UNEXPECTED_FAILURE", message=message[:MAX_TEXT], log_tail=log_tail[-MAX_TAIL:])
+
+
+class NodeHost:
+    """One node host, from start to end. All callbacks are called on the event loop."""
+
+    def __init__(
+        self,
+        *,
+        on_status: Callable[[dict[str, Any]], None],
+        on_line: Callable[[str], None],
+        on_end: Callable[[NodeHost], None],
+    ) -> None:
+        self._on_status = on_status
+        self._on_line = on_line
+        self._on_end = on_end
+        self._process: asyncio.subprocess.Process | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._last_id = 0
+        self._said: collections.deque[str] = collections.deque(maxlen=TAIL_LINES)
+        self.exit_code: int | None = None
+
+    async def start(self, command: Sequence[str], env: Mapping[str, str]) -> None:
+        """Start the process. Raises HostError."""
+        pipe = asyncio.subprocess.PIPE
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *command, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(env), limit=MAX_LINE, cwd="/", start_new_session=True
+            )
+        except OSError as error:
+            raise HostError("INTERNAL_ERROR", f"the node's processes cannot be started: {error}") from error
+        self._tasks = [asyncio.create_task(work) for work in (self._read(), self._read_errors(), self._wait())]
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self.exit_code is None
+
+    @property
+    def tail(self) -> str:
+        """The last lines that it wrote to stderr or sent as log."""
+        return "\n".join(self._said)
+
+    async def call(self, op: str, *, timeout_s: float, **fields: Any) -> dict[str, Any]:
+        """One operation. Raises HostError; HostGone when the process has ended or ends meanwhile."""
+        process = self._process
+        if process is None or process.stdin is None or not self.alive:
+            raise HostGone
+        self._last_id += 1
+        number = self._last_id
+        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        try:
+            async with asyncio.timeout(timeout_s):
+                process.stdin.write(msgspec.json.encode({"id": number, "op": op, **fields}) + b"\n")
+                await process.stdin.drain()
+                return await future
+        except TimeoutError as error:
+            raise HostError("TIMEOUT", f"the node did not answer {op} within {timeout_s:g} s") from error
+        except (ConnectionError, RuntimeError) as error:  # the pipe is closed; RuntimeError: the transport is
+            raise HostGone from error
+        finally:
+            self._waiting.pop(number, None)
+
+    async def stop(self, *, grace_s: float) -> None:
+        """End it: in order if it does so within `grace_s`, otherwise at once. Returns when it has ended."""
+        if self.alive:
+            with contextlib.suppress(HostError, TimeoutError):
+                async with asyncio.timeout(grace_s + 0.5):
+                    await self.call("stop", timeout_s=grace_s, grace_s=max(0.5, grace_s - 1))
+                    await self._ended()
+        await self.kill()
+
+    async def kill(self) -> None:
+        """End it at once, with everything that it started. Returns when it has ended."""
+        process = self._process
+        if process is None:
+            return
+        for sig, patience_s in ((signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0)):
+            if not self.alive:
+                break
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(sig)  # to the launcher: it takes the rest along, in whichever mode
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience_s):
+                    await self._ended()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _ended(self) -> None:
+        """Until the end of the process has been noticed and told."""
+        await asyncio.wait(self._tasks[2:])
+
+    async def _wait(self) -> None:
+        assert self._process is not None  # noqa: S101 - `start` has made it
+        code = await self._process.wait()
+        with contextlib.suppress(TimeoutError):  # let the readers see the last words; a survivor may hold the pipe open
+            async with asyncio.timeout(0.3):
+                await asyncio.gather(*self._tasks[:2], return_exceptions=True)
+        self.exit_code = code
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(HostGone())
+        self._on_end(self)
+
+    async def _read(self) -> None:
+        assert self._process is not None and self._process.stdout is not None  # noqa: S101 - as above
+        while True:
+            try:
+                line = await self._process.stdout.readline()
+            except ValueError:  # longer than the limit; what was buffered is dropped
+                self._say("a message of the node was too long and is dropped")
+                continue
+            if not line:
+                return
+            try:
+                self._receive(line)
+            except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+                self._say(f"a message of the node makes no sense and is dropped: {error}")
+
+    def _receive(self, line: bytes) -> None:
+        envelope = msgspec.json.decode(line, type=_Envelope)
+        if envelope.event == "status":
+            self._on_status(msgspec.json.decode(line, type=StatusEvent).changes())
+        elif envelope.event == "log":
+            self._say(envelope.line if isinstance(envelope.line, str) else "")
+        elif envelope.id is not msgspec.UNSET:
+            self._resolve(msgspec.json.decode(line, type=_Reply))
+
+    def _resolve(self, reply: _Reply) -> None:
+        future = self._waiting.get(reply.id)
+        if future is None or future.done():
+            return
+        if reply.error is not None:
+            future.set_exception(HostError(reply.error.code[:64], reply.error.message[:MAX_TEXT]))
+        else:
+            future.set_result(reply.result or {})
+
+    async def _read_errors(self) -> None:
+        assert self._process is not None and self._process.stderr is not None  # noqa: S101 - as above
+        rest = b""
+        while data := await self._process.stderr.read(64 << 10):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                self._say(line.decode(errors="replace"))
+            rest = rest[-MAX_TEXT:]
+        if rest:
+            self._say(rest.decode(errors="replace"))
+
+    def _say(self, line: str) -> None:
+        """A line for the log, on one line and without control characters."""
+        text = "".join(
+            character if character.isprintable() or character == "\t" else "?" for character in line.rstrip()[:MAX_TEXT]
+        )
+        self._said.append(text)
+        self._on_line(text)

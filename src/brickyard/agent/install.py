@@ -1,0 +1,108 @@
+"""Having a runtime on this machine: `python -m brickyard.runtime install KEY --cache-dir DIR --json`, unless it is there."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from brickyard.agent.config import AgentConfig
+from brickyard.agent.host import MAX_TEXT, HostError
+from brickyard.agent.sandbox import enter
+from brickyard.domain.runtimes import RuntimeManifest
+
+
+class _Problem(msgspec.Struct):
+    message: str = "it failed without a message"
+    code: str = ""
+
+
+class _Line(msgspec.Struct):
+    """One line of the installer: progress, or at the end the manifest or an error."""
+
+    message: str = ""
+    manifest: RuntimeManifest | None = None
+    error: _Problem | str | None = None
+
+
+def installed(config: AgentConfig, runtime: str) -> RuntimeManifest | None:
+    """The manifest, if we know where the runtime lies and it is complete: its manifest is written last."""
+    environment = config.environments.get(runtime)
+    if not environment:
+        return None
+    try:
+        data = Path(config.cache_dir, "runtimes", environment, "runtime.json").read_bytes()
+        return msgspec.json.decode(data, type=RuntimeManifest)
+    except (OSError, msgspec.MsgspecError):
+        return None  # the installer finds out what is wrong with it
+
+
+async def ensure(config: AgentConfig, runtime: str, *, progress: Callable[[str], None]) -> RuntimeManifest:
+    """The runtime's manifest, after installing it if need be. Raises HostError. Cancelling it ends the installer at once."""
+    if manifest := await asyncio.to_thread(installed, config, runtime):
+        return manifest
+    command = [config.python, "-m", "brickyard.runtime", "install", runtime, "--cache-dir", config.cache_dir, "--json"]
+    pipe = asyncio.subprocess.PIPE
+    try:
+        # Behind the launcher, so that it ends with us and takes the package installers that it starts along.
+        process = await asyncio.create_subprocess_exec(
+            *enter(config.python, "plain", command), stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe,
+            limit=1 << 20, start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        raise HostError("SPARK_IMAGE_DOWNLOAD_FAILURE", f"the installer cannot be started: {error}") from error
+    errors: collections.deque[str] = collections.deque(maxlen=10)
+    drain = asyncio.create_task(_drain(process.stderr, errors))
+    try:
+        last = await _follow(process.stdout, progress)
+        code = await process.wait()
+        await drain
+    finally:
+        drain.cancel()
+        await _end(process)
+    if last.manifest is not None:
+        return last.manifest
+    problem = last.error if isinstance(last.error, _Problem) else _Problem(message=last.error or _last_words(errors, code))
+    raise HostError(problem.code or "SPARK_IMAGE_DOWNLOAD_FAILURE", f"runtime {runtime} cannot be installed: {problem.message}")
+
+
+async def _follow(stream: asyncio.StreamReader | None, progress: Callable[[str], None]) -> _Line:
+    """Report the progress; returns the last line with a manifest or an error, or an empty one."""
+    last = _Line()
+    while stream is not None and (text := await stream.readline()):
+        try:
+            line = msgspec.json.decode(text, type=_Line)
+        except msgspec.MsgspecError:
+            continue  # something that an installer printed
+        if line.message:
+            progress(line.message[:MAX_TEXT])
+        if line.manifest is not None or line.error is not None:
+            last = line
+    return last
+
+
+async def _drain(stream: asyncio.StreamReader | None, lines: collections.deque[str]) -> None:
+    while stream is not None and (data := await stream.read(16 << 10)):
+        lines.extend(data.decode(errors="replace").splitlines())
+
+
+def _last_words(errors: collections.deque[str], code: int) -> str:
+    return " | ".join(line.strip() for line in errors if line.strip())[-MAX_TEXT:] or f"the installer ended with code {code}"
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End the installer's whole tree: the launcher does it at SIGTERM."""
+    for sig in (signal.SIGTERM, signal.SIGKILL):
+        if process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, sig) if sig is signal.SIGKILL else process.send_signal(sig)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2):
+                await process.wait()

@@ -1,0 +1,44 @@
+"""How large a node's JVM is. Its heap is fixed when it starts, before Spark reads any configuration."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+
+from brickyard.domain.node import Assignment, Role
+
+WORKER_HEAP_MB = 512  # a worker only hands out work; its executors are JVMs of their own
+DRIVER_SHARE = 0.6  # the rest is for the kernels, Python workers and what a JVM needs beside its heap
+MACHINE_SHARE = 0.75  # however large the node type is: a heap larger than the machine helps nobody
+MINIMUM_MB = 384
+
+_UNITS_MB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024, "p": 1024**3, "": 1}
+
+
+def heap_mb(assignment: Assignment, *, machine_mb: int | None = None) -> int:
+    """The heap, in MiB: `spark.driver.memory` where it is given, else a share of the node's memory."""
+    if assignment.role is Role.WORKER:
+        return WORKER_HEAP_MB
+    if asked := memory_mb(assignment.spark_conf.get("spark.driver.memory", "")):
+        return asked
+    machine = _machine_mb() if machine_mb is None else machine_mb
+    return max(MINIMUM_MB, int(min(assignment.memory_mb * DRIVER_SHARE, machine * MACHINE_SHARE)))
+
+
+def memory_mb(text: str) -> int | None:
+    """A size as Spark writes it ("4g", "512m", "1024": MiB), in MiB; None when it is not one."""
+    match = re.fullmatch(r"\s*(\d+)\s*([kmgtp]?)b?\s*", text, re.IGNORECASE)
+    return max(1, int(int(match[1]) * _UNITS_MB[match[2].lower()])) if match else None
+
+
+def java_options(assignment: Assignment) -> list[str]:
+    """Options for a driver's JVM from the cluster's conf. Raises ValueError when they cannot be read."""
+    if assignment.role is Role.WORKER:
+        return []
+    names = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
+    return [option for name in names for option in shlex.split(assignment.spark_conf.get(name, ""))]
+
+
+def _machine_mb() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20

@@ -1,0 +1,386 @@
+"""Making the node what its assignment says: does the steps that `converge.decide` names, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from brickyard.agent import cgroups, files, install, sandbox
+from brickyard.agent.config import AgentConfig
+from brickyard.agent.converge import Current, Stage, Step, decide
+from brickyard.agent.host import HostError, HostGone, NodeHost, cut_failure
+from brickyard.agent.log import LogFile
+from brickyard.agent.memory import heap_mb, java_options
+from brickyard.agent.processes import sweep
+from brickyard.domain.node import Assignment, Failure, NodeStatus, Phase, Role
+from brickyard.domain.runtimes import RuntimeManifest
+
+STOP_GRACE_S = 4.0
+PREPARE_TIMEOUT_S = 300.0
+RETIRE_TIMEOUT_S = 60.0
+DAEMONS_MB = 1024  # what our own processes on the node may use beyond the memory that its type offers
+_WORDS = {Step.INSTALL: "preparing the runtime", Step.START: "starting the node's processes", Step.JOIN: "taking its role"}
+_PROTOCOL_CODES = frozenset(
+    {"NOT_FOUND", "LIMIT", "DEAD", "INVALID", "TIMEOUT", "INTERNAL", ""}
+)  # say nothing about a cluster's end
+_FROM_HOST = frozenset({Phase.PREPARING, Phase.STARTING, Phase.READY, Phase.RETIRING, Phase.RETIRED, Phase.FAILED})
+
+
+class Node:
+    """The node of one instance. Everything runs on the event loop; `on_change` is called after every change of `status`."""
+
+    def __init__(
+        self,
+        *,
+        config: AgentConfig,
+        probe: Callable[[], Awaitable[sandbox.Isolation]],
+        log: LogFile,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._probe = probe
+        self._log = log
+        self._node_log = LogFile(config.directory / "node.log")
+        self._on_change = on_change
+        self._status = NodeStatus(host=config.host)
+        self._current = Current()
+        self._wanted: Assignment | None = None
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()  # set: nothing is wanted and nothing is there
+        self._running: tuple[Step, asyncio.Task[None]] | None = None
+        self._host: NodeHost | None = None
+        self._group = cgroups.Group()
+        self._manifest: RuntimeManifest | None = None
+        self._cluster_id = ""
+        self._steps = {
+            Step.RELEASE: self._release, Step.BEGIN: self._begin, Step.INSTALL: self._install, Step.START: self._start,
+            Step.JOIN: self._join, Step.TELL_MASTER: self._tell_master, Step.RETIRE: self._retire,
+        }  # fmt: skip
+
+    @property
+    def status(self) -> NodeStatus:
+        return self._status
+
+    @property
+    def host(self) -> NodeHost | None:
+        """The node host, when it has its role and lives."""
+        return self._host if self._host is not None and self._host.alive and self._current.stage is Stage.JOINED else None
+
+    def want(self, assignment: Assignment | None) -> None:
+        """Take a new assignment; it replaces the last one, acted upon or not."""
+        if assignment == self._wanted:
+            return
+        self._wanted = assignment
+        self._idle.clear()
+        self._wake.set()
+        if self._running is not None and decide(self._current, assignment)[:1] != (self._running[0],):
+            self._give_up()  # a stop must not wait for an installation
+
+    async def run(self) -> None:
+        """Converge for ever."""
+        while True:
+            self._wake.clear()
+            await self._settle()
+            if self._wanted is None and not self._current.generation:
+                self._idle.set()
+            await self._wake.wait()
+
+    async def close(self) -> None:
+        """End the node and clean up after it, while `run` goes on. Returns when nothing is left."""
+        self.want(None)
+        await self._idle.wait()
+
+    async def _settle(self) -> None:
+        """Do steps until nothing is left to be done."""
+        while True:
+            if self._current.stage is Stage.ENDED and self._host is not None:
+                await self._end_host(grace_s=0)
+            steps = decide(self._current, self._wanted)
+            if not steps:
+                self._acknowledge()
+                return
+            await self._do(steps[0])
+
+    # ── one step ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _do(self, step: Step) -> None:
+        self._acknowledge()
+        task = asyncio.create_task(self._steps[step](), name=step)
+        self._running = (step, task)
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            raise
+        finally:
+            self._running = None
+        if task.cancelled():
+            self._say(f"gave up: {step.value}")
+        elif isinstance(error := task.exception(), HostError):
+            self._fail(error)
+        elif error is not None:
+            self._fail(HostError("INTERNAL_ERROR", f"the agent could not {step.value} the node: {type(error).__name__}: {error}"))
+
+    def _give_up(self) -> None:
+        """Break off the running step; what it has begun is ended by the next. A release is always brought to its end."""
+        if self._running is not None and self._running[0] is not Step.RELEASE:
+            self._running[1].cancel()
+
+    def _acknowledge(self) -> None:
+        if self._wanted is not None and self._wanted.version != self._status.assignment_version:
+            self._update(assignment_version=self._wanted.version)
+
+    def _assignment(self) -> Assignment:
+        """The assignment of the running step. A step runs only while there is one."""
+        assert self._wanted is not None  # noqa: S101 - `want` cancels steps before they could see None
+        return self._wanted
+
+    async def _release(self) -> None:
+        generation = self._current.generation
+        self._say(f"releasing the node of cluster {self._cluster_id} (generation {generation})")
+        await self._end_host(grace_s=STOP_GRACE_S)
+        await asyncio.to_thread(self._clean_up, self._cluster_id, generation)
+        self._current = Current()
+        self._manifest = None
+        self._cluster_id = ""
+        kept = self._status
+        self._status = NodeStatus(
+            assignment_version=kept.assignment_version, generation=kept.generation, isolation=kept.isolation, host=kept.host
+        )
+        self._on_change()
+
+    def _clean_up(self, cluster_id: str, generation: int) -> None:
+        """On a thread: keep the logs, remove everything else. No process of the node lives any more."""
+        directory, instance = self._config.directory, self._config.instance_id
+        keep_node_logs(directory, Path(self._config.logs_dir), instance_id=instance, cluster_id=cluster_id, generation=generation)
+        files.remove_tree(self._config.node_dir)
+        (directory / "node.json").unlink(missing_ok=True)
+
+    async def _begin(self) -> None:
+        wanted = self._assignment()
+        self._current = Current(generation=wanted.generation)
+        self._cluster_id = wanted.cluster_id
+        self._node_log.clear()
+        self._update(
+            phase=Phase.PREPARING, generation=wanted.generation, message="preparing the node", failure=None, started_ms=_now_ms()
+        )
+        self._say(f"node of cluster {wanted.cluster_id}: {wanted.role.value}, generation {wanted.generation}")
+        await asyncio.to_thread(self._make_directories, wanted)
+
+    def _make_directories(self, wanted: Assignment) -> None:
+        node = self._config.node_dir
+        files.remove_tree(node)  # a predecessor may have been killed
+        for path in (node, node / "work", node / "tmp", node / "home", node / "logs"):
+            path.mkdir(mode=0o700)
+        record = msgspec.json.encode({"cluster_id": wanted.cluster_id, "generation": wanted.generation})
+        files.write_atomic(self._config.directory / "node.json", record)
+
+    async def _install(self) -> None:
+        wanted = self._assignment()
+        self._manifest = await install.ensure(self._config, wanted.runtime, progress=self._progress)
+        self._advance(Stage.INSTALLED)
+
+    async def _start(self) -> None:
+        wanted, manifest, config = self._assignment(), self._manifest, self._config
+        assert manifest is not None  # noqa: S101 - `decide` installs first
+        self._progress(_WORDS[Step.START])
+        try:
+            options = java_options(wanted)
+        except ValueError as error:
+            raise HostError("SPARK_STARTUP_FAILURE", f"spark.driver.extraJavaOptions cannot be read: {error}") from error
+        isolation = await self._probe()
+        self._update(isolation=isolation.text)
+        if config.isolation == "required" and isolation.kind == "none":
+            raise HostError(
+                "WORKSPACE_CONFIGURATION_ERROR",
+                f"this workspace requires isolation, and this machine has none: {isolation.reason} "
+                'Nothing was started. (Or set isolation = "auto" to run without.)',
+            )
+        self._group = await asyncio.to_thread(self._limit, wanted)
+        self._update(limits=self._group.text)
+        host = NodeHost(on_status=self._hear, on_line=self._node_log.write, on_end=self._host_ended)
+        self._host = host
+        walls = sandbox.choose(config.isolation, isolation, python=config.python)
+        view = await asyncio.to_thread(self._view, wanted, manifest)
+        command = [manifest.python, str(Path(config.scripts_dir, "node_host.py"))]
+        tmp = str(config.node_dir / "tmp") if walls.kind == "none" else "/tmp"  # noqa: S108 - the node's own, inside
+        env = sandbox.environment(config.instance_id, node_dir=config.node_dir, tmp=tmp, source=os.environ)
+        await host.start(walls.command(command, view=view, cgroups=self._group.entries), env)
+        await host.call(
+            "prepare", timeout_s=PREPARE_TIMEOUT_S, manifest=manifest, node_dir=str(config.node_dir),
+            heap_mb=heap_mb(wanted), java_options=options, env=wanted.spark_env_vars,
+        )  # fmt: skip
+        self._advance(Stage.STARTED)
+
+    def _limit(self, wanted: Assignment) -> cgroups.Group:
+        limits = cgroups.Limits(memory_mb=wanted.memory_mb + DAEMONS_MB, cores=wanted.cores)
+        group = cgroups.create(self._config.instance_id, limits)
+        record = self._config.directory / "cgroup.json"  # the provider removes the group when we cannot
+        files.write_atomic(record, msgspec.json.encode(group))
+        return group
+
+    def _view(self, wanted: Assignment, manifest: RuntimeManifest) -> sandbox.View:
+        config = self._config
+        etc = config.directory / "etc"
+        sandbox.write_etc(etc, hostname=config.instance_id, host=config.host, home=str(config.node_dir / "home"))
+        interpreter = sandbox.interpreter_paths(manifest.python)
+        return sandbox.View(
+            hostname=config.instance_id,
+            etc=str(etc),
+            read_only=tuple(
+                path
+                for path in (manifest.home, manifest.python_base, manifest.java_real, config.scripts_dir, *interpreter)
+                if path
+            ),
+            node_dir=config.instance_dir + "/node",
+            dbfs_dir=config.dbfs_dir,
+            hidden=tuple(path for path in (config.data_dir, config.instance_dir) if path),
+            gpus=config.gpus[: wanted.gpus],
+            shared_memory_mb=max(64, wanted.memory_mb // 2),
+        )
+
+    async def _join(self) -> None:
+        wanted = self._assignment()
+        self._update(phase=Phase.STARTING, message=_WORDS[Step.JOIN])
+        await self._call("become", role=wanted.role, assignment=wanted, host=self._config.host)
+        self._current = msgspec.structs.replace(self._current, stage=Stage.JOINED, master_url=wanted.master_url)
+
+    async def _tell_master(self) -> None:
+        wanted = self._assignment()
+        await self._call("master", master_url=wanted.master_url)
+        self._current = msgspec.structs.replace(self._current, master_url=wanted.master_url)
+
+    async def _retire(self) -> None:
+        joined = self._current.stage is Stage.JOINED
+        self._current = msgspec.structs.replace(self._current, retiring=True)
+        self._update(phase=Phase.RETIRING if joined else Phase.RETIRED, message="leaving the cluster")
+        if joined:
+            await self._call("retire", timeout_s=RETIRE_TIMEOUT_S)
+
+    async def _call(self, op: str, *, timeout_s: float = PREPARE_TIMEOUT_S, **fields: Any) -> None:
+        if self._host is None:
+            raise HostGone
+        await self._host.call(op, timeout_s=timeout_s, **fields)
+
+    # ── what the host tells ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _hear(self, changes: dict[str, Any]) -> None:
+        """A status event. Only what fits this node's present is taken over."""
+        phase = changes.get("phase")
+        if self._current.stage is Stage.ENDED or self._current.generation == 0:
+            return
+        if phase is not None and (phase not in _FROM_HOST or (self._current.retiring and phase in (Phase.STARTING, Phase.READY))):
+            del changes["phase"]
+        if changes.get("phase") is Phase.FAILED:
+            failure = changes.get("failure") or Failure(code=self._death_code(), message="the node failed")
+            self._end_generation(failure if failure.log_tail else msgspec.structs.replace(failure, log_tail=self._tail()))
+            self._give_up()
+            return
+        changes.pop("failure", None)
+        self._update(**changes)
+
+    def _host_ended(self, host: NodeHost) -> None:
+        """The host is gone. If nobody asked it to go, that is the end of this generation."""
+        if host is not self._host or self._current.stage is Stage.ENDED or self._status.phase is Phase.RETIRED:
+            return
+        if self._running is not None and self._running[0] is Step.RELEASE:
+            return
+        self._end_generation(self._death())
+        self._give_up()
+
+    def _death(self) -> Failure:
+        code = self._host.exit_code if self._host is not None else None
+        how = f"with code {code}" if code is None or code < 128 else f"by signal {code - 128}"
+        message = f"the node's processes ended unexpectedly {how}"
+        if self._group.out_of_memory():
+            message = "the node ran out of memory: the kernel killed its processes. Choose a node type with more memory"
+        return cut_failure(self._death_code(), message, self._tail())
+
+    def _death_code(self) -> str:
+        driver = self._wanted is not None and self._wanted.role in (Role.DRIVER, Role.SINGLE)
+        if driver and self._group.out_of_memory():
+            return "DRIVER_OUT_OF_MEMORY"
+        if self._status.phase in (Phase.PREPARING, Phase.STARTING):
+            return "SPARK_STARTUP_FAILURE" if driver else "WORKER_SETUP_FAILURE"
+        return "DRIVER_UNREACHABLE" if driver else "INSTANCE_UNREACHABLE"
+
+    def _tail(self) -> str:
+        return self._host.tail if self._host is not None else ""
+
+    # ── ends ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _fail(self, error: HostError) -> None:
+        """A step could not be done. The generation is over; its processes are ended, its logs stay until it is released."""
+        if self._current.stage is not Stage.ENDED:
+            gone = isinstance(error, HostGone)
+            code = self._death_code() if error.code in _PROTOCOL_CODES else error.code
+            self._end_generation(self._death() if gone else cut_failure(code, str(error), self._tail()))
+
+    def _end_generation(self, failure: Failure) -> None:
+        self._say(f"the node failed: {failure.code}: {failure.message}")
+        self._current = msgspec.structs.replace(self._current, stage=Stage.ENDED)
+        self._update(phase=Phase.FAILED, failure=failure, message=failure.message, busy=False, alive_workers=())
+        self._wake.set()  # `run` ends what is left of it
+
+    async def _end_host(self, *, grace_s: float) -> None:
+        host = self._host
+        if host is not None:
+            await (host.stop(grace_s=grace_s) if grace_s else host.kill())
+        await asyncio.to_thread(self._end_leftovers)
+        if self._host is host:
+            self._host = None
+
+    def _end_leftovers(self) -> None:
+        """On a thread. Namespaces end with their first process; without them there may be something left."""
+        if self._status.isolation.startswith("none"):
+            for _ in range(50):
+                if not sweep(self._config.instance_id):
+                    break
+                time.sleep(0.02)
+        if self._group.directories and self._group.remove():
+            self._group = cgroups.Group()
+            with contextlib.suppress(OSError):
+                (self._config.directory / "cgroup.json").unlink()
+
+    # ── small things ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _advance(self, stage: Stage) -> None:
+        self._current = msgspec.structs.replace(self._current, stage=stage)
+
+    def _progress(self, message: str) -> None:
+        self._update(message=message)
+
+    def _update(self, **changes: Any) -> None:
+        new = msgspec.structs.replace(self._status, **changes)
+        if new != self._status:
+            self._status = new
+            self._on_change()
+
+    def _say(self, line: str) -> None:
+        self._log.write(line)
+        self._node_log.write(line)
+
+
+def keep_node_logs(directory: Path, logs_dir: Path, *, instance_id: str, cluster_id: str, generation: int) -> None:
+    """Copy a node's logs to where they stay. Also used by whoever cleans up after an agent that was killed."""
+    target = logs_dir / Path(cluster_id or "unknown").name / f"{instance_id}-{generation}"
+    with contextlib.suppress(OSError):
+        target.mkdir(parents=True, exist_ok=True, mode=0o700)
+        files.keep_logs(directory / "node" / "logs", target)
+        for name in ("node.log.1", "node.log"):
+            if (directory / name).exists():
+                files.write_atomic(
+                    target / name.replace("node.log", "agent.log"), files.read_tail(directory, name, files.MAX_FILE_BYTES)
+                )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,144 @@
+"""The agent's process: one per instance, from the lock to the last clean-up."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hmac
+import logging
+import os
+import signal
+import time
+from pathlib import Path
+
+import msgspec
+
+from brickyard.agent import processes, sandbox
+from brickyard.agent.config import AgentConfig
+from brickyard.agent.files import write_atomic
+from brickyard.agent.home import Home
+from brickyard.agent.http import Server
+from brickyard.agent.log import LogFile, LogHandler
+from brickyard.agent.node import Node
+from brickyard.agent.server import Routes
+from brickyard.domain.node import Assignment, StatusReport
+
+LOCK_PATIENCE_S = 1.0
+LEAVE_PATIENCE_S = 9.0  # more than a node takes to end (STOP_GRACE_S) and its clean-up
+
+
+def run(config: AgentConfig) -> int:
+    """Be the agent of an instance until it has to go. Returns the exit code.
+
+    Only one agent lives per instance: a second one ends at once, with code 0.
+    """
+    os.umask(0o077)
+    if os.getpid() != os.getsid(0):
+        os.setsid()  # we outlive the server and its terminal
+    lock = _lock(config.directory / "agent.lock")
+    if lock is None:
+        return 0
+    record = processes.find(os.getpid())
+    write_atomic(config.directory / "agent.pid", msgspec.json.encode(record))
+    log = LogFile(config.directory / "agent.log")
+    logging.getLogger().addHandler(LogHandler(log))
+    log.write(f"agent {os.getpid()} of instance {config.instance_id} starts")
+    try:
+        return asyncio.run(_main(config, log))
+    except Exception as error:
+        log.write(f"the agent fails: {type(error).__name__}: {error}")
+        raise
+    finally:
+        log.write("the agent ends")
+        os.close(lock)
+
+
+async def _main(config: AgentConfig, log: LogFile) -> int:
+    return await _Agent(config=config, log=log).run()
+
+
+def _lock(path: Path) -> int | None:
+    """Hold the instance. Somebody who only looks whether it is held holds it for a moment: be patient."""
+    fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + LOCK_PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return fd
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(fd)
+                return None
+            time.sleep(0.02)
+
+
+class _Agent:
+    """The parts of an agent, put together. To be made on the event loop."""
+
+    def __init__(self, *, config: AgentConfig, log: LogFile) -> None:
+        self._config = config
+        self._log = log
+        self._boot_id = os.urandom(8).hex()
+        self._leave: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._isolation = asyncio.ensure_future(asyncio.to_thread(sandbox.probe, mode=config.isolation, python=config.python))
+        self._node = Node(config=config, probe=self._probed, log=log, on_change=self._changed)
+        routes = Routes(config=config, report=self._report, host=lambda: self._node.host, stop=self._go)
+        self._server = Server(handler=routes.handle, authorise=self._authorise, host=config.host)
+        self._home: Home | None = None
+
+    async def run(self) -> int:
+        """Serve until somebody or something says that we have to go."""
+        loop = asyncio.get_running_loop()
+        for sig in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(sig, self._go, f"{sig.name} was received")
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        await self._server.start()
+        self._home = home = Home(
+            config=self._config, report=self._report, on_assignment=self._assign, on_leave=self._go, log=self._log
+        )  # fmt: skip
+        node = asyncio.create_task(self._node.run())
+        tasks = [node, *(asyncio.create_task(work) for work in (home.report(), home.follow(), home.watch()))]
+        for task in tasks:
+            task.add_done_callback(self._ended)
+        reason = await self._leave
+        self._log.write(f"leaving: {reason}")
+        try:
+            async with asyncio.timeout(LEAVE_PATIENCE_S):
+                await self._node.close()
+        except TimeoutError:
+            self._log.write("the node did not end in time; the kernel ends it with us")
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._server.stop()
+        return 0 if not node.done() or node.cancelled() else 1
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A loop has ended: on purpose when it asked us to leave, otherwise by a mistake of ours that must not go unseen."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log.write(f"a loop of the agent failed: {type(error).__name__}: {error}")
+            self._go("a loop of the agent failed")
+
+    async def _probed(self) -> sandbox.Isolation:
+        return await asyncio.shield(self._isolation)
+
+    def _authorise(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode(), self._config.server_token.encode())
+
+    def _report(self) -> StatusReport:
+        return StatusReport(
+            instance_id=self._config.instance_id, boot_id=self._boot_id, endpoint=self._server.url, pid=os.getpid(),
+            status=self._node.status,
+        )  # fmt: skip
+
+    def _changed(self) -> None:
+        if self._home is not None:
+            self._home.wake()
+
+    def _assign(self, assignment: Assignment | None) -> None:
+        if not self._leave.done():
+            self._node.want(assignment)
+
+    def _go(self, reason: str) -> None:
+        if not self._leave.done():
+            self._leave.set_result(reason)
