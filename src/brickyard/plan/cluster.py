@@ -37,7 +37,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     max_worker_failures: int = 3  # failed workers in a row before the planner pauses, or gives up a start
     launch_attempts: int = 5  # for errors that may pass
     launch_backoff_ms: int = 1_000
-    launch_lease_ms: int = 60_000  # how long one process may take for one launch call before another may repeat it
+    launch_lease_ms: int = 15_000  # how long one process may take for one launch call before another may repeat it
 
 
 class NewNode(msgspec.Struct, frozen=True, kw_only=True):

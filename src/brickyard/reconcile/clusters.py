@@ -84,7 +84,12 @@ class ClusterLoop:
             self._calls.shutdown(wait=False, cancel_futures=True)
 
     async def first_pass(self) -> None:
-        """Look at every cluster that is due, before the API serves: what a killed server left behind is picked up here."""
+        """Look at every cluster that is due, before the API serves: what a killed server left behind is picked up here.
+
+        Where no other server can be at work, launches that one had begun are repeated at once instead of when their lease ends.
+        """
+        if self._store.exclusive:
+            await self._store.write(take_over_launches)
         for cluster_id in await self._store.read(lambda tx: tx.clusters.due(self._clock.now_ms(), 1_000_000)):
             await self._pass(cluster_id)
 
@@ -167,6 +172,14 @@ class ClusterLoop:
             await asyncio.get_running_loop().run_in_executor(
                 self._calls, lambda: self._provider.terminate(instance.instance_id, reason=instance.lost or "released")
             )
+
+
+def take_over_launches(tx: Tx) -> None:
+    """End the launch leases of a server that is no more."""
+    states = tx.instances.states()
+    for instance in tx.instances.many(key for key, (_, state) in states.items() if state is InstanceState.REQUESTED):
+        tx.instances.update(msgspec.structs.replace(instance, not_before_ms=0))
+        tx.clusters.wake(instance.cluster_id)
 
 
 def record_launch(tx: Tx, instance_id: str, error: LaunchError | None, *, now: int) -> None:

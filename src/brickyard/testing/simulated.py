@@ -1,8 +1,8 @@
 """A simulated provider with simulated agents: thousands of instances in one process, and knobs for failures.
 
 It keeps the provider contract and speaks the agent protocol with `AgentService` directly, so everything above it (plan,
-loops, store, API) is the real thing; only machines and Spark are not there. `brickyard up --provider simulated` runs on it. What it
-must never do is claim to compute: contexts and commands are refused.
+loops, store, API) is the real thing; only machines and Spark are not there. `brickyard up --provider simulated` runs on it.
+It never claims to compute: contexts and commands are refused.
 """
 
 from __future__ import annotations
@@ -73,12 +73,15 @@ class SimulatedProvider:
         self._ended: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._home: Home | None = None
+        self._moved = asyncio.Event()  # set when `home` is another one
         self.masters: dict[str, set[str]] = {}  # cluster id -> addresses of the workers that registered
 
     def attach(self, home: Home) -> None:
-        """Run agents on the current event loop, calling `home`."""
+        """Run agents on the current event loop, calling `home`. Those that lived through a server's end call the new one."""
         self._loop = asyncio.get_running_loop()
         self._home = home
+        self._moved.set()
+        self._moved = asyncio.Event()
 
     # -- the provider contract -----------------------------------------------------------------------------------------
 
@@ -106,7 +109,7 @@ class SimulatedProvider:
                     asked="1 instance",
                     left=f"{left} instances",
                 )
-            agent = SimulatedAgent(request.instance_id, provider=self, home=self._home)
+            agent = SimulatedAgent(request.instance_id, provider=self)
             self._agents[request.instance_id] = agent
         self._loop.call_soon_threadsafe(agent.start)
 
@@ -146,6 +149,24 @@ class SimulatedProvider:
 
     # -- for the agents ------------------------------------------------------------------------------------------------
 
+    @property
+    def home(self) -> Home:
+        """The server that agents call now."""
+        if self._home is None:
+            raise TransientError("the simulated provider is not attached to a server yet")
+        return self._home
+
+    async def poll(self, instance_id: str, have: int) -> AssignmentReply | None:
+        """The instance's assignment, or None when the server went away meanwhile."""
+        moved = asyncio.ensure_future(self._moved.wait())
+        poll = asyncio.ensure_future(self.home.assignment(instance_id, have, 20.0))
+        try:
+            await asyncio.wait([moved, poll], return_when=asyncio.FIRST_COMPLETED)
+            return poll.result() if poll.done() else None
+        finally:
+            moved.cancel()
+            poll.cancel()
+
     def pause(self, seconds: float) -> Awaitable[None]:
         with self._lock:
             spread = 1.0 + self.knobs.jitter * (2 * self._random.random() - 1)
@@ -175,10 +196,9 @@ class SimulatedProvider:
 class SimulatedAgent:
     """Behaves towards the server as a real agent does: reports changes, polls for its assignment, follows it."""
 
-    def __init__(self, instance_id: str, *, provider: SimulatedProvider, home: Home) -> None:
+    def __init__(self, instance_id: str, *, provider: SimulatedProvider) -> None:
         self._instance_id = instance_id
         self._provider = provider
-        self._home = home
         self._task: asyncio.Task[None] | None = None
         self._status = NodeStatus(isolation="none: simulated", limits="none: simulated", host="127.0.0.1")
         self._assignment: Assignment | None = None
@@ -218,7 +238,10 @@ class SimulatedAgent:
         await self._say()
         have = 0
         while self.alive:
-            reply = await self._home.assignment(self._instance_id, have, 20.0)
+            reply = await self._provider.poll(self._instance_id, have)
+            if reply is None:
+                await self._say()  # a new server: tell it what this node is
+                continue
             if not reply.known:
                 self.stop()
                 return
@@ -279,7 +302,7 @@ class SimulatedAgent:
 
     async def _say(self, **changes: object) -> None:
         self._status = msgspec.structs.replace(self._status, **changes)
-        reply = await self._home.report(
+        reply = await self._provider.home.report(
             StatusReport(
                 instance_id=self._instance_id,
                 boot_id="simulated",

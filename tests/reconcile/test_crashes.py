@@ -1,0 +1,128 @@
+"""A server that dies at every step of create, resize, restart and terminate; the next one finishes the work.
+
+A crash is played by a store and a provider that let exactly N of their calls through and then never answer again, before or after
+the call took effect, as a SIGKILL would leave things. The agents live on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.reconcile.world import World, check_books, provider
+
+from brickyard.domain.states import State
+from brickyard.store.store import Store
+
+
+class Crash(BaseException):
+    """The process is gone: not an Exception, so that nothing handles it."""
+
+
+class Fuse:
+    """Counts steps and blows at the N-th."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+        self.blown = asyncio.Event()
+
+    def step(self) -> None:
+        self.left -= 1
+        if self.left <= 0:
+            self.blown.set()
+        if self.left < 0:
+            raise Crash
+
+
+def fused(world: World, fuse: Fuse, *, before: bool) -> None:
+    """Have the world's writes and provider calls burn the fuse: before they take effect, or after."""
+    write, launch, terminate = world.store.write, world.provider.launch, world.provider.terminate
+
+    async def slow_write(work: Callable[[Any], Any]) -> Any:
+        if before:
+            fuse.step()
+        result = await write(work)
+        if not before:
+            fuse.step()
+        return result
+
+    def guarded(call: Callable[..., None]) -> Callable[..., None]:
+        def run(*args: Any, **kwargs: Any) -> None:
+            if fuse.blown.is_set():
+                raise Crash
+            call(*args, **kwargs)
+
+        return run
+
+    world.loop._store = world.monitor._store = _Fused(world.store, slow_write)  # type: ignore[assignment] # a test's stand-in
+    world.loop._provider = world.monitor._provider = _Guarded(world.provider, guarded(launch), guarded(terminate))  # type: ignore[assignment] # likewise
+
+
+class _Fused:
+    def __init__(self, store: Store, write: Any) -> None:
+        self.read, self.write = store.read, write
+
+
+class _Guarded:
+    def __init__(self, of: Any, launch: Any, terminate: Any) -> None:
+        self.launch, self.terminate = launch, terminate
+        self.observe, self.node_types = of.observe, of.node_types
+
+
+async def crash_and_recover(store: Store, act: str, steps: int, *, before: bool) -> bool:
+    """Returns whether the crash came before the work was done."""
+    simulated = provider()
+    first = World(store, simulated)
+    if act != "create":
+        async with World(store, simulated).running() as calm:
+            await calm.create("c", num_workers=2)
+            await calm.wait("c", State.RUNNING)
+    fuse = Fuse(steps)
+    fused(first, fuse, before=before)
+    simulated.attach(first.agents)
+    tasks = [asyncio.create_task(first.loop.run()), asyncio.create_task(first.monitor.run())]
+    doing = {
+        "create": lambda: first.create("c", num_workers=2),
+        "resize": lambda: first.resize("c", 3),
+        "shrink": lambda: first.resize("c", 1),
+        "restart": lambda: first.start("c"),
+        "terminate": lambda: first.terminate("c"),
+    }[act]
+    await doing()
+    goal = State.TERMINATED if act == "terminate" else State.RUNNING
+    blown = asyncio.create_task(fuse.blown.wait())
+    done = asyncio.create_task(first.wait("c", goal))
+    await asyncio.wait([blown, done], return_when=asyncio.FIRST_COMPLETED)
+    crashed = fuse.blown.is_set()
+    for task in (*tasks, blown, done):
+        task.cancel()
+    await asyncio.gather(*tasks, blown, done, return_exceptions=True)
+
+    second = World(store, simulated)
+    async with second.running():
+        found = await second.wait("c", goal)
+        size = {"create": 2, "resize": 3, "shrink": 1, "restart": 2, "terminate": 0}[act]
+        await second.until(lambda: len(simulated.observe()) == (size + 1 if size else 0))
+        found, nodes = await second.look("c")
+        assert found is not None
+        check_books(found, nodes, simulated.observe())
+        assert len({node.instance_id for node in nodes}) == len(nodes)
+    return crashed
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize("act", ["create", "resize", "shrink", "restart", "terminate"])
+def test_killed_at_every_step(tmp_path: Path, act: str, before: bool) -> None:
+    for steps in range(1, 40):
+        store = Store.open(f"sqlite:///{tmp_path / f'{act}-{steps}.db'}")
+        try:
+            crashed = asyncio.run(crash_and_recover(store, act, steps, before=before))
+        finally:
+            store.close()
+        if not crashed:
+            assert steps > 1, "the scenario has steps to crash at"
+            return
+    pytest.fail("the scenario never came to its end")

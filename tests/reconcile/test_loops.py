@@ -1,0 +1,139 @@
+"""Clusters through their whole life on the simulated provider, with real loops and both databases."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.reconcile.world import World, check_books, provider
+
+from brickyard.domain.events import EventType
+from brickyard.domain.instances import InstanceState
+from brickyard.domain.node import Failure, Role
+from brickyard.domain.states import State
+from brickyard.domain.terminations import TerminationReasonCode
+from brickyard.store.store import Store
+
+
+def test_create_resize_terminate_start(store: Store) -> None:
+    async def scenario() -> None:
+        async with World(store, provider()).running() as world:
+            await world.create("c", num_workers=2)
+            await world.wait("c", State.RUNNING)
+            await world.resize("c", 4)
+            await world.wait("c", State.RESIZING, State.RUNNING)
+            await world.wait("c", State.RUNNING)
+            await world.resize("c", 1)
+            found = await world.wait("c", State.RUNNING)
+            await world.until(lambda: len(world.provider.observe()) == 2)
+            await world.terminate("c")
+            await world.wait("c", State.TERMINATED)
+            assert not world.provider.observe()
+            await world.start("c")
+            found = await world.wait("c", State.RUNNING)
+            check_books(found, (await world.look("c"))[1], world.provider.observe())
+            assert EventType.UPSIZE_COMPLETED in await world.kinds("c")
+
+    asyncio.run(scenario())
+
+
+def test_a_restart_reuses_the_instances(store: Store) -> None:
+    async def scenario() -> None:
+        async with World(store, provider()).running() as world:
+            await world.create("c", num_workers=2)
+            await world.wait("c", State.RUNNING)
+            before = set(world.provider.observe())
+            await world.start("c")
+            found = await world.wait("c", State.RUNNING)
+            assert found.ready_incarnation == 2
+            assert set(world.provider.observe()) == before
+
+    asyncio.run(scenario())
+
+
+def test_a_killed_worker_is_replaced_and_a_killed_driver_ends_the_cluster(store: Store) -> None:
+    async def scenario() -> None:
+        async with World(store, provider()).running() as world:
+            await world.create("c", num_workers=2)
+            await world.wait("c", State.RUNNING)
+            _, nodes = await world.look("c")
+            world.provider.kill(next(node.instance_id for node in nodes if node.role is Role.WORKER))
+            await world.wait("c", State.RESIZING)
+            await world.wait("c", State.RUNNING)
+            assert EventType.NODES_LOST in await world.kinds("c")
+            _, nodes = await world.look("c")
+            world.provider.kill(next(node.instance_id for node in nodes if node.role is Role.DRIVER))
+            found = await world.wait("c", State.TERMINATED)
+            assert found.termination_reason is not None
+            assert found.termination_reason.code is TerminationReasonCode.DRIVER_UNREACHABLE
+            assert not world.provider.observe()
+
+    asyncio.run(scenario())
+
+
+def test_a_failing_driver_ends_the_cluster(store: Store) -> None:
+    async def scenario() -> None:
+        async with World(store, provider()).running() as world:
+            await world.create("c", num_workers=1)
+            await world.wait("c", State.RUNNING)
+            _, nodes = await world.look("c")
+            driver = next(node for node in nodes if node.role is Role.DRIVER)
+            world.provider.fail(driver.instance_id, Failure(code="DRIVER_OUT_OF_MEMORY", message="heap", log_tail="x"))
+            found = await world.wait("c", State.TERMINATED)
+            assert found.termination_reason is not None
+            assert found.termination_reason.code is TerminationReasonCode.DRIVER_OUT_OF_MEMORY
+
+    asyncio.run(scenario())
+
+
+def test_no_room_ends_a_start_and_leaves_nothing_behind(store: Store) -> None:
+    async def scenario() -> None:
+        async with World(store, provider(max_instances=3)).running() as world:
+            await world.create("c", num_workers=5)
+            found = await world.wait("c", State.TERMINATED)
+            assert found.termination_reason is not None
+            assert found.termination_reason.code is TerminationReasonCode.CLOUD_PROVIDER_RESOURCE_STOCKOUT
+            assert "left" in found.state_message
+            assert not world.provider.observe()
+
+    asyncio.run(scenario())
+
+
+def test_launch_errors_that_pass_are_survived(store: Store) -> None:
+    async def scenario() -> None:
+        async with World(store, provider(launch_error=0.4, seed=3)).running() as world:
+            for number in range(4):
+                await world.create(f"c-{number}", num_workers=3)
+            for number in range(4):
+                await world.wait(f"c-{number}", State.RUNNING, State.TERMINATED)
+
+    asyncio.run(scenario())
+
+
+def test_an_instance_that_nobody_knows_is_ended(store: Store) -> None:
+    async def scenario() -> None:
+        simulated = provider()
+        world = World(store, simulated)
+        async with world.running():
+            await world.create("c", num_workers=1)
+            await world.wait("c", State.RUNNING)
+            _, nodes = await world.look("c")
+
+            # What a database restored from a backup looks like: the provider has more than is on record.
+            await store.write(lambda tx: tx.instances.delete(nodes[0]))
+            await world.until(lambda: nodes[0].instance_id not in simulated.observe())
+
+    asyncio.run(scenario())
+
+
+def test_termination_while_starting(store: Store) -> None:
+    async def scenario() -> None:
+        async with World(store, provider(start_s=30.0)).running() as world:
+            await world.create("c", num_workers=2)
+            await world.until(lambda: len(world.provider.observe()) == 3)
+            await world.terminate("c")
+            await world.wait("c", State.TERMINATED)
+            assert not world.provider.observe()
+            _, nodes = await world.look("c")
+            assert not [node for node in nodes if node.state is not InstanceState.GONE]
+
+    asyncio.run(scenario())

