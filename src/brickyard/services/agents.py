@@ -47,6 +47,7 @@ class AgentService:
         self._heard: dict[str, float] = {}
         self._known: dict[str, tuple[StatusReport, bool]] = {}  # the last report that was written, and its answer
         self._waiters: dict[str, set[asyncio.Event]] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
         self._quiet: frozenset[str] = frozenset()
         self._quiet_at = 0.0
 
@@ -56,6 +57,11 @@ class AgentService:
 
     async def report(self, report: StatusReport) -> StatusReply:
         """Take an agent's report. A repeated one is a heartbeat and costs no write."""
+        # One at a time an instance, in the order of arrival: writers run side by side, and an older status must not win.
+        async with self._turns.setdefault(report.instance_id, asyncio.Lock()):
+            return await self._report(report)
+
+    async def _report(self, report: StatusReport) -> StatusReply:
         instance_id = report.instance_id
         self._heard[instance_id] = self._monotonic()
         report = msgspec.structs.replace(report, status=_bounded(report.status))
@@ -86,7 +92,8 @@ class AgentService:
                     token = self._tokens.server_token(instance_id)
                     return AssignmentReply(server_token=token, known=known, assignment=assignment)
                 try:
-                    await asyncio.wait_for(changed.wait(), left)
+                    # Another server on the same database cannot ring our bell: then look again now and then.
+                    await asyncio.wait_for(changed.wait(), left if self._store.exclusive else min(left, 1.0))
                 except TimeoutError:
                     continue
         finally:
@@ -119,6 +126,7 @@ class AgentService:
         """The instance is gone: keep nothing of it."""
         self._heard.pop(instance_id, None)
         self._known.pop(instance_id, None)
+        self._turns.pop(instance_id, None)
 
 
 def record_report(tx: Tx, report: StatusReport, *, now: int) -> str | None:

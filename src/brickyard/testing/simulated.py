@@ -202,6 +202,7 @@ class SimulatedAgent:
         self._task: asyncio.Task[None] | None = None
         self._status = NodeStatus(isolation="none: simulated", limits="none: simulated", host="127.0.0.1")
         self._assignment: Assignment | None = None
+        self._speaking = asyncio.Lock()
         self.alive = True
 
     def start(self) -> None:
@@ -302,15 +303,16 @@ class SimulatedAgent:
 
     async def _say(self, **changes: object) -> None:
         self._status = msgspec.structs.replace(self._status, **changes)
-        reply = await self._provider.home.report(
-            StatusReport(
-                instance_id=self._instance_id,
-                boot_id="simulated",
-                endpoint="http://simulated.invalid",
-                pid=1,
-                status=self._status,
+        async with self._speaking:  # one report at a time, always of what is so now
+            reply = await self._provider.home.report(
+                StatusReport(
+                    instance_id=self._instance_id,
+                    boot_id="simulated",
+                    endpoint="http://simulated.invalid",
+                    pid=1,
+                    status=self._status,
+                )
             )
-        )
         if not reply.known:
             self.stop()
 
