@@ -54,7 +54,8 @@ def test_a_worker_waits_for_its_master_and_retires(here: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("role", "code"), [(Role.SINGLE, "SPARK_STARTUP_FAILURE"), (Role.DRIVER, "SPARK_STARTUP_FAILURE"), (Role.WORKER, "WORKER_SETUP_FAILURE")]
+    ("role", "code"),
+    [(Role.SINGLE, "SPARK_STARTUP_FAILURE"), (Role.DRIVER, "SPARK_STARTUP_FAILURE"), (Role.WORKER, "WORKER_SETUP_FAILURE")],
 )
 def test_a_host_that_dies_while_starting_is_a_failure_with_its_last_words(here: World, role: Role, code: str) -> None:
     one = here.instance().start()
@@ -86,7 +87,9 @@ def test_a_failure_that_the_host_reports_is_passed_on(here: World) -> None:
     assert (failure.code, failure.message) == ("SPARK_STARTUP_FAILURE", "spark.foo must be a number")
 
 
-@pytest.mark.parametrize("raw", ["not json", "[]", '{"event": "status", "busy": "yes"}', "[" * 5000, '{"id": "x"}', '{"id": 99, "result": 1}'])
+@pytest.mark.parametrize(
+    "raw", ["not json", "[]", '{"event": "status", "busy": "yes"}', "[" * 5000, '{"id": "x"}', '{"id": 99, "result": 1}']
+)
 def test_messages_that_make_no_sense_are_dropped(here: World, raw: str) -> None:
     one = here.instance().start()
     here.ready(one, spark_conf={"test.raw": raw})
@@ -122,7 +125,11 @@ def test_strangers_are_turned_away(here: World) -> None:
         assert one.request("GET", "/v1/status", token=token)[0] == 401
     assert one.request("GET", "/v1/status")[1]["instance_id"] == one.id
     host, port = one.report().endpoint.removeprefix("http://").split(":")
-    for rubbish in (b"\x00\xff\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"a: " + b"b" * 100_000 + b"\r\n\r\n", b"POST /v1/stop HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n"):
+    for rubbish in (
+        b"\x00\xff\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"a: " + b"b" * 100_000 + b"\r\n\r\n",
+        b"POST /v1/stop HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n",
+    ):
         with socket.create_connection((host, int(port)), timeout=10) as connection:
             connection.sendall(rubbish)
             assert connection.recv(100).startswith((b"HTTP/1.1 400", b"HTTP/1.1 401"))
@@ -135,7 +142,7 @@ def test_logs_can_be_read_but_no_other_file(here: World) -> None:
     assert {"agent.log", "node.log", "driver.log"} <= names
     assert one.request("GET", "/v1/logs?name=driver.log")[1]["text"] == "the driver's log\n"
     assert one.request("GET", "/v1/logs?name=driver.log&tail=5")[1]["text"] == " log\n"
-    os.symlink(one.directory / "agent.json", one.node / "logs" / "link.log")
+    (one.node / "logs" / "link.log").symlink_to(one.directory / "agent.json")
     for name in ("../../agent.json", "link.log", "/etc/passwd", "nothing", "agent.json", ".."):
         assert one.request("GET", f"/v1/logs?name={name}")[0] in (400, 404), name
 

@@ -26,6 +26,7 @@ from brickyard.domain.runtimes import RuntimeManifest
 
 FAKES = Path(__file__).with_name("fakes")
 SOURCE = Path(__file__).parents[2] / "src"
+SERVER_TOKEN = "server-secret"
 T = TypeVar("T")
 
 
@@ -56,7 +57,7 @@ class FakeServer:
         self.reports: list[StatusReport] = []
         self.assignments: dict[str, Assignment] = {}
         self.known = True
-        self.server_token = "server-secret"
+        self.server_token = SERVER_TOKEN
         self.polls = 0
         self._condition = threading.Condition()
         self._loop = asyncio.new_event_loop()
@@ -214,9 +215,9 @@ class Instance:
                 self.process.wait(5)
 
     def report(self) -> StatusReport:
-        return wait_for(lambda: next((r for r in reversed(self.world.server.reports) if r.instance_id == self.id), None))
+        return wait_for(lambda: [each for each in self.world.server.reports if each.instance_id == self.id])[-1]
 
-    def request(self, method: str, path: str, body: Any = None, *, token: str = "server-secret") -> tuple[int, Any]:
+    def request(self, method: str, path: str, body: Any = None, *, token: str = SERVER_TOKEN) -> tuple[int, Any]:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(  # noqa: S310 - a loopback URL of our own
             self.report().endpoint + path, data=data, method=method, headers={"Authorization": f"Bearer {token}"}
@@ -268,7 +269,7 @@ class World:
 
     def instance(self, instance_id: str = "i-1", **changes: Any) -> Instance:
         config = AgentConfig(
-            instance_id=instance_id, agent_token="agent-secret", server_token="server-secret", server_url=self.server.url,
+            instance_id=instance_id, agent_token="agent-secret", server_token=SERVER_TOKEN, server_url=self.server.url,
             server_file=str(self.server.file), instance_dir=str(self.data_dir / "instances" / instance_id),
             data_dir=str(self.data_dir), cache_dir=str(self.cache_dir), logs_dir=str(self.data_dir / "logs"),
             dbfs_dir=str(self.data_dir / "dbfs"), scripts_dir=str(FAKES), environments={"fake": "fake"},
@@ -301,7 +302,7 @@ def world(root: Path) -> Iterator[World]:
 def assignment(version: int = 1, generation: int = 1, **changes: Any) -> Assignment:
     """A single-node cluster; conf keys that begin with `test.` are knobs of the fake node host."""
     values: dict[str, Any] = {
-        "version": version, "generation": generation, "cluster_id": "0101-000000-abcdefgh", "role": Role.SINGLE, "runtime": "fake",
-        "cores": 1, "memory_mb": 512, "secret": "spark-secret",
+        "version": version, "generation": generation, "cluster_id": "0101-000000-abcdefgh", "role": Role.SINGLE,
+        "runtime": "fake", "cores": 1, "memory_mb": 512, "secret": "spark-secret",
     }  # fmt: skip
     return Assignment(**{**values, **changes})

@@ -5,6 +5,7 @@ Everything here works through directory descriptors, opened with O_NOFOLLOW one 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
@@ -168,3 +169,14 @@ def keep_logs(source: Path, target: Path) -> int:
         if total >= MAX_TOTAL_BYTES:
             break
     return kept
+
+
+def keep_node_logs(directory: Path, logs_dir: Path, *, instance_id: str, cluster_id: str, generation: int) -> None:
+    """Copy a node's logs to where they stay. Also used by whoever cleans up after an agent that was killed."""
+    target = logs_dir / Path(cluster_id or "unknown").name / f"{instance_id}-{generation}"
+    with contextlib.suppress(OSError):
+        target.mkdir(parents=True, exist_ok=True, mode=0o700)
+        keep_logs(directory / "node" / "logs", target)
+        for name in ("node.log.1", "node.log"):
+            if (directory / name).exists():
+                write_atomic(target / name.replace("node.log", "agent.log"), read_tail(directory, name, MAX_FILE_BYTES))

@@ -160,7 +160,9 @@ class Node:
     def _clean_up(self, cluster_id: str, generation: int) -> None:
         """On a thread: keep the logs, remove everything else. No process of the node lives any more."""
         directory, instance = self._config.directory, self._config.instance_id
-        keep_node_logs(directory, Path(self._config.logs_dir), instance_id=instance, cluster_id=cluster_id, generation=generation)
+        files.keep_node_logs(
+            directory, Path(self._config.logs_dir), instance_id=instance, cluster_id=cluster_id, generation=generation
+        )
         files.remove_tree(self._config.node_dir)
         (directory / "node.json").unlink(missing_ok=True)
 
@@ -367,19 +369,6 @@ class Node:
     def _say(self, line: str) -> None:
         self._log.write(line)
         self._node_log.write(line)
-
-
-def keep_node_logs(directory: Path, logs_dir: Path, *, instance_id: str, cluster_id: str, generation: int) -> None:
-    """Copy a node's logs to where they stay. Also used by whoever cleans up after an agent that was killed."""
-    target = logs_dir / Path(cluster_id or "unknown").name / f"{instance_id}-{generation}"
-    with contextlib.suppress(OSError):
-        target.mkdir(parents=True, exist_ok=True, mode=0o700)
-        files.keep_logs(directory / "node" / "logs", target)
-        for name in ("node.log.1", "node.log"):
-            if (directory / name).exists():
-                files.write_atomic(
-                    target / name.replace("node.log", "agent.log"), files.read_tail(directory, name, files.MAX_FILE_BYTES)
-                )
 
 
 def _now_ms() -> int:

@@ -119,7 +119,7 @@ def run(request: dict[str, Any]) -> None:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         try:
-            exec(request["command"], {"send": send, "answers": answers, "state": state})  # noqa: S102 - its purpose
+            exec(request["command"], {"send": send, "answers": answers, "lock": lock, "state": state})  # noqa: S102 - its purpose
         except BaseException:
             out.write(traceback.format_exc())
     result = {"resultType": "text", "data": out.getvalue()}

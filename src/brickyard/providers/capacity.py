@@ -1,0 +1,86 @@
+"""Room on one machine: what it has, what its instances use, and the words for running out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from brickyard.domain.nodetypes import NodeType
+from brickyard.providers.base import CapacityError
+
+
+class Room(msgspec.Struct, frozen=True):
+    """An amount of machine. Cores are logical, memory is MiB."""
+
+    cores: float
+    memory_mb: int
+    gpus: int = 0
+
+    @classmethod
+    def of(cls, node_type: NodeType) -> Room:
+        """What one node of this type takes."""
+        return cls(node_type.num_cores, node_type.memory_mb, node_type.num_gpus)
+
+    @property
+    def text(self) -> str:
+        """For people: "4 cores and 30.5 GiB", "8 cores, 61 GiB and 1 GPU"."""
+        parts = [f"{self.cores:g} core{'' if self.cores == 1 else 's'}", f"{round(self.memory_mb / 1024, 1):g} GiB"]
+        if self.gpus:
+            parts.append(f"{self.gpus} GPU{'' if self.gpus == 1 else 's'}")
+        return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+    def without(self, used: Iterable[Room]) -> Room:
+        """What is left; never below nothing."""
+        left = self
+        for each in used:
+            left = Room(left.cores - each.cores, left.memory_mb - each.memory_mb, left.gpus - each.gpus)
+        return Room(max(0.0, left.cores), max(0, left.memory_mb), max(0, left.gpus))
+
+    def holds(self, need: Room) -> bool:
+        """Whether `need` fits in."""
+        return need.cores <= self.cores and need.memory_mb <= self.memory_mb and need.gpus <= self.gpus
+
+    def times(self, *, cores: float, memory: float) -> Room:
+        """This machine as its overcommit makes it look. GPUs are never shared."""
+        return Room(self.cores * cores, int(self.memory_mb * memory), self.gpus)
+
+
+def require(node_type: NodeType, *, total: Room, left: Room) -> None:
+    """Raise CapacityError unless a node of this type fits into what is left."""
+    need = Room.of(node_type)
+    if left.holds(need):
+        return
+    if not need.gpus:  # then GPUs are not worth a word
+        total, left = Room(total.cores, total.memory_mb), Room(left.cores, left.memory_mb)
+    if not total.holds(need):
+        remedy = "Choose a smaller node type, or raise cpu_overcommit/memory_overcommit."
+        if need.gpus > total.gpus:
+            remedy = "Choose a node type that this machine can hold."
+    elif need.gpus > left.gpus:
+        remedy = "Terminate a cluster that uses GPUs, or choose another node type."
+    else:
+        remedy = "Terminate a cluster, choose a smaller node type, or raise cpu_overcommit/memory_overcommit."
+    raise CapacityError(
+        f"{node_type.node_type_id} needs {need.text}; {left.text} are left of {total.text}. {remedy}",
+        asked=need.text,
+        left=left.text,
+    )
+
+
+def this_machine(*, gpus: int = 0) -> Room:
+    """The cores and the memory that this process may use."""
+    return Room(float(len(os.sched_getaffinity(0))), _memory_mb(), gpus)
+
+
+def _memory_mb() -> int:
+    """The machine's memory, or a container's limit where that is less."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            total = min(total, int(Path(limit).read_text()))
+        except (OSError, ValueError):
+            continue  # that version is not mounted, or the limit is "max"
+    return total >> 20

@@ -1,0 +1,257 @@
+"""The local provider with real agents: what is listed, what is refused, and that nothing stays behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from brickyard.config import Settings
+from brickyard.domain.node import Phase
+from brickyard.domain.nodetypes import NodeType
+from brickyard.providers.base import CapacityError, InvalidError, LaunchRequest
+from brickyard.providers.capacity import Room
+from brickyard.providers.local import LocalProvider
+from tests.agent.world import FAKES, World, assignment, living, wait_for, world
+
+SMALL = NodeType(node_type_id="small", num_cores=2, memory_mb=4096, category="test")
+LARGE = NodeType(node_type_id="i3.xlarge", num_cores=4, memory_mb=31232, category="test")
+GPU = NodeType(node_type_id="gpu", num_cores=1, memory_mb=1024, category="test", num_gpus=1)
+
+
+class Shop:
+    """A provider, and the server that its agents call."""
+
+    def __init__(self, here: World) -> None:
+        self.here = here
+        self.provider = self.open()
+
+    def open(self, **settings: object) -> LocalProvider:
+        """A provider as a newly started server would make it."""
+        values = {
+            "data_dir": self.here.data_dir,
+            "cache_dir": self.here.cache_dir,
+            "cpu_overcommit": 4.0,
+            "memory_overcommit": 2.0,
+        }
+        return LocalProvider(
+            settings=Settings(**{**values, **settings}),  # type: ignore[arg-type]
+            server_file=self.here.server.file,
+            node_types=(SMALL, LARGE, GPU),
+            machine=Room(2, 24 * 1024, 2),
+            environments={"fake": "fake"},
+            scripts_dir=FAKES,
+        )
+
+    def request(self, instance_id: str, node_type: NodeType = SMALL) -> LaunchRequest:
+        return LaunchRequest(
+            instance_id=instance_id, node_type=node_type, server_url=self.here.server.url, agent_token="agent-secret",
+            server_token="server-secret",
+        )  # fmt: skip
+
+    def launch(self, instance_id: str, node_type: NodeType = SMALL) -> None:
+        self.provider.launch(self.request(instance_id, node_type))
+
+    def directory(self, instance_id: str) -> Path:
+        return self.here.data_dir / "instances" / instance_id
+
+    def pid(self, instance_id: str) -> int:
+        path = self.directory(instance_id) / "agent.pid"
+        wait_for(path.exists)
+        return int(json.loads(path.read_bytes())["pid"])
+
+    def gone(self, instance_id: str) -> None:
+        def ended() -> bool:
+            self.provider.terminate(instance_id, reason="the test is over")
+            return instance_id not in self.provider.observe()
+
+        wait_for(ended, timeout_s=30)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    with world(tmp_path) as here:
+        made = Shop(here)
+        yield made
+        made.provider.close(keep_nodes=False)
+        assert not made.provider.observe()
+
+
+def test_launch_observe_terminate(shop: Shop) -> None:
+    shop.launch("i-1")
+    assert shop.provider.observe()["i-1"].alive
+    shop.here.server.phase("i-1", Phase.IDLE)
+    pid = shop.pid("i-1")
+    assert os.getsid(pid) == pid, "it is the leader of a session of its own"
+    mode = (shop.directory("i-1") / "agent.json").stat().st_mode
+    assert mode & 0o777 == 0o600
+    assert shop.directory("i-1").stat().st_mode & 0o777 == 0o700
+    shop.gone("i-1")
+    assert not living(pid)
+    assert not shop.directory("i-1").exists()
+
+
+def test_launching_again_changes_nothing(shop: Shop) -> None:
+    shop.launch("i-1")
+    shop.here.server.phase("i-1", Phase.IDLE)
+    pid = shop.pid("i-1")
+    shop.launch("i-1")
+    shop.open().launch(shop.request("i-1"))
+    assert shop.pid("i-1") == pid
+    assert len({report.pid for report in shop.here.server.reports}) == 1
+
+
+def test_terminating_the_unknown_is_a_success(shop: Shop) -> None:
+    shop.provider.terminate("i-unknown", reason="a test")
+    shop.provider.terminate("../../etc", reason="a test")
+
+
+def test_what_was_terminated_is_not_launched_again(shop: Shop) -> None:
+    shop.launch("i-1")
+    (shop.directory("i-1") / "ending.json").write_text(json.dumps({"reason": "a test", "since_ms": 0}))
+    with pytest.raises(InvalidError, match="terminated"):
+        shop.launch("i-1")
+    with pytest.raises(InvalidError):
+        shop.launch("../i-1")
+
+
+def test_running_out_says_how_much_was_asked_and_left(shop: Shop) -> None:
+    shop.launch("i-1", LARGE)
+    with pytest.raises(CapacityError) as raised:
+        shop.launch("i-2", LARGE)
+    assert str(raised.value) == (
+        "i3.xlarge needs 4 cores and 30.5 GiB; 4 cores and 17.5 GiB are left of 8 cores and 48 GiB. "
+        "Terminate a cluster, choose a smaller node type, or raise cpu_overcommit/memory_overcommit."
+    )
+    assert (raised.value.asked, raised.value.left) == ("4 cores and 30.5 GiB", "4 cores and 17.5 GiB")
+    assert "i-2" not in shop.provider.observe()
+    capacity = shop.provider.capacity()
+    assert (capacity.cores_left, capacity.memory_mb_total) == (4.0, 48 * 1024)
+    shop.gone("i-1")
+    shop.launch("i-2", LARGE)
+
+
+def test_what_is_ending_or_dead_takes_no_room(shop: Shop) -> None:
+    shop.launch("i-1", LARGE)
+    os.kill(shop.pid("i-1"), signal.SIGKILL)
+    wait_for(lambda: not shop.provider.observe()["i-1"].alive)
+    shop.launch("i-2", LARGE)
+    shop.provider.terminate("i-2", reason="a test")
+    shop.launch("i-3", LARGE)
+
+
+def test_gpus_are_given_to_one_instance_each(shop: Shop) -> None:
+    shop.launch("i-1", GPU)
+    shop.launch("i-2", GPU)
+    with pytest.raises(CapacityError, match="GPU"):
+        shop.launch("i-3", GPU)
+    given = [json.loads((shop.directory(each) / "agent.json").read_bytes())["gpus"] for each in ("i-1", "i-2")]
+    assert given == [[0], [1]]
+
+
+def test_a_killed_agent_is_listed_as_dead_and_its_remains_are_removed(shop: Shop) -> None:
+    shop.launch("i-1")
+    shop.here.server.assign("i-1", assignment(spark_conf={"test.child": "yes"}))
+    shop.here.server.phase("i-1", Phase.READY)
+    os.kill(shop.pid("i-1"), signal.SIGKILL)
+    wait_for(lambda: not shop.provider.observe()["i-1"].alive)
+    shop.gone("i-1")
+    kept = shop.here.data_dir / "logs" / "0101-000000-abcdefgh" / "i-1-1"
+    assert (kept / "driver.log").exists()
+    assert (kept / "agent.log").exists()
+
+
+def test_an_agent_that_does_not_listen_is_killed(shop: Shop) -> None:
+    shop.launch("i-1")
+    shop.here.server.phase("i-1", Phase.IDLE)
+    pid = shop.pid("i-1")
+    os.kill(pid, signal.SIGSTOP)
+    shop.provider.terminate("i-1", reason="a test")
+    assert "i-1" in shop.provider.observe()
+    mark = shop.directory("i-1") / "ending.json"
+    mark.write_text(json.dumps({"reason": "a test", "since_ms": json.loads(mark.read_bytes())["since_ms"] - 60_000}))
+    shop.gone("i-1")
+    assert not living(pid)
+
+
+def test_a_server_that_died_in_the_middle_leaves_nothing_unseen(shop: Shop) -> None:
+    root = shop.here.data_dir / "instances"
+    (root / ".i-1").mkdir()  # died while the directory was being made
+    (root / "i-2").mkdir()  # died while it was being removed
+    shop.launch("i-3")
+    config = (shop.directory("i-3") / "agent.json").read_bytes()
+    record = msgspec.json.decode((shop.directory("i-3") / "instance.json").read_bytes())
+    (root / "i-4").mkdir()  # died between the directory and the process
+    (root / "i-4" / "agent.json").write_bytes(config.replace(b"i-3", b"i-4"))
+    (root / "i-4" / "instance.json").write_bytes(msgspec.json.encode(record))
+    (root / "i-5").mkdir()  # the same, long ago
+    (root / "i-5" / "instance.json").write_bytes(msgspec.json.encode({**record, "launched_ms": 1}))
+    shop.provider = shop.open()
+    assert not (root / ".i-1").exists()
+    assert {key: value.alive for key, value in shop.provider.observe().items()} == {
+        "i-2": False, "i-3": True, "i-4": True, "i-5": False,
+    }  # fmt: skip
+    shop.launch("i-4")
+    shop.here.server.phase("i-4", Phase.IDLE)
+    for each in ("i-2", "i-5"):
+        shop.gone(each)
+
+
+def test_close_ends_everything_or_nothing(shop: Shop) -> None:
+    for each in ("i-1", "i-2"):
+        shop.launch(each)
+    pids = [shop.pid(each) for each in ("i-1", "i-2")]
+    shop.provider.close(keep_nodes=True)
+    assert all(living(pid) for pid in pids)
+    adopted = shop.open()
+    assert all(each.alive for each in adopted.observe().values())
+    adopted.close(keep_nodes=False)
+    assert not adopted.observe()
+    wait_for(lambda: not any(living(pid) for pid in pids))
+
+
+def test_many_threads(shop: Shop) -> None:
+    errors: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            shop.launch(f"i-{number % 3}", GPU if number % 3 else SMALL)
+            shop.provider.observe()
+            shop.provider.terminate("i-0", reason="a test")
+        except InvalidError:
+            pass  # launched after it was terminated
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert set(shop.provider.observe()) >= {"i-1", "i-2"}
+
+
+def test_observing_is_cheap(shop: Shop) -> None:
+    for number in range(4):
+        shop.launch(f"i-{number}", NodeType(node_type_id="tiny", num_cores=0.5, memory_mb=256, category="test"))
+    shop.provider.observe()
+    began = time.process_time()
+    for _ in range(100):
+        shop.provider.observe()
+    assert (time.process_time() - began) / 100 < 0.002 * 4 / 10 * 2
+
+
+def test_no_secret_of_the_server_is_handed_down(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRICKYARD_ADMIN_TOKEN", "dapi0")
+    monkeypatch.setenv("DATABRICKS_TOKEN", "dapi1")
+    shop.launch("i-1")
+    environ = Path(f"/proc/{shop.pid('i-1')}/environ").read_bytes()
+    assert b"dapi" not in environ

@@ -1,0 +1,344 @@
+"""Hostile code inside a node: it tries to read, write, signal and mount what is not its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from brickyard.agent import sandbox
+from brickyard.domain.node import Phase
+from tests.agent.world import Instance, World, assignment, living, wait_for, world
+
+pytestmark = pytest.mark.skipif(sandbox.probe().kind == "none", reason=f"no isolation here: {sandbox.probe().reason}")
+
+
+class Prison:
+    """A node with walls, and around it what it must not reach."""
+
+    def __init__(self, here: World, home: Path) -> None:
+        self.here = here
+        self.secrets = [here.data_dir / name for name in ("workspace.key", "admin-token", "brickyard.db", "server.json")]
+        for path in self.secrets[:3]:
+            path.write_text("secret")
+        self.ssh_key = home / ".ssh" / "id_ed25519"
+        self.ssh_key.parent.mkdir(parents=True)
+        self.ssh_key.write_text("secret")
+        neighbour = here.data_dir / "instances" / "i-2" / "node" / "work"
+        neighbour.mkdir(parents=True)
+        (neighbour / "data").write_text("secret")
+        (here.data_dir / "dbfs" / "shared").write_text("everybody's")
+        self.instance: Instance = here.instance().start()
+        self.status = here.ready(self.instance)
+        self.secrets += [
+            neighbour / "data",
+            self.instance.directory / "agent.json",
+            self.instance.directory / "agent.log",
+            self.ssh_key,
+        ]
+
+    def run(self, code: str) -> str:
+        return self.instance.execute(textwrap.dedent(code)).strip()
+
+    def errors(self, code: str, **values: object) -> list[str]:
+        """Run each line of `code` by itself inside; the names of the exceptions, "done" where there was none."""
+        return list(json.loads(self.run(
+            f"""
+            import ctypes, json, os, signal, socket, subprocess, sys
+            values = {json.dumps(values)!r}
+            globals().update(json.loads(values))
+            libc = ctypes.CDLL(None, use_errno=True)
+            def check(result):
+                if result != 0:
+                    raise OSError(ctypes.get_errno(), "failed")
+            def put(path, data):
+                os.write(os.open(path, os.O_WRONLY), data)  # unbuffered: the kernel's answer, not a buffer's
+            found = []
+            for line in {json.dumps([line.strip() for line in code.strip().splitlines()])}:
+                try:
+                    exec(line)
+                    found.append("done")
+                except BaseException as error:
+                    found.append(type(error).__name__)
+            print(json.dumps(found))
+            """
+        )))  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def prison(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prison]:
+    with world(tmp_path_factory.mktemp("world")) as here:
+        yield Prison(here, tmp_path_factory.mktemp("home"))
+
+
+def test_the_walls_are_what_the_status_says(prison: Prison) -> None:
+    assert prison.status.isolation == sandbox.probe().kind
+    assert prison.run("import os; print(os.getpid() < 20, os.getuid() != 0)") == "True True"
+
+
+def test_secrets_do_not_exist_inside(prison: Prison) -> None:
+    paths = [str(path) for path in prison.secrets]
+    assert all(Path(path).exists() for path in paths)
+    visible = prison.run(f"import os; print([path for path in {paths!r} if os.path.lexists(path)])")
+    assert visible == "[]"
+
+
+def test_nothing_else_of_the_machine_is_there(prison: Prison) -> None:
+    top = set(prison.run("import os; print(' '.join(os.listdir('/')))").split())
+    allowed = {
+        "bin",
+        "sbin",
+        "lib",
+        "lib32",
+        "lib64",
+        "libx32",
+        "usr",
+        "etc",
+        "proc",
+        "sys",
+        "dev",
+        "run",
+        "tmp",
+        "var",
+        "dbfs",
+        "nix",
+    }
+    shown = {Path(path).parts[1] for path in (*_shown(prison), str(prison.instance.node))}
+    assert top <= allowed | shown
+    etc = set(prison.run("import os; print(' '.join(os.listdir('/etc')))").split())
+    assert not etc & {"shadow", "gshadow", "sudoers", "ssh", "machine-id", "krb5.keytab"}
+    assert prison.run("print(open('/etc/passwd').read())").count("\n") < 3
+
+
+def _shown(prison: Prison) -> list[str]:
+    return [sys.prefix, sys.base_prefix, str(prison.here.cache_dir), prison.instance.config.scripts_dir]
+
+
+def test_its_environment_holds_no_token(prison: Prison) -> None:
+    environ = prison.run("import os; print(dict(os.environ)); print(open('/proc/1/cmdline').read())")
+    assert "secret" not in environ
+    assert "BRICKYARD_INSTANCE_ID" in environ
+    assert all(name not in environ for name in ("PYTHONPATH", "SSH_", "TOKEN", "BRICKYARD_ADMIN"))
+
+
+def test_other_processes_cannot_be_seen_or_signalled(prison: Prison) -> None:
+    outside = [os.getpid(), prison.instance.pid, os.getppid()]
+    seen = prison.run("import os; print(sorted(int(name) for name in os.listdir('/proc') if name.isdigit()))")
+    assert len(json.loads(seen)) < 10
+    for pid in outside:
+        if pid > 50:  # a number that cannot be one of its own
+            assert prison.errors("os.kill(pid, 0)\nopen(f'/proc/{pid}/environ')", pid=pid) == [
+                "ProcessLookupError",
+                "FileNotFoundError",
+            ]
+    assert living(prison.instance.pid)
+
+
+def test_the_launcher_inside_can_neither_be_killed_nor_looked_into(prison: Prison) -> None:
+    assert prison.errors(
+        """
+        open('/proc/1/environ').read()
+        open('/proc/1/mem', 'rb').read(1)
+        os.readlink('/proc/1/root')
+        check(libc.ptrace(16, 1, 0, 0))
+        """
+    ) == ["PermissionError"] * 4  # fmt: skip
+    prison.run("import os; os.kill(1, 9); os.kill(1, 15); os.kill(1, 2)")
+    assert prison.run("print('still here')") == "still here"
+
+
+def test_the_runtime_and_the_system_cannot_be_written(prison: Prison) -> None:
+    places = [
+        *_shown(prison)[:2],
+        str(prison.here.cache_dir / "runtimes" / "fake"),
+        prison.instance.config.scripts_dir,
+        "/usr",
+        "/usr/bin",
+        "/",
+    ]
+    for place in places:
+        assert prison.errors("open(place + '/planted', 'w')", place=place)[0] in ("OSError", "PermissionError"), place
+        assert not Path(place, "planted").exists()
+    marker = str(prison.here.cache_dir / "runtimes" / "fake" / "marker")
+    assert prison.errors("os.unlink(path)\nos.chmod(path, 0o777)\nopen(path, 'a')", path=marker) == ["OSError"] * 3
+
+
+def test_the_kernel_cannot_be_written(prison: Prison) -> None:
+    assert set(prison.errors(
+        """
+        open('/proc/sys/kernel/core_pattern', 'w')
+        open('/proc/sys/vm/drop_caches', 'w')
+        open('/proc/sys/user/max_user_namespaces', 'w')
+        open('/proc/sysrq-trigger', 'w')
+        open('/proc/kcore', 'rb').read(1)
+        open('/sys/kernel/uevent_helper', 'w')
+        put('/proc/1/oom_score_adj', b'-1000')
+        put('/proc/self/oom_score_adj', b'-1000')
+        """
+    )) <= {"OSError", "PermissionError", "FileNotFoundError"}  # fmt: skip
+
+
+def test_it_cannot_mount_or_get_powers(prison: Prison) -> None:
+    answers = prison.errors(
+        """
+        check(libc.mount(b"tmpfs", b"/tmp", b"tmpfs", 0, None))
+        check(libc.mount(None, b"/usr", None, 32 | 4096, None))
+        check(libc.umount2(b"/proc/sys", 2))
+        check(libc.umount2(b"/usr", 2))
+        check(libc.unshare(0x10000000))
+        check(libc.unshare(0x20000))
+        check(libc.pivot_root(b"/tmp", b"/tmp"))
+        check(libc.chroot(b"/tmp"))
+        check(libc.sethostname(b"x", 1))
+        check(libc.setuid(0))
+        check(libc.setgid(0))
+        check(libc.setns(os.open('/proc/1/ns/mnt', os.O_RDONLY), 0))
+        os.mknod('/tmp/disk', 0o60600, os.makedev(254, 0))
+        os.chown('/tmp', 0, 0)
+        put('/proc/self/uid_map', b'0 0 1')
+        """
+    )
+    assert set(answers) <= {"OSError", "PermissionError"}, answers
+    status = prison.run("print(open('/proc/self/status').read())")
+    assert {line.split()[1] for line in status.splitlines() if line.startswith("Cap")} == {"0000000000000000"}
+    assert "NoNewPrivs:\t1" in status
+
+
+def test_its_own_places_can_be_written(prison: Prison) -> None:
+    node = str(prison.instance.node)
+    assert prison.errors(
+        """
+        open(node + '/work/mine', 'w').write('x')
+        open(os.environ['HOME'] + '/mine', 'w').write('x')
+        open('/tmp/mine', 'w').write('x')
+        open('/var/tmp/mine2', 'w').write('x')
+        open('/dev/shm/mine', 'w').write('x')
+        open('/dbfs/mine', 'w').write('x')
+        open('/dev/null', 'w').write('x')
+        os.openpty()
+        subprocess.run(['/bin/sh', '-c', 'true'], check=True)
+        socket.create_server(('127.0.0.1', 0))
+        """,
+        node=node,
+    ) == ["done"] * 10  # fmt: skip
+    assert (prison.instance.node / "tmp" / "mine").exists()
+    assert (prison.here.data_dir / "dbfs" / "mine").read_text() == "x"
+    assert prison.run("print(open('/dbfs/shared').read())") == "everybody's"
+    assert not Path("/dev/shm/mine").exists()  # noqa: S108 - of the machine, not of the node
+
+
+def test_links_that_it_plants_are_not_followed(tmp_path: Path) -> None:
+    with world(tmp_path) as here:
+        one = here.instance().start()
+        here.ready(one)
+        secret = here.data_dir / "workspace.key"
+        secret.write_text("secret")
+        precious = here.data_dir / "precious"
+        precious.mkdir()
+        (precious / "file").write_text("x")
+        logs, work = one.node / "logs", one.node / "work"
+        (logs / "driver.log").unlink()  # as hostile code does, from inside or not
+        (logs / "driver.log").symlink_to(secret)
+        (logs / "all").symlink_to(here.data_dir)
+        os.mkfifo(logs / "fifo.log")
+        (work / "out").symlink_to(precious)
+        deep = work
+        for _ in range(60):
+            deep = deep / ("d" * 60)
+        one.execute(f"import os; os.makedirs({str(deep)!r}); os.chmod({str(work / ('d' * 60))!r}, 0)")
+        one.execute(
+            "import os\nos.chdir(os.environ['HOME'])\n"
+            "for _ in range(3000):\n    os.mkdir('d'); os.chdir('d')\n"
+        )  # deeper than Python's recursion, and than a path can be  # fmt: skip
+        here.server.assign(one.id, None)
+        here.server.phase(one.id, Phase.IDLE)
+        assert not one.node.exists()
+        assert (precious / "file").exists()
+        kept = [path for path in (here.data_dir / "logs").rglob("*") if path.is_file()]
+        assert kept
+        assert not any("secret" in path.read_text() for path in kept)
+
+
+def test_a_fork_bomb_is_bounded_and_ends_with_the_node(tmp_path: Path) -> None:
+    with world(tmp_path) as here:
+        one = here.instance().start()
+        status = here.ready(one, memory_mb=8192)
+        if status.limits != "cgroup":
+            pytest.skip(f"limits: {status.limits}")
+        forked = one.execute(
+            "import os, time\ncount = 0\ntry:\n    while count < 20000:\n"
+            "        if os.fork() == 0:\n            time.sleep(1000)\n        count += 1\n"
+            "except BlockingIOError:\n    pass\nprint(count)",
+            timeout_s=60,
+        )  # fmt: skip
+        assert 100 < int(forked) < 5000
+        here.server.assign(one.id, None)
+        here.server.phase(one.id, Phase.IDLE, timeout_s=30)
+
+
+def test_running_out_of_memory_ends_the_node_with_that_reason(tmp_path: Path) -> None:
+    with world(tmp_path) as here:
+        one = here.instance().start()
+        status = here.ready(one, memory_mb=1)  # and what daemons may use
+        if status.limits != "cgroup":
+            pytest.skip(f"limits: {status.limits}")
+        one.request("POST", "/v1/contexts", {"context_id": "c", "language": "python"})
+        code = "keep = []\nwhile True: keep.append(bytearray(b'x' * (64 << 20)))"
+        one.request("POST", "/v1/contexts/c/commands", {"command_id": "x", "language": "python", "command": code})
+        failure = here.server.phase(one.id, Phase.FAILED, timeout_s=60).failure
+        assert failure is not None
+        assert failure.code == "DRIVER_OUT_OF_MEMORY"
+        assert "memory" in failure.message
+
+
+def test_nothing_outlives_a_killed_agent(tmp_path: Path) -> None:
+    with world(tmp_path) as here:
+        one = here.instance().start()
+        here.ready(one, spark_conf={"test.child": "yes"})
+        before = {int(name) for name in os.listdir("/proc") if name.isdigit()}  # noqa: PTH208 - names
+        inside = {pid for pid in before if _hostname(pid) == one.id}
+        assert len(inside) >= 5, "pid 1, the node host and its children"
+        os.kill(one.pid, signal.SIGKILL)
+        wait_for(lambda: not any(living(pid) for pid in inside))
+
+
+def _hostname(pid: int) -> str:
+    try:
+        environ = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return ""
+    found = [item.partition(b"=")[2] for item in environ.split(b"\0") if item.startswith(b"BRICKYARD_INSTANCE_ID=")]
+    return found[0].decode() if found else ""
+
+
+def test_floods_of_messages_do_not_stop_the_agent(tmp_path: Path) -> None:
+    with world(tmp_path) as here:
+        one = here.instance().start()
+        here.ready(one)
+        one.execute("for n in range(3000): send({'event': 'status', 'last_activity_ms': n, 'message': 'x' * 5000})")
+        one.execute("with lock: answers.write(b'x' * (17 << 20) + b'\\n')")
+        one.execute("send({'event': 'status', 'phase': 'idle'}); send({'event': 'log', 'line': 'a\\x1b[31mb\\nc'})")
+        status = here.server.status(one.id, lambda status: status.last_activity_ms == 2999)
+        assert len(status.message) == 2000
+        assert status.phase is Phase.READY
+        assert "\x1b" not in (one.directory / "node.log").read_text()
+        assert len(here.server.reports) < 400
+
+
+def test_a_second_node_on_the_instance_sees_nothing_of_the_first(tmp_path: Path) -> None:
+    with world(tmp_path) as here:
+        one = here.instance().start()
+        here.ready(one)
+        one.execute("import os; [open(p + '/left', 'w') for p in ('/tmp', os.environ['HOME'], '/dev/shm')]")
+        here.server.assign(one.id, assignment(version=2, generation=2))
+        here.server.status(one.id, lambda status: status.generation == 2 and status.phase is Phase.READY)
+        left = one.execute(
+            "import os; print([p for p in ('/tmp', os.environ['HOME'], '/dev/shm') if os.path.exists(p + '/left')])"
+        )
+        assert left.strip() == "[]"
