@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from brickyard.store.clusters import ClusterRows
 from brickyard.store.events import EventRows
@@ -35,6 +35,11 @@ class Tx:
 
     def delete_meta(self, key: str) -> None:
         self._connection.execute(delete(meta).where(meta.c.key == key))
+
+    def lock(self, name: str) -> None:
+        """Take turns with other writers that lock the same name, until the commit. SQLite's writers always do."""
+        if self._connection.dialect.name == "postgresql":
+            self._connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
 
     def finish(self) -> frozenset[str]:
         """Ids of the clusters whose public view this transaction may have changed."""

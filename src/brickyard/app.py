@@ -1,0 +1,241 @@
+"""The composition root: every part of a server, made once and handed to those that need it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import structlog
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp
+
+from brickyard.api.app import build_app
+from brickyard.api.context import ApiContext
+from brickyard.config import Settings
+from brickyard.domain.clock import Clock, Ids, SystemClock
+from brickyard.plan.cluster import Policy
+from brickyard.providers.base import Provider
+from brickyard.providers.local import LocalProvider
+from brickyard.providers.nodetypes import cloud_types
+from brickyard.reconcile.clusters import ClusterLoop
+from brickyard.reconcile.instances import InstanceMonitor
+from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.runtime.catalogue import rows as runtimes
+from brickyard.services.agentclient import AgentClient, HttpAgentClient
+from brickyard.services.agents import AgentService
+from brickyard.services.authz import Authorizer
+from brickyard.services.clusters import ClusterService
+from brickyard.services.commands import CommandService
+from brickyard.services.dbfs import DbfsService
+from brickyard.services.tokens import TokenService
+from brickyard.services.users import UserService
+from brickyard.store.store import Store
+from brickyard.testing.simulated import SimulatedProvider, UnreachableAgents
+
+log = structlog.get_logger(__name__)
+
+
+class Application:
+    """A workspace's server without its socket. Make it with `Application.open`."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        server_url: str,
+        workspace_key: bytes,
+        admin_token: str,
+        store: Store,
+        provider: Provider,
+        agent_client: AgentClient,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        self._store = store
+        self._provider = provider
+        self._agent_client = agent_client
+        self._admin = (settings.admin_user, admin_token)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._not_ready = "the server is starting"
+        tokens = InstanceTokens(key=workspace_key)
+        self.agents = AgentService(
+            store=store,
+            clock=clock,
+            tokens=tokens,
+            wake=self._wake,
+            silence_s=settings.agent_silence_s,
+        )
+        self.loop = ClusterLoop(
+            store=store,
+            provider=provider,
+            clock=clock,
+            ids=ids,
+            policy=Policy(launch_timeout_ms=int(settings.launch_timeout_s * 1000)),
+            tokens=tokens,
+            server_url=lambda: server_url,
+            silent=self.agents.silent,
+            on_assignments=self.agents.assignments_changed,
+        )
+        self.monitor = InstanceMonitor(
+            store=store,
+            provider=provider,
+            clock=clock,
+            silent=self.agents.silent,
+            wake=self.loop.wake,
+            on_gone=self.agents.forget,
+        )
+        authorizer = Authorizer()
+        self.tokens = TokenService(store=store, clock=clock, ids=ids)
+        self.clusters = ClusterService(
+            store=store,
+            clock=clock,
+            ids=ids,
+            node_types=provider.node_types,
+            runtimes=runtimes,
+            authorizer=authorizer,
+            wake=self.loop.wake,
+        )
+        metrics = CollectorRegistry()
+        metrics.register(_WorkspaceMetrics(store))
+        self.asgi: ASGIApp = build_app(
+            ApiContext(
+                clusters=self.clusters,
+                agents=self.agents,
+                tokens=self.tokens,
+                users=UserService(store=store),
+                commands=CommandService(
+                    store=store, authorizer=authorizer, agents=agent_client, tokens=tokens, clock=clock, ids=ids
+                ),
+                dbfs=DbfsService(root=settings.data_dir / "dbfs", clock=clock),
+                workspace_id=_workspace_id(store, ids),
+                ready=lambda: self._not_ready,
+                metrics=metrics,
+            )
+        )
+
+    def _wake(self, cluster_id: str) -> None:
+        """The agents' service and the loop need each other; the loop is made second."""
+        self.loop.wake(cluster_id)
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(
+        cls,
+        settings: Settings,
+        *,
+        server_url: str,
+        workspace_key: bytes,
+        admin_token: str,
+        provider: Provider | None = None,
+        clock: Clock | None = None,
+    ) -> AsyncIterator[Application]:
+        """A server whose loops run, until the block is left. Raises StoreError.
+
+        Nodes stay as they are when it is left: `close` decides about them.
+        """
+        store = Store.open(settings.database_url or f"sqlite:///{settings.data_dir / 'brickyard.db'}")
+        simulated = settings.provider == "simulated"
+        if provider is None:
+            provider = SimulatedProvider(node_types=cloud_types()) if simulated else _local_provider(settings)
+        client: AgentClient = UnreachableAgents() if simulated else HttpAgentClient()
+        application = cls(
+            settings=settings,
+            server_url=server_url,
+            workspace_key=workspace_key,
+            admin_token=admin_token,
+            store=store,
+            provider=provider,
+            agent_client=client,
+            clock=clock or SystemClock(),
+            ids=Ids(),
+        )
+        try:
+            await application.start()
+            yield application
+        finally:
+            await application.stop()
+            store.close()
+
+    async def start(self) -> None:
+        """The first passes run before the API serves; then the loops go on in the background."""
+        await self.tokens.ensure_admin(*self._admin)
+        if isinstance(self._provider, SimulatedProvider):
+            self._provider.attach(self.agents)
+        # Agents of an earlier server get as long as ever to find this one before they count as silent.
+        self.agents.expect((await self._store.read(lambda tx: tx.instances.states())).keys())
+        await self.monitor.look()
+        await self.loop.first_pass()
+        self._tasks = [
+            asyncio.create_task(_forever("clusters", self.loop.run)),
+            asyncio.create_task(_forever("instances", self.monitor.run)),
+        ]
+        self._not_ready = ""
+
+    async def stop(self) -> None:
+        """End the loops; agents and Spark go on."""
+        self._not_ready = "the server is stopping"
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        await self._agent_client.close()
+
+    async def close(self, *, keep_nodes: bool) -> None:
+        """Before leaving for good: end the loops, then the local nodes unless they are to be kept for the next start."""
+        await self.stop()
+        await asyncio.get_running_loop().run_in_executor(None, lambda: self._provider.close(keep_nodes=keep_nodes))
+
+
+def _local_provider(settings: Settings) -> LocalProvider:
+    return LocalProvider(settings=settings, server_file=settings.data_dir / "server.json")
+
+
+def _workspace_id(store: Store, ids: Ids) -> str:
+    """The workspace's number, made at its first start: 16 digits, as Databricks has them."""
+    known = store.read_sync(lambda tx: tx.get_meta("workspace_id"))
+    if known is None:
+        known = str(10**15 + int(ids.hex(12), 16) % (9 * 10**15))
+        value = known
+        store.write_sync(lambda tx: tx.set_meta("workspace_id", value))
+    return known
+
+
+async def _forever(name: str, run: Callable[[], Awaitable[None]]) -> None:
+    """A loop that ends by an error is started again: the server's work must not stop while it serves."""
+    while True:
+        try:
+            await run()
+        except Exception:
+            log.exception("loop_failed", loop=name)
+        await asyncio.sleep(1.0)
+
+
+class _WorkspaceMetrics(Collector):
+    """Counts of clusters and instances by state, read when they are asked for."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def collect(self) -> list[Metric]:
+        clusters, instances = self._store.read_sync(lambda tx: (tx.clusters.count_by_state(), tx.instances.count_by_state()))
+        families: list[Metric] = []
+        for name, text, counts in (
+            ("brickyard_clusters", "Clusters by public state", clusters),
+            ("brickyard_instances", "Instances by lifecycle state", instances),
+        ):
+            family = GaugeMetricFamily(name, text, labels=["state"])
+            for state, count in counts.items():
+                family.add_metric([state], count)
+            families.append(family)
+        memory = GaugeMetricFamily("brickyard_resident_bytes", "Resident memory of the server")
+        memory.add_metric([], _resident_bytes())
+        return [*families, memory]
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

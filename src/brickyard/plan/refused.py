@@ -1,0 +1,88 @@
+"""Fields of a cluster specification that cannot be honoured yet, each with its reason: refused, never stored and ignored.
+
+docs/parity.md lists the same fields; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from brickyard.domain.errors import InvalidParameterValue
+from brickyard.domain.spec import (
+    AwsAvailability,
+    AzureAvailability,
+    ClusterSpec,
+    DataSecurityMode,
+    DependencyMode,
+    GcpAvailability,
+    RuntimeEngine,
+)
+
+# Field -> (whether a value that is not empty is refused, why). Empty values ("", 0, false, [], {}) mean absent.
+_Test = Callable[[Any], bool]
+_any: _Test = bool
+
+REFUSED: dict[str, tuple[_Test, str]] = {
+    "autoscale": (_any, "clusters of a changing size are not there yet; give num_workers, and resize when it must change"),
+    "apply_policy_default_values": (_any, "there are no cluster policies yet"),
+    "policy_id": (_any, "there are no cluster policies yet"),
+    "instance_pool_id": (_any, "there are no instance pools yet; give node_type_id"),
+    "driver_instance_pool_id": (_any, "there are no instance pools yet; give driver_node_type_id"),
+    "cluster_log_conf": (_any, "logs are kept in the workspace's data directory; delivery elsewhere is not there yet"),
+    "init_scripts": (_any, "init scripts are not there yet"),
+    "docker_image": (_any, "nodes run on the machine itself, without containers"),
+    "enable_local_disk_encryption": (_any, "the machine's own disks are used as they are"),
+    "ssh_public_keys": (_any, "nodes have no SSH server"),
+    "use_ml_runtime": (_any, "machine learning runtimes are not offered; choose one of spark-versions"),
+    "runtime_engine": (lambda value: value is RuntimeEngine.PHOTON, "Photon is not offered; leave it out, or ask for STANDARD"),
+    "dependency_mode": (
+        lambda value: value is DependencyMode.DEPENDENCY_MODE_ENVIRONMENTS,
+        "environments per command are not there yet",
+    ),
+    "data_security_mode": (
+        lambda value: (
+            value
+            not in (
+                DataSecurityMode.NONE,
+                DataSecurityMode.SINGLE_USER,
+                DataSecurityMode.DATA_SECURITY_MODE_DEDICATED,
+                DataSecurityMode.DATA_SECURITY_MODE_AUTO,
+            )
+        ),
+        "users are not separated within a cluster yet; use SINGLE_USER, or NONE",
+    ),
+    "remote_disk_throughput": (_any, "there are no remote disks"),
+    "total_initial_remote_disk_size": (_any, "there are no remote disks"),
+    "driver_node_type_flexibility": (_any, "a node is of the type that was asked for, or the start fails"),
+    "worker_node_type_flexibility": (_any, "a node is of the type that was asked for, or the start fails"),
+    "workload_type": (
+        lambda value: value.clients is not None and False in (value.clients.jobs, value.clients.notebooks),
+        "a cluster takes every kind of work",
+    ),
+    "aws_attributes.availability": (lambda value: value is AwsAvailability.SPOT, "there is no spot market here"),
+    "aws_attributes.instance_profile_arn": (_any, "there are no instance profiles"),
+    "aws_attributes.ebs_volume_count": (_any, "there are no EBS volumes"),
+    "azure_attributes.availability": (lambda value: value is AzureAvailability.SPOT_AZURE, "there is no spot market here"),
+    "azure_attributes.log_analytics_info": (_any, "there is no log analytics"),
+    "azure_attributes.capacity_reservation_group": (_any, "there are no capacity reservations"),
+    "gcp_attributes.availability": (lambda value: value is GcpAvailability.PREEMPTIBLE_GCP, "there is no spot market here"),
+    "gcp_attributes.use_preemptible_executors": (_any, "there is no spot market here"),
+    "gcp_attributes.google_service_account": (_any, "there are no Google service accounts"),
+    "gcp_attributes.confidential_compute_type": (
+        lambda value: value != "CONFIDENTIAL_COMPUTE_TYPE_NONE",
+        "there is no confidential computing here",
+    ),
+    "gcp_attributes.local_ssd_count": (_any, "disks are the machine's own"),
+    "gcp_attributes.boot_disk_size": (_any, "disks are the machine's own"),
+}
+
+
+def check_refused(spec: ClusterSpec) -> None:
+    """Raise InvalidParameterValue for the first field that cannot be honoured."""
+    for path, (refused, why) in REFUSED.items():
+        value: Any = spec
+        for name in path.split("."):
+            value = getattr(value, name) if value is not None else None
+        if value not in (None, "", 0, [], {}) and refused(value):
+            raise InvalidParameterValue(f"{path} is not supported here: {why}.")

@@ -1,0 +1,399 @@
+"""The Clusters API's calls: what somebody asks for becomes desired state and an event, in one transaction.
+
+None of them waits for a machine. Every check is made in the transaction that acts on it, on a locked row: two requests about one
+cluster take turns, and the second sees what the first has done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.cluster import Cluster, Target, is_single_node, public_state
+from brickyard.domain.errors import InvalidParameterValue, InvalidState
+from brickyard.domain.events import ClusterEvent, ClusterSize, EventDetails, EventDetailsCause, EventType
+from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.requests import (
+    ChangeClusterOwner,
+    ClusterId,
+    CreateCluster,
+    EditCluster,
+    GetEvents,
+    ListClusters,
+    ResizeCluster,
+    RestartCluster,
+    StartCluster,
+    UpdateCluster,
+)
+from brickyard.domain.runtimes import Runtime
+from brickyard.domain.spec import ClusterSpec
+from brickyard.domain.states import ClusterSource, State
+from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
+from brickyard.domain.views import (
+    GetEventsResponse,
+    GetSparkVersionsResponse,
+    ListAvailableZonesResponse,
+    ListNodeTypesResponse,
+    SparkVersion,
+)
+from brickyard.plan.mask import apply_mask
+from brickyard.plan.spec import ZONES, check_num_workers, normalise
+from brickyard.services.authz import Action, Authorizer
+from brickyard.services.caller import Caller
+from brickyard.services.listing import ClusterLists, EventLists
+from brickyard.services.viewcache import ViewCache
+from brickyard.services.views import node_type_view
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+MAX_PINNED = 100
+MAX_IDEMPOTENCY_TOKEN = 64
+_encode = msgspec.json.Encoder().encode
+_STARTING = "Finding instances for new nodes, acquiring more instances if necessary"
+Change = Callable[[Tx, Cluster], Cluster]
+
+
+class ClusterService:
+    """One per server. Methods raise ApiError."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        ids: Ids,
+        node_types: Callable[[], Sequence[NodeType]],
+        runtimes: Callable[[], Iterable[Runtime]],
+        authorizer: Authorizer,
+        wake: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._node_types = {node_type.node_type_id: node_type for node_type in node_types()}
+        self._runtimes = {runtime.key: runtime for runtime in runtimes()}
+        self._authorizer = authorizer
+        self._wake = wake
+        self._views = ViewCache(store=store, sizes=self._node_types)
+        self._lists = ClusterLists(store=store, clock=clock, views=self._views)
+        self._events = EventLists(store=store)
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    async def get(self, caller: Caller, cluster_id: str) -> bytes:
+        """One cluster, as JSON."""
+        view = await self._views.full(cluster_id)
+        if view is None:
+            raise _unknown(cluster_id)
+        self._authorizer.require(caller, Action.VIEW)
+        return view
+
+    async def list(self, caller: Caller, request: ListClusters, *, paged: bool) -> bytes:
+        """Clusters as JSON: one page, or all of them for clients that do not page."""
+        self._authorizer.require(caller, Action.VIEW)
+        return await self._lists.page(request, paged=paged)
+
+    async def events(self, caller: Caller, request: GetEvents) -> GetEventsResponse:
+        """What happened to a cluster."""
+        self._authorizer.require(caller, Action.VIEW)
+        return await self._events.page(request, unknown=_unknown)
+
+    async def list_node_types(self, caller: Caller) -> bytes:
+        self._authorizer.require(caller, Action.VIEW)
+        return _encode(ListNodeTypesResponse(node_types=[node_type_view(each) for each in self._node_types.values()]))
+
+    async def list_zones(self, caller: Caller) -> bytes:
+        self._authorizer.require(caller, Action.VIEW)
+        return _encode(ListAvailableZonesResponse(zones=list(ZONES), default_zone=ZONES[0]))
+
+    async def spark_versions(self, caller: Caller) -> bytes:
+        self._authorizer.require(caller, Action.VIEW)
+        versions = [SparkVersion(key=runtime.key, name=runtime.name) for runtime in self._runtimes.values()]
+        return _encode(GetSparkVersionsResponse(versions=versions))
+
+    # -- asking ------------------------------------------------------------------------------------------------------
+
+    async def create(self, caller: Caller, request: CreateCluster) -> str:
+        """A new cluster that starts; returns its id. With an idempotency token that an active cluster has: that one's."""
+        self._authorizer.require(caller, Action.CREATE)
+        token = request.idempotency_token or ""
+        if len(token) > MAX_IDEMPOTENCY_TOKEN:
+            raise InvalidParameterValue(
+                f"idempotency_token has {len(token)} characters; at most {MAX_IDEMPOTENCY_TOKEN} are allowed."
+            )
+        now = self._clock.now_ms()
+        asked = _spec_of(request)
+        cluster = Cluster(
+            cluster_id=self._ids.cluster_id(now),
+            creator_user_name=caller.user_name,
+            source=ClusterSource.API,
+            created_ms=now,
+            start_ms=now,
+            launch_started_ms=now,
+            spec=self._normalise(asked, caller),
+            request=asked,
+            idempotency_token=token,
+            secret=self._ids.secret(),
+            connect_token=self._ids.secret(),
+            state_message=_STARTING,
+        )
+        source = request.clone_from.source_cluster_id if request.clone_from else ""
+        created = await self._store.write(lambda tx: _create(tx, cluster, user=caller.user_name, clone_of=source))
+        self._wake(created)
+        return created
+
+    async def start(self, caller: Caller, request: StartCluster) -> None:
+        """Start a terminated cluster at the size it was left with."""
+
+        def change(tx: Tx, cluster: Cluster) -> Cluster:
+            _expect(cluster, State.TERMINATED)
+            self._event(tx, cluster, EventType.STARTING, EventDetails(user=caller.user_name))
+            return self._next_incarnation(cluster, restarting=False)
+
+        await self._change(caller, Action.RESTART, request.cluster_id, change)
+
+    async def restart(self, caller: Caller, request: RestartCluster) -> None:
+        """Restart a running cluster."""
+
+        def change(tx: Tx, cluster: Cluster) -> Cluster:
+            _expect(cluster, State.RUNNING)
+            user = request.restart_user or caller.user_name
+            self._event(tx, cluster, EventType.RESTARTING, EventDetails(user=user))
+            return self._next_incarnation(cluster, restarting=True)
+
+        await self._change(caller, Action.RESTART, request.cluster_id, change)
+
+    async def delete(self, caller: Caller, request: ClusterId) -> None:
+        """Terminate a cluster; nothing happens to one that is terminated or terminating."""
+
+        def change(tx: Tx, cluster: Cluster) -> Cluster:
+            return cluster if cluster.target is Target.TERMINATED else self._terminated(tx, cluster, caller)
+
+        await self._change(caller, Action.RESTART, request.cluster_id, change)
+
+    async def permanent_delete(self, caller: Caller, request: ClusterId) -> None:
+        """Remove a cluster for good: from now on it does not exist for any call."""
+
+        def change(tx: Tx, cluster: Cluster) -> Cluster:
+            if cluster.pinned_ms:
+                raise InvalidParameterValue(
+                    f"Cluster {cluster.cluster_id} is pinned and cannot be permanently deleted: unpin the cluster first."
+                )
+            if cluster.target is not Target.TERMINATED:
+                cluster = self._terminated(tx, cluster, caller)
+            return msgspec.structs.replace(cluster, deleted_ms=self._clock.now_ms())
+
+        await self._change(caller, Action.MANAGE, request.cluster_id, change)
+
+    async def edit(self, caller: Caller, request: EditCluster) -> None:
+        """Replace the specification. A running cluster restarts with it, a terminated one keeps it for its next start."""
+        asked = _spec_of(request)
+        spec = self._normalise(asked, caller)
+        await self._change(caller, Action.MANAGE, request.cluster_id, lambda tx, old: self._edited(tx, old, spec, asked, caller))
+
+    async def update(self, caller: Caller, request: UpdateCluster) -> None:
+        """Replace the parts of the specification that the mask names."""
+
+        def change(tx: Tx, cluster: Cluster) -> Cluster:
+            asked = apply_mask(cluster.request, request.cluster or ClusterSpec(), request.update_mask)
+            spec = self._normalise(asked, caller)
+            # An update that changes nothing restarts nothing.
+            return cluster if spec == cluster.spec else self._edited(tx, cluster, spec, asked, caller)
+
+        await self._change(caller, Action.MANAGE, request.cluster_id, change)
+
+    async def resize(self, caller: Caller, request: ResizeCluster) -> None:
+        """Change the number of workers of a running cluster."""
+        if request.autoscale is not None:
+            raise InvalidParameterValue("autoscale is not supported here: give num_workers.")
+        if request.num_workers is None:
+            raise InvalidParameterValue("Missing required field: size")
+        wanted = request.num_workers
+
+        def change(tx: Tx, cluster: Cluster) -> Cluster:
+            _expect(cluster, State.RUNNING)
+            check_num_workers(wanted, single=is_single_node(cluster.spec))
+            if wanted == cluster.num_workers and not cluster.grow_failures:
+                return cluster
+            details = EventDetails(
+                current_num_workers=cluster.ready_workers,
+                target_num_workers=wanted,
+                cause=EventDetailsCause.USER_REQUEST,
+                user=caller.user_name,
+            )
+            self._event(tx, cluster, EventType.RESIZING, details)
+            return msgspec.structs.replace(
+                cluster,
+                spec=msgspec.structs.replace(cluster.spec, num_workers=wanted),
+                request=msgspec.structs.replace(cluster.request, num_workers=wanted),
+                sized=False,
+                grow_failures=0,
+                grow_after_ms=0,
+                state_message="",
+            )
+
+        await self._change(caller, Action.MANAGE, request.cluster_id, change)
+
+    async def pin(self, caller: Caller, request: ClusterId) -> None:
+        """Keep a cluster in the list however long it has been terminated."""
+
+        def change(tx: Tx, cluster: Cluster) -> Cluster:
+            if cluster.pinned_ms:
+                return cluster
+            if tx.clusters.count_pinned() >= MAX_PINNED:
+                raise InvalidParameterValue(f"{MAX_PINNED} clusters are pinned, which is the most there can be. Unpin one first.")
+            self._event(tx, cluster, EventType.PINNED, EventDetails(user=caller.user_name))
+            return msgspec.structs.replace(cluster, pinned_ms=self._clock.now_ms())
+
+        await self._change(caller, Action.PIN, request.cluster_id, change)
+
+    async def unpin(self, caller: Caller, request: ClusterId) -> None:
+        """Undo a pin."""
+
+        def change(tx: Tx, cluster: Cluster) -> Cluster:
+            if not cluster.pinned_ms:
+                return cluster
+            self._event(tx, cluster, EventType.UNPINNED, EventDetails(user=caller.user_name))
+            return msgspec.structs.replace(cluster, pinned_ms=0)
+
+        await self._change(caller, Action.PIN, request.cluster_id, change)
+
+    async def change_owner(self, caller: Caller, request: ChangeClusterOwner) -> None:
+        """Give a terminated cluster to another user."""
+
+        def change(tx: Tx, cluster: Cluster) -> Cluster:
+            _expect(cluster, State.TERMINATED)
+            if tx.users.get(request.owner_username) is None:
+                raise InvalidParameterValue(f"owner_username {request.owner_username} is not a user of this workspace.")
+            return msgspec.structs.replace(cluster, creator_user_name=request.owner_username)
+
+        await self._change(caller, Action.CHANGE_OWNER, request.cluster_id, change)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _normalise(self, asked: ClusterSpec, caller: Caller) -> ClusterSpec:
+        return normalise(asked, user=caller.user_name, node_types=self._node_types, runtimes=list(self._runtimes))
+
+    async def _change(self, caller: Caller, action: Action, cluster_id: str, change: Change) -> None:
+        """Find, authorise, change and wake, in one transaction. A change that returns the same cluster writes nothing."""
+
+        def work(tx: Tx) -> bool:
+            cluster = tx.clusters.get(cluster_id)
+            if cluster is None or cluster.deleted_ms:
+                raise _unknown(cluster_id)
+            self._authorizer.require(caller, action, cluster)
+            changed = change(tx, cluster)
+            if changed == cluster:
+                return False
+            tx.clusters.update(changed)
+            tx.clusters.wake(cluster_id)
+            return True
+
+        if await self._store.write(work):
+            self._wake(cluster_id)
+
+    def _terminated(self, tx: Tx, cluster: Cluster, caller: Caller) -> Cluster:
+        reason = TerminationReason(
+            code=TerminationReasonCode.USER_REQUEST,
+            type=TerminationReasonType.SUCCESS,
+            parameters={"username": caller.user_name},
+        )
+        self._event(tx, cluster, EventType.TERMINATING, EventDetails(reason=reason, user=caller.user_name))
+        return msgspec.structs.replace(
+            cluster,
+            target=Target.TERMINATED,
+            ended=False,
+            restarting=False,
+            termination_reason=reason,
+            state_message=f"Termination requested by {caller.user_name}",
+        )
+
+    def _edited(self, tx: Tx, cluster: Cluster, spec: ClusterSpec, asked: ClusterSpec, caller: Caller) -> Cluster:
+        state = public_state(cluster)
+        if state not in (State.RUNNING, State.TERMINATED):
+            raise _unexpected(cluster)
+        details = EventDetails(
+            previous_attributes=_attributes(cluster.spec),
+            attributes=_attributes(spec),
+            previous_cluster_size=_size(cluster.spec),
+            cluster_size=_size(spec),
+            user=caller.user_name,
+        )
+        self._event(tx, cluster, EventType.EDITED, details)
+        changed = msgspec.structs.replace(cluster, spec=spec, request=asked)
+        if state is State.TERMINATED:
+            return changed
+        self._event(tx, cluster, EventType.RESTARTING, EventDetails(user=caller.user_name))
+        return self._next_incarnation(changed, restarting=True)
+
+    def _next_incarnation(self, cluster: Cluster, *, restarting: bool) -> Cluster:
+        now = self._clock.now_ms()
+        return msgspec.structs.replace(
+            cluster,
+            target=Target.RUNNING,
+            incarnation=cluster.incarnation + 1,
+            restarting=restarting,
+            ended=False,
+            sized=True,
+            secret=self._ids.secret(),
+            connect_token=self._ids.secret(),
+            launch_started_ms=now,
+            start_ms=cluster.start_ms if restarting else now,
+            grow_after_ms=0,
+            grow_failures=0,
+            worker_failures=0,
+            ready_workers=0,
+            termination_reason=None,
+            state_message=_STARTING,
+        )
+
+    def _event(self, tx: Tx, cluster: Cluster, kind: EventType, details: EventDetails) -> None:
+        now = self._clock.now_ms()
+        tx.events.append(ClusterEvent(cluster_id=cluster.cluster_id, timestamp=now, type=kind, details=details))
+
+
+def _create(tx: Tx, cluster: Cluster, *, user: str, clone_of: str) -> str:
+    if cluster.idempotency_token:
+        # Two creates with one token: the writer that comes second finds the first one's row. On PostgreSQL, where writers run
+        # side by side, the lock makes them take turns.
+        tx.lock(f"idempotency/{cluster.idempotency_token}")
+        if (same := tx.clusters.by_idempotency_token(cluster.idempotency_token)) is not None:
+            return same.cluster_id
+    if clone_of:
+        source = tx.clusters.get(clone_of)
+        if source is None or source.deleted_ms:
+            raise _unknown(clone_of)
+    tx.clusters.insert(cluster)
+    details = EventDetails(cluster_size=_size(cluster.spec), attributes=_attributes(cluster.spec), user=user)
+    event = ClusterEvent(cluster_id=cluster.cluster_id, timestamp=cluster.created_ms, type=EventType.CREATING, details=details)
+    tx.events.append(event)
+    return cluster.cluster_id
+
+
+def _spec_of(request: ClusterSpec) -> ClusterSpec:
+    """The plain specification in a request that carries more."""
+    return ClusterSpec(**{name: getattr(request, name) for name in ClusterSpec.__struct_fields__})
+
+
+def _attributes(spec: ClusterSpec) -> ClusterSpec:
+    return msgspec.structs.replace(spec, num_workers=None, autoscale=None)
+
+
+def _size(spec: ClusterSpec) -> ClusterSize:
+    return ClusterSize(num_workers=spec.num_workers, autoscale=spec.autoscale)
+
+
+def _expect(cluster: Cluster, state: State) -> None:
+    if public_state(cluster) is not state:
+        raise _unexpected(cluster)
+
+
+def _unexpected(cluster: Cluster) -> InvalidState:
+    return InvalidState(f"Cluster {cluster.cluster_id} is in unexpected state {public_state(cluster).value.capitalize()}.")
+
+
+def _unknown(cluster_id: str) -> InvalidParameterValue:
+    # Clients match this wording to tell a missing cluster from a bad request.
+    return InvalidParameterValue(f"Cluster {cluster_id} does not exist")

@@ -1,0 +1,105 @@
+"""What clients see of a cluster: from its row and its nodes to the API's object. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from brickyard.domain.cluster import Cluster, Instance, public_state
+from brickyard.domain.node import Role
+from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.states import State
+from brickyard.domain.views import ClusterDetails, NodeInstanceType, NodeTypeView, SparkNode, SparkNodeAwsAttributes
+
+JDBC_PORT = 10_000
+_ENDED = (State.TERMINATING, State.TERMINATED)
+
+
+def default_tags(cluster: Cluster) -> dict[str, str]:
+    """The tags that every cluster has."""
+    return {
+        "Vendor": "Databricks",
+        "Creator": cluster.creator_user_name,
+        "ClusterName": cluster.spec.cluster_name or "",
+        "ClusterId": cluster.cluster_id,
+    }
+
+
+def cluster_details(
+    cluster: Cluster, instances: Sequence[Instance], *, sizes: Mapping[str, NodeType], with_spec: bool
+) -> ClusterDetails:
+    """A cluster as `get` shows it, or without `spec` as `list` does."""
+    state = public_state(cluster)
+    tags = default_tags(cluster)
+    fields: dict[str, Any] = msgspec.structs.asdict(cluster.spec)
+    fields |= {
+        # A custom tag may not hide a default one: Databricks puts x_ before it.
+        "custom_tags": {(f"x_{key}" if key in tags else key): value for key, value in (cluster.spec.custom_tags or {}).items()},
+        "apply_policy_default_values": None,
+        "cluster_id": cluster.cluster_id,
+        "cluster_source": cluster.source,
+        "creator_user_name": cluster.creator_user_name,
+        "default_tags": tags,
+        "spec": cluster.request if with_spec else None,
+        "state": state,
+        "state_message": cluster.state_message,
+        "start_time": cluster.start_ms or None,
+        "last_restarted_time": cluster.last_restarted_ms or None,
+        "last_state_loss_time": cluster.last_state_loss_ms,
+        "terminated_time": (cluster.terminated_ms or None) if state is State.TERMINATED else None,
+        "termination_reason": cluster.termination_reason if state in _ENDED else None,
+    }
+    if cluster.up:
+        fields |= _serving(cluster, instances, sizes)
+    return ClusterDetails(**fields)
+
+
+def _serving(cluster: Cluster, instances: Sequence[Instance], sizes: Mapping[str, NodeType]) -> dict[str, Any]:
+    nodes = [node for node in instances if node.live and node.ready and node.generation == cluster.incarnation]
+    types = [sizes[node.node_type_id] for node in nodes if node.node_type_id in sizes]
+    return {
+        "driver": next((_node(node) for node in nodes if node.role is not Role.WORKER), None),
+        "executors": [_node(node) for node in nodes if node.role is Role.WORKER] or None,
+        "spark_context_id": cluster.spark_context_id,
+        "jdbc_port": JDBC_PORT,
+        "cluster_cores": float(sum(node_type.num_cores for node_type in types)),
+        "cluster_memory_mb": sum(node_type.memory_mb for node_type in types),
+    }
+
+
+def _node(node: Instance) -> SparkNode:
+    host = node.status.host or "127.0.0.1"
+    return SparkNode(
+        host_private_ip=host,
+        private_ip=host,
+        public_dns=host,
+        instance_id=node.instance_id,
+        node_id=node.node_id,
+        start_timestamp=node.registered_ms or node.created_ms,
+        node_aws_attributes=SparkNodeAwsAttributes(is_spot=False),
+    )
+
+
+def node_type_view(node_type: NodeType) -> NodeTypeView:
+    """A node type with every field that clients sort or filter by."""
+    return NodeTypeView(
+        node_type_id=node_type.node_type_id,
+        memory_mb=node_type.memory_mb,
+        num_cores=node_type.num_cores,
+        description=node_type.description or node_type.node_type_id,
+        instance_type_id=node_type.node_type_id,
+        category=node_type.category,
+        num_gpus=node_type.num_gpus,
+        is_graviton=node_type.is_graviton,
+        is_deprecated=node_type.is_deprecated,
+        display_order=node_type.display_order,
+        node_instance_type=NodeInstanceType(
+            instance_type_id=node_type.node_type_id,
+            local_disks=node_type.local_disks,
+            local_disk_size_gb=node_type.local_disk_size_gb,
+            local_nvme_disks=node_type.local_nvme_disks,
+            local_nvme_disk_size_gb=node_type.local_nvme_disk_size_gb,
+        ),
+    )

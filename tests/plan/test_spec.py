@@ -1,0 +1,127 @@
+"""Specifications: what is accepted, what is filled in, and what is refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brickyard.domain.cluster import is_single_node
+from brickyard.domain.errors import RETRY_PHRASES, InvalidParameterValue
+from brickyard.domain.spec import AutoScale, AwsAttributes, AwsAvailability, ClusterSpec, DataSecurityMode, Kind, RuntimeEngine
+from brickyard.plan.mask import apply_mask
+from brickyard.plan.spec import normalise
+from brickyard.testing.builders import SIZES
+
+RUNTIMES = ("17.3.x-scala2.13",)
+GOOD = ClusterSpec(cluster_name="c", spark_version=RUNTIMES[0], node_type_id="small", num_workers=2)
+SINGLE_CONF = {"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"}
+
+
+def check(spec: ClusterSpec) -> ClusterSpec:
+    return normalise(spec, user="me@example.com", node_types=SIZES, runtimes=RUNTIMES)
+
+
+def but(**changes: Any) -> ClusterSpec:
+    return msgspec.structs.replace(GOOD, **changes)
+
+
+def test_defaults() -> None:
+    spec = check(GOOD)
+    assert (spec.driver_node_type_id, spec.autotermination_minutes, spec.enable_elastic_disk) == ("small", 120, True)
+    assert check(but(autotermination_minutes=0)).autotermination_minutes == 0
+    assert check(but(data_security_mode=DataSecurityMode.SINGLE_USER)).single_user_name == "me@example.com"
+
+
+def test_single_node_in_both_spellings() -> None:
+    by_conf = check(but(num_workers=0, spark_conf=SINGLE_CONF))
+    by_kind = check(but(num_workers=None, kind=Kind.CLASSIC_PREVIEW, is_single_node=True))
+    assert is_single_node(by_conf)
+    assert is_single_node(by_kind)
+    assert by_kind.spark_conf == SINGLE_CONF
+    assert by_kind.custom_tags == {"ResourceClass": "SingleNode"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_workers": None}, "Missing required field: size"),
+        ({"node_type_id": None}, "Missing required field 'node_type_id'"),
+        ({"spark_version": None}, "Missing required field: spark_version"),
+        ({"spark_version": "13.0.x-scala2.11"}, "Invalid spark version 13.0.x-scala2.11."),
+        ({"num_workers": 0}, "NumWorkers could be 0 only for SingleNode clusters."),
+        ({"num_workers": -1}, "num_workers is -1"),
+        ({"num_workers": 10**9}, "num_workers is 1000000000"),
+        ({"num_workers": 1, "spark_conf": SINGLE_CONF}, "num_workers is 1"),
+        ({"node_type_id": "none.such"}, "node_type_id none.such is not supported"),
+        ({"driver_node_type_id": "none.such"}, "driver_node_type_id none.such is not supported"),
+        ({"autotermination_minutes": 5}, "autotermination_minutes is 5; it must be between 10 and 10000"),
+        ({"autotermination_minutes": 10001}, "autotermination_minutes is 10001"),
+        ({"custom_tags": {str(n): "" for n in range(46)}}, "custom_tags has 46 tags"),
+        ({"spark_env_vars": {"1A": "x"}}, "spark_env_vars has a bad name '1A'"),
+        ({"spark_conf": {"spark.master": "spark://x"}}, "spark_conf.spark.master"),
+        ({"spark_conf": {"spark.authenticate": "false"}}, "spark_conf.spark.authenticate cannot be set"),
+        ({"autoscale": AutoScale(min_workers=1, max_workers=2)}, "autoscale is not supported here"),
+        ({"instance_pool_id": "p"}, "instance_pool_id is not supported here"),
+        ({"runtime_engine": RuntimeEngine.PHOTON}, "runtime_engine is not supported here"),
+        ({"data_security_mode": DataSecurityMode.USER_ISOLATION}, "data_security_mode is not supported here"),
+        ({"aws_attributes": AwsAttributes(availability=AwsAvailability.SPOT)}, "aws_attributes.availability is not supported"),
+        ({"aws_attributes": AwsAttributes(zone_id="mars-1a")}, "aws_attributes.zone_id is 'mars-1a'"),
+        ({"is_single_node": True, "num_workers": None}, "is_single_node can only be used with kind"),
+    ],
+)
+def test_refusals_name_the_field_and_the_rule(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidParameterValue) as refused:
+        check(but(**changes))
+    assert message in refused.value.message
+    assert not any(phrase in refused.value.message for phrase in RETRY_PHRASES)
+
+
+def test_empty_values_of_refused_fields_mean_absent() -> None:
+    check(but(ssh_public_keys=[], init_scripts=[], policy_id="", enable_local_disk_encryption=False))
+
+
+def test_what_holds_without_a_cloud_is_accepted() -> None:
+    attributes = AwsAttributes(zone_id="us-west-2a", availability=AwsAvailability.SPOT_WITH_FALLBACK, spot_bid_price_percent=50)
+    assert check(but(aws_attributes=attributes)).aws_attributes == attributes
+
+
+@given(
+    st.builds(
+        ClusterSpec,
+        spark_version=st.sampled_from([*RUNTIMES, "x", ""]),
+        node_type_id=st.sampled_from(["small", "big", None]),
+        num_workers=st.none() | st.integers(),
+        autotermination_minutes=st.none() | st.integers(),
+        spark_conf=st.none() | st.dictionaries(st.text(max_size=20), st.text(max_size=5), max_size=3) | st.just(SINGLE_CONF),
+        custom_tags=st.none() | st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
+        spark_env_vars=st.none() | st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
+        kind=st.sampled_from([None, Kind.CLASSIC_PREVIEW]),
+        is_single_node=st.sampled_from([None, True, False]),
+    )
+)
+def test_any_specification_is_refused_or_holds(spec: ClusterSpec) -> None:
+    try:
+        accepted = check(spec)
+    except InvalidParameterValue:
+        return
+    assert check(accepted) == accepted
+    assert accepted.num_workers is not None
+    assert (accepted.num_workers == 0) == is_single_node(accepted)
+    assert accepted.driver_node_type_id in SIZES
+
+
+def test_masks() -> None:
+    old = but(spark_conf={"a": "b"}, aws_attributes=AwsAttributes(zone_id="us-west-2a", first_on_demand=1))
+    new = ClusterSpec(num_workers=5, aws_attributes=AwsAttributes(zone_id="us-west-2b"))
+    assert apply_mask(old, new, "num_workers").num_workers == 5
+    assert apply_mask(old, new, "num_workers").spark_conf == {"a": "b"}
+    assert apply_mask(old, new, "spark_conf").spark_conf is None
+    assert apply_mask(old, new, "aws_attributes.zone_id").aws_attributes == AwsAttributes(zone_id="us-west-2b", first_on_demand=1)
+    assert apply_mask(old, new, "*") == new
+    for bad in ("", "nonsense", "aws_attributes.nonsense", "spark_conf.a"):
+        with pytest.raises(InvalidParameterValue):
+            apply_mask(old, new, bad)

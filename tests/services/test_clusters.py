@@ -1,0 +1,336 @@
+"""The cluster services on both databases: a state in, one call, a state out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+import pytest
+
+from brickyard.domain.clock import Ids
+from brickyard.domain.cluster import Cluster, Target
+from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidState, PermissionDenied
+from brickyard.domain.events import EventType
+from brickyard.domain.identity import UserRow
+from brickyard.domain.requests import (
+    ChangeClusterOwner,
+    ClusterId,
+    CreateCluster,
+    EditCluster,
+    GetEvents,
+    ListClusters,
+    ListClustersFilterBy,
+    ResizeCluster,
+    RestartCluster,
+    StartCluster,
+    UpdateCluster,
+)
+from brickyard.domain.runtimes import Runtime
+from brickyard.domain.spec import ClusterSpec
+from brickyard.domain.states import GetEventsOrder, State
+from brickyard.services.authz import Authorizer
+from brickyard.services.caller import Caller
+from brickyard.services.clusters import ClusterService
+from brickyard.store.store import Store
+from brickyard.testing.builders import SMALL, nodes, up
+from brickyard.testing.clock import ManualClock
+
+ADMIN = Caller(user_name="admin@example.com", user_id="1", is_admin=True, token_id="t")
+USER = Caller(user_name="user@example.com", user_id="2", is_admin=False, token_id="u")
+RUNTIME = Runtime(
+    key="17.3.x-scala2.13", name="17.3 LTS", spark_version="4.0.5", scala_version="2.13", python=">=3.9", java=(17,)
+)
+ASK = CreateCluster(cluster_name="c", spark_version=RUNTIME.key, node_type_id="small", num_workers=2)
+
+
+class Desk:
+    """The service with what is around it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.clock = ManualClock()
+        self.woken: list[str] = []
+        self.service = ClusterService(
+            store=store,
+            clock=self.clock,
+            ids=Ids(),
+            node_types=lambda: [SMALL],
+            runtimes=lambda: [RUNTIME],
+            authorizer=Authorizer(),
+            wake=self.woken.append,
+        )
+
+    async def create(self, **changes: Any) -> str:
+        self.clock.advance(ms=1)
+        return await self.service.create(ADMIN, msgspec.structs.replace(ASK, **changes))
+
+    async def get(self, name: str) -> dict[str, Any]:
+        view: dict[str, Any] = json.loads(await self.service.get(ADMIN, name))
+        return view
+
+    async def list(self, *, paged: bool = True, **request: Any) -> dict[str, Any]:
+        page: dict[str, Any] = json.loads(await self.service.list(ADMIN, ListClusters(**request), paged=paged))
+        return page
+
+    async def bring_up(self, name: str) -> None:
+        """What the loops do."""
+
+        def work(tx: Any) -> None:
+            running = up(tx.clusters.get(name))
+            tx.clusters.update(running)
+            for node in nodes(running, running.num_workers):
+                tx.instances.insert(msgspec.structs.replace(node, instance_id=f"{name}-{node.instance_id}"))
+
+        await self.store.write(work)
+
+    async def settle(self, name: str, **fields: Any) -> None:
+        def work(tx: Any) -> None:
+            tx.clusters.update(msgspec.structs.replace(tx.clusters.get(name), **fields))
+
+        await self.store.write(work)
+
+    async def row(self, name: str) -> Cluster:
+        found = await self.store.read(lambda tx: tx.clusters.get(name))
+        assert found is not None
+        return found
+
+
+Scenario = Callable[[Desk], Coroutine[Any, Any, None]]
+
+
+def play(store: Store, scenario: Scenario) -> None:
+    asyncio.run(scenario(Desk(store)))
+
+
+async def refused(kind: type[ApiError], call: Coroutine[Any, Any, Any]) -> str:
+    with pytest.raises(kind) as caught:
+        await call
+    return caught.value.message
+
+
+def test_a_created_cluster_is_pending_at_once(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        name = await desk.create(custom_tags={"Creator": "me", "Team": "a"})
+        view = await desk.get(name)
+        assert view["state"] == "PENDING"
+        assert view["state_message"]
+        assert view["default_tags"]["ClusterId"] == name
+        assert view["custom_tags"] == {"x_Creator": "me", "Team": "a"}
+        assert view["spec"]["num_workers"] == 2
+        assert view["driver_node_type_id"] == "small"
+        assert view["cluster_source"] == "API"
+        assert "driver" not in view
+        assert desk.woken == [name]
+        assert (await desk.list())["clusters"][0].get("spec") is None
+
+    play(store, scenario)
+
+
+def test_no_read_after_a_call_shows_the_state_before_it(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        name = await desk.create()
+        await desk.bring_up(name)
+        assert (await desk.get(name))["state"] == "RUNNING"
+        assert len((await desk.get(name))["executors"]) == 2
+        await desk.service.resize(ADMIN, ResizeCluster(cluster_id=name, num_workers=3))
+        assert (await desk.get(name))["state"] == "RESIZING"
+        assert (await desk.get(name))["num_workers"] == 3
+        await desk.settle(name, sized=True)
+        await desk.service.restart(ADMIN, RestartCluster(cluster_id=name))
+        assert (await desk.get(name))["state"] == "RESTARTING"
+        await desk.service.delete(ADMIN, ClusterId(cluster_id=name))
+        view = await desk.get(name)
+        assert (view["state"], view["termination_reason"]["code"]) == ("TERMINATING", "USER_REQUEST")
+        assert view["state_message"] == "Termination requested by admin@example.com"
+        await desk.settle(name, ended=True, terminated_ms=desk.clock.now_ms())
+        assert (await desk.get(name))["state"] == "TERMINATED"
+        await desk.service.start(ADMIN, StartCluster(cluster_id=name))
+        view = await desk.get(name)
+        assert view["state"] == "PENDING"
+        assert "termination_reason" not in view
+
+    play(store, scenario)
+
+
+def test_calls_in_the_wrong_state(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        name = await desk.create()
+        service = desk.service
+        text = f"Cluster {name} is in unexpected state Pending."
+        edit = EditCluster(cluster_id=name, spark_version=RUNTIME.key, node_type_id="small", num_workers=1)
+        assert await refused(InvalidState, service.start(ADMIN, StartCluster(cluster_id=name))) == text
+        assert await refused(InvalidState, service.restart(ADMIN, RestartCluster(cluster_id=name))) == text
+        assert await refused(InvalidState, service.resize(ADMIN, ResizeCluster(cluster_id=name, num_workers=1))) == text
+        assert await refused(InvalidState, service.edit(ADMIN, edit)) == text
+        owner = ChangeClusterOwner(cluster_id=name, owner_username="x")
+        assert await refused(InvalidState, service.change_owner(ADMIN, owner)) == text
+        await desk.bring_up(name)
+        running = await refused(InvalidState, service.start(ADMIN, StartCluster(cluster_id=name)))
+        assert running == f"Cluster {name} is in unexpected state Running."
+
+    play(store, scenario)
+
+
+def test_unknown_clusters(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        for call in (
+            desk.service.get(ADMIN, "none"),
+            desk.service.delete(ADMIN, ClusterId(cluster_id="none")),
+            desk.service.events(ADMIN, GetEvents(cluster_id="none")),
+            desk.service.permanent_delete(ADMIN, ClusterId(cluster_id="none")),
+        ):
+            assert await refused(InvalidParameterValue, call) == "Cluster none does not exist"
+
+    play(store, scenario)
+
+
+def test_edit_restarts_a_running_cluster_and_leaves_a_terminated_one(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        name = await desk.create()
+        await desk.bring_up(name)
+        edit = EditCluster(cluster_id=name, spark_version=RUNTIME.key, node_type_id="small", num_workers=1, cluster_name="new")
+        await desk.service.edit(ADMIN, edit)
+        view = await desk.get(name)
+        assert (view["state"], view["cluster_name"], view["num_workers"]) == ("RESTARTING", "new", 1)
+        await desk.settle(name, target=Target.TERMINATED, ended=True, restarting=False)
+        before = await desk.row(name)
+        await desk.service.edit(ADMIN, msgspec.structs.replace(edit, num_workers=4))
+        after = await desk.row(name)
+        assert (after.incarnation, after.num_workers) == (before.incarnation, 4)
+        assert (await desk.get(name))["state"] == "TERMINATED"
+
+    play(store, scenario)
+
+
+def test_update_changes_what_the_mask_names(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        name = await desk.create(spark_conf={"spark.a": "1"})
+        await desk.bring_up(name)
+        before = await desk.row(name)
+        same = UpdateCluster(cluster_id=name, update_mask="num_workers", cluster=ClusterSpec(num_workers=2))
+        await desk.service.update(ADMIN, same)
+        assert (await desk.row(name)).incarnation == before.incarnation
+        cleared = UpdateCluster(cluster_id=name, update_mask="spark_conf", cluster=ClusterSpec())
+        await desk.service.update(ADMIN, cleared)
+        view = await desk.get(name)
+        assert view["state"] == "RESTARTING"
+        assert "spark_conf" not in view
+
+    play(store, scenario)
+
+
+def test_one_cluster_for_one_idempotency_token(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        names = await asyncio.gather(*(desk.create(idempotency_token="once") for _ in range(8)))
+        assert len(set(names)) == 1
+        await desk.service.delete(ADMIN, ClusterId(cluster_id=names[0]))
+        assert await desk.create(idempotency_token="once") != names[0]
+        await refused(InvalidParameterValue, desk.create(idempotency_token="x" * 65))
+
+    play(store, scenario)
+
+
+def test_pins(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        name = await desk.create()
+        await refused(PermissionDenied, desk.service.pin(USER, ClusterId(cluster_id=name)))
+        await desk.service.pin(ADMIN, ClusterId(cluster_id=name))
+        await desk.service.pin(ADMIN, ClusterId(cluster_id=name))
+        assert "unpin the cluster first" in await refused(
+            InvalidParameterValue, desk.service.permanent_delete(ADMIN, ClusterId(cluster_id=name))
+        )
+        pinned = await desk.list(filter_by=ListClustersFilterBy(is_pinned=True))
+        assert [item["cluster_id"] for item in pinned["clusters"]] == [name]
+        await desk.service.unpin(ADMIN, ClusterId(cluster_id=name))
+        assert not (await desk.list(filter_by=ListClustersFilterBy(is_pinned=True)))["clusters"]
+        await desk.service.permanent_delete(ADMIN, ClusterId(cluster_id=name))
+        await refused(InvalidParameterValue, desk.service.get(ADMIN, name))
+        assert not (await desk.list())["clusters"]
+
+    play(store, scenario)
+
+
+def test_the_101st_pin_is_refused(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        names = [await desk.create() for _ in range(101)]
+        for name in names[:100]:
+            await desk.service.pin(ADMIN, ClusterId(cluster_id=name))
+        await refused(InvalidParameterValue, desk.service.pin(ADMIN, ClusterId(cluster_id=names[100])))
+
+    play(store, scenario)
+
+
+def test_change_owner(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        name = await desk.create()
+        await desk.settle(name, target=Target.TERMINATED, ended=True)
+        ask = ChangeClusterOwner(cluster_id=name, owner_username="user@example.com")
+        await refused(InvalidParameterValue, desk.service.change_owner(ADMIN, ask))
+        user = UserRow(user_name="user@example.com", user_id="2", is_admin=False, display_name="u")
+        await desk.store.write(lambda tx: tx.users.upsert(user))
+        await desk.service.change_owner(ADMIN, ask)
+        assert (await desk.get(name))["creator_user_name"] == "user@example.com"
+
+    play(store, scenario)
+
+
+def test_pages_of_clusters(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        names = [await desk.create() for _ in range(7)]
+        seen: list[str] = []
+        token = None
+        while True:
+            page = await desk.list(page_size=3, page_token=token)
+            seen += [item["cluster_id"] for item in page["clusters"]]
+            token = page.get("next_page_token")
+            if not token:
+                break
+        assert seen == names[::-1]
+        assert len((await desk.list(paged=False))["clusters"]) == 7
+        for bad in ({"page_size": 101}, {"page_token": "nonsense"}):
+            await refused(InvalidParameterValue, desk.service.list(ADMIN, ListClusters(**bad), paged=True))  # type: ignore[arg-type] # keyword arguments of a struct
+        states = ListClustersFilterBy(cluster_states=[State.RUNNING])
+        assert not (await desk.list(filter_by=states))["clusters"]
+
+    play(store, scenario)
+
+
+def test_terminated_clusters_leave_the_list_after_thirty_days(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        name = await desk.create()
+        await desk.settle(name, target=Target.TERMINATED, ended=True, terminated_ms=desk.clock.now_ms())
+        assert (await desk.list())["clusters"]
+        desk.clock.advance(minutes=31 * 24 * 60)
+        assert not (await desk.list())["clusters"]
+
+    play(store, scenario)
+
+
+def test_pages_of_events_are_whole_requests(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        name = await desk.create()
+        for _ in range(4):
+            desk.clock.advance(ms=5)
+            await desk.service.pin(ADMIN, ClusterId(cluster_id=name))
+            desk.clock.advance(ms=5)
+            await desk.service.unpin(ADMIN, ClusterId(cluster_id=name))
+        request: GetEvents | None = GetEvents(cluster_id=name, limit=4)
+        kinds: list[EventType] = []
+        while request is not None:
+            page = await desk.service.events(ADMIN, request)
+            assert page.total_count == 9
+            kinds += [event.type for event in page.events or []]
+            request = page.next_page
+        assert kinds == [EventType.UNPINNED, EventType.PINNED] * 4 + [EventType.CREATING]
+        ascending = await desk.service.events(ADMIN, GetEvents(cluster_id=name, order=GetEventsOrder.ASC, limit=1))
+        assert ascending.events is not None
+        assert ascending.events[0].type is EventType.CREATING
+        only = await desk.service.events(ADMIN, GetEvents(cluster_id=name, event_types=[EventType.PINNED]))
+        assert only.total_count == 4
+        for bad in ({"limit": 501}, {"limit": 0}, {"offset": 5}, {"offset": -1}, {"start_time": 5, "end_time": 4}):
+            await refused(InvalidParameterValue, desk.service.events(ADMIN, GetEvents(cluster_id=name, **bad)))  # type: ignore[arg-type] # keyword arguments of a struct
+
+    play(store, scenario)
