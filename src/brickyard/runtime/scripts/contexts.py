@@ -1,0 +1,233 @@
+"""Execution contexts: Python processes attached to the cluster's driver, each with a queue of commands.
+
+    status of a context   Pending (its process starts) -> Running -> Error (the process died; destroy it, create another)
+    status of a command   Queued -> Running -> Finished | Error | Cancelled; Cancelling while a running one is interrupted
+
+An exception in the user's code is a Finished command with results of type error; Error means that the process died.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from kernel_client import Kernel, KernelDied, KernelFactory
+from kernel_context import Command, Context, ContextError
+
+__all__ = ["ContextError", "Contexts"]
+
+START_TIMEOUT_S = 180.0
+STARTS_AT_ONCE = 2  # a kernel keeps a core busy for a second or two while it starts
+SPARE_DELAY_S = 3.0  # the next spare starts when the context that took the last one has had time for its first command
+LANGUAGES = ("python", "sql")
+
+
+class Contexts:
+    """All contexts of a node. Every method may be called from any thread and returns at once.
+
+    `gateway_port` and `gateway_secret` are the driver JVM's; `env` is the complete environment for user code;
+    `cancel_group` cancels the Spark jobs of a job group (a command's id) and may block.
+    """
+
+    def __init__(
+        self,
+        *,
+        python: str,
+        node_dir: str,
+        gateway_port: int,
+        gateway_secret: str,
+        env: dict[str, str],
+        cancel_group: Callable[[str], None],
+        limit: int = 145,
+    ) -> None:
+        own = {
+            "HOME": str(Path(node_dir) / "home"),
+            "PYSPARK_GATEWAY_PORT": str(gateway_port),
+            "PYSPARK_GATEWAY_SECRET": gateway_secret,
+            "PYSPARK_PIN_THREAD": "true",
+            "PYSPARK_PYTHON": env.get("PYSPARK_PYTHON", python),
+            "PYSPARK_DRIVER_PYTHON": python,
+        }
+        self._factory = KernelFactory(python=python, node_dir=Path(node_dir), env={**env, **own})
+        # One thread starts all kernels, and lives as long as they do: see KernelFactory.
+        self._starter = ThreadPoolExecutor(1, thread_name_prefix="kernel-start")
+        self._cancellers = ThreadPoolExecutor(4, thread_name_prefix="kernel-cancel")
+        self._cancel_group = cancel_group
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._starting = threading.BoundedSemaphore(STARTS_AT_ONCE)
+        self._contexts: dict[str, Context] = {}
+        self._spare: Kernel | None = None
+        self._warming = False
+        self._closed = False
+        self._activity_ms = 0
+
+    # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def create(self, context_id: str, language: str) -> None:
+        """Start a context. Repeating it changes nothing. Raises ContextError LIMIT, INVALID."""
+        _check_language(language)
+        with self._lock:
+            if context_id in self._contexts:
+                return
+            if self._closed:
+                raise ContextError("INVALID", "This node is stopping; no new execution context can start on it.")
+            if len(self._contexts) >= self._limit:
+                raise ContextError(
+                    "LIMIT",
+                    f"This cluster has {len(self._contexts)} execution contexts, which is the most it can have."
+                    " Destroy contexts that are no longer used (contexts/destroy), or restart the cluster.",
+                )
+            spare, self._spare = self._spare, None
+            if spare is not None and spare.poll() is not None:
+                self._starter.submit(spare.end)
+                spare = None
+            self._contexts[context_id] = Context(
+                context_id=context_id,
+                language=language,
+                kernel=spare,
+                start_kernel=self._start_kernel,
+                cancel_jobs=self._cancel_jobs,
+                touch=self._touch,
+            )
+            taken = spare is not None
+        self._touch()
+        if taken:
+            timer = threading.Timer(SPARE_DELAY_S, self.warm)
+            timer.daemon = True
+            timer.start()
+
+    def status(self, context_id: str) -> dict[str, Any]:
+        """`{"id", "status"}` with Pending, Running or Error; with Error also `message`. Raises ContextError NOT_FOUND."""
+        return self._context(context_id).status()
+
+    def destroy(self, context_id: str) -> None:
+        """End a context, whatever it runs, and forget its results. Raises ContextError NOT_FOUND."""
+        with self._lock:
+            context = self._contexts.pop(context_id, None)
+        if context is None:
+            raise _no_context(context_id)
+        context.destroy()
+        self._touch()
+
+    def execute(self, context_id: str, command_id: str, language: str, command: str) -> None:
+        """Queue a command. Repeating it (by its id) changes nothing. Raises ContextError NOT_FOUND, DEAD, LIMIT, INVALID."""
+        context = self._context(context_id)
+        language = language or context.language
+        _check_language(language)
+        if context.language not in ("python", language):
+            raise ContextError(
+                "INVALID",
+                f"This is a {context.language} context; it cannot run {language}. Create one of language {language}.",
+            )
+        context.submit(Command(command_id=command_id, language=language, code=command))
+        self._touch()
+
+    def command_status(self, context_id: str, command_id: str) -> dict[str, Any]:
+        """`{"id", "status", "results"}`; results are None until the command is over. Raises ContextError NOT_FOUND."""
+        return self._context(context_id).command_status(command_id)
+
+    def cancel(self, context_id: str, command_id: str) -> None:
+        """Cancel a queued or running command with its Spark jobs. Raises ContextError NOT_FOUND; INVALID when it is over."""
+        self._context(context_id).cancel(command_id)
+
+    # ── the node's view ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def busy(self) -> bool:
+        """Whether any command is queued or running."""
+        with self._lock:
+            contexts = list(self._contexts.values())
+        return any(context.busy() for context in contexts)
+
+    def last_activity_ms(self) -> int:
+        """Epoch milliseconds of the last moment with a command or a change of contexts; 0 when there was none."""
+        if self.busy():
+            self._touch()
+        return self._activity_ms
+
+    def warm(self) -> None:
+        """Have a spare kernel, so that the next context is ready at once. Call it when the driver answers."""
+        with self._lock:
+            if self._closed or self._warming or self._spare is not None:
+                return
+            self._warming = True
+        threading.Thread(target=self._warm, name="kernel-spare", daemon=True).start()
+
+    def close(self) -> None:
+        """End all contexts and processes. Returns when they are gone."""
+        with self._lock:
+            self._closed = True
+            contexts, self._contexts = list(self._contexts.values()), {}
+            spare, self._spare = self._spare, None
+        if spare is not None:
+            spare.end()
+        for context in contexts:
+            context.destroy()
+        for context in contexts:
+            context.join()
+        self._cancellers.shutdown(wait=False)
+        self._starter.shutdown(wait=True)  # last: the system kills the kernels of a thread that ends
+        self._factory.close()
+
+    # ── within ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _context(self, context_id: str) -> Context:
+        with self._lock:
+            context = self._contexts.get(context_id)
+        if context is None:
+            raise _no_context(context_id)
+        return context
+
+    def _touch(self) -> None:
+        self._activity_ms = time.time_ns() // 1_000_000
+
+    def _cancel_jobs(self, group: str) -> None:
+        """Cancel a job group without waiting for it."""
+        if not self._closed:
+            self._cancellers.submit(self._cancel_group, group)
+
+    def _start_kernel(self, wanted: Callable[[], bool]) -> Kernel | None:
+        """A connected kernel, or None when it is no longer `wanted`. Raises KernelDied."""
+        with self._starting:
+            if self._closed or not wanted():
+                return None
+            try:
+                kernel: Kernel = self._starter.submit(self._factory.start).result()
+            except (OSError, RuntimeError) as error:
+                raise KernelDied(f"The Python process could not start: {error}") from error
+            try:
+                kernel.connect(timeout_s=START_TIMEOUT_S, wanted=lambda: wanted() and not self._closed)
+            except BaseException:
+                kernel.end()
+                raise
+            return kernel
+
+    def _warm(self) -> None:
+        try:
+            kernel = self._start_kernel(lambda: True)
+        except KernelDied:
+            kernel = None  # the context that needs one will say why
+        with self._lock:
+            self._warming = False
+            kept = not self._closed and self._spare is None
+            if kept:
+                self._spare = kernel
+        if kernel is not None and not kept:
+            kernel.end()
+
+
+def _check_language(language: str) -> None:
+    if language not in LANGUAGES:
+        raise ContextError(
+            "INVALID", f"Language {language or '(none)'!s} is not offered on this cluster. Use one of: {', '.join(LANGUAGES)}."
+        )
+
+
+def _no_context(context_id: str) -> ContextError:
+    return ContextError(
+        "NOT_FOUND", f"Execution context {context_id} does not exist: it was destroyed, or its cluster restarted."
+    )

@@ -1,0 +1,149 @@
+"""`display` and what it sends: DataFrames as tables, everything else as IPython shows it."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+TABLE_MIME = "application/vnd.brickyard.table+json"
+MAX_ROWS = 1000
+_UTC = datetime.timezone.utc  # noqa: UP017 - `datetime.UTC` came with Python 3.11
+MAX_BYTES = 9 * 1024 * 1024  # of rows as JSON; below results.LIMIT, which leaves room for the schema
+
+_PANDAS_TYPES = (  # beginnings of the names of pandas' types, the first that fits
+    ("int8", "byte"),
+    ("int16", "short"),
+    ("int32", "integer"),
+    ("int", "long"),
+    ("uint", "long"),
+    ("float32", "float"),
+    ("float", "double"),
+    ("bool", "boolean"),
+    ("datetime64", "timestamp"),
+)
+
+
+def plain(value: Any) -> Any:  # noqa: PLR0911 - a table of types, one line each
+    """The value as JSON can hold it: decimals, dates, NaN and infinities as strings, binary as base64, rows as objects."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        return int(value) if -(2**63) <= value < 2**64 else str(value)
+    if isinstance(value, float):
+        return (
+            float(value)
+            if math.isfinite(value)
+            else {True: "NaN"}.get(math.isnan(value), "Infinity" if value > 0 else "-Infinity")
+        )
+    if isinstance(value, datetime.datetime):
+        return timestamp(value)
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode("ascii")
+    if hasattr(value, "asDict"):
+        return {str(key): plain(item) for key, item in value.asDict().items()}
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else str(plain(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    if hasattr(value, "item") and hasattr(value, "dtype") and getattr(value, "shape", None) == ():
+        return plain(value.item())
+    if hasattr(value, "tolist") and hasattr(value, "dtype"):
+        return plain(value.tolist())
+    return str(value)  # Decimal, date, timedelta, vectors of ML, ...
+
+
+def timestamp(value: datetime.datetime) -> str:
+    """ISO 8601 as Databricks writes it, `2024-01-31T12:00:00.000+0000`; without a zone where the value has none."""
+    digits = f"{value.microsecond:06d}"
+    fraction = digits if digits[3:] != "000" else digits[:3]
+    return f"{value.year:04d}{value.strftime('-%m-%dT%H:%M:%S')}.{fraction}{value.strftime('%z')}"
+
+
+def bounded(rows: Iterable[list[Any]], *, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES) -> tuple[list[list[Any]], bool]:
+    """The first rows within both limits, and whether any were left out."""
+    kept: list[list[Any]] = []
+    size = 0
+    for row in rows:
+        size += len(json.dumps(row)) + 2
+        if len(kept) >= max_rows or size > max_bytes:
+            return kept, True
+        kept.append(row)
+    return kept, False
+
+
+def spark_table(frame: Any) -> dict[str, Any]:
+    """A Spark DataFrame's first rows. Runs a Spark job."""
+    fields = frame.schema.fields
+    zoned = [field.dataType.typeName() == "timestamp" for field in fields]
+
+    def cells(row: Any) -> list[Any]:
+        # Spark hands out timestamps in the process' own zone and without naming it; `astimezone` names it.
+        return [
+            timestamp(value.astimezone(_UTC)) if zone and isinstance(value, datetime.datetime) else plain(value)
+            for value, zone in zip(tuple(row), zoned)  # noqa: B905 - `strict` came with Python 3.10
+        ]
+
+    rows = frame.take(MAX_ROWS + 1) if fields else []
+    data, truncated = bounded(cells(row) for row in rows)
+    schema = [
+        {"name": field.name, "type": json.dumps(field.dataType.jsonValue()), "metadata": json.dumps(field.metadata or {})}
+        for field in fields
+    ]
+    return {"schema": schema, "data": data, "truncated": truncated}
+
+
+def pandas_table(frame: Any) -> dict[str, Any]:
+    """A pandas DataFrame's first rows, without its index."""
+    schema = []
+    for name, kind in zip(frame.columns, frame.dtypes):  # noqa: B905 - `strict` came with Python 3.10
+        known = next((spark for prefix, spark in _PANDAS_TYPES if str(kind).lower().startswith(prefix)), "string")
+        schema.append({"name": str(name), "type": json.dumps(known), "metadata": "{}"})
+    rows = frame.head(MAX_ROWS + 1).itertuples(index=False, name=None)
+    data, truncated = bounded([_pandas_cell(value) for value in row] for row in rows)
+    return {"schema": schema, "data": data, "truncated": truncated}
+
+
+def _pandas_cell(value: Any) -> Any:
+    if type(value).__name__ in ("NaTType", "NAType"):
+        return None
+    return plain(value)
+
+
+def _kind(value: Any) -> str:
+    """Which library's DataFrame it is, found without importing one."""
+    for base in type(value).__mro__:
+        root = base.__module__.partition(".")[0]
+        if base.__name__ == "DataFrame" and root in ("pyspark", "pandas"):
+            pandas_on_spark = root == "pyspark" and ".pandas" in base.__module__
+            return "pandas-on-spark" if pandas_on_spark else root
+    return ""
+
+
+def make_display(publish: Callable[[dict[str, Any]], None], fallback: Callable[..., Any]) -> Callable[..., None]:
+    """`display(value, ...)` for the user's namespace. `publish` sends a MIME bundle; `fallback` is IPython's own display."""
+
+    def table(value: Any) -> None:
+        kind = _kind(value)
+        if kind == "pandas-on-spark":
+            value, kind = value.to_spark(), "pyspark"
+        if kind == "pyspark" and getattr(value, "isStreaming", False):
+            raise ValueError(
+                "display cannot show a streaming DataFrame. Write it to a memory sink (df.writeStream.format('memory')"
+                ".queryName('name').start()) and display spark.table('name')."
+            )
+        made = spark_table(value) if kind == "pyspark" else pandas_table(value)
+        publish({TABLE_MIME: made, "text/plain": str(value)})
+
+    def display(*values: Any, **options: Any) -> None:
+        """Show values: Spark and pandas DataFrames as tables (the first 1000 rows), anything else as IPython does."""
+        for value in values:
+            if _kind(value):
+                table(value)
+            else:
+                fallback(value, **options)
+
+    return display

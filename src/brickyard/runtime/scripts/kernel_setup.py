@@ -1,0 +1,176 @@
+"""The process of one kernel: `python kernel_setup.py DIRECTORY PARENT_PID WORK_DIR`.
+
+DIRECTORY holds connection.json and gets the sockets. The process attaches to the cluster's driver (attach.py), fills the
+user's namespace and serves the Jupyter protocol until its parent ends it, or ends itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ipykernel.kernelapp import IPKernelApp
+from IPython.display import HTML
+from IPython.display import display as ipython_display
+from jupyter_client.jsonutil import json_default
+from kernel_dbutils import NotebookExit, make_dbutils
+from kernel_display import make_display
+from kernel_spark import KernelSpark
+from kernel_sql import run
+from traitlets.config import Config
+
+GROUP_KEY = "brickyard_command"  # in the metadata of an execute request: the command's id
+OUTPUT_LIMIT = 10 * 1024 * 1024 + 1  # characters printed by one command; one more than any result can show
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(parent: int) -> None:
+    """Be killed when the thread that started this process ends."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it was gone before we asked
+        os._exit(1)
+
+
+def pack(value: Any) -> bytes:
+    """JSON for the wire. Jupyter's own packer fails on lone surrogates, and the output would be lost."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_wire_default).encode("utf-8", "replace")
+
+
+def _wire_default(value: Any) -> Any:
+    return json_default(value)
+
+
+def make_app(directory: Path) -> Any:
+    """The Jupyter application, listening, with its streams and shell set up."""
+
+    class KernelApp(IPKernelApp):
+        def init_heartbeat(self) -> None:
+            """None: the parent watches the process itself."""
+
+        def init_session(self) -> None:
+            super().init_session()
+            self.session.pack = pack
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.HistoryManager.hist_file = ":memory:"
+    config.InteractiveShell.cache_size = 0  # results are not kept in Out[...]: long-lived contexts would never free them
+    config.InteractiveShell.colors = "NoColor"
+    config.Completer.use_jedi = False
+    app = KernelApp.instance(config=config)
+    # Sockets are bound by a relative path, because a socket's path has 107 characters at most and directories may be longer.
+    os.chdir(str(directory))
+    app.initialize(["-f", str(directory / "connection.json"), "--log-level=40"])
+    return app
+
+
+class OutputBudget:
+    """Bounds what one command prints: what goes beyond is dropped here, before it costs anybody memory."""
+
+    def __init__(self) -> None:
+        self._left = OUTPUT_LIMIT
+
+    def refill(self) -> None:
+        self._left = OUTPUT_LIMIT
+
+    def guard(self, stream: Any) -> None:
+        """Put the stream's `write` under this budget."""
+        write = stream.write
+
+        def bounded(text: str) -> Any:
+            if not isinstance(text, str):
+                return write(text)  # let it raise
+            if self._left <= 0:
+                return len(text)
+            kept = text if len(text) <= self._left else text[: self._left]
+            self._left -= len(kept)
+            write(kept)
+            return len(text)
+
+        stream.write = bounded
+
+
+def leave(code: Any | None = None) -> NoReturn:
+    """`exit()` and `quit()`: they end the command, as sys.exit() does, and not the context."""
+    raise SystemExit(code)
+
+
+def fill_namespace(app: Any, kernel_spark: Any) -> None:
+    """What users find: spark, sc, sql, display, displayHTML, dbutils, and the %%sql magic."""
+    shell = app.shell
+    spark = kernel_spark.spark
+
+    def publish(bundle: dict[str, Any]) -> None:
+        shell.display_pub.publish(data=bundle)
+
+    display = make_display(publish, ipython_display)
+
+    def sql_magic(_line: str, cell: str) -> None:
+        frame = run(spark, cell)
+        if frame is not None:
+            shell.user_ns["_sqldf"] = frame
+            display(frame)
+
+    def display_html(html: str) -> None:
+        ipython_display(HTML(html))
+
+    shell.register_magic_function(sql_magic, "cell", "sql")
+    shell.set_custom_exc((NotebookExit,), lambda *_: [])
+    names: dict[str, Any] = {
+        "spark": spark,
+        "sc": kernel_spark.context,
+        "sql": spark.sql,
+        "display": display,
+        "displayHTML": display_html,
+        "dbutils": make_dbutils(publish),
+        "exit": leave,
+        "quit": leave,
+    }
+    shell.push(names, interactive=False)
+
+
+def before_each(app: Any, kernel_spark: Any, budget: OutputBudget) -> Callable[[Any], None]:
+    """The hook that runs before every command."""
+
+    def begin(info: Any) -> None:
+        budget.refill()
+        command_id = (app.kernel.get_parent().get("metadata") or {}).get(GROUP_KEY)
+        if not command_id:
+            return
+        try:
+            kernel_spark.begin(str(command_id), (info.raw_cell or "").strip()[:100])
+        except Exception as error:
+            # Without a driver, code that does not need Spark still runs; code that does will say more.
+            print(f"Spark's driver does not answer: {error}", file=sys.stderr)
+
+    return begin
+
+
+def main() -> None:
+    directory, parent, work_dir = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    die_with_parent(parent)
+    kernel_spark = KernelSpark()
+    app = make_app(directory)
+    budget = OutputBudget()
+    budget.guard(sys.stdout)
+    budget.guard(sys.stderr)
+    fill_namespace(app, kernel_spark)
+    app.shell.events.register("pre_run_cell", before_each(app, kernel_spark, budget))
+    os.chdir(work_dir)
+    # Users import from their working directory, and never one of our modules by accident.
+    scripts = str(Path(__file__).resolve().parent)
+    sys.path[:] = ["", *(entry for entry in sys.path if entry not in (scripts, ""))]
+    for name in ("attach", "kernel_spark", "kernel_display", "kernel_dbutils", "kernel_sql"):
+        sys.modules.pop(name, None)
+    sys.argv[:] = [""]
+    app.start()
+
+
+if __name__ == "__main__":
+    main()

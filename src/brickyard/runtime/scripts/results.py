@@ -1,0 +1,220 @@
+"""What a command leaves behind, in the Results shape of the command API. Pure: messages of a kernel in, one JSON object out.
+
+Shapes (absent keys are absent, sizes are bounded by `LIMIT`, all strings are valid Unicode):
+
+    text    {"resultType": "text", "data": str, "truncated"?: true}
+    error   {"resultType": "error", "summary": html, "cause": str, "data"?: what was printed before}
+    image   {"resultType": "image", "fileName": "data:image/png;base64,...", "data": the same, "summary"?: printed text}
+    images  {"resultType": "images", "fileNames": [...], "summary"?: printed text}
+    table   {"resultType": "table", "schema": [...], "data": [[...]], "truncated": bool, "isJsonSchema": true, "summary"?}
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from typing import Any
+
+LIMIT = 10 * 1024 * 1024  # bytes of a result as ASCII JSON: one fits on a line of the node host's protocol (16 MiB)
+SUMMARY_LIMIT = 4_000  # characters
+CAUSE_LIMIT = 256 * 1024  # characters
+PRINTED_LIMIT = 64 * 1024  # characters of printed text beside a table or an image
+MAX_IMAGES = 50
+
+TABLE_MIME = "application/vnd.brickyard.table+json"
+EXIT_MIME = "application/vnd.brickyard.exit+json"
+IMAGE_MIMES = ("image/png", "image/jpeg", "image/gif")
+
+_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x9b[0-?]*[ -/]*[@-~]")
+_JVM_FRAME = re.compile(
+    r"^\s+at [\w.$/<>]+\(.*|^\s*\.\.\. \d+ more\s*$|^\s*(?:JVM stacktrace|Driver stacktrace):.*", re.MULTILINE
+)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """The text with surrogates joined where they pair and replaced where they do not: they cannot be written as UTF-8."""
+    if _SURROGATE.search(text) is None:
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def clean_json(value: Any) -> Any:
+    """The same for every string of a JSON value."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [clean_json(item) for item in value]
+    if isinstance(value, dict):
+        return {clean(str(key)): clean_json(item) for key, item in value.items()}
+    return value
+
+
+def strip_ansi(text: str) -> str:
+    return _ANSI.sub("", text)
+
+
+def encoded_size(text: str) -> int:
+    """Bytes of the text in ASCII JSON, where a character can take six."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return len(text)
+    return len(json.dumps(text)) - 2
+
+
+def shorten(text: str, limit: int) -> str:
+    """The text, or its beginning and end with a note between them, in `limit` characters and the note."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
+
+
+def headline(message: str) -> str:
+    """The message up to the first frame of a Java stack trace, shortened."""
+    found = _JVM_FRAME.search(message)
+    if found is not None:
+        message = message[: found.start()]
+    return shorten(message.strip(), SUMMARY_LIMIT)
+
+
+def _escape(text: str) -> str:
+    return html.escape(text, quote=False)
+
+
+def error(name: str, message: str, cause: str = "", printed: str = "") -> dict[str, Any]:
+    """An error's results. Tags stripped and entities resolved, the summary reads `Name: message`."""
+    result: dict[str, Any] = {
+        "resultType": "error",
+        "summary": f"<span class='ansired'>{_escape(name)}</span>: {_escape(headline(message))}",
+        "cause": shorten(strip_ansi(cause) or f"{name}: {message}", CAUSE_LIMIT),
+    }
+    if printed:
+        result["data"] = printed
+    return clean_json(result)
+
+
+class Collector:
+    """Folds one command's messages (`take`) into its results (`results`). Holds at most about `limit` bytes."""
+
+    def __init__(self, *, limit: int = LIMIT) -> None:
+        self._limit = limit
+        self._left = limit
+        self._pieces: list[str] = []
+        self._images: list[str] = []
+        self._table: dict[str, Any] | None = None
+        self._exit: str | None = None
+        self._error: dict[str, str] | None = None
+        self._truncated = False
+
+    def take(self, kind: str, content: dict[str, Any]) -> None:
+        """One message of the kernel's output channel; kinds that carry no output are ignored."""
+        if kind == "stream":
+            self._add_text(str(content.get("text", "")))
+        elif kind in ("execute_result", "display_data"):
+            self._add_data(content.get("data") or {})
+        elif kind == "error":
+            self._error = {
+                "name": str(content.get("ename", "")),
+                "message": str(content.get("evalue", "")),
+                "cause": "\n".join(str(line) for line in content.get("traceback") or []),
+            }
+
+    def drop(self) -> None:
+        """A message was too large to be read."""
+        self._truncated = True
+
+    def printed(self) -> str:
+        text = "".join(self._pieces)
+        if text.endswith("\n"):
+            text = text[:-1]
+        if self._truncated:
+            text += f"\n*** The output of one command is limited to {self._limit // 1024} KiB; the rest was dropped. ***"
+        return clean(text)
+
+    def results(self) -> dict[str, Any]:
+        """What the API shows once the command is over."""
+        printed = self.printed()
+        if self._exit is not None:
+            return {"resultType": "text", "data": self._exit}
+        if self._error is not None:
+            return error(self._error["name"], self._error["message"], self._error["cause"], printed)
+        if self._table is not None:
+            result = {"resultType": "table", "isJsonSchema": True, **self._table}
+        elif self._images:
+            one = len(self._images) == 1
+            result = (
+                {"resultType": "image", "fileName": self._images[0], "data": self._images[0]}
+                if one
+                else {
+                    "resultType": "images",
+                    "fileNames": self._images,
+                }
+            )
+        else:
+            return {"resultType": "text", "data": printed, **({"truncated": True} if self._truncated else {})}
+        if printed:
+            result["summary"] = shorten(printed, PRINTED_LIMIT)
+        return result
+
+    def _add_text(self, text: str) -> None:
+        if not text or self._left <= 0:
+            self._truncated = self._truncated or bool(text)
+            return
+        if len(text) > self._left or encoded_size(text) > self._left:
+            text = self._fitting(text)
+            self._truncated = True
+        self._pieces.append(text)
+        self._left = 0 if self._truncated else self._left - encoded_size(text)
+
+    def _fitting(self, text: str) -> str:
+        """The longest beginning that fits into what is left (by halving: sizes are not proportional to lengths)."""
+        low, high = 0, min(len(text), self._left)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if encoded_size(text[:middle]) <= self._left:
+                low = middle
+            else:
+                high = middle - 1
+        return text[:low]
+
+    def _add_line(self, text: str) -> None:
+        if self._pieces and not self._pieces[-1].endswith("\n"):
+            text = "\n" + text
+        self._add_text(text + "\n")
+
+    def _add_data(self, data: dict[str, Any]) -> None:
+        if EXIT_MIME in data:
+            value = str((data[EXIT_MIME] or {}).get("value", ""))
+            if encoded_size(value) > self._limit:
+                self._error = {
+                    "name": "ValueError",
+                    "message": f"dbutils.notebook.exit was given {len(value)} characters; a result holds {self._limit}."
+                    " Write the value to a file and exit with its path.",
+                    "cause": "",
+                }
+            else:
+                self._exit = clean(value)
+        elif TABLE_MIME in data:
+            self._add_table(data[TABLE_MIME])
+        elif any(mime in data for mime in IMAGE_MIMES):
+            mime = next(mime for mime in IMAGE_MIMES if mime in data)
+            self._add_image(f"data:{mime};base64,{''.join(str(data[mime]).split())}")
+        elif "text/plain" in data:
+            self._add_line(str(data["text/plain"]))
+
+    def _add_table(self, table: dict[str, Any]) -> None:
+        if len(json.dumps(table)) > self._limit:  # the kernel bounds its tables; this one was not made by it
+            self._truncated = True
+            return
+        self._table = clean_json(
+            {"schema": table.get("schema") or [], "data": table.get("data") or [], "truncated": bool(table.get("truncated"))}
+        )
+
+    def _add_image(self, uri: str) -> None:
+        size = 2 * len(uri)  # a single image is given twice
+        if len(self._images) >= MAX_IMAGES or size > self._left:
+            self._truncated = True
+            return
+        self._images.append(uri)
+        self._left -= size
