@@ -1,0 +1,89 @@
+"""Why a node failed, in words for the person who made the cluster. Pure but for reading logs."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+TAIL_LINES = 30
+TAIL_BYTES = 64 << 10
+
+_OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: (?P<kind>[^\n]*)")
+_CAUSE = re.compile(r"^(?:Caused by: )?(?P<class>[\w.$]+(?:Exception|Error)): (?P<message>.+)", re.MULTILINE)
+
+
+def tail(files: Iterable[Path], lines: int = TAIL_LINES) -> str:
+    """The last lines of the first file that has any, then of the others while there is room."""
+    found: list[str] = []
+    for file in files:
+        room = lines - len(found)
+        if room > 0:
+            found = read_end(file)[-room:] + found
+    return "\n".join(found)
+
+
+def read_end(file: Path) -> list[str]:
+    try:
+        with file.open("rb") as handle:
+            handle.seek(max(0, file.stat().st_size - TAIL_BYTES))
+            return handle.read().decode(errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def refused_conf(error_text: str, conf: Mapping[str, str]) -> str:
+    """One sentence for a driver that did not start: what Spark said, and the setting that it is about where that can be told.
+
+    `error_text`: the exception with its causes, as Java prints it.
+    """
+    said = plain_message(error_text)
+    names = [name for name in re.findall(r"spark(?:\.[\w-]+)+", error_text) if name in conf]
+    if not names:
+        names = [name for name, value in conf.items() if len(value) > 2 and value in said]
+    if not names:
+        return f"Spark did not start: {said}"
+    name = names[0]
+    return f'Spark refused its configuration, {name} = "{conf[name]}": {said}'
+
+
+def plain_message(error_text: str) -> str:
+    """The first line of the innermost exception that says something, else of the outermost."""
+    found = [match.group("message").strip() for match in _CAUSE.finditer(error_text)]
+    if found:
+        return found[0] if not found[0].startswith(("java.", "org.", "py4j.")) else found[-1]
+    first = error_text.strip().splitlines()
+    return first[0] if first else "no reason was given"
+
+
+def jvm_death(code: int, log: str, *, role: str, ready: bool) -> dict[str, Any]:
+    """The failure of a node whose JVM ended by itself. `log`: its last lines."""
+    driver = role != "worker"
+    memory = _OUT_OF_MEMORY.search(log)
+    if driver and memory:
+        kind = memory.group("kind").strip() or "heap space"
+        message = (
+            f"the driver ran out of memory ({kind}). Raise spark.driver.memory, choose a larger driver, or collect less data."
+        )
+        return failure("DRIVER_OUT_OF_MEMORY", message, log)
+    how = f"with code {code}" if code >= 0 else f"by signal {signal_name(-code)}"
+    who = "the driver's JVM" if driver else "the worker's JVM"
+    said = plain_message(log) if _CAUSE.search(log) or not ready else ""
+    message = f"{who} ended {how}" + (f": {said}" if said and log.strip() else "")
+    if driver:
+        return failure("DRIVER_UNREACHABLE" if ready else "SPARK_STARTUP_FAILURE", message, log)
+    return failure("INSTANCE_UNREACHABLE" if ready else "WORKER_SETUP_FAILURE", message, log)
+
+
+def failure(code: str, message: str, log_tail: str = "") -> dict[str, Any]:
+    """A `Failure` as the agent reads it."""
+    return {"code": code, "message": message, "log_tail": log_tail}
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)

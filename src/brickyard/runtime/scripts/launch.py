@@ -1,0 +1,243 @@
+"""How a node's JVM is started: pure functions from (manifest, assignment) to options, and from options to a command line.
+
+Two JVMs whose `JvmOptions` are equal are interchangeable: that is how `become` knows whether the JVM that `prepare` started
+will do. The command line never holds a secret.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+WORKER = "worker"
+WORKER_HEAP_MB = 512  # a worker hands out work; its executors are JVMs of their own
+DRIVER_SHARE = 0.6
+MINIMUM_HEAP_MB = 384
+START_HEAP_MB = 256  # enough that starting Spark needs next to no garbage collection
+YOUNG_MB = 96
+
+GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
+SUBMIT = "org.apache.spark.deploy.SparkSubmit"
+
+# What Spark opens for itself (org.apache.spark.launcher.JavaModuleOptions), for 3.4 to 4.x together.
+_OPENS = (
+    "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io", "java.base/java.net",
+    "java.base/java.nio", "java.base/java.util", "java.base/java.util.concurrent", "java.base/java.util.concurrent.atomic",
+    "java.base/jdk.internal.ref", "java.base/sun.nio.ch", "java.base/sun.nio.cs", "java.base/sun.security.action",
+    "java.base/sun.util.calendar", "java.security.jgss/sun.security.krb5",
+)  # fmt: skip
+
+# These need SparkSubmit, which resolves them and puts them on the driver's class loader before the driver starts.
+SUBMIT_CONF = (
+    "spark.jars", "spark.jars.packages", "spark.jars.excludes", "spark.jars.ivy", "spark.jars.ivySettings",
+    "spark.jars.repositories", "spark.files", "spark.archives", "spark.submit.pyFiles",
+)  # fmt: skip
+
+# Variables that say where this node's own things are: another value would break the node, so the user's are left out.
+OWN_VARIABLES = frozenset(
+    {
+        "SPARK_HOME", "JAVA_HOME", "SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME", "SPARK_PUBLIC_DNS", "SPARK_LOCAL_DIRS",
+        "SPARK_EXECUTOR_DIRS", "SPARK_WORKER_DIR", "SPARK_MASTER_HOST", "SPARK_USER", "SPARK_CONNECT_AUTHENTICATE_TOKEN",
+        "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "PYSPARK_PIN_THREAD", "BRICKYARD_INSTANCE_ID", "CLASSPATH",
+    }
+)  # fmt: skip
+_INTERPRETERS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+
+_UNITS_MB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024, "p": 1024**3}
+
+
+class LaunchError(Exception):
+    """The cluster's settings do not make a JVM; the message names the setting."""
+
+
+class JvmOptions(NamedTuple):
+    """Everything about a JVM that is fixed once it runs."""
+
+    heap_mb: int
+    worker: bool = False  # it will only ever be a worker: quick to start rather than quick in the long run
+    java_options: tuple[str, ...] = ()
+    class_path: tuple[str, ...] = ()  # in front of Spark's own
+    env: tuple[tuple[str, str], ...] = ()  # the user's variables, sorted
+    submit_conf: tuple[tuple[str, str], ...] = ()  # sorted; not empty: it is started through SparkSubmit
+
+
+def size_mb(text: str) -> int | None:
+    """A size as Spark writes it ("4g", "512m", "1024": MiB), in MiB; None when it is not one."""
+    match = re.fullmatch(r"\s*(\d+)\s*([kmgtp]?)b?\s*", text.lower())
+    return max(1, int(int(match.group(1)) * _UNITS_MB[match.group(2) or "m"])) if match else None
+
+
+def prepared_options(heap_mb: int, java_options: list[str], env: Mapping[str, str], role: str = "") -> JvmOptions:
+    """Options of a JVM that is started before its assignment is known."""
+    return JvmOptions(heap_mb=heap_mb, worker=role == WORKER, java_options=tuple(java_options), env=user_env(env))
+
+
+def wanted_options(assignment: Mapping[str, Any], prepared: JvmOptions | None) -> JvmOptions:
+    """Options that an assignment needs. What it leaves open is as prepared. Raises LaunchError."""
+    conf: Mapping[str, str] = assignment.get("spark_conf") or {}
+    env = user_env(assignment.get("spark_env_vars") or {})
+    if assignment["role"] == WORKER:
+        worker = prepared is None or prepared.worker
+        return JvmOptions(heap_mb=prepared.heap_mb if prepared else WORKER_HEAP_MB, worker=worker, env=env)
+    return JvmOptions(
+        heap_mb=_driver_heap(conf, assignment, prepared),
+        java_options=_driver_java_options(conf),
+        class_path=tuple(part for part in conf.get("spark.driver.extraClassPath", "").split(":") if part),
+        env=env,
+        submit_conf=tuple(sorted((key, value) for key, value in conf.items() if key in SUBMIT_CONF and value)),
+    )
+
+
+def _driver_heap(conf: Mapping[str, str], assignment: Mapping[str, Any], prepared: JvmOptions | None) -> int:
+    asked = conf.get("spark.driver.memory", "")
+    if asked:
+        size = size_mb(asked)
+        if size is None:
+            raise LaunchError(f'spark.driver.memory is "{asked}", which is not a size. Write it like 4g or 512m.')
+        return size
+    return prepared.heap_mb if prepared else max(MINIMUM_HEAP_MB, int(int(assignment["memory_mb"]) * DRIVER_SHARE))
+
+
+def _driver_java_options(conf: Mapping[str, str]) -> tuple[str, ...]:
+    options: list[str] = []
+    for name in ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"):
+        try:
+            options += shlex.split(conf.get(name, ""))
+        except ValueError as error:
+            raise LaunchError(f"{name} cannot be read: {error}.") from error
+        if any(option.startswith("-Xmx") for option in options):
+            raise LaunchError(
+                f"{name} sets the heap's size with -Xmx, which Spark does not allow. Use spark.driver.memory instead."
+            )
+    return tuple(options)
+
+
+def user_env(env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The user's variables without those that are the node's own, and without interpreters that do not exist here: many
+    clusters name one of another platform (/databricks/python3/bin/python3)."""
+    kept = {key: value for key, value in env.items() if key not in OWN_VARIABLES}
+    for name in _INTERPRETERS:
+        if name in kept and not Path(kept[name]).is_file():
+            del kept[name]
+    return tuple(sorted(kept.items()))
+
+
+def environment(
+    manifest: Mapping[str, Any], options: JvmOptions, base: Mapping[str, str], *, host: str, node_dir: Path
+) -> dict[str, str]:
+    """The JVM's whole environment; executors and Python workers inherit it."""
+    env = {key: value for key, value in base.items() if key not in ("PYTHONPATH", "PYTHONHOME", "SPARK_CONF_DIR", "CLASSPATH")}
+    env.update(dict.fromkeys(_INTERPRETERS, manifest["python"]))
+    env.update(dict(options.env))
+    env.update(
+        SPARK_HOME=manifest["spark_home"],
+        JAVA_HOME=manifest["java_home"],
+        SPARK_LOCAL_IP=host,  # no name look-ups, and every port on this address
+        SPARK_LOCAL_HOSTNAME=host,
+        SPARK_PUBLIC_DNS=host,
+        SPARK_SCALA_VERSION=manifest["scala_version"],  # the worker's launcher looks for a source tree otherwise
+        SPARK_USER=base.get("USER") or "spark",
+        PYSPARK_PIN_THREAD="true",
+    )
+    return env
+
+
+def command(
+    manifest: Mapping[str, Any], options: JvmOptions, *, node_dir: Path, archive: str, dump_to: str = "", properties: str = ""
+) -> list[str]:
+    """The JVM's command line. `archive`: class-data archive to use ("": none); `dump_to`: one to write at its end;
+    `properties`: the file with SparkSubmit's settings, where it is started through SparkSubmit."""
+    jars = [*options.class_path, f"{manifest['spark_home']}/jars/*"]
+    return [
+        f"{manifest['java_home']}/bin/java",
+        *_heap_flags(options),
+        *_start_flags(options, archive, dump_to),
+        *module_flags(manifest["java_version"]),
+        f"-Dlog4j2.configurationFile={node_dir}/conf/log4j2.properties",
+        "-Dlog4j2.disable.jmx=true",
+        f"-Djava.io.tmpdir={node_dir / 'tmp'}",
+        f"-Duser.home={node_dir}/home",
+        *options.java_options,
+        "-cp",
+        ":".join(jars),
+        *((SUBMIT, "--properties-file", properties, "pyspark-shell") if properties else (GATEWAY,)),
+    ]
+
+
+def module_flags(java_version: str) -> list[str]:
+    """Flags that let Spark into Java's own modules without a word on stderr."""
+    major = int(re.match(r"(?:1\.)?(\d+)|", java_version).group(1) or 17)  # type: ignore[union-attr]  # it matches anything
+    return [
+        "-XX:+IgnoreUnrecognizedVMOptions",
+        *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENS),
+        "-Djdk.reflect.useDirectMethodHandle=false",
+        "-Dio.netty.tryReflectionSetAccessible=true",
+        *(("--enable-native-access=ALL-UNNAMED",) if major >= 22 else ()),
+        *(("--sun-misc-unsafe-memory-access=allow",) if major >= 23 else ()),
+    ]
+
+
+def archive_flags(archive: str) -> list[str]:
+    """Flags that use a class-data archive if it suits, and say nothing if it does not."""
+    return ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off"]
+
+
+def _heap_flags(options: JvmOptions) -> list[str]:
+    start = min(options.heap_mb, START_HEAP_MB)
+    flags = [f"-Xmx{options.heap_mb}m"]
+    if not any(option.startswith("-Xms") for option in options.java_options):
+        flags.append(f"-Xms{start}m")
+    if not any(re.match(r"-XX:\+Use\w+GC$", option) for option in options.java_options):
+        # Two collectors on one command line are an error, so ours yields to the user's. Parallel starts faster than G1.
+        flags.append("-XX:+UseSerialGC" if options.worker else "-XX:+UseParallelGC")
+        flags.append(f"-XX:NewSize={min(YOUNG_MB, start // 2)}m")
+    return flags
+
+
+def _start_flags(options: JvmOptions, archive: str, dump_to: str) -> list[str]:
+    flags = ["-XX:-UsePerfData", "-XX:+ExitOnOutOfMemoryError", "-Djava.security.egd=file:/dev/urandom"]
+    if options.worker:
+        flags.append("-XX:TieredStopAtLevel=1")
+    if dump_to:
+        flags.append(f"-XX:ArchiveClassesAtExit={dump_to}")
+    elif archive:
+        flags += archive_flags(archive)
+    return flags
+
+
+def properties_text(settings: Mapping[str, str]) -> str:
+    """Settings as a Java properties file."""
+
+    def escape(text: str, special: str) -> str:
+        lines = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+        return "".join("\\" + character if character in special else character for character in lines)
+
+    return "".join(f"{escape(key, ':= #!')}={escape(value, ' ')}\n" for key, value in settings.items())
+
+
+def log4j_text(log_file: Path) -> str:
+    """The JVM's logging: INFO into one file of bounded size."""
+    return f"""status = error
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {log_file}
+appender.file.filePattern = {log_file}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 32MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 3
+rootLogger.level = info
+rootLogger.appenderRef.file.ref = file
+logger.repl.name = {GATEWAY}
+logger.repl.level = info
+logger.jetty.name = org.sparkproject.jetty
+logger.jetty.level = warn
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+"""

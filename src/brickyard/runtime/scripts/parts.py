@@ -1,0 +1,189 @@
+"""Spark's parts, driven through a Py4J gateway: master, worker and driver, each in a JVM that was started for it.
+
+The classes used here are Spark's own and the same from 3.4 to 4.x; what differs is looked up by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from py4j.protocol import Py4JError
+
+MASTER_SYSTEM, WORKER_SYSTEM = "sparkMaster", "sparkWorker"
+
+
+class Scala:
+    """The little of Scala that Py4J does not speak by itself."""
+
+    def __init__(self, gateway: Any) -> None:
+        self.gateway = gateway
+        self.jvm = gateway.jvm
+        self._any = self.object("scala.reflect", "ClassTag").Any()
+        self.none = self.jvm.scala.Option.empty()
+
+    def object(self, package: str, name: str) -> Any:
+        """The object `package.name` (name: Outer$Inner for nested ones)."""
+        holder = self.jvm
+        for part in package.split("."):
+            holder = getattr(holder, part)
+        return getattr(getattr(holder, f"{name}$"), "MODULE$")
+
+    def ask(self, endpoint: Any, message: Any) -> Any:
+        """One question to an RPC endpoint. Raises Py4JError."""
+        return endpoint.askSync(message, self._any)
+
+    def spark_conf(self, values: Mapping[str, str]) -> Any:
+        """A new SparkConf."""
+        conf = self.jvm.org.apache.spark.SparkConf()
+        for key, value in values.items():
+            conf.set(key, value)
+        return conf
+
+    def rpc_env(self, system: str, host: str, conf: Any) -> tuple[Any, Any]:
+        """An RPC environment on a free port of `host`, and its security manager."""
+        companion = self.object("org.apache.spark", "SecurityManager")
+        secret_file = getattr(companion, "$lessinit$greater$default$3")()
+        security = self.jvm.org.apache.spark.SecurityManager(conf, self.none, secret_file)
+        return self.object("org.apache.spark.rpc", "RpcEnv").create(system, host, 0, conf, security, False), security
+
+
+class Master:
+    """Spark's master, on a free port of `host`, without a web UI."""
+
+    def __init__(self, scala: Scala, *, conf: Mapping[str, str], host: str) -> None:
+        self._scala = scala
+        spark = scala.jvm.org.apache.spark
+        java_conf = scala.spark_conf(conf)
+        env, security = scala.rpc_env(MASTER_SYSTEM, host, java_conf)
+        master = spark.deploy.master.Master(env, env.address(), 0, security, java_conf)
+        self._endpoint = env.setupEndpoint("Master", master)
+        self._state = scala.object("org.apache.spark.deploy", "DeployMessages$RequestMasterState")
+        self.url = env.address().toSparkURL()
+        scala.ask(self._endpoint, self._state)  # answers once it has started
+        close_web_ui(scala, master, "org$apache$spark$deploy$master$Master$$webUi")
+
+    def alive_workers(self) -> tuple[str, ...]:
+        """host:port of every worker that the master counts as alive, sorted."""
+        workers = self._scala.ask(self._endpoint, self._state).workers()
+        return tuple(sorted(f"{worker.host()}:{worker.port()}" for worker in workers if worker.state().toString() == "ALIVE"))
+
+
+class Executor(NamedTuple):
+    """An executor of a worker; its files are in `<work dir>/<app_id>/<number>/`."""
+
+    app_id: str
+    number: int
+
+
+class Worker:
+    """Spark's worker. Its RPC environment is up before the master is known."""
+
+    def __init__(self, scala: Scala, *, conf: Mapping[str, str], host: str, cores: int, memory_mb: int, work_dir: str) -> None:
+        self._scala = scala
+        self._conf = scala.spark_conf(conf)
+        self._cores, self._memory_mb, self._work_dir = cores, memory_mb, work_dir
+        self._env, self._security = scala.rpc_env(WORKER_SYSTEM, host, self._conf)
+        self._state = scala.object("org.apache.spark.deploy", "DeployMessages$RequestWorkerState")
+        self._endpoint: Any = None
+        self.address = self._env.address().hostPort()
+
+    @property
+    def joined(self) -> bool:
+        return self._endpoint is not None
+
+    def join(self, master_url: str) -> None:
+        """Begin to register with the master."""
+        spark = self._scala.jvm.org.apache.spark
+        masters = self._scala.gateway.new_array(spark.rpc.RpcAddress, 1)
+        masters[0] = self._scala.object("org.apache.spark.rpc", "RpcAddress").fromSparkURL(master_url)
+        worker = spark.deploy.worker.Worker(
+            self._env, 0, self._cores, self._memory_mb, masters, "Worker", self._work_dir, self._conf, self._security,
+            self._scala.none, None,
+        )  # fmt: skip
+        self._endpoint = self._env.setupEndpoint("Worker", worker)
+        self._scala.ask(self._endpoint, self._state)  # answers once it has started
+        close_web_ui(self._scala, worker, "org$apache$spark$deploy$worker$Worker$$webUi")
+
+    def registered(self) -> bool:
+        """Whether the master has accepted it."""
+        return bool(self._scala.ask(self._endpoint, self._state).masterUrl())
+
+    def executors(self) -> list[Executor]:
+        """The executors that run now."""
+        found, rest = [], self._scala.ask(self._endpoint, self._state).executors()
+        while not rest.isEmpty():
+            runner, rest = rest.head(), rest.tail()
+            found.append(Executor(runner.appId(), int(runner.execId())))
+        return found
+
+    def decommission(self) -> None:
+        """Begin to leave: the master gives it nothing new, its executors finish their tasks and move their blocks away."""
+        self._endpoint.send(self._scala.object("org.apache.spark.deploy", "DeployMessages$WorkerDecommissionSigReceived"))
+
+
+class Activity(NamedTuple):
+    """What the driver does: whether something runs now, how many jobs there have been, and when Connect was last in use."""
+
+    busy: bool
+    jobs: int
+    connect_ms: int
+
+
+class Driver:
+    """A SparkContext, and Spark Connect where it is part of it."""
+
+    def __init__(self, scala: Scala, *, conf: Mapping[str, str], connect: bool) -> None:
+        self._scala = scala
+        self._context = scala.jvm.org.apache.spark.api.java.JavaSparkContext(scala.spark_conf(conf))
+        self._sc = self._context.sc()
+        self._jobs = self._sc.dagScheduler()
+        self._connect = scala.object("org.apache.spark.sql.connect.service", "SparkConnectService") if connect else None
+        self._executions = self._connect.executionManager() if connect else None
+
+    @property
+    def connect_port(self) -> int:
+        """Port of Spark Connect; 0 where there is none."""
+        return int(self._connect.localPort()) if self._connect is not None else 0
+
+    def first_job(self) -> None:
+        """Run a job of one task; returns when an executor has answered. Raises Py4JError."""
+        self._context.parallelize([1], 1).count()
+
+    def warm_up(self) -> None:
+        """Make the session that every client's session springs from, and let it plan a query: seconds that the first user
+        would wait for otherwise."""
+        session = self._scala.jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
+        session.sql("SELECT count(*), max(id) FROM VALUES (1), (2) AS t(id) WHERE id > 1").queryExecution().executedPlan()
+
+    def activity(self) -> Activity:
+        busy, connect_ms = self._jobs.activeJobs().size() > 0, 0
+        if self._executions is not None:
+            running = self._executions.listActiveExecutions()
+            if running.isLeft():
+                connect_ms = int(running.value())
+            else:
+                busy = True
+        return Activity(busy=busy, jobs=int(self._jobs.numTotalJobs()), connect_ms=connect_ms)
+
+    def stopped(self) -> bool:
+        return bool(self._sc.isStopped())
+
+    def cancel_group(self, group: str) -> None:
+        self._sc.cancelJobGroup(group)
+
+    def stop(self) -> None:
+        self._context.stop()
+
+
+def close_web_ui(scala: Scala, owner: Any, field: str) -> None:
+    """Close the web UI of a master or worker. It listens on an address that every user of the machine can reach, Spark 3 has
+    no guard for it, and nothing here uses it."""
+    for name in (field, "webUi"):
+        with contextlib.suppress(Py4JError):
+            declared = owner.getClass().getDeclaredField(name)
+            declared.setAccessible(True)
+            declared.get(owner).stop()
+            return
+    raise RuntimeError("this version of Spark keeps its web UI where it is not known; the node would be open to strangers")

@@ -1,0 +1,67 @@
+"""The pipe to the agent: JSON objects, one a line (docs/architecture.md, "Node host protocol")."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+MAX_LINE = 16 << 20
+
+
+class OpError(Exception):
+    """An operation cannot be done; `code` is one of the protocol's (NOT_FOUND, LIMIT, DEAD, INVALID) or a termination code."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Channel:
+    """Both directions of the pipe. `send` may be called on any thread; lines are never mixed."""
+
+    def __init__(self, read_fd: int, write_fd: int) -> None:
+        self._read = os.fdopen(read_fd, "rb", buffering=1 << 16)
+        self._write_fd = write_fd
+        self._lock = threading.Lock()
+
+    @classmethod
+    def take_over(cls) -> Channel:
+        """Move the pipe away from 0 and 1, so that nothing that reads or prints can break the stream, and no child gets it."""
+        read_fd, write_fd = os.dup(0), os.dup(1)  # dup makes them close on exec
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.close(null)
+        os.dup2(2, 1)
+        return cls(read_fd, write_fd)
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """Objects from the agent until it closes the pipe. A line that is not one is dropped, with a log line."""
+        while True:
+            line = self._read.readline(MAX_LINE + 1)
+            if not line:
+                return
+            try:
+                message = json.loads(line)
+            except ValueError:
+                message = None
+            if isinstance(message, dict):
+                yield message
+            else:
+                self.log("a message of the agent makes no sense and is dropped")
+
+    def send(self, message: dict[str, Any]) -> None:
+        data = json.dumps(message, ensure_ascii=True, separators=(",", ":"), default=str).encode() + b"\n"
+        with self._lock, contextlib.suppress(OSError):  # the agent is gone: the reader sees it and ends us
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._write_fd, view) :]
+
+    def status(self, **fields: Any) -> None:
+        self.send({"event": "status", **fields})
+
+    def log(self, line: str) -> None:
+        self.send({"event": "log", "line": line})

@@ -1,0 +1,328 @@
+"""What a node does in its cluster: a driver (with or without workers), or a worker.
+
+Each role runs on threads of its own and tells how far it is through `Report`; it never raises into its caller.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import failures
+import sparkconf
+from jvm import Jvm, usable
+from launch import LaunchError
+from parts import Activity, Driver, Executor, Master, Scala, Worker
+from protocol import Channel
+from py4j.protocol import Py4JError, Py4JJavaError
+
+REGISTER_TIMEOUT_S = 120.0
+FAST_S, SLOW_S = 0.3, 1.0
+SETTLED_S = 10.0  # so long without a change in the workers: ask less often
+ACTIVITY_EVERY_MS = 5_000
+
+
+class Report:
+    """Tells the agent what has changed, and only that. A failure is final: nothing is told after it."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._told: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        self.failed = False
+
+    def tell(self, **fields: Any) -> None:
+        with self._lock:
+            changed = {key: value for key, value in fields.items() if self._told.get(key) != value}
+            if changed and not self.failed:
+                self._told.update(changed)
+                self._channel.status(**changed)
+
+    def fail(self, failure: Mapping[str, Any]) -> None:
+        with self._lock:
+            if not self.failed:
+                self.failed = True
+                self._channel.status(phase="failed", failure=dict(failure), message=failure["message"])
+
+    def log(self, line: str) -> None:
+        self._channel.log(line)
+
+    @property
+    def ready(self) -> bool:
+        return self._told.get("phase") in ("ready", "retiring", "retired")
+
+
+class Role:
+    """What both roles have in common: a JVM, an assignment, and threads whose errors end in a status."""
+
+    def __init__(self, *, jvm: Jvm, assignment: Mapping[str, Any], host: str, report: Report) -> None:
+        self._jvm = jvm
+        self._assignment = assignment
+        self._report = report
+        self._place = sparkconf.Place(
+            host=host, node_dir=str(jvm.node_dir), ui_key=base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+        )
+        self._stopping = threading.Event()
+        self._scala: Scala | None = None
+
+    def start(self) -> None:
+        """Begin to take the role; returns at once."""
+        self._jvm.on_end(self._jvm_ended)
+        self._run(self._take)
+
+    def stop(self, grace_s: float) -> None:
+        """End it within about `grace_s`. Nothing is reported any more."""
+        self._stopping.set()
+        self._jvm.stop(grace_s)
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    def _take(self) -> None:
+        raise NotImplementedError
+
+    def _run(self, work: Callable[[], None]) -> None:
+        threading.Thread(target=self._guarded, args=(work,), name=work.__name__.strip("_"), daemon=True).start()
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:
+            if not self.stopping and self._jvm.alive:  # a dead JVM is reported where its exit code is known
+                self._report.fail(self._failure(error))
+
+    def _failure(self, error: Exception) -> dict[str, Any]:
+        log = failures.tail([self._jvm.log_file, self._jvm.stderr_file])
+        code = "WORKER_SETUP_FAILURE" if self._assignment["role"] == "worker" else "SPARK_STARTUP_FAILURE"
+        if isinstance(error, LaunchError):
+            return failures.failure(code, str(error))
+        conf = self._assignment.get("spark_conf") or {}
+        return failures.failure(code, failures.refused_conf(error_text(error), conf), log)
+
+    def _jvm_ended(self, code: int) -> None:
+        if not self.stopping:
+            log = failures.tail([self._jvm.stderr_file, self._jvm.log_file])
+            self._report.fail(failures.jvm_death(code, log, role=self._assignment["role"], ready=self._report.ready))
+
+
+class DriverRole(Role):
+    """Master and driver in one JVM, or a driver with local threads. READY when Spark has answered a job."""
+
+    def __init__(self, *, on_ready: Callable[[], None], commands: Callable[[], tuple[bool, int]], **common: Any) -> None:
+        """`on_ready` is called once, after READY was told; `commands` -> (one runs now, epoch ms of the last activity)."""
+        super().__init__(**common)
+        self._on_ready = on_ready
+        self._commands = commands
+        self._driver: Driver | None = None
+        self._meter = ActivityMeter()
+
+    def cancel_group(self, group: str) -> None:
+        """Cancel the Spark jobs of a group. Does nothing when there is no driver any more."""
+        driver = self._driver
+        if driver is not None:
+            with contextlib.suppress(Py4JError, OSError):
+                driver.cancel_group(group)
+
+    def stop(self, grace_s: float) -> None:
+        self._stopping.set()
+        if self._driver is not None and self._jvm.alive:
+            ender = threading.Thread(target=self._end_context, daemon=True)
+            ender.start()
+            began = time.monotonic()
+            ender.join(grace_s * 0.7)
+            grace_s -= time.monotonic() - began
+        self._jvm.stop(max(0.2, grace_s))
+
+    def _end_context(self) -> None:
+        with contextlib.suppress(Py4JError, OSError):
+            if self._driver is not None:
+                self._driver.stop()
+
+    def _take(self) -> None:
+        self._scala = scala = Scala(self._jvm.gateway)
+        single = self._assignment["role"] == "single"
+        master_url = f"local[{self._assignment['cores']}]"
+        if not single:
+            self._report.tell(phase="starting", message="starting the Spark master")
+            master = Master(scala, conf=sparkconf.master_conf(self._assignment, self._place), host=self._place.host)
+            master_url = master.url
+            self._report.tell(master_url=master_url)
+            self._run(lambda: self._watch_workers(master))
+        self._report.tell(phase="starting", message="starting the Spark driver")
+        manifest = self._jvm.manifest
+        conf = sparkconf.driver_conf(
+            self._assignment, manifest, self._place, master_url=master_url, executor_archive=usable(manifest["executor_archive"])
+        )
+        for note in conf.notes:
+            self._report.log(note)
+        values = sparkconf.without_submitted(conf.values) if self._jvm.options.submit_conf else conf.values
+        connect = sparkconf.has_connect(self._assignment, manifest)
+        self._driver = driver = Driver(scala, conf=values, connect=connect)
+        self._report.tell(connect_port=driver.connect_port, message="running a first job")
+        driver.first_job()
+        self._meter.touch(now_ms())
+        self._report.tell(phase="ready", message="", last_activity_ms=now_ms(), busy=False)
+        self._on_ready()
+        self._run(self._watch_activity)
+        with contextlib.suppress(Py4JError):  # it saves time; that it does not work is no reason to end a cluster
+            driver.warm_up()
+
+    def _watch_workers(self, master: Master) -> None:
+        changed = time.monotonic()
+        last: tuple[str, ...] = ()
+        while not self.stopping and self._jvm.alive:
+            alive = master.alive_workers()
+            if alive != last:
+                last, changed = alive, time.monotonic()
+                self._report.tell(alive_workers=alive)
+            settled = self._report.ready and time.monotonic() - changed > SETTLED_S
+            self._stopping.wait(2 * SLOW_S if settled else FAST_S)
+
+    def _watch_activity(self) -> None:
+        driver = self._driver
+        assert driver is not None  # noqa: S101 - `_take` starts this after it has made the driver
+        while not self._stopping.wait(SLOW_S) and self._jvm.alive:
+            if driver.stopped():
+                self._report.fail(failures.failure("SPARK_ERROR", _STOPPED, failures.tail([self._jvm.log_file])))
+                return
+            told = self._meter.sample(driver.activity(), self._commands(), now_ms())
+            if told is not None:
+                self._report.tell(**told)
+
+
+_STOPPED = (
+    "the cluster's SparkContext was stopped: by a command that called spark.stop() or sc.stop(), or by Spark because its "
+    "executors failed again and again. The log's last lines tell which."
+)
+
+
+class ActivityMeter:
+    """Turns samples into what is worth telling: beginnings and ends at once, a moving last activity every few seconds. Pure."""
+
+    def __init__(self) -> None:
+        self._jobs = -1
+        self._last_ms = 0
+        self._told_ms = 0
+        self._told_busy = False
+
+    def touch(self, now: int) -> None:
+        self._last_ms = self._told_ms = now
+
+    def sample(self, activity: Activity, commands: tuple[bool, int], now: int) -> dict[str, Any] | None:
+        """`commands`: (one runs now, epoch ms of the last one). Returns `busy` and `last_activity_ms` when worth telling."""
+        busy = activity.busy or commands[0]
+        if busy or (self._jobs >= 0 and activity.jobs != self._jobs):  # a job that began and ended between two samples
+            self._last_ms = now
+        self._jobs = activity.jobs
+        self._last_ms = max(self._last_ms, min(now, activity.connect_ms), min(now, commands[1]))
+        turned = busy != self._told_busy
+        moved = self._last_ms > self._told_ms and now - self._told_ms >= ACTIVITY_EVERY_MS
+        if not turned and not moved:
+            return None
+        self._told_busy, self._told_ms = busy, self._last_ms
+        return {"busy": busy, "last_activity_ms": self._last_ms}
+
+
+class WorkerRole(Role):
+    """A worker: its JVM is up and warm before its master is known; READY when the master has accepted it."""
+
+    def __init__(self, **common: Any) -> None:
+        super().__init__(**common)
+        self._worker: Worker | None = None
+        self._master_url = str(self._assignment.get("master_url") or "")
+        self._master_known = threading.Event()
+        self._retiring = threading.Event()
+        self._kept: set[Executor] = set()
+        if self._master_url:
+            self._master_known.set()
+
+    def join(self, master_url: str) -> None:
+        """The master is known now. Joining the same one again does nothing."""
+        if not self._master_known.is_set():
+            self._master_url = master_url
+            self._master_known.set()
+
+    def retire(self) -> None:
+        """Leave gracefully; `phase` retired is told when nothing of value is left."""
+        self._report.tell(phase="retiring", message="leaving the cluster: running tasks finish, blocks move to other workers")
+        self._retiring.set()
+        self._master_known.set()
+
+    def _take(self) -> None:
+        self._report.tell(phase="starting", message="waiting for the driver's master")
+        self._scala = scala = Scala(self._jvm.gateway)
+        assignment = self._assignment
+        self._worker = worker = Worker(
+            scala, conf=sparkconf.worker_conf(assignment, self._place), host=self._place.host, cores=int(assignment["cores"]),
+            memory_mb=int(assignment["memory_mb"]), work_dir=self._place.node_dir + "/work/executors",
+        )  # fmt: skip
+        self._master_known.wait()
+        if self._retiring.is_set():
+            self._report.tell(phase="retired", message="")
+            return
+        self._report.tell(worker_address=worker.address, message="registering with the master")
+        worker.join(self._master_url)
+        self._await_registration(worker)
+        if not self._retiring.is_set():
+            self._report.tell(phase="ready", message="")
+        self._watch(worker)
+
+    def _await_registration(self, worker: Worker) -> None:
+        deadline = time.monotonic() + REGISTER_TIMEOUT_S
+        while not worker.registered():
+            if time.monotonic() > deadline:
+                raise LaunchError(
+                    f"the worker could not register with the master at {self._master_url} within {REGISTER_TIMEOUT_S:.0f} s."
+                )
+            self._stopping.wait(0.03)
+
+    def _watch(self, worker: Worker) -> None:
+        """Keep the executors' logs where logs are kept, and follow a retirement to its end."""
+        asked = False
+        while not self.stopping and self._jvm.alive:
+            executors = worker.executors()
+            self._keep_logs(executors)
+            if self._retiring.is_set() and not asked:
+                worker.decommission()
+                asked = True
+            elif asked and not executors:
+                self._report.tell(phase="retired", message="")
+                return
+            self._retiring.wait(SLOW_S) if not asked else self._stopping.wait(FAST_S)
+
+    def _keep_logs(self, executors: list[Executor]) -> None:
+        """Give each executor's output a second name among the logs: it is removed with the worker's directory otherwise."""
+        for executor in executors:
+            if executor in self._kept:
+                continue
+            source = Path(self._place.node_dir, "work", "executors", executor.app_id, str(executor.number))
+            for stream in ("stdout", "stderr"):
+                target = self._jvm.node_dir / "logs" / f"executor-{executor.number}-{stream}.log"
+                with contextlib.suppress(OSError):  # not there yet: the next round
+                    os.link(source / stream, target)
+                    self._kept.add(executor)
+
+
+def error_text(error: Exception) -> str:
+    """An error with its causes: Java's own stack trace where there is one."""
+    if isinstance(error, Py4JJavaError):
+        with contextlib.suppress(Py4JError):
+            trace = error.java_exception
+            text, depth = [], 0
+            while trace is not None and depth < 10:
+                text.append(("Caused by: " if depth else "") + trace.toString())
+                trace, depth = trace.getCause(), depth + 1
+            return "\n".join(text)
+    return str(error) or type(error).__name__
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000

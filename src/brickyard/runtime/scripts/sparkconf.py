@@ -1,0 +1,207 @@
+"""The Spark configuration of a node: what is ours, what is a default, and what the user decides. Pure.
+
+* OWN settings say where the cluster's parts are and who may talk to them. The user's values are left out, with a note.
+* DEFAULTS are what a cluster has when its conf is silent.
+* MERGED settings keep the user's values and gain ours: plugins, Java options of the executors, filters of the web UI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from launch import SUBMIT_CONF, LaunchError, archive_flags, size_mb, user_env
+
+CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
+JWS_FILTER = "org.apache.spark.ui.JWSFilter"
+EXECUTOR_SHARE = 0.75  # of a worker's memory; the rest is for Python workers and what a JVM needs beside its heap
+MINIMUM_EXECUTOR_MB = 384
+
+OWN = (
+    "spark.master", "spark.submit.deployMode", "spark.driver.host", "spark.driver.bindAddress", "spark.local.dir",
+    "spark.authenticate", "spark.authenticate.secret", "spark.authenticate.secret.file", "spark.authenticate.secret.driver.file",
+    "spark.authenticate.secret.executor.file", "spark.connect.grpc.binding.address", "spark.connect.grpc.binding.port",
+    "spark.connect.authenticate.token", "spark.master.rest.enabled", "spark.ui.reverseProxy",
+)  # fmt: skip
+CONSUMED = (
+    "spark.driver.memory",
+    "spark.driver.extraJavaOptions",
+    "spark.driver.defaultJavaOptions",
+    "spark.driver.extraClassPath",
+)
+
+
+class NodeConf(NamedTuple):
+    """`values`: every setting. `notes`: sentences about settings of the user that could not be used."""
+
+    values: dict[str, str]
+    notes: list[str]
+
+
+class Place(NamedTuple):
+    """Where a node's parts are."""
+
+    host: str  # address that every port is bound to
+    node_dir: str
+    ui_key: str  # key of the tokens that open the web UI, base64url
+
+
+def authentication(secret: str) -> dict[str, str]:
+    """Settings that every RPC end of a cluster shares. For a SparkConf only, never for a command line."""
+    return {"spark.authenticate": "true", "spark.authenticate.secret": secret}
+
+
+def master_conf(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
+    return {
+        **authentication(assignment["secret"]),
+        "spark.master.rest.enabled": "false",
+        "spark.ui.killEnabled": "false",
+        "spark.local.dir": f"{place.node_dir}/work/local",
+        "spark.worker.timeout": "60",
+    }
+
+
+def worker_conf(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
+    """The user's `spark.worker.*` settings count; nothing else of the conf concerns a worker."""
+    theirs = {key: value for key, value in (assignment.get("spark_conf") or {}).items() if key.startswith("spark.worker.")}
+    return {
+        **theirs,
+        **authentication(assignment["secret"]),
+        "spark.decommission.enabled": "true",
+        "spark.ui.killEnabled": "false",
+        "spark.local.dir": f"{place.node_dir}/work/local",
+    }
+
+
+def executor_memory_mb(worker_memory_mb: int) -> int:
+    """Heap of the one executor that fills a worker."""
+    return max(MINIMUM_EXECUTOR_MB, int(worker_memory_mb * EXECUTOR_SHARE))
+
+
+def driver_conf(
+    assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Place, *, master_url: str, executor_archive: str
+) -> NodeConf:
+    """Everything for the driver's SparkContext. Raises LaunchError when the workers can never satisfy it."""
+    asked: Mapping[str, str] = assignment.get("spark_conf") or {}
+    notes = [f"{key} is decided by the cluster; the value of its Spark configuration is not used." for key in OWN if key in asked]
+    if asked.get("spark.master", "").startswith("local[") and master_url.startswith("local["):
+        notes = [note for note in notes if not note.startswith("spark.master ")]  # the single-node profile asks for what it gets
+    values = {**_defaults(assignment, place), **{key: value for key, value in asked.items() if key not in OWN}}
+    for key in CONSUMED:  # the JVM was started with them; Spark shows them in its environment
+        if key in asked:
+            values[key] = asked[key]
+    values.update(_own(assignment, manifest, place, master_url))
+    values["spark.executor.extraJavaOptions"] = _executor_java_options(asked, executor_archive)
+    if has_connect(assignment, manifest):
+        values["spark.plugins"] = _joined(CONNECT_PLUGIN, asked.get("spark.plugins", ""))
+    notes += _guard_ui(values, asked, manifest, place)
+    _check_size(assignment, values, master_url)
+    return NodeConf(values, notes)
+
+
+def without_submitted(values: Mapping[str, str]) -> dict[str, str]:
+    """Without the settings that SparkSubmit has resolved: Spark must see its results, not what the user wrote."""
+    return {key: value for key, value in values.items() if key not in SUBMIT_CONF}
+
+
+def has_connect(assignment: Mapping[str, Any], manifest: Mapping[str, Any]) -> bool:
+    """Whether the driver serves Spark Connect: only where its server knows the pre-shared token (Spark 4), since every user
+    of the machine can reach its port."""
+    return bool(manifest["has_connect"]) and spark_line(manifest) >= (4, 0) and bool(assignment.get("connect_token"))
+
+
+def spark_line(manifest: Mapping[str, Any]) -> tuple[int, int]:
+    major, minor = str(manifest["spark_version"]).split(".")[:2]
+    return int(major), int(minor)
+
+
+def _defaults(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
+    cores, memory_mb = worker_size(assignment)
+    values = {
+        "spark.app.name": assignment.get("cluster_name") or assignment["cluster_id"],
+        "spark.executor.cores": str(cores),
+        "spark.executor.memory": f"{executor_memory_mb(memory_mb)}m",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.warehouse.dir": f"file:{place.node_dir}/work/warehouse",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.decommission.enabled": "true",
+        "spark.storage.decommission.enabled": "true",
+        "spark.storage.decommission.rddBlocks.enabled": "true",
+        "spark.storage.decommission.shuffleBlocks.enabled": "true",
+        "spark.databricks.clusterUsageTags.clusterId": assignment["cluster_id"],
+        "spark.databricks.clusterUsageTags.clusterName": assignment.get("cluster_name", ""),
+        "spark.databricks.clusterUsageTags.sparkVersion": assignment.get("runtime", ""),
+        "spark.databricks.clusterUsageTags.clusterNodeType": assignment.get("node_type_id", ""),
+    }
+    values.update({f"spark.executorEnv.{key}": value for key, value in user_env(assignment.get("spark_env_vars") or {})})
+    return values
+
+
+def _own(assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Place, master_url: str) -> dict[str, str]:
+    values = {
+        **authentication(assignment["secret"]),
+        "spark.master": master_url,
+        "spark.submit.deployMode": "client",
+        "spark.driver.host": place.host,
+        "spark.driver.bindAddress": place.host,
+        "spark.local.dir": f"{place.node_dir}/work/local",
+    }
+    if has_connect(assignment, manifest):
+        values["spark.connect.grpc.binding.address"] = place.host
+        values["spark.connect.grpc.binding.port"] = "0"
+        values["spark.connect.authenticate.token"] = assignment["connect_token"]
+    return values
+
+
+def _executor_java_options(asked: Mapping[str, str], archive: str) -> str:
+    """The user's options, then ours: quick to start. Another collector, or an archive of the user's, stays theirs."""
+    theirs = asked.get("spark.executor.extraJavaOptions", "")
+    ours = ["-XX:-UsePerfData"]
+    if "GC" not in theirs:
+        ours.append("-XX:+UseParallelGC")
+    if archive and "SharedArchiveFile" not in theirs and "ArchiveClassesAtExit" not in theirs:
+        ours += archive_flags(archive)
+    return " ".join([*([theirs] if theirs else []), *ours])
+
+
+def _guard_ui(values: dict[str, str], asked: Mapping[str, str], manifest: Mapping[str, Any], place: Place) -> list[str]:
+    """The driver's UI is off unless it is asked for; and since everybody on the machine can reach it, it is served only to
+    holders of a token, or not at all where Spark has no such guard."""
+    if asked.get("spark.ui.enabled", "").lower() != "true":
+        return []
+    if spark_line(manifest) < (4, 0):
+        values["spark.ui.enabled"] = "false"
+        return ["spark.ui.enabled is not used: Spark 3 cannot keep the users of other clusters out of its web UI."]
+    values["spark.ui.filters"] = _joined(JWS_FILTER, asked.get("spark.ui.filters", ""))
+    values[f"spark.{JWS_FILTER}.param.secretKey"] = place.ui_key
+    return []
+
+
+def worker_size(assignment: Mapping[str, Any]) -> tuple[int, int]:
+    """Cores and MiB of the cluster's workers: as the assignment says, else as this node has."""
+    cores = int(assignment.get("worker_cores") or assignment["cores"])
+    return cores, int(assignment.get("worker_memory_mb") or assignment["memory_mb"])
+
+
+def _check_size(assignment: Mapping[str, Any], values: Mapping[str, str], master_url: str) -> None:
+    """An executor that is larger than its worker never starts, and every job waits for ever: say so instead."""
+    if master_url.startswith("local[") or not assignment.get("worker_memory_mb"):
+        return
+    cores, memory_mb = worker_size(assignment)
+    wanted_mb, wanted_cores = size_mb(values["spark.executor.memory"]), values["spark.executor.cores"]
+    if wanted_mb is not None and wanted_mb > memory_mb:
+        raise LaunchError(
+            f"spark.executor.memory is {values['spark.executor.memory']}, and a worker has {memory_mb} MiB: no executor could "
+            "start. Lower it, or choose a larger node type."
+        )
+    if wanted_cores.isdigit() and int(wanted_cores) > cores:
+        raise LaunchError(
+            f"spark.executor.cores is {wanted_cores}, and a worker has {cores} cores: no executor could start. Lower it, or "
+            "choose a larger node type."
+        )
+
+
+def _joined(first: str, rest: str) -> str:
+    names = [name.strip() for name in rest.split(",") if name.strip() and name.strip() != first]
+    return ",".join([first, *names])
