@@ -107,9 +107,8 @@ def limit_self() -> None:
         pass  # a preference only
 
 
-def close_pipes() -> None:
+def close_pipes(null: int) -> None:
     """Let go of the command's pipes: its reader sees the end when the command and its children have ended."""
-    null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1):
         os.dup2(null, fd)
     os.close(null)
@@ -161,13 +160,14 @@ def isolate(plan: Plan) -> None:
     write_map("uid_map", f"{plan['uid']} {uid} 1")
     write_map("gid_map", f"{plan['gid']} {gid} 1")
     die_with_parent(plan["parent"], signal.SIGKILL)  # again: a change of credentials forgets it
+    null = os.open("/dev/null", os.O_RDWR)  # now: pid 1 will take our root away, too
     alive, held = os.pipe()  # pid 1 cannot see our pid: it knows that we live while `held` is open
     init = os.fork()
     if init == 0:
         os.close(held)
-        guarded(be_init, plan, alive)
+        guarded(be_init, plan, alive, null)
     signal.signal(signal.SIGTERM, lambda *_: os.kill(init, signal.SIGKILL))
-    close_pipes()
+    close_pipes(null)
     drop_capabilities()
     exit_with(wait_for(init))
 
@@ -187,7 +187,7 @@ def wait_for(pid: int) -> int:
             return status
 
 
-def be_init(plan: Plan, alive: int) -> None:
+def be_init(plan: Plan, alive: int, null: int) -> None:
     """Pid 1: build the walls, start the command, reap whatever is left to us, end when the command ends."""
     os.setsid()
     check(prctl(PR_SET_PDEATHSIG, signal.SIGKILL), "cannot ask for the parent's death signal")
@@ -205,7 +205,7 @@ def be_init(plan: Plan, alive: int) -> None:
     if child == 0:
         os.close(alive)
         guarded(run_command, plan)
-    close_pipes()
+    close_pipes(null)
     exit_with(wait_for(child))
 
 
@@ -339,7 +339,7 @@ def supervise(plan: Plan) -> None:
     child = os.fork()
     if child == 0:
         guarded(run_command, plan)
-    close_pipes()
+    close_pipes(os.open("/dev/null", os.O_RDWR))
     status = wait_for(child)
     end_descendants()
     if asked:

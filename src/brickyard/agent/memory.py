@@ -13,6 +13,7 @@ DRIVER_SHARE = 0.6  # the rest is for the kernels, Python workers and what a JVM
 MACHINE_SHARE = 0.75  # however large the node type is: a heap larger than the machine helps nobody
 MINIMUM_MB = 384
 
+_COLD = ("spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles", "spark.driver.extraClassPath")
 _UNITS_MB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024, "p": 1024**3, "": 1}
 
 
@@ -32,12 +33,19 @@ def memory_mb(text: str) -> int | None:
     return max(1, int(int(match[1]) * _UNITS_MB[match[2].lower()])) if match else None
 
 
-def java_options(assignment: Assignment) -> list[str]:
-    """Options for a driver's JVM from the cluster's conf. Raises ValueError when they cannot be read."""
+def java_options(assignment: Assignment) -> list[str] | None:
+    """Options for a driver's JVM from the cluster's conf. None: this conf needs a JVM that only the node host can start, when
+    it takes its role, because it fetches jars or changes the class path; or the node host will refuse the conf."""
+    conf = assignment.spark_conf
     if assignment.role is Role.WORKER:
         return []
+    if any(conf.get(key) for key in conf if key.startswith(_COLD)):
+        return None
     names = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
-    return [option for name in names for option in shlex.split(assignment.spark_conf.get(name, ""))]
+    try:
+        return [option for name in names for option in shlex.split(conf.get(name, ""))]
+    except ValueError:
+        return None
 
 
 def _machine_mb() -> int:

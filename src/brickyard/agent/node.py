@@ -194,10 +194,6 @@ class Node:
         wanted, manifest, config = self._assignment(), self._manifest, self._config
         assert manifest is not None  # noqa: S101 - `decide` installs first
         self._progress(_WORDS[Step.START])
-        try:
-            options = java_options(wanted)
-        except ValueError as error:
-            raise HostError("SPARK_STARTUP_FAILURE", f"spark.driver.extraJavaOptions cannot be read: {error}") from error
         isolation = await self._probe()
         self._update(isolation=isolation.text)
         if config.isolation == "required" and isolation.kind == "none":
@@ -216,11 +212,23 @@ class Node:
         tmp = str(config.node_dir / "tmp") if walls.kind == "none" else "/tmp"  # noqa: S108 - the node's own, inside
         env = sandbox.environment(config.instance_id, node_dir=config.node_dir, tmp=tmp, source=os.environ)
         await host.start(walls.command(command, view=view, cgroups=self._group.entries), env)
-        await host.call(
-            "prepare", timeout_s=PREPARE_TIMEOUT_S, manifest=manifest, node_dir=str(config.node_dir),
-            heap_mb=heap_mb(wanted), java_options=options, env=wanted.spark_env_vars,
-        )  # fmt: skip
+        if (options := java_options(wanted)) is not None:
+            prepared = self._settings(wanted) | {
+                "heap_mb": heap_mb(wanted),
+                "java_options": options,
+                "env": wanted.spark_env_vars,
+            }
+            await host.call("prepare", timeout_s=PREPARE_TIMEOUT_S, **prepared)
         self._advance(Stage.STARTED)
+
+    def _settings(self, wanted: Assignment) -> dict[str, Any]:
+        """What `prepare` and `become` both are told."""
+        return {
+            "manifest": self._manifest,
+            "node_dir": str(self._config.node_dir),
+            "role": wanted.role,
+            "host": self._config.host,
+        }
 
     def _limit(self, wanted: Assignment) -> cgroups.Group:
         limits = cgroups.Limits(memory_mb=wanted.memory_mb + DAEMONS_MB, cores=wanted.cores)
@@ -252,7 +260,7 @@ class Node:
     async def _join(self) -> None:
         wanted = self._assignment()
         self._update(phase=Phase.STARTING, message=_WORDS[Step.JOIN])
-        await self._call("become", role=wanted.role, assignment=wanted, host=self._config.host)
+        await self._call("become", assignment=wanted, **self._settings(wanted))
         self._current = msgspec.structs.replace(self._current, stage=Stage.JOINED, master_url=wanted.master_url)
 
     async def _tell_master(self) -> None:
