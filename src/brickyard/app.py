@@ -21,7 +21,7 @@ from brickyard.domain.clock import Clock, Ids, SystemClock
 from brickyard.plan.cluster import Policy
 from brickyard.providers.base import Provider
 from brickyard.providers.local import LocalProvider
-from brickyard.providers.nodetypes import cloud_types
+from brickyard.providers.nodetypes import cloud_types, offered
 from brickyard.reconcile.clusters import ClusterLoop
 from brickyard.reconcile.instances import InstanceMonitor
 from brickyard.reconcile.tokens import InstanceTokens
@@ -192,7 +192,10 @@ class Application:
 
 
 def _local_provider(settings: Settings) -> LocalProvider:
-    return LocalProvider(settings=settings, server_file=settings.data_dir / "server.json")
+    environments = {runtime.key: runtime.environment for runtime in runtimes()}
+    return LocalProvider(
+        settings=settings, server_file=settings.data_dir / "server.json", node_types=offered(), environments=environments
+    )
 
 
 def _workspace_id(store: Store, ids: Ids) -> str:

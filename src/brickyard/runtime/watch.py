@@ -1,0 +1,72 @@
+"""Running a long command while saying that it goes on."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+SAY_EVERY_S = 3.0
+
+
+class CommandFailed(Exception):
+    """A command failed; the message has its last lines."""
+
+
+def run_watched(
+    command: Sequence[str],
+    *,
+    say: Callable[[str], None],
+    environment: Mapping[str, str] | None = None,
+    limit_s: float,
+) -> None:
+    """Run `command` to its end; `say` gets ": <its last line>" at least every few seconds. Raises CommandFailed.
+
+    The command has a process group of its own and takes it along when it is ended.
+    """
+    process = subprocess.Popen(
+        list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env=None if environment is None else dict(environment), start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None  # noqa: S101 - asked for a line above; for the type checker
+    lines: collections.deque[str] = collections.deque(maxlen=20)
+    deadline, spoken, rest = time.monotonic() + limit_s, time.monotonic(), b""
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while True:
+                if selector.select(0.5):
+                    chunk = os.read(process.stdout.fileno(), 65_536)
+                    if not chunk:
+                        break
+                    *whole, rest = (rest + chunk.replace(b"\r", b"\n")).split(b"\n")
+                    lines.extend(text for line in whole if (text := _plain(line)))
+                now = time.monotonic()
+                if now - spoken >= SAY_EVERY_S:
+                    spoken = now
+                    say(f": {lines[-1]}" if lines else "")
+                if now > deadline:
+                    raise CommandFailed(f"{command[0]} did not end within {limit_s:.0f} s")
+        if process.wait() != 0:
+            tail = "\n".join(lines)
+            raise CommandFailed(f"{os.path.basename(command[0])} failed with exit code {process.returncode}:\n{tail}")  # noqa: PTH119 - a command's name, no path
+    finally:
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _plain(line: bytes) -> str:
+    """A line for people: of JSON progress, its message."""
+    text = line.decode(errors="replace").strip()
+    if text.startswith("{"):
+        with contextlib.suppress(ValueError):
+            return str(json.loads(text).get("message", text))
+    return text[:300]
