@@ -1,0 +1,153 @@
+"""The Clusters API: 17 calls, under 2.1 and, for older clients, under 2.0."""
+
+from __future__ import annotations
+
+from brickyard.api.context import ApiContext
+from brickyard.api.registry import Empty, ErrorStyle, Handler, Operation
+from brickyard.domain import requests as ask
+from brickyard.domain import views as view
+from brickyard.services.caller import Caller
+
+
+async def _create(ctx: ApiContext, caller: Caller, request: ask.CreateCluster) -> view.CreateClusterResponse:
+    return view.CreateClusterResponse(cluster_id=await ctx.clusters.create(caller, request))
+
+
+async def _get(ctx: ApiContext, caller: Caller, request: ask.ClusterId) -> bytes:
+    return await ctx.clusters.get(caller, request.cluster_id)
+
+
+async def _list(ctx: ApiContext, caller: Caller, request: ask.ListClusters) -> bytes:
+    return await ctx.clusters.list(caller, request, paged=True)
+
+
+async def _list_all(ctx: ApiContext, caller: Caller, request: ask.ListClusters) -> bytes:
+    return await ctx.clusters.list(caller, request, paged=False)
+
+
+async def _start(ctx: ApiContext, caller: Caller, request: ask.StartCluster) -> None:
+    await ctx.clusters.start(caller, request)
+
+
+async def _restart(ctx: ApiContext, caller: Caller, request: ask.RestartCluster) -> None:
+    await ctx.clusters.restart(caller, request)
+
+
+async def _delete(ctx: ApiContext, caller: Caller, request: ask.ClusterId) -> None:
+    await ctx.clusters.delete(caller, request)
+
+
+async def _permanent_delete(ctx: ApiContext, caller: Caller, request: ask.ClusterId) -> None:
+    await ctx.clusters.permanent_delete(caller, request)
+
+
+async def _edit(ctx: ApiContext, caller: Caller, request: ask.EditCluster) -> None:
+    await ctx.clusters.edit(caller, request)
+
+
+async def _update(ctx: ApiContext, caller: Caller, request: ask.UpdateCluster) -> None:
+    await ctx.clusters.update(caller, request)
+
+
+async def _resize(ctx: ApiContext, caller: Caller, request: ask.ResizeCluster) -> None:
+    await ctx.clusters.resize(caller, request)
+
+
+async def _pin(ctx: ApiContext, caller: Caller, request: ask.ClusterId) -> None:
+    await ctx.clusters.pin(caller, request)
+
+
+async def _unpin(ctx: ApiContext, caller: Caller, request: ask.ClusterId) -> None:
+    await ctx.clusters.unpin(caller, request)
+
+
+async def _change_owner(ctx: ApiContext, caller: Caller, request: ask.ChangeClusterOwner) -> None:
+    await ctx.clusters.change_owner(caller, request)
+
+
+async def _events(ctx: ApiContext, caller: Caller, request: ask.GetEvents) -> view.GetEventsResponse:
+    return await ctx.clusters.events(caller, request)
+
+
+async def _list_node_types(ctx: ApiContext, caller: Caller, request: Empty) -> bytes:
+    return await ctx.clusters.list_node_types(caller)
+
+
+async def _list_zones(ctx: ApiContext, caller: Caller, request: Empty) -> bytes:
+    return await ctx.clusters.list_zones(caller)
+
+
+async def _spark_versions(ctx: ApiContext, caller: Caller, request: Empty) -> bytes:
+    return await ctx.clusters.spark_versions(caller)
+
+
+def _operation(
+    verb: str,
+    method: str,
+    handler: Handler,
+    summary: str,
+    *,
+    request: type = Empty,
+    response: type | None = None,
+    versions: tuple[str, ...] = ("2.1", "2.0"),
+    name: str = "",
+) -> Operation:
+    return Operation(
+        name=f"clusters.{name or verb.replace('-', '_')}",
+        method=method,
+        paths=tuple(f"/api/{version}/clusters/{verb}" for version in versions),
+        handler=handler,
+        request=request,
+        response=response,
+        summary=summary,
+        error_style=ErrorStyle.CLUSTERS,
+    )
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    _operation(
+        "create",
+        "POST",
+        _create,
+        "Create a cluster and start it; answers before it runs",
+        request=ask.CreateCluster,
+        response=view.CreateClusterResponse,
+    ),
+    _operation("get", "GET", _get, "One cluster", request=ask.ClusterId, response=view.ClusterDetails),
+    _operation(
+        "list",
+        "GET",
+        _list,
+        "Clusters, page by page",
+        request=ask.ListClusters,
+        response=view.ListClustersResponse,
+        versions=("2.1",),
+    ),
+    # Clients of 2.0 never ask for a second page.
+    _operation(
+        "list",
+        "GET",
+        _list_all,
+        "All clusters in one answer",
+        request=ask.ListClusters,
+        response=view.ListClustersResponse,
+        versions=("2.0",),
+        name="list_all",
+    ),
+    _operation("start", "POST", _start, "Start a terminated cluster", request=ask.StartCluster),
+    _operation("restart", "POST", _restart, "Restart a running cluster", request=ask.RestartCluster),
+    _operation("delete", "POST", _delete, "Terminate a cluster; it can be started again", request=ask.ClusterId),
+    _operation("permanent-delete", "POST", _permanent_delete, "Remove a cluster for good", request=ask.ClusterId),
+    _operation("edit", "POST", _edit, "Replace a cluster's specification", request=ask.EditCluster),
+    _operation("update", "POST", _update, "Change parts of a cluster's specification", request=ask.UpdateCluster),
+    _operation("resize", "POST", _resize, "Change a running cluster's number of workers", request=ask.ResizeCluster),
+    _operation("pin", "POST", _pin, "Keep a cluster in the list however long it is terminated", request=ask.ClusterId),
+    _operation("unpin", "POST", _unpin, "Undo a pin", request=ask.ClusterId),
+    _operation("change-owner", "POST", _change_owner, "Give a terminated cluster another owner", request=ask.ChangeClusterOwner),
+    _operation("events", "POST", _events, "What happened to a cluster", request=ask.GetEvents, response=view.GetEventsResponse),
+    _operation(
+        "list-node-types", "GET", _list_node_types, "Sizes of machine to choose from", response=view.ListNodeTypesResponse
+    ),
+    _operation("list-zones", "GET", _list_zones, "Zones to choose from", response=view.ListAvailableZonesResponse),
+    _operation("spark-versions", "GET", _spark_versions, "Runtimes to choose from", response=view.GetSparkVersionsResponse),
+)

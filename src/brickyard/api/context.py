@@ -1,0 +1,76 @@
+"""What the API's handlers work with: the services, as the API sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from prometheus_client import CollectorRegistry
+
+from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
+from brickyard.domain.requests import (
+    ChangeClusterOwner,
+    ClusterId,
+    CreateCluster,
+    EditCluster,
+    GetEvents,
+    ListClusters,
+    ResizeCluster,
+    RestartCluster,
+    StartCluster,
+    UpdateCluster,
+)
+from brickyard.domain.views import GetEventsResponse
+from brickyard.services.caller import Caller
+from brickyard.services.tokens import TokenService
+from brickyard.services.users import UserService
+
+
+class ClusterCalls(Protocol):
+    """`services.clusters.ClusterService`. Bytes are a ready JSON body; every method raises ApiError."""
+
+    async def create(self, caller: Caller, request: CreateCluster) -> str: ...
+    async def get(self, caller: Caller, cluster_id: str) -> bytes: ...
+    async def list(self, caller: Caller, request: ListClusters, *, paged: bool) -> bytes: ...
+    async def start(self, caller: Caller, request: StartCluster) -> None: ...
+    async def restart(self, caller: Caller, request: RestartCluster) -> None: ...
+    async def delete(self, caller: Caller, request: ClusterId) -> None: ...
+    async def permanent_delete(self, caller: Caller, request: ClusterId) -> None: ...
+    async def edit(self, caller: Caller, request: EditCluster) -> None: ...
+    async def update(self, caller: Caller, request: UpdateCluster) -> None: ...
+    async def resize(self, caller: Caller, request: ResizeCluster) -> None: ...
+    async def pin(self, caller: Caller, request: ClusterId) -> None: ...
+    async def unpin(self, caller: Caller, request: ClusterId) -> None: ...
+    async def change_owner(self, caller: Caller, request: ChangeClusterOwner) -> None: ...
+    async def events(self, caller: Caller, request: GetEvents) -> GetEventsResponse: ...
+    async def list_node_types(self, caller: Caller) -> bytes: ...
+    async def list_zones(self, caller: Caller) -> bytes: ...
+    async def spark_versions(self, caller: Caller) -> bytes: ...
+
+
+class AgentCalls(Protocol):
+    """`services.agents.AgentService`."""
+
+    def authenticate(self, instance_id: str, bearer: str) -> bool: ...
+    async def report(self, report: StatusReport) -> StatusReply: ...
+    async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiContext:
+    """Built once, by the composition root.
+
+    `ready` answers "" once the server may be used, and before that why not yet. `metrics` is where `/metrics` reads from; the
+    API's own request metrics are registered there by `build_app`.
+    """
+
+    clusters: ClusterCalls
+    agents: AgentCalls
+    tokens: TokenService
+    users: UserService
+    commands: Any  # services.commands.CommandService; its operations declare what they call
+    dbfs: Any  # services.dbfs.DbfsService; likewise
+    workspace_id: str
+    ready: Callable[[], str]
+    metrics: CollectorRegistry

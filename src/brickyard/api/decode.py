@@ -1,0 +1,211 @@
+"""From bytes to requests: lenient where Databricks clients need it, else with an error that names the field and the rule.
+
+Lenient: numbers and booleans may be strings, unknown fields are ignored, null is absent, an empty body is an empty object.
+Refused: what no sound client sends and no store keeps (NaN, integers beyond 64 bits, NUL, lone surrogates, bottomless nesting).
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import re
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from brickyard.domain.errors import ApiError, InvalidParameterValue, MalformedRequest
+
+_SUSPECT = re.compile(rb"\\u0000|%00|[0-9]{19}|nan|inf", re.IGNORECASE)  # rare, so what may be wrong is looked at only then
+_INT64 = 2**63
+_SHOWN = 120  # characters of a client's own value that a message repeats
+_MAX_FIELDS = 1000
+
+_ERROR = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key in )?\$(?P<path>.*)`)?$", re.DOTALL)
+_EXPECTED = re.compile(r"^Expected `(?P<want>[^`]*)`, got `(?P<got>[^`]*)`$")
+_MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$")
+_ENUM = re.compile(r"^Invalid enum value (?P<value>.*)$", re.DOTALL)
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+class RequestDecoder:
+    """Makes requests of one type. Raises MalformedRequest and InvalidParameterValue."""
+
+    def __init__(self, request: type[msgspec.Struct]) -> None:
+        self._type = request
+        self._json = msgspec.json.Decoder(request, strict=False).decode
+        self._keys = _query_keys(request)
+
+    def body(self, raw: bytes, extra: Mapping[str, str] | None = None) -> Any:
+        """The request in a JSON body. `extra` are fields from elsewhere, which win."""
+        raw = raw or b"{}"
+        try:
+            try:
+                request = self._json(raw) if not extra else self._slow(raw, extra)
+            except msgspec.ValidationError:
+                request = self._slow(raw, extra)
+            if _SUSPECT.search(raw):
+                _check(request, "")
+        except msgspec.ValidationError as error:
+            raise explain(error, self._type) from error
+        except RecursionError as error:
+            raise MalformedRequest("The request body is nested too deeply. Send an object with fewer levels.") from error
+        except UnicodeDecodeError as error:
+            raise MalformedRequest("The request body is not valid UTF-8. Encode it as UTF-8.") from error
+        except msgspec.DecodeError as error:
+            # The decoder takes half a surrogate pair for the end of the data.
+            reason = "a string holds half of a surrogate pair" if _SURROGATE.search(raw) else _sentence(error)
+            raise MalformedRequest(f"The request body is not valid JSON: {reason}.") from error
+        return request
+
+    def query(self, raw: bytes, extra: Mapping[str, str] | None = None) -> Any:
+        """The request in a query string: dots reach into objects, a repeated key is a list. `extra` wins."""
+        values: dict[str, Any] = {}
+        try:
+            for key, value in _pairs(raw):
+                self._put(values, key, value)
+            values.update(extra or {})
+            request = msgspec.convert(values, self._type, strict=False)
+            if extra or _SUSPECT.search(raw):
+                _check(request, "")
+        except msgspec.ValidationError as error:
+            raise explain(error, self._type) from error
+        except UnicodeDecodeError as error:
+            raise MalformedRequest("The query string is not valid UTF-8. Percent-encode it as UTF-8.") from error
+        return request
+
+    def _slow(self, raw: bytes, extra: Mapping[str, str] | None) -> Any:
+        value = msgspec.json.decode(raw)
+        if isinstance(value, dict):
+            value = _without_nulls(value) | dict(extra or {})
+        return msgspec.convert(value, self._type, strict=False)
+
+    def _put(self, values: dict[str, Any], key: str, value: str) -> None:
+        kind = self._keys.get(key)
+        if kind is None or (not value and not kind.text):
+            return
+        *parents, name = key.split(".")
+        for parent in parents:
+            values = values.setdefault(parent, {})
+        if kind.repeated:
+            values.setdefault(name, []).append(value)
+        else:
+            values[name] = value
+
+
+def query_keys(request: type[msgspec.Struct]) -> dict[str, tuple[Any, bool]]:
+    """Every key that a query string may have for the request: dotted name -> (type of one value, may be repeated)."""
+    return {key: (kind.type, kind.repeated) for key, kind in _query_keys(request).items()}
+
+
+class _Key(typing.NamedTuple):
+    type: Any
+    repeated: bool
+    text: bool  # an empty string means something
+
+
+def _query_keys(request: type[msgspec.Struct], prefix: str = "") -> dict[str, _Key]:
+    keys: dict[str, _Key] = {}
+    for field in msgspec.structs.fields(request):
+        kind, name = _without_none(field.type), prefix + field.encode_name
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            keys.update(_query_keys(kind, name + "."))
+        elif typing.get_origin(kind) is list:
+            keys[name] = _Key(typing.get_args(kind)[0], True, False)
+        else:
+            keys[name] = _Key(kind, False, kind is str)
+    return keys
+
+
+def _pairs(raw: bytes) -> list[tuple[str, str]]:
+    if not raw:
+        return []
+    if b"%" not in raw and b"+" not in raw:  # nothing to decode: most requests
+        parts = (pair.partition("=") for pair in raw.decode().split("&", _MAX_FIELDS))
+        return [(key, value) for key, _, value in parts]
+    try:
+        return parse_qsl(raw.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS)
+    except UnicodeDecodeError:
+        raise
+    except ValueError as error:
+        raise MalformedRequest(f"The query string has more than {_MAX_FIELDS} fields.") from error
+
+
+def _without_nulls(value: Any) -> Any:
+    """Without the fields that are null, at any depth. Lists keep theirs: a place in a list is never absent."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _check(value: Any, path: str) -> None:
+    """Refuse values that are JSON, or nearly, but that no field can hold."""
+    if isinstance(value, msgspec.Struct):
+        for field in msgspec.structs.fields(value):
+            _check(getattr(value, field.name), f"{path}.{field.encode_name}" if path else field.encode_name)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _check(key, f"{path}[...]")
+            _check(item, f"{path}[{_shown(str(key))}]")
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            _check(item, f"{path}[{index}]")
+    elif isinstance(value, str) and "\x00" in value:
+        raise MalformedRequest(f"field '{path}': holds a NUL character; remove it.")
+    elif isinstance(value, int) and not -_INT64 <= value < _INT64:
+        raise MalformedRequest(f"field '{path}': expected an integer of 64 bits, got {_shown(str(value))}.")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise MalformedRequest(f"field '{path}': expected a finite number, got {value}.")
+
+
+def explain(error: msgspec.ValidationError, request: type[msgspec.Struct]) -> ApiError:
+    """What is wrong with a request, in the words of the API."""
+    match = _ERROR.match(str(error))
+    what, path = (match["what"], (match["path"] or "").lstrip(".")) if match else (str(error), "")
+    if missing := _MISSING.match(what):
+        return InvalidParameterValue(f"Missing required field: {path}.{missing['name']}".replace(": .", ": "))
+    if unknown := _ENUM.match(what):
+        allowed = ", ".join(_allowed(request, path)) or "(see the documentation)"
+        return InvalidParameterValue(
+            f"field '{path}': {_shown(unknown['value'])} is not a value it can have. Allowed: {allowed}."
+        )
+    if expected := _EXPECTED.match(what):
+        want = expected["want"].replace(" | null", "")
+        if not path:
+            return MalformedRequest(f"The request body must be a JSON {want}, got {expected['got']}.")
+        return MalformedRequest(f"field '{path}': expected {want}, got {expected['got']}.")
+    return MalformedRequest(f"field '{path}': {_sentence(error if not match else what)}.")
+
+
+def _allowed(request: Any, path: str) -> list[str]:
+    """Values of the enum at a path such as `filter_by.cluster_states[0]`."""
+    kind = request
+    for part in re.findall(r"[^.\[\]]+|\[[^\]]*\]", path):
+        kind = _without_none(kind)
+        if part.startswith("["):
+            kind = typing.get_args(kind)[-1]
+        else:
+            kind = next((f.type for f in msgspec.structs.fields(kind) if f.encode_name == part), None)
+    kind = _without_none(kind)
+    return [str(member.value) for member in kind] if isinstance(kind, type) and issubclass(kind, enum.Enum) else []
+
+
+def _without_none(kind: Any) -> Any:
+    if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
+        rest = [arm for arm in typing.get_args(kind) if arm is not type(None)]
+        return rest[0] if len(rest) == 1 else kind
+    return kind
+
+
+def _sentence(error: object) -> str:
+    text = str(error).removeprefix("JSON is malformed: ").rstrip(".")
+    return _shown(text[:1].lower() + text[1:])
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."

@@ -1,0 +1,66 @@
+"""For those who run the server: is it alive, is it ready, how is it doing, what can it do."""
+
+from __future__ import annotations
+
+import msgspec
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from brickyard.api.context import ApiContext
+from brickyard.api.errors import RETRY_AFTER_S
+from brickyard.api.registry import Auth, Empty, Operation, Reply
+from brickyard.domain.spec import Wire
+from brickyard.services.caller import Caller
+
+
+class Health(Wire, frozen=True, kw_only=True):
+    """`reason` is there when the status is not good."""
+
+    status: str
+    reason: str | None = None
+
+
+async def _healthz(ctx: ApiContext, caller: Caller, request: Empty) -> Health:
+    return Health(status="ok")
+
+
+async def _readyz(ctx: ApiContext, caller: Caller, request: Empty) -> Health | Reply:
+    if not (reason := ctx.ready()):
+        return Health(status="ready")
+    body = msgspec.json.encode(Health(status="not ready", reason=reason))
+    return Reply(status=503, body=body, headers=(("retry-after", str(RETRY_AFTER_S)),))
+
+
+async def _metrics(ctx: ApiContext, caller: Caller, request: Empty) -> Reply:
+    return Reply(body=generate_latest(ctx.metrics), content_type=CONTENT_TYPE_LATEST)
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        name="health.live",
+        method="GET",
+        paths=("/healthz",),
+        handler=_healthz,
+        response=Health,
+        summary="Whether the server is alive",
+        auth=Auth.NONE,
+    ),
+    Operation(
+        name="health.ready",
+        method="GET",
+        paths=("/readyz",),
+        handler=_readyz,
+        response=Health,
+        summary="Whether the API may be used; 503 with the reason until then",
+        auth=Auth.NONE,
+        errors=(503,),
+    ),
+    Operation(
+        name="health.metrics",
+        method="GET",
+        paths=("/metrics",),
+        handler=_metrics,
+        summary="Measurements in Prometheus' text format",
+        auth=Auth.NONE,
+        content_type="text/plain",
+    ),
+)

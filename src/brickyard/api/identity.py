@@ -1,0 +1,109 @@
+"""Who is there: discovery of the host, the caller's own user, personal access tokens."""
+
+from __future__ import annotations
+
+from brickyard.api import wire
+from brickyard.api.context import ApiContext
+from brickyard.api.registry import Auth, Empty, ErrorStyle, Operation
+from brickyard.domain.identity import TokenRow, UserRow
+from brickyard.services.caller import Caller
+
+_SCHEMAS = [
+    "urn:ietf:params:scim:schemas:core:2.0:User",
+    "urn:ietf:params:scim:schemas:extension:workspace:2.0:User",
+]
+_ENTITLEMENTS = ("allow-cluster-create", "allow-instance-pool-create", "workspace-access", "databricks-sql-access")
+
+
+async def _discovery(ctx: ApiContext, caller: Caller, request: wire.DiscoveryRequest) -> wire.Discovery:
+    return wire.Discovery(oidc_endpoint=f"{request.base_url}/oidc", workspace_id=ctx.workspace_id, host_type="workspace")
+
+
+async def _me(ctx: ApiContext, caller: Caller, request: Empty) -> wire.ScimUser:
+    return scim_user(await ctx.users.me(caller))
+
+
+async def _create_token(ctx: ApiContext, caller: Caller, request: wire.CreateTokenRequest) -> wire.CreateTokenResponse:
+    token, row = await ctx.tokens.create(caller, comment=request.comment or "", lifetime_seconds=request.lifetime_seconds)
+    return wire.CreateTokenResponse(token_value=token, token_info=token_info(row))
+
+
+async def _list_tokens(ctx: ApiContext, caller: Caller, request: Empty) -> wire.ListPublicTokensResponse:
+    return wire.ListPublicTokensResponse(token_infos=[token_info(row) for row in await ctx.tokens.list(caller)])
+
+
+async def _delete_token(ctx: ApiContext, caller: Caller, request: wire.RevokeTokenRequest) -> None:
+    await ctx.tokens.delete(caller, request.token_id)
+
+
+def token_info(row: TokenRow) -> wire.PublicTokenInfo:
+    """A token without its secret."""
+    return wire.PublicTokenInfo(
+        token_id=row.token_id, creation_time=row.created_ms, expiry_time=row.expiry_ms, comment=row.comment or None
+    )
+
+
+def scim_user(user: UserRow) -> wire.ScimUser:
+    """A user in SCIM's shape. Everybody has every entitlement until permissions say otherwise."""
+    given, _, family = user.display_name.partition(" ")
+    groups = ["users", "admins"] if user.is_admin else ["users"]
+    return wire.ScimUser(
+        schemas=_SCHEMAS,
+        id=user.user_id,
+        user_name=user.user_name,
+        display_name=user.display_name,
+        active=True,
+        name=wire.ScimName(given_name=given or None, family_name=family or None),
+        emails=[wire.ScimValue(value=user.user_name, type="work", primary=True)],
+        groups=[wire.ScimValue(value=name, display=name, type="direct", ref=f"Groups/{name}") for name in groups],
+        entitlements=[wire.ScimValue(value=name) for name in _ENTITLEMENTS],
+    )
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        name="discovery.get",
+        method="GET",
+        paths=("/.well-known/databricks-config",),
+        handler=_discovery,
+        request=wire.DiscoveryRequest,
+        response=wire.Discovery,
+        summary="What kind of host this is",
+        auth=Auth.NONE,
+        with_base_url=True,
+    ),
+    Operation(
+        name="current_user.me",
+        method="GET",
+        paths=("/api/2.0/preview/scim/v2/Me",),
+        handler=_me,
+        response=wire.ScimUser,
+        summary="The user whose token this is",
+        error_style=ErrorStyle.SCIM,
+    ),
+    Operation(
+        name="tokens.create",
+        method="POST",
+        paths=("/api/2.0/token/create",),
+        handler=_create_token,
+        request=wire.CreateTokenRequest,
+        response=wire.CreateTokenResponse,
+        summary="Make a personal access token",
+    ),
+    Operation(
+        name="tokens.list",
+        method="GET",
+        paths=("/api/2.0/token/list",),
+        handler=_list_tokens,
+        response=wire.ListPublicTokensResponse,
+        summary="Your personal access tokens",
+    ),
+    Operation(
+        name="tokens.delete",
+        method="POST",
+        paths=("/api/2.0/token/delete",),
+        handler=_delete_token,
+        request=wire.RevokeTokenRequest,
+        summary="Revoke a personal access token",
+    ),
+)

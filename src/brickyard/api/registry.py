@@ -1,0 +1,86 @@
+"""Operations: what the server can be asked. Declared once, each gives its routes, authentication, decoding, OpenAPI and tests.
+
+A handler is `async (context, caller, request) -> response struct | bytes | Reply | None`. Bytes are a JSON body that a service
+has made already; None is an empty object; a `Reply` is for the few answers that are neither JSON nor 200.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from brickyard.services.caller import Caller
+
+if TYPE_CHECKING:
+    from brickyard.api.context import ApiContext
+
+BODY_LIMIT = 10 * 1024 * 1024  # bytes, as the Databricks API has it
+
+
+class Auth(Enum):
+    """Who may call. USER: whoever has a valid token. AGENT: the agent of the instance named by `request.instance_id`."""
+
+    USER = "user"
+    AGENT = "agent"
+    NONE = "none"
+
+
+class ErrorStyle(Enum):
+    """The shape of an error's body. CLUSTERS is API with the error details that the cluster manager adds to status 400."""
+
+    API = "api"
+    CLUSTERS = "clusters"
+    COMMANDS = "1.2"
+    SCIM = "scim"
+
+
+class Empty(msgspec.Struct, frozen=True):
+    """A request without arguments."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """An answer in full, where JSON with status 200 will not do."""
+
+    body: bytes
+    status: int = 200
+    content_type: str = "application/json"
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+Answer = msgspec.Struct | bytes | Reply | None
+Handler = Callable[["ApiContext", Caller, Any], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """One thing that the server does.
+
+    `paths`: the first is the one that current clients call, the others are aliases. A segment `{name}` matches anything but a
+    slash and `{name:path}`, as the last one, everything; both become the field of that name of the request. POST, PUT and
+    PATCH read the request from a JSON body, the others from the query.
+    """
+
+    name: str  # group.verb; names it in documentation and metrics
+    method: str
+    paths: tuple[str, ...]
+    handler: Handler
+    request: type[msgspec.Struct] = Empty
+    response: type[msgspec.Struct] | None = None
+    summary: str
+    auth: Auth = Auth.USER
+    error_style: ErrorStyle = ErrorStyle.API
+    body_limit: int = BODY_LIMIT
+    documented: bool = True  # is in the OpenAPI document
+    content_type: str = "application/json"  # of a successful answer
+    form: Callable[[Mapping[str, bytes]], dict[str, str]] | None = None  # also reads multipart/form-data: parts -> request fields
+    with_base_url: bool = False  # the request's `base_url` is the address at which the client reached us
+    errors: tuple[int, ...] = field(default=())  # statuses to document beside those that every operation has
+
+    @property
+    def reads_body(self) -> bool:
+        return self.method in ("POST", "PUT", "PATCH")

@@ -1,0 +1,60 @@
+"""Which operation answers a method and a path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from brickyard.api.registry import Operation
+
+_PARAMETER = re.compile(r"\{(\w+)(:path)?\}")
+
+
+@dataclass(frozen=True)
+class _Pattern:
+    method: str
+    regex: re.Pattern[str]
+    operation: Operation
+
+
+class Routes:
+    """Fixed paths are a dictionary; paths with parameters are tried, in the order of the operations, only when it has no answer."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self.exact: dict[tuple[str, str], Operation] = {}
+        self._patterns: list[_Pattern] = []
+        for operation in operations:
+            for path in operation.paths:
+                self._add(operation, path)
+
+    def match(self, method: str, path: str, raw_path: bytes) -> tuple[Operation, dict[str, str] | None] | None:
+        """The operation and its path parameters. `raw_path` is still percent-encoded: an encoded slash belongs to its segment."""
+        if (operation := self.exact.get((method, path))) is not None:
+            return operation, None
+        raw = raw_path.decode("latin-1")
+        for pattern in self._patterns:
+            if pattern.method == method and (match := pattern.regex.fullmatch(raw)):
+                return pattern.operation, {name: unquote(value) for name, value in match.groupdict().items()}
+        return None
+
+    def methods(self, path: str, raw_path: bytes) -> list[str]:
+        """Every method that the path has an operation for."""
+        methods = {"GET", "POST", "PUT", "PATCH", "DELETE"}
+        return sorted(method for method in methods if self.match(method, path, raw_path))
+
+    def _add(self, operation: Operation, path: str) -> None:
+        if not _PARAMETER.search(path):
+            if (other := self.exact.get((operation.method, path))) is not None:
+                raise ValueError(f"{operation.name} and {other.name} both answer {operation.method} {path}")
+            self.exact[operation.method, path] = operation
+            return
+        names = {name for name, _ in _PARAMETER.findall(path)}
+        if unknown := names - set(operation.request.__struct_encode_fields__):
+            raise ValueError(f"{operation.name}: {path} has parameters that its request has not: {sorted(unknown)}")
+        regex, end = "", 0
+        for match in _PARAMETER.finditer(path):
+            regex += re.escape(path[end : match.start()]) + f"(?P<{match[1]}>{'.+' if match[2] else '[^/]+'})"
+            end = match.end()
+        self._patterns.append(_Pattern(operation.method, re.compile(regex + re.escape(path[end:])), operation))

@@ -1,0 +1,35 @@
+"""Users. For now those who have a token; identity from elsewhere comes with its own issue."""
+
+from __future__ import annotations
+
+from brickyard.domain.clock import Ids
+from brickyard.domain.errors import ResourceDoesNotExist
+from brickyard.domain.identity import UserRow
+from brickyard.services.caller import Caller
+from brickyard.store.store import Store
+
+
+class UserService:
+    """What can be asked about users."""
+
+    def __init__(self, *, store: Store) -> None:
+        self._store = store
+
+    async def me(self, caller: Caller) -> UserRow:
+        """The caller. Raises ResourceDoesNotExist when the user was removed a moment ago."""
+        user = await self._store.read(lambda tx: tx.users.get(caller.user_name))
+        if user is None:
+            raise ResourceDoesNotExist(f"User {caller.user_name} does not exist.")
+        return user
+
+    async def exists(self, user_name: str) -> bool:
+        """Whether there is such a user."""
+        return await self._store.read(lambda tx: tx.users.get(user_name)) is not None
+
+
+def new_user(user_name: str, *, is_admin: bool, ids: Ids, display_name: str = "") -> UserRow:
+    """A user with an id in SCIM's shape: a positive number of up to 16 digits."""
+    user_id = str(int(ids.hex(13), 16) % 10**16 or 1)
+    return UserRow(
+        user_name=user_name, user_id=user_id, is_admin=is_admin, display_name=display_name or user_name.partition("@")[0]
+    )
