@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from brickyard.domain.runtimes import Runtime, RuntimeManifest
+from brickyard.lifecycle.packageindex import uv_environment
 from brickyard.runtime import java as javas
 from brickyard.runtime.catalogue import DATA
 from brickyard.runtime.python import PythonMissing, find_python, uv_binary
@@ -171,6 +172,7 @@ class _Installation:
     def _uv_run(self, what: str, *arguments: str) -> None:
         self._say(what)
         environment = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")}
+        environment |= uv_environment(os.environ)  # the package index that pip is set up for
         # The file system of a cache may not link into another; copying always works.
         environment.setdefault("UV_LINK_MODE", "copy")
         run_watched([self._uv, *arguments], say=lambda text: self._say(what + text), environment=environment, limit_s=3_000)

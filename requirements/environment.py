@@ -1,0 +1,146 @@
+"""Makes the project's environment: `.venv`, with exactly the packages of requirements/dev.txt, hashes checked.
+
+Run by `./dev` with any Python 3.11 or newer; standard library only. Safe to run twice at once: the second waits.
+uv does the work: the one on PATH, else the locked one from the package index.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+STAMP = VENV / "stamp"
+LOCK_FILE = ROOT / "requirements" / "dev.txt"
+
+sys.path.insert(0, str(ROOT / "src"))
+from brickyard.lifecycle.packageindex import uv_environment  # noqa: E402 - the package is not installed yet
+
+ENTRY = """\
+#!{python}
+import sys
+from brickyard.cli import main
+sys.exit(main())
+"""
+
+
+class SetupError(Exception):
+    """One line: what went wrong and what to do."""
+
+
+def main() -> int:
+    folder = os.open(LOCK_FILE.parent, os.O_RDONLY)  # a lock on the folder itself leaves no file behind
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        if not up_to_date():
+            make()
+    except SetupError as error:
+        print(f"dev: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"dev: cannot make {VENV}: {error.strerror or error}. Free space there or fix its owner, then run again.", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        os.close(folder)
+    return 0
+
+
+def wanted() -> str:
+    """What the stamp holds when the environment is right: where it was made, and for which packages."""
+    return f"{ROOT}\n{LOCK_FILE.read_text()}"
+
+
+def up_to_date() -> bool:
+    return STAMP.is_file() and PYTHON.exists() and STAMP.read_text() == wanted()
+
+
+def make() -> None:
+    """Everything, in order; the stamp comes last, so that a kill in the middle is repaired by the next run."""
+    say("Making the project's environment in .venv (once; about a minute) ...")
+    made_here = STAMP.is_file() and STAMP.read_text().partition("\n")[0] == str(ROOT)
+    if VENV.exists() and not (made_here and works(PYTHON)):
+        shutil.rmtree(VENV)
+    STAMP.unlink(missing_ok=True)
+    environ = {**os.environ, **uv_environment(os.environ), "UV_NO_PROGRESS": "1"}
+    environ.pop("VIRTUAL_ENV", None)
+    uv = shutil.which("uv")
+    if uv is None or not works(Path(uv)):
+        uv = bootstrap()
+    elif not PYTHON.exists():
+        run([uv, "venv", "--quiet", "--no-project", "--python", sys.executable, str(VENV)], environ, "make a virtual environment")
+    sync = [uv, "pip", "sync", "--quiet", "--require-hashes", "--python", str(PYTHON), str(LOCK_FILE)]
+    run(sync, environ, "install the locked packages")
+    link_project()
+    STAMP.write_text(wanted())
+
+
+def bootstrap() -> str:
+    """A virtual environment made by Python itself, with the locked uv put in by pip. Returns uv's path."""
+    if not PYTHON.exists():
+        made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], capture_output=True, text=True, check=False)
+        if made.returncode:
+            shutil.rmtree(VENV, ignore_errors=True)
+            raise SetupError(
+                f"{sys.executable} cannot make virtual environments (ensurepip is missing). Install what it lacks (Debian: "
+                f"apt install python3-venv), or uv, then run again."
+            )
+    uv = VENV / "bin" / "uv"
+    if not works(uv):
+        if not works(VENV / "bin" / "pip"):
+            run([str(PYTHON), "-m", "ensurepip"], dict(os.environ), "install pip")
+        pin = VENV / "uv.txt"
+        pin.write_text(locked("uv"))
+        command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", str(pin)]
+        run(command, dict(os.environ), "install uv")
+    return str(uv)
+
+
+def locked(package: str) -> str:
+    """The lines of one package in the lock file, hashes and all."""
+    entry = re.search(rf"^{package}==.*?(?=^\S|\Z)", LOCK_FILE.read_text(), re.MULTILINE | re.DOTALL)
+    if entry is None:
+        raise SetupError(f"{LOCK_FILE} has no {package}. Restore it with git checkout requirements.")
+    return entry.group()
+
+
+def link_project() -> None:
+    """Put src/ on the environment's path and write the `brickyard` command: an editable install without a build."""
+    site = next((VENV / "lib").glob("python*/site-packages"))
+    (site / "brickyard.pth").write_text(f"{ROOT / 'src'}\n")
+    entry = VENV / "bin" / "brickyard"
+    entry.write_text(ENTRY.format(python=PYTHON))
+    entry.chmod(0o755)
+
+
+def works(program: Path) -> bool:
+    try:
+        return subprocess.run([str(program), "--version"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def run(command: list[str], environ: dict[str, str], purpose: str) -> None:
+    done = subprocess.run(command, env=environ, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        print(done.stderr, file=sys.stderr)
+        raise SetupError(
+            f"could not {purpose} (see above). Check the package index (pip config list; PIP_INDEX_URL), the network and "
+            f"the disk, then run again."
+        )
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
