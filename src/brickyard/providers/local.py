@@ -28,8 +28,10 @@ from brickyard.agent.log import LogFile
 from brickyard.config import Settings
 from brickyard.domain.clock import Clock, SystemClock
 from brickyard.domain.nodetypes import NodeType
+from brickyard.providers import nodetypes
 from brickyard.providers.base import Capacity, InvalidError, LaunchRequest, Observed, TransientError
 from brickyard.providers.capacity import Room, require, this_machine
+from brickyard.runtime import catalogue
 
 YOUNG_MS = 30_000  # an agent that an earlier server has started and that has not taken its lock for so long never will
 KILL_AFTER_MS = 10_000  # from SIGTERM to SIGKILL: more than an agent needs to end its node in order
@@ -75,7 +77,7 @@ class LocalProvider:
         *,
         settings: Settings,
         server_file: Path,
-        node_types: Sequence[NodeType],
+        node_types: Sequence[NodeType] | None = None,
         machine: Room | None = None,
         environments: Mapping[str, str] | None = None,
         scripts_dir: Path | None = None,
@@ -84,10 +86,11 @@ class LocalProvider:
     ) -> None:
         self._settings = settings
         self._server_file = server_file
-        self._node_types = tuple(node_types)
-        self._machine = machine or this_machine(gpus=max((each.num_gpus for each in node_types), default=0))
+        self._node_types = nodetypes.offered() if node_types is None else tuple(node_types)
+        self._machine = machine or this_machine(gpus=nodetypes.gpus_here()[0])
         self._total = self._machine.times(cores=settings.cpu_overcommit, memory=settings.memory_overcommit)
-        self._environments = dict(environments or {})
+        known = {each.key: each.environment for each in catalogue.rows()}
+        self._environments = known if environments is None else dict(environments)
         self._scripts = scripts_dir or Path(__file__).parent.parent / "runtime" / "scripts"
         self._python = python
         self._clock = clock or SystemClock()

@@ -1,0 +1,94 @@
+"""Cleaning and copying what hostile code has had in its hands."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from brickyard.agent import files
+
+
+def test_a_tree_is_removed_whatever_is_in_it(tmp_path: Path) -> None:
+    tree, outside = tmp_path / "tree", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("x")
+    (tree / "closed" / "inner").mkdir(parents=True)
+    (tree / "closed" / "inner" / "file").write_text("x")
+    (tree / "link").symlink_to(outside)
+    (tree / "closed" / "up").symlink_to("..")
+    os.mkfifo(tree / "fifo")
+    (tree / f".{os.getpid()}.1").mkdir()
+    (tree / f".{os.getpid()}.1" / "planted").write_text("x")
+    (tree / f".{os.getpid()}.2").write_text("a name that cleaning would use")
+    (tree / "closed" / "inner").chmod(0)
+    (tree / "closed").chmod(0)
+    files.remove_tree(tree)
+    assert not tree.exists()
+    assert (outside / "precious").exists()
+    files.remove_tree(tree)  # again: nothing to do
+
+
+def test_depth_costs_nothing(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    here = os.open(tree, os.O_RDONLY)
+    for _ in range(5000):
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+    files.remove_tree(tree)
+    assert not tree.exists()
+
+
+def test_a_link_in_place_of_the_tree_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "tree").symlink_to(tmp_path / "outside")
+    with pytest.raises(NotADirectoryError):
+        files.remove_tree(tmp_path / "tree")
+    assert (tmp_path / "outside").exists()
+
+
+@pytest.mark.parametrize("name", ["../secret", "", "/etc/passwd", "a//b", ".", "a\0b", "link", "linked/secret", "directory"])
+def test_only_logs_are_read(tmp_path: Path, name: str) -> None:
+    logs = tmp_path / "logs"
+    (logs / "directory").mkdir(parents=True)
+    (tmp_path / "secret").write_text("secret")
+    (logs / "link").symlink_to(tmp_path / "secret")
+    (logs / "linked").symlink_to(tmp_path)
+    with pytest.raises((OSError, ValueError)):
+        files.read_tail(logs, name, 100)
+
+
+def test_the_end_of_a_log_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "log").write_text("0123456789")
+    assert files.read_tail(tmp_path, "a/log", 3) == b"789"
+    assert files.read_tail(tmp_path, "a/log", 100) == b"0123456789"
+
+
+def test_kept_logs_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_FILE_BYTES", 10)
+    monkeypatch.setattr(files, "MAX_TOTAL_BYTES", 35)
+    monkeypatch.setattr(files, "MAX_FILES", 6)
+    logs, kept = tmp_path / "logs", tmp_path / "kept"
+    (logs / "a" / "b" / "c" / "d" / "e" / "f").mkdir(parents=True)
+    (logs / "a" / "b" / "c" / "d" / "e" / "f" / "too-deep").write_text("x")
+    for number in range(9):
+        (logs / f"{number}.log").write_text("0123456789abcdef")
+    assert files.keep_logs(logs, kept) == 4
+    sizes = sorted(path.stat().st_size for path in kept.rglob("*") if path.is_file())
+    assert sizes == [5, 10, 10, 10]
+    assert (kept / "0.log").read_text() == "6789abcdef"
+    assert files.keep_logs(tmp_path / "nothing", kept) == 0
+
+
+def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
+    files.write_atomic(tmp_path / "file", b"old")
+    files.write_atomic(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -1,0 +1,113 @@
+"""Having a runtime: found, installed, refused, given up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from brickyard.agent import install
+from brickyard.agent.config import AgentConfig
+from brickyard.agent.host import HostError
+from brickyard.domain.runtimes import RuntimeManifest
+from tests.agent.world import living, wait_for
+
+MANIFEST = {
+    "environment": "fake", "spark_version": "4", "scala_version": "2.13", "home": "/h", "python": "/p", "python_version": "3",
+    "python_base": "/b", "spark_home": "/s", "java_home": "/j", "java_real": "/j", "java_version": "17",
+}  # fmt: skip
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> AgentConfig:
+    return AgentConfig(
+        instance_id="i-1", agent_token="a", server_token="s", server_url="", instance_dir=str(tmp_path), cache_dir=str(tmp_path),
+        logs_dir=str(tmp_path), scripts_dir=str(tmp_path), python=sys.executable, environments={"key": "fake"},
+    )  # fmt: skip
+
+
+def installer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Have `python -m brickyard.runtime` be this code."""
+    package = tmp_path / "path" / "brickyard" / "runtime"
+    package.mkdir(parents=True)
+    for path in (package.parent / "__init__.py", package / "__init__.py"):
+        path.write_text("")
+    (package / "__main__.py").write_text("import json, os, subprocess, sys, time\n" + code)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "path"))
+
+
+def ensure(config: AgentConfig, said: list[str]) -> RuntimeManifest:
+    return asyncio.run(install.ensure(config, "key", progress=said.append))
+
+
+def test_an_installed_runtime_is_found_without_the_installer(
+    config: AgentConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installer(tmp_path, monkeypatch, "sys.exit(3)")
+    home = tmp_path / "runtimes" / "fake"
+    home.mkdir(parents=True)
+    (home / "runtime.json").write_text(json.dumps(MANIFEST))
+    assert ensure(config, []) == msgspec.convert(MANIFEST, RuntimeManifest)
+
+
+def test_progress_and_manifest_of_the_installer(config: AgentConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = f"""
+assert sys.argv[1:] == ["install", "key", "--cache-dir", {str(tmp_path)!r}, "--json"], sys.argv
+print(json.dumps({{"message": "downloading"}}), flush=True)
+print("noise", flush=True)
+print(json.dumps({{"manifest": {MANIFEST!r}}}))
+"""
+    installer(tmp_path, monkeypatch, code)
+    said: list[str] = []
+    assert ensure(config, said).spark_version == "4"
+    assert said == ["downloading"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (
+            'print(json.dumps({"error": {"code": "INVALID_ARGUMENT", "message": "no such runtime"}})); sys.exit(1)',
+            "INVALID_ARGUMENT",
+            "no such",
+        ),
+        ('print(json.dumps({"error": "the disk is full"})); sys.exit(1)', "SPARK_IMAGE_DOWNLOAD_FAILURE", "the disk is full"),
+        ('sys.stderr.write("it broke\\n"); sys.exit(1)', "SPARK_IMAGE_DOWNLOAD_FAILURE", "it broke"),
+        ("sys.exit(4)", "SPARK_IMAGE_DOWNLOAD_FAILURE", "code 4"),
+    ],
+)
+def test_why_it_cannot_be_installed(
+    config: AgentConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: tuple[str, str, str]
+) -> None:
+    code, failure, text = case
+    installer(tmp_path, monkeypatch, code)
+    with pytest.raises(HostError, match=text) as raised:
+        ensure(config, [])
+    assert raised.value.code == failure
+
+
+def test_giving_up_ends_the_installer_and_what_it_started(
+    config: AgentConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = """
+child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+print(json.dumps({"message": f"{os.getpid()} {child.pid}"}), flush=True)
+time.sleep(1000)
+"""
+    installer(tmp_path, monkeypatch, code)
+    said: list[str] = []
+
+    async def give_up() -> None:
+        task = asyncio.create_task(install.ensure(config, "key", progress=said.append))
+        while not said:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(give_up())
+    pids = [int(word) for word in said[0].split()]
+    wait_for(lambda: not any(living(pid) for pid in pids))

@@ -1,0 +1,130 @@
+"""What a view becomes: pure lists of mounts, and what the probe says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from brickyard.agent import sandbox
+from brickyard.agent.sandbox import Isolation, View
+from tests.agent.world import SOURCE
+
+TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - names of mounts
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Path:
+    for name in ("data/instances/i-1/node/tmp", "data/dbfs", "cache/runtime", "base/bin"):
+        (tmp_path / name).mkdir(parents=True)
+    return tmp_path
+
+
+def view(places: Path, **changes: object) -> View:
+    values = {
+        "read_only": (str(places / "cache" / "runtime"), "/usr/share", str(places / "base")),
+        "node_dir": str(places / "data" / "instances" / "i-1" / "node"),
+        "dbfs_dir": str(places / "data" / "dbfs"),
+        "hidden": (str(places / "data"),),
+    }
+    return View(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_outer_mounts_come_first_and_nothing_twice(places: Path) -> None:
+    found = sandbox.mounts(view(places))
+    targets = [target for _, _, target, _ in found]
+    assert len(targets) == len(set(targets))
+    assert [target.count("/") for target in targets] == sorted(target.count("/") for target in targets)
+    assert ("ro", "/usr", "/usr", "") in found
+    assert "/usr/share" not in targets, "it is in /usr already"
+    writable = {target for kind, _, target, _ in found if kind == "rw"}
+    assert writable == {str(places / "data" / "instances" / "i-1" / "node"), *TEMPORARY, "/dbfs"}
+
+
+def test_secrets_below_something_shown_are_hidden(places: Path) -> None:
+    found = sandbox.mounts(view(places, read_only=(str(places),)))
+    kinds = {target: kind for kind, _, target, _ in found}
+    assert kinds[str(places)] == "ro"
+    assert kinds[str(places / "data")] == "tmpfs"
+    assert kinds[str(places / "data" / "instances" / "i-1" / "node")] == "rw"
+
+
+def test_what_is_shown_below_something_hidden_stays_shown(places: Path) -> None:
+    inner = places / "data" / "runtime"
+    inner.mkdir()
+    found = sandbox.mounts(view(places, read_only=(str(places), str(inner))))
+    assert ("ro", str(inner), str(inner), "") in found
+
+
+def test_aliases_of_an_interpreter_are_shown_too(places: Path) -> None:
+    (places / "base" / "bin" / "python3").write_text("")
+    (places / "alias").symlink_to(places / "base")
+    venv = places / "cache" / "runtime" / "bin"
+    venv.mkdir()
+    (venv / "python").symlink_to(places / "alias" / "bin" / "python3")
+    assert sandbox.interpreter_paths(str(venv / "python")) == [str(places / "alias")]
+    found = sandbox.mounts(view(places, read_only=(str(places / "alias"),)))
+    shown = {target: source for kind, source, target, _ in found if kind == "ro"}
+    assert shown[str(places / "alias")] == shown[str(places / "base")] == str(places / "base")
+
+
+def test_devices_of_gpus_are_shown_to_those_who_have_them(places: Path) -> None:
+    assert not [each for each in sandbox.mounts(view(places)) if each[0] == "device"]
+
+
+def test_the_environment_is_an_allow_list(places: Path) -> None:
+    source = {"TZ": "UTC", "AWS_SECRET_ACCESS_KEY": "x", "BRICKYARD_ADMIN_TOKEN": "x", "PATH": "/evil", "LANG": "de_DE.UTF-8"}
+    env = sandbox.environment("i-1", node_dir=places, tmp=TEMPORARY[0], source=source)
+    assert env["LANG"] == "de_DE.UTF-8"
+    assert env["TZ"] == "UTC"
+    assert "x" not in env.values()
+    assert "/evil" not in env["PATH"]
+
+
+def test_the_choice() -> None:
+    assert sandbox.choose("auto", Isolation("namespaces")).kind == "namespaces"
+    assert sandbox.choose("auto", Isolation("bubblewrap")).kind == "bubblewrap"
+    assert sandbox.choose("auto", Isolation("none", "why")).kind == "none"
+    assert sandbox.choose("off", Isolation("namespaces")).kind == "none"
+    assert sandbox.probe(mode="off").text == "none: isolation is turned off in the settings"
+
+
+def test_a_probe_that_fails_says_why_and_what_to_do(tmp_path: Path) -> None:
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho 'sandbox: cannot make namespaces: Operation not permitted (EPERM)' >&2\nexit 71\n")
+    broken.chmod(0o755)
+    isolation = sandbox.probe(python=str(broken))
+    assert isolation.kind == "none"
+    assert "namespaces: cannot make namespaces: Operation not permitted" in isolation.text
+    assert isolation.reason.endswith(".") or isolation.reason.endswith(").")
+    assert sandbox.probe(python=str(tmp_path / "missing")).kind == "none"
+
+
+def test_the_probe_of_the_command_line() -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "brickyard.agent", "--probe"],
+        env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True, check=True,
+    )  # fmt: skip
+    found = json.loads(answer.stdout)
+    assert found["isolation"] == sandbox.probe().kind
+    wrong = subprocess.run(
+        [sys.executable, "-m", "brickyard.agent"], env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True, check=False
+    )
+    assert wrong.returncode == 2
+    assert b"usage" in wrong.stderr
+
+
+def test_starting_many_at_once_never_meets_a_half_built_root() -> None:
+    isolation = sandbox.probe()
+    if isolation.kind == "none":
+        pytest.skip(isolation.text)
+    walls = sandbox.choose("auto", isolation)
+    command = walls.command(["/bin/true"], view=View())
+    running = [subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env={}) for _ in range(40)]
+    for process in running:
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
