@@ -62,7 +62,7 @@ class Contexts:
         self._starting = threading.BoundedSemaphore(STARTS_AT_ONCE)
         self._contexts: dict[str, Context] = {}
         self._spare: Kernel | None = None
-        self._warming = False
+        self._warmer: threading.Thread | None = None
         self._closed = False
         self._activity_ms = 0
 
@@ -152,10 +152,10 @@ class Contexts:
     def warm(self) -> None:
         """Have a spare kernel, so that the next context is ready at once. Call it when the driver answers."""
         with self._lock:
-            if self._closed or self._warming or self._spare is not None:
+            if self._closed or self._warmer is not None or self._spare is not None:
                 return
-            self._warming = True
-        threading.Thread(target=self._warm, name="kernel-spare", daemon=True).start()
+            self._warmer = threading.Thread(target=self._warm, name="kernel-spare", daemon=True)
+            self._warmer.start()
 
     def close(self) -> None:
         """End all contexts and processes. Returns when they are gone."""
@@ -163,8 +163,11 @@ class Contexts:
             self._closed = True
             contexts, self._contexts = list(self._contexts.values()), {}
             spare, self._spare = self._spare, None
+            warmer = self._warmer
         if spare is not None:
             spare.end()
+        if warmer is not None:
+            warmer.join()
         for context in contexts:
             context.destroy()
         for context in contexts:
@@ -212,7 +215,7 @@ class Contexts:
         except KernelDied:
             kernel = None  # the context that needs one will say why
         with self._lock:
-            self._warming = False
+            self._warmer = None
             kept = not self._closed and self._spare is None
             if kept:
                 self._spare = kernel

@@ -197,6 +197,7 @@ class Context:
         try:
             self._follow(kernel, command, collector)
         except KernelDied as death:
+            self._cancel_jobs(command.command_id)
             self._conclude(command, "Error", results.error("PythonProcessDied", str(death), "", collector.printed()))
             raise
         except _Stubborn:

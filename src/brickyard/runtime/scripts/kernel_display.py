@@ -108,7 +108,7 @@ def pandas_table(frame: Any) -> dict[str, Any]:
 
 
 def _pandas_cell(value: Any) -> Any:
-    if type(value).__name__ in ("NaTType", "NAType"):
+    if type(value).__name__ in ("NaTType", "NAType") or (isinstance(value, float) and math.isnan(value)):
         return None
     return plain(value)
 

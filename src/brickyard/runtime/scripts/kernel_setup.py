@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -39,7 +40,7 @@ def die_with_parent(parent: int) -> None:
 
 def pack(value: Any) -> bytes:
     """JSON for the wire. Jupyter's own packer fails on lone surrogates, and the output would be lost."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_wire_default).encode("utf-8", "replace")
+    return json.dumps(value, allow_nan=False, default=_wire_default).encode("ascii")
 
 
 def _wire_default(value: Any) -> Any:
@@ -53,10 +54,6 @@ def make_app(directory: Path) -> Any:
         def init_heartbeat(self) -> None:
             """None: the parent watches the process itself."""
 
-        def init_session(self) -> None:
-            super().init_session()
-            self.session.pack = pack
-
     config = Config()
     config.HistoryManager.enabled = False
     config.HistoryManager.hist_file = ":memory:"
@@ -64,9 +61,10 @@ def make_app(directory: Path) -> Any:
     config.InteractiveShell.colors = "NoColor"
     config.Completer.use_jedi = False
     app = KernelApp.instance(config=config)
+    app.session.pack = pack
     # Sockets are bound by a relative path, because a socket's path has 107 characters at most and directories may be longer.
     os.chdir(str(directory))
-    app.initialize(["-f", str(directory / "connection.json"), "--log-level=40"])
+    app.initialize(["-f", str(directory / "connection.json"), "--log-level=50"])
     return app
 
 
@@ -120,6 +118,8 @@ def fill_namespace(app: Any, kernel_spark: Any) -> None:
     def display_html(html: str) -> None:
         ipython_display(HTML(html))
 
+    # The advice that comes with SystemExit is for people at a terminal.
+    warnings.filterwarnings("ignore", message="To exit: use 'exit', 'quit', or Ctrl-D.")
     shell.register_magic_function(sql_magic, "cell", "sql")
     shell.set_custom_exc((NotebookExit,), lambda *_: [])
     names: dict[str, Any] = {

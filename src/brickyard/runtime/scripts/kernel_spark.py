@@ -20,6 +20,10 @@ class KernelSpark:
     def __init__(self) -> None:
         self.spark = attach()
         self.context = self.spark.sparkContext
+        # What `SparkSession.builder.getOrCreate()` and `SparkSession.getActiveSession()` return here.
+        SparkSession._instantiatedSession = self.spark
+        if hasattr(SparkSession, "_activeSession"):
+            SparkSession._activeSession = self.spark
         session = self.spark._jsparkSession
         self._sessions = getattr(self.spark._jvm, session.getClass().getName() + "$")
         self._main = threading.current_thread()

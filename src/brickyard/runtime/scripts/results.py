@@ -125,7 +125,7 @@ class Collector:
         self._truncated = True
 
     def printed(self) -> str:
-        text = "".join(self._pieces)
+        text = "".join(self._pieces).replace("\r\n", "\n")
         if text.endswith("\n"):
             text = text[:-1]
         if self._truncated:

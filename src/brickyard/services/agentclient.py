@@ -1,0 +1,104 @@
+"""How the server calls agents (`agent/server.py`): JSON over HTTP, authenticated by each instance's own token."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import aiohttp
+import msgspec
+
+CALL_TIMEOUT_S = 40.0  # above the agent's own limit for a call to its node host
+CONNECT_TIMEOUT_S = 5.0
+
+
+class AgentUnreachable(Exception):
+    """No answer: the agent is gone, too slow, or has no node. `sent` is false when the request surely did not reach it."""
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class AgentRefused(Exception):
+    """The agent, or the node behind it, said no. `code`: NOT_FOUND, LIMIT, DEAD, INVALID, or another word for a defect."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class AgentClient(Protocol):
+    """One for all agents. Safe for concurrent use on one event loop."""
+
+    async def call(
+        self, endpoint: str, server_token: str, method: str, path: str, body: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """One request to the agent at `endpoint` (a base URL). Raises AgentUnreachable, AgentRefused."""
+        ...
+
+    async def close(self) -> None:
+        """Give back its connections."""
+        ...
+
+
+class _Error(msgspec.Struct):
+    code: str = ""
+    message: str = ""
+
+
+class _Refusal(msgspec.Struct):
+    error: _Error = msgspec.field(default_factory=_Error)
+
+
+class HttpAgentClient:
+    """The real one: one pool of connections, made at the first call."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    async def call(
+        self, endpoint: str, server_token: str, method: str, path: str, body: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {server_token}", "Content-Type": "application/json"}
+        data = None if body is None else msgspec.json.encode(body)
+        try:
+            async with self._open().request(method, endpoint + path, data=data, headers=headers) as response:
+                answer = await response.read()
+        except aiohttp.ClientConnectorError as error:
+            raise AgentUnreachable(f"cannot connect to {endpoint}: {error.os_error}", sent=False) from error
+        except aiohttp.ConnectionTimeoutError as error:
+            raise AgentUnreachable(f"cannot connect to {endpoint} within {CONNECT_TIMEOUT_S:.0f} s", sent=False) from error
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise AgentUnreachable(f"{endpoint} did not answer: {str(error) or type(error).__name__}", sent=True) from error
+        return _decode(response.status, answer)
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=CALL_TIMEOUT_S, sock_connect=CONNECT_TIMEOUT_S),
+                connector=aiohttp.TCPConnector(limit=0, limit_per_host=32, keepalive_timeout=30),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+                skip_auto_headers=("User-Agent",),
+            )
+        return self._session
+
+
+def _decode(status: int, answer: bytes) -> dict[str, Any]:
+    """The answer's object. Raises AgentUnreachable for 503, AgentRefused for every other error."""
+    try:
+        if status < 300:
+            return msgspec.json.decode(answer or b"{}", type=dict[str, Any])
+        refusal = msgspec.json.decode(answer, type=_Refusal).error
+    except msgspec.MsgspecError as error:
+        raise AgentRefused("PROTOCOL", f"the agent's answer (status {status}) cannot be read: {error}") from error
+    if status == 503:
+        # NO_NODE came before anything was done; TIMEOUT may have come in the middle of it.
+        raise AgentUnreachable(refusal.message, sent=refusal.code != "NO_NODE")
+    raise AgentRefused(refusal.code, refusal.message)

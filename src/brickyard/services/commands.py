@@ -1,0 +1,227 @@
+"""Execution contexts and commands (API 1.2): who may run code where, and which agent carries it out.
+
+Contexts live in the cluster's driver node and nowhere else: they end with the driver, and the server keeps nothing of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+from brickyard.domain.clock import Ids
+from brickyard.domain.cluster import Cluster, Instance, public_state
+from brickyard.domain.errors import ClusterNotReady, CommandError
+from brickyard.domain.node import Role
+from brickyard.domain.states import Language, State
+from brickyard.providers.base import ProviderError
+from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.services.agentclient import AgentClient, AgentRefused, AgentUnreachable
+from brickyard.services.authz import Action, Authorizer
+from brickyard.services.caller import Caller
+from brickyard.store.store import Store
+
+LANGUAGES = (Language.PYTHON, Language.SQL)
+ATTEMPTS = 3  # at an agent that does not answer; every call may be repeated, since ids are made here
+PAUSE_S = 0.5
+_ID = re.compile(r"[0-9a-f]{1,64}")
+_USABLE = (State.RUNNING, State.RESIZING)
+_COMING = (State.PENDING, State.RESTARTING)
+
+
+class ContextNotFound(CommandError):
+    """There is no such context or command (any more)."""
+
+    http_status = 404
+
+
+class CommandForbidden(CommandError):
+    """The caller may not run code on that cluster."""
+
+    http_status = 403
+
+
+class CommandFailed(CommandError):
+    """The driver's node did not do what it should."""
+
+    http_status = 500
+
+
+class CommandService:
+    """One per server. Methods raise CommandError, PermissionDenied."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        authorizer: Authorizer,
+        agents: AgentClient,
+        tokens: InstanceTokens,
+        ids: Ids,
+        pause_s: float = PAUSE_S,
+    ) -> None:
+        self._store = store
+        self._authorizer = authorizer
+        self._agents = agents
+        self._tokens = tokens
+        self._ids = ids
+        self._pause_s = pause_s
+
+    async def create_context(self, caller: Caller, cluster_id: str, language: str) -> str:
+        """Start a context; returns its id."""
+        _language(language or Language.PYTHON)
+        driver = await self._driver(caller, cluster_id)
+        context_id = self._ids.hex()
+        body = {"context_id": context_id, "language": language or Language.PYTHON.value}
+        await self._call(driver, "POST", "/v1/contexts", body)
+        return context_id
+
+    async def context_status(self, caller: Caller, cluster_id: str, context_id: str) -> dict[str, Any]:
+        """`{"id", "status"}`: Pending, Running or Error."""
+        driver = await self._driver_of(caller, cluster_id, context_id)
+        answer = await self._call(driver, "GET", f"/v1/contexts/{_context(context_id)}")
+        return {"id": context_id, "status": answer.get("status", "Error")}
+
+    async def destroy_context(self, caller: Caller, cluster_id: str, context_id: str) -> None:
+        """End a context and whatever it runs."""
+        driver = await self._driver_of(caller, cluster_id, context_id)
+        await self._call(driver, "DELETE", f"/v1/contexts/{_context(context_id)}")
+
+    async def execute(self, caller: Caller, cluster_id: str, context_id: str, language: str, command: str) -> str:
+        """Queue a command; returns its id."""
+        _require(context_id, "contextId")
+        if language:
+            _language(language)
+        driver = await self._driver(caller, cluster_id)
+        command_id = self._ids.hex()
+        body = {"command_id": command_id, "language": language, "command": command}
+        await self._call(driver, "POST", f"/v1/contexts/{_context(context_id)}/commands", body, repeatable=False)
+        return command_id
+
+    async def command_status(self, caller: Caller, cluster_id: str, context_id: str, command_id: str) -> dict[str, Any]:
+        """`{"id", "status"}`, and `results` once the command is over."""
+        driver = await self._driver_of(caller, cluster_id, context_id)
+        answer = await self._call(driver, "GET", _command(context_id, command_id))
+        status = {"id": command_id, "status": answer.get("status", "Error")}
+        return status if answer.get("results") is None else {**status, "results": answer["results"]}
+
+    async def cancel(self, caller: Caller, cluster_id: str, context_id: str, command_id: str) -> None:
+        """Cancel a queued or running command with its Spark jobs."""
+        driver = await self._driver_of(caller, cluster_id, context_id)
+        await self._call(driver, "POST", _command(context_id, command_id) + "/cancel", {})
+
+    # ── where code runs ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _driver(self, caller: Caller, cluster_id: str) -> Instance:
+        """The driver's instance of a cluster on which the caller may run code now."""
+        cluster, instances = await self._find(caller, cluster_id)
+        state = public_state(cluster)
+        if state in _COMING:
+            raise ClusterNotReady(f"Cluster {cluster_id} is in state {state.title()}; commands can run once it is Running.")
+        if state not in _USABLE:
+            raise CommandError(
+                f"Cluster {cluster_id} is in unexpected state {state.title()}. Start it (clusters/start) to run commands on it."
+            )
+        driver = _driver_instance(cluster, instances)
+        if driver is None:
+            raise ClusterNotReady(f"The driver of cluster {cluster_id} is not there; it is being looked after.")
+        return driver
+
+    async def _driver_of(self, caller: Caller, cluster_id: str, context_id: str) -> Instance:
+        """The same for what exists already: where no driver runs, no context is left, and no retry brings it back."""
+        _require(context_id, "contextId")
+        cluster, instances = await self._find(caller, cluster_id)
+        state = public_state(cluster)
+        driver = _driver_instance(cluster, instances) if state in _USABLE else None
+        if driver is None:
+            raise ContextNotFound(
+                f"Execution context {context_id} does not exist: cluster {cluster_id} is {state.title()}, and contexts end"
+                " with the driver. Create a new one when the cluster is Running."
+            )
+        return driver
+
+    async def _find(self, caller: Caller, cluster_id: str) -> tuple[Cluster, list[Instance]]:
+        _require(cluster_id, "clusterId")
+        cluster, instances = await self._store.read(lambda tx: (tx.clusters.get(cluster_id), tx.instances.of_cluster(cluster_id)))
+        if cluster is None or cluster.deleted_ms:
+            raise CommandError(f"Cluster {cluster_id} does not exist")
+        self._authorizer.require(caller, Action.ATTACH, cluster)
+        owner = cluster.spec.single_user_name
+        if owner and owner != caller.user_name:
+            raise CommandForbidden(
+                f"Single-user check failed: user '{caller.user_name}' attempted to run a command on single-user cluster"
+                f" {cluster_id}, but the single user of this cluster is '{owner}'"
+            )
+        return cluster, list(instances)
+
+    async def _call(
+        self, driver: Instance, method: str, path: str, body: dict[str, Any] | None = None, *, repeatable: bool = True
+    ) -> dict[str, Any]:
+        """Call the driver's agent. `repeatable`: the client may do it all again without harm, so it is told to when nobody
+        answers."""
+        token = self._tokens.server_token(driver.instance_id)
+        unsure = False  # an attempt may have arrived although no answer came
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return await self._agents.call(driver.endpoint, token, method, path, body)
+            except AgentRefused as refused:
+                raise _refusal(refused) from refused
+            except ProviderError as refused:  # simulated nodes say so
+                raise CommandError(f"Commands cannot run on this cluster: {refused}.") from refused
+            except AgentUnreachable as silence:
+                unsure = unsure or silence.sent
+                if attempt == ATTEMPTS:
+                    raise self._silence(driver, silence, repeatable=repeatable or not unsure) from silence
+            await asyncio.sleep(self._pause_s * attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _silence(self, driver: Instance, silence: AgentUnreachable, *, repeatable: bool) -> CommandError:
+        if repeatable:
+            return ClusterNotReady(f"The driver of cluster {driver.cluster_id} does not answer: {silence}.")
+        return CommandFailed(
+            f"The driver of cluster {driver.cluster_id} does not answer: {silence}. Whether it runs the command is not known;"
+            " look at the cluster's events, and run the command again if that does no harm."
+        )
+
+
+def _driver_instance(cluster: Cluster, instances: list[Instance]) -> Instance | None:
+    return next(
+        (
+            each
+            for each in instances
+            if each.role in (Role.DRIVER, Role.SINGLE) and each.generation == cluster.incarnation and each.live and each.endpoint
+        ),
+        None,
+    )
+
+
+def _refusal(refused: AgentRefused) -> CommandError:
+    if refused.code == "NOT_FOUND":
+        return ContextNotFound(refused.message)
+    if refused.code in ("LIMIT", "DEAD", "INVALID"):
+        return CommandError(refused.message)
+    return CommandFailed(f"The driver's node failed: {refused.message} ({refused.code}). The cluster's driver log may say more.")
+
+
+def _require(value: str, name: str) -> None:
+    if not value:
+        raise CommandError(f"java.lang.IllegalArgumentException: requirement failed: missing {name}")
+
+
+def _language(language: str) -> None:
+    if language not in LANGUAGES:
+        raise CommandError(f"Language {language!r} is not offered. Use one of: {', '.join(LANGUAGES)}.")
+
+
+def _context(context_id: str) -> str:
+    """The id, safe to stand in a path."""
+    if not _ID.fullmatch(context_id):
+        raise ContextNotFound(f"Execution context {context_id[:100]} does not exist")
+    return context_id
+
+
+def _command(context_id: str, command_id: str) -> str:
+    _require(command_id, "commandId")
+    if not _ID.fullmatch(command_id):
+        raise ContextNotFound(f"Command {command_id[:100]} does not exist in context {context_id[:100]}")
+    return f"/v1/contexts/{_context(context_id)}/commands/{command_id}"

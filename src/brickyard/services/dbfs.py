@@ -1,0 +1,306 @@
+"""The workspace's files (DBFS): a directory that every cluster sees as /dbfs, read and written in blocks through the API."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+
+from brickyard.domain.clock import Clock
+from brickyard.domain.errors import ApiError, InvalidParameterValue, QuotaExceeded, ResourceAlreadyExists, ResourceDoesNotExist
+from brickyard.services.caller import Caller
+from brickyard.services.safetree import Entry, SafeTree
+
+T = TypeVar("T")
+
+MAX_BLOCK = 1024 * 1024
+MAX_HANDLES = 200
+HANDLE_IDLE_MS = 10 * 60 * 1000
+UPLOADS = ".brickyard"  # below the root: files that are being uploaded
+
+log = structlog.get_logger(__name__)
+
+
+class MaxBlockSizeExceeded(ApiError):
+    error_code = "MAX_BLOCK_SIZE_EXCEEDED"
+    http_status = 400
+
+
+class MaxReadSizeExceeded(ApiError):
+    error_code = "MAX_READ_SIZE_EXCEEDED"
+    http_status = 400
+
+
+class FileSystemError(ApiError):
+    error_code = "IO_ERROR"
+    http_status = 400
+
+
+class StorageFull(ApiError):
+    error_code = "RESOURCE_EXHAUSTED"
+    http_status = 507
+
+
+class _Upload:
+    """A file on its way. `file` is open for writing until `close` or the end of its time."""
+
+    def __init__(self, *, owner: str, parts: tuple[str, ...], overwrite: bool, file: int, name: str, used_ms: int) -> None:
+        self.owner = owner
+        self.parts = parts
+        self.overwrite = overwrite
+        self.file = file
+        self.name = name
+        self.used_ms = used_ms
+        self.turn = asyncio.Lock()  # blocks of one handle are written one after the other
+
+
+class DbfsService:
+    """One per server. Paths are absolute, `/dir/file` or `dbfs:/dir/file`. Methods raise ApiError.
+
+    A file appears at its path when its upload is closed, whole; uploads do not outlive the server.
+    """
+
+    def __init__(self, *, root: Path, clock: Clock) -> None:
+        self._root = root
+        self._clock = clock
+        self._tree = SafeTree(root=root)
+        self._uploads: dict[int, _Upload] = {}
+        root.mkdir(parents=True, exist_ok=True)
+        _clear(root / UPLOADS)
+
+    async def status(self, path: str) -> Entry:
+        """What is at a path."""
+        parts = _parts(path)
+        return await self._do(path, lambda: self._tree.stat(parts))
+
+    async def list(self, path: str) -> list[Entry]:
+        """The entries of a directory, or the file itself."""
+        parts = _parts(path)
+        found = await self._do(path, lambda: self._tree.list(parts))
+        return [entry for entry in found if entry.parts != (UPLOADS,)]
+
+    async def mkdirs(self, path: str) -> None:
+        """Make a directory and those above it."""
+        parts = _parts(path)
+        await self._do(path, lambda: self._tree.make_directories(parts))
+
+    async def delete(self, path: str, *, recursive: bool) -> None:
+        """Remove a file or directory."""
+        parts = _parts(path)
+        if not parts:
+            raise InvalidParameterValue("The root directory cannot be deleted. Delete what it holds.")
+        await self._do(path, lambda: self._tree.remove(parts, recursive=recursive))
+
+    async def move(self, source: str, destination: str) -> None:
+        """Move a file or directory to a path where there is nothing."""
+        origin, target = _parts(source), _parts(destination)
+        if not origin or not target or target[: len(origin)] == origin:
+            raise InvalidParameterValue(
+                f"{source} cannot be moved to {destination}: the destination must lie outside the source."
+            )
+        await self._do(source, lambda: self._tree.stat(origin))
+        await self._do(destination, lambda: self._tree.move(origin, target, replace=False))
+
+    async def read(self, path: str, *, offset: int, length: int) -> bytes:
+        """At most 1 MiB of a file."""
+        parts = _file(path)
+        if offset < 0 or length < 0:
+            raise InvalidParameterValue(f"offset is {offset} and length is {length}; neither may be negative.")
+        if length > MAX_BLOCK:
+            raise MaxReadSizeExceeded(f"length is {length}; at most {MAX_BLOCK} bytes can be read at once. Read in parts.")
+        return await self._do(path, lambda: self._tree.read(parts, offset, length))
+
+    async def put(self, caller: Caller, path: str, contents: str, *, overwrite: bool) -> None:
+        """Write a file of at most 1 MiB, given in base64."""
+        data = _block(contents)
+        handle = await self.create(caller, path, overwrite=overwrite)
+        try:
+            await self._write(self._uploads[handle], data)
+        except BaseException:
+            self._drop(handle)
+            raise
+        await self.close(caller, handle)
+
+    async def create(self, caller: Caller, path: str, *, overwrite: bool) -> int:
+        """Begin to upload a file; returns the handle for its blocks."""
+        parts = _file(path)
+        self._expire()
+        if len(self._uploads) >= MAX_HANDLES:
+            raise QuotaExceeded(f"{MAX_HANDLES} uploads are under way. Close some, or wait: idle ones end after 10 minutes.")
+        name = secrets.token_hex(16)
+        file = await self._do(path, lambda: self._begin(parts, name, overwrite=overwrite))
+        handle = secrets.randbits(52) | 1
+        self._uploads[handle] = _Upload(
+            owner=caller.user_name, parts=parts, overwrite=overwrite, file=file, name=name, used_ms=self._clock.now_ms()
+        )
+        return handle
+
+    async def add_block(self, caller: Caller, handle: int, data: str) -> None:
+        """Append at most 1 MiB, given in base64."""
+        block = _block(data)
+        await self._write(self._upload(caller, handle), block)
+
+    async def close(self, caller: Caller, handle: int) -> None:
+        """End an upload: the file is at its path."""
+        upload = self._upload(caller, handle)
+        async with upload.turn:
+            if self._uploads.pop(handle, None) is None:
+                raise _no_handle(handle)
+            os.close(upload.file)
+            path = _shown(upload.parts)
+            try:
+                await self._do(path, lambda: self._tree.move((UPLOADS, upload.name), upload.parts, replace=upload.overwrite))
+            except ApiError:
+                self._forget_file(upload)
+                raise
+
+    async def _write(self, upload: _Upload, block: bytes) -> None:
+        async with upload.turn:
+            upload.used_ms = self._clock.now_ms()
+            # The descriptor is duplicated: a handle that expires meanwhile must not make us write to another file's number.
+            try:
+                file = os.dup(upload.file)
+            except OSError as error:
+                raise ResourceDoesNotExist("This upload has ended. Create a new one.") from error
+            await self._do(_shown(upload.parts), lambda: _write_all(file, block))
+
+    def _begin(self, parts: tuple[str, ...], name: str, *, overwrite: bool) -> int:
+        with contextlib.suppress(FileNotFoundError):
+            if self._tree.stat(parts).is_dir:
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if not overwrite:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        self._tree.make_directories(parts[:-1])
+        self._tree.make_directories((UPLOADS,))
+        return self._tree.create((UPLOADS, name))
+
+    def _upload(self, caller: Caller, handle: int) -> _Upload:
+        self._expire()
+        upload = self._uploads.get(handle)
+        if upload is None or upload.owner != caller.user_name:
+            raise _no_handle(handle)
+        return upload
+
+    def _expire(self) -> None:
+        oldest = self._clock.now_ms() - HANDLE_IDLE_MS
+        for handle in [key for key, upload in self._uploads.items() if upload.used_ms < oldest and not upload.turn.locked()]:
+            self._drop(handle)
+
+    def _drop(self, handle: int) -> None:
+        upload = self._uploads.pop(handle, None)
+        if upload is not None:
+            os.close(upload.file)
+            self._forget_file(upload)
+
+    def _forget_file(self, upload: _Upload) -> None:
+        with contextlib.suppress(OSError):
+            self._tree.remove((UPLOADS, upload.name), recursive=False)
+
+    async def _do(self, path: str, work: Callable[[], T]) -> T:
+        """Work on files, on another thread and with its errors in the API's words."""
+
+        def run() -> T:
+            with _translated(path):
+                return work()
+
+        return await asyncio.to_thread(run)
+
+
+def _write_all(file: int, block: bytes) -> None:
+    try:
+        view = memoryview(block)
+        while view:
+            view = view[os.write(file, view) :]
+    finally:
+        os.close(file)
+
+
+@contextlib.contextmanager
+def _translated(path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ResourceDoesNotExist(f"No file or directory exists on path {path}.") from error
+    except FileExistsError as error:
+        raise ResourceAlreadyExists(f"A file or directory already exists at the path {path}.") from error
+    except NotADirectoryError as error:
+        raise ResourceAlreadyExists(f"A part of the path {path} is a file where a directory is needed.") from error
+    except IsADirectoryError as error:
+        raise InvalidParameterValue(f"{path} is a directory; give the path of a file.") from error
+    except OSError as error:
+        if error.errno == errno.ENOTEMPTY:
+            raise FileSystemError(f"The directory {path} is not empty. Pass recursive=true to delete what it holds.") from error
+        if error.errno == errno.ENAMETOOLONG:
+            raise InvalidParameterValue(f"A name in the path {path[:100]}... is too long: 255 bytes are allowed.") from error
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageFull("The workspace's disk is full. Delete files, or give it more room.") from error
+        raise FileSystemError(f"{path} could not be used: {error.strerror}.") from error
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    """The names of a path from the root down."""
+    inner = path.removeprefix("dbfs:")
+    if not inner.startswith("/"):
+        raise InvalidParameterValue(f"Path must be absolute: {path or '(empty)'}. Begin it with a slash.")
+    parts = tuple(part for part in inner.split("/") if part not in ("", "."))
+    if ".." in parts or "\x00" in inner:
+        raise InvalidParameterValue(f"Path may hold neither '..' nor NUL: {path!r}.")
+    if parts and parts[0] == UPLOADS:
+        raise InvalidParameterValue(f"/{UPLOADS} is kept for uploads. Use another path.")
+    return parts
+
+
+def _file(path: str) -> tuple[str, ...]:
+    parts = _parts(path)
+    if not parts:
+        raise InvalidParameterValue(f"{path} is a directory; give the path of a file.")
+    return parts
+
+
+def _shown(parts: tuple[str, ...]) -> str:
+    return "/" + "/".join(parts)
+
+
+def _block(data: str) -> bytes:
+    if len(data) > MAX_BLOCK * 4 // 3 + 1024:
+        raise _too_large(len(data) * 3 // 4)
+    try:
+        block = base64.b64decode(data, validate=False)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidParameterValue(f"The data is not valid base64: {error}.") from error
+    if len(block) > MAX_BLOCK:
+        raise _too_large(len(block))
+    return block
+
+
+def _too_large(size: int) -> MaxBlockSizeExceeded:
+    return MaxBlockSizeExceeded(
+        f"The data has {size} bytes; a block has at most {MAX_BLOCK}. Upload it with create, add-block and close."
+    )
+
+
+def _no_handle(handle: int) -> ResourceDoesNotExist:
+    return ResourceDoesNotExist(
+        f"No open upload has the handle {handle}: it was closed, was idle for 10 minutes, or the server restarted."
+    )
+
+
+def _clear(uploads: Path) -> None:
+    """Remove what an earlier server left half-uploaded."""
+    try:
+        if uploads.is_symlink():
+            uploads.unlink()
+        elif uploads.exists():
+            shutil.rmtree(uploads)
+    except OSError as error:
+        log.warning("old_uploads_remain", path=str(uploads), reason=str(error))

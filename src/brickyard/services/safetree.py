@@ -1,0 +1,143 @@
+"""Files below one directory whose contents hostile code may change at any moment.
+
+Every step of a path is opened relative to the one before it and without following symbolic links, so nothing that is put into
+the tree, at whatever time, leads out of it. Only directories and regular files exist here; anything else is not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO must not make us wait
+
+Parts = Sequence[str]  # names from the root down; never "", ".", ".." and never with a slash
+
+
+class Entry(NamedTuple):
+    """Size in bytes (0 for a directory), time in epoch milliseconds."""
+
+    parts: tuple[str, ...]
+    is_dir: bool
+    size: int
+    modified_ms: int
+
+
+class SafeTree:
+    """Methods block, and raise OSError: FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, ..."""
+
+    def __init__(self, *, root: Path) -> None:
+        self._root = root
+
+    def stat(self, parts: Parts) -> Entry:
+        """The entry at a path."""
+        if not parts:
+            with self._directory(()) as top:
+                return _entry((), os.fstat(top))
+        with self._directory(parts[:-1]) as parent:
+            return _entry(tuple(parts), os.stat(parts[-1], dir_fd=parent, follow_symlinks=False))
+
+    def list(self, parts: Parts) -> list[Entry]:
+        """The entries of a directory by name, or the file itself."""
+        if not self.stat(parts).is_dir:
+            return [self.stat(parts)]
+        found = []
+        with self._directory(parts) as directory, os.scandir(directory) as entries:
+            for each in entries:
+                with contextlib.suppress(FileNotFoundError):  # gone since, or nothing that exists here
+                    found.append(_entry((*parts, each.name), each.stat(follow_symlinks=False)))
+        return sorted(found)
+
+    def make_directories(self, parts: Parts) -> None:
+        """Make a directory and those above it; those that exist stay."""
+        with self._directory(parts, make=True):
+            pass
+
+    def read(self, parts: Parts, offset: int, length: int) -> bytes:
+        """A part of a file; short or empty at its end."""
+        with self._open(parts, os.O_RDONLY) as file:
+            return os.pread(file, length, offset)
+
+    def create(self, parts: Parts) -> int:
+        """A new file, open for writing; the caller closes it. Its directory must exist."""
+        with self._directory(parts[:-1]) as parent:
+            return os.open(parts[-1], _FILE | os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=parent)
+
+    def move(self, source: Parts, target: Parts, *, replace: bool) -> None:
+        """Move a file or directory. A file is replaced only when `replace`, and a directory never."""
+        with self._directory(source[:-1]) as origin, self._directory(target[:-1], make=True) as parent:
+            info = _entry(tuple(source), os.stat(source[-1], dir_fd=origin, follow_symlinks=False))
+            if replace and not info.is_dir:
+                os.rename(source[-1], target[-1], src_dir_fd=origin, dst_dir_fd=parent)
+            elif not info.is_dir:
+                # A link fails where there is something, whoever put it there a moment ago; a rename would replace it.
+                os.link(source[-1], target[-1], src_dir_fd=origin, dst_dir_fd=parent, follow_symlinks=False)
+                os.unlink(source[-1], dir_fd=origin)
+            else:
+                os.mkdir(target[-1], dir_fd=parent)  # a directory may replace an empty one: this one
+                os.rename(source[-1], target[-1], src_dir_fd=origin, dst_dir_fd=parent)
+
+    def remove(self, parts: Parts, *, recursive: bool) -> None:
+        """Remove a file or a directory; one that is not empty only when `recursive`."""
+        is_dir = self.stat(parts).is_dir
+        with self._directory(parts[:-1]) as parent:
+            if not is_dir:
+                os.unlink(parts[-1], dir_fd=parent)
+            elif recursive:
+                shutil.rmtree(parts[-1], dir_fd=parent)  # safe against links on systems with *at calls
+            else:
+                os.rmdir(parts[-1], dir_fd=parent)
+
+    @contextlib.contextmanager
+    def _directory(self, parts: Parts, *, make: bool = False) -> Iterator[int]:
+        """A descriptor of the directory at a path."""
+        current = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for name in parts:
+                if make:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(name, dir_fd=current)
+                try:
+                    following = os.open(name, _DIRECTORY, dir_fd=current)
+                except NotADirectoryError as error:  # a file, or a link
+                    if make:
+                        raise
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name) from error
+                os.close(current)
+                current = following
+            yield current
+        finally:
+            os.close(current)
+
+    @contextlib.contextmanager
+    def _open(self, parts: Parts, flags: int) -> Iterator[int]:
+        with self._directory(parts[:-1]) as parent:
+            try:
+                file = os.open(parts[-1], _FILE | flags, dir_fd=parent)
+            except OSError as error:
+                if error.errno in (errno.ELOOP, errno.ENXIO):
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), parts[-1]) from error
+                raise
+        try:
+            mode = os.fstat(file).st_mode
+            if stat.S_ISDIR(mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), parts[-1])
+            if not stat.S_ISREG(mode):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), parts[-1])
+            yield file
+        finally:
+            os.close(file)
+
+
+def _entry(parts: tuple[str, ...], info: os.stat_result) -> Entry:
+    if not stat.S_ISREG(info.st_mode) and not stat.S_ISDIR(info.st_mode):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), parts[-1] if parts else "/")
+    is_dir = stat.S_ISDIR(info.st_mode)
+    return Entry(parts, is_dir, 0 if is_dir else info.st_size, info.st_mtime_ns // 1_000_000)
