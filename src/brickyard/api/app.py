@@ -18,7 +18,7 @@ import msgspec
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from brickyard.api import agents, clusters, health, identity
+from brickyard.api import agents, clusters, commands, dbfs, health, identity
 from brickyard.api.context import ApiContext
 from brickyard.api.decode import RequestDecoder
 from brickyard.api.errors import error_reply
@@ -46,7 +46,8 @@ class _Disconnected(Exception):
 
 def all_operations() -> tuple[Operation, ...]:
     """Everything that the server can be asked."""
-    return (*clusters.OPERATIONS, *identity.OPERATIONS, *agents.OPERATIONS, *health.OPERATIONS)
+    groups = (clusters.OPERATIONS, commands.OPERATIONS, dbfs.OPERATIONS, identity.OPERATIONS, agents.OPERATIONS, health.OPERATIONS)
+    return tuple(operation for group in groups for operation in group)
 
 
 def build_app(
