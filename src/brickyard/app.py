@@ -7,6 +7,7 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -26,7 +27,7 @@ from brickyard.reconcile.clusters import ClusterLoop
 from brickyard.reconcile.instances import InstanceMonitor
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.runtime.catalogue import rows as runtimes
-from brickyard.services.agentclient import AgentClient, HttpAgentClient
+from brickyard.services.agentclient import AgentClient, AgentRefused, HttpAgentClient
 from brickyard.services.agents import AgentService
 from brickyard.services.authz import Authorizer
 from brickyard.services.clusters import ClusterService
@@ -35,7 +36,7 @@ from brickyard.services.dbfs import DbfsService
 from brickyard.services.tokens import TokenService
 from brickyard.services.users import UserService
 from brickyard.store.store import Store
-from brickyard.testing.simulated import SimulatedProvider, UnreachableAgents
+from brickyard.testing.simulated import SimulatedProvider
 
 log = structlog.get_logger(__name__)
 
@@ -108,9 +109,7 @@ class Application:
                 agents=self.agents,
                 tokens=self.tokens,
                 users=UserService(store=store),
-                commands=CommandService(
-                    store=store, authorizer=authorizer, agents=agent_client, tokens=tokens, ids=ids
-                ),
+                commands=CommandService(store=store, authorizer=authorizer, agents=agent_client, tokens=tokens, ids=ids),
                 dbfs=DbfsService(root=settings.data_dir / "dbfs", clock=clock),
                 workspace_id=_workspace_id(store, ids),
                 ready=lambda: self._not_ready,
@@ -142,7 +141,7 @@ class Application:
         simulated = settings.provider == "simulated"
         if provider is None:
             provider = SimulatedProvider(node_types=cloud_types()) if simulated else _local_provider(settings)
-        client: AgentClient = UnreachableAgents() if simulated else HttpAgentClient()
+        client: AgentClient = _NoAgents() if simulated else HttpAgentClient()
         application = cls(
             settings=settings,
             server_url=server_url,
@@ -216,6 +215,18 @@ async def _forever(name: str, run: Callable[[], Awaitable[None]]) -> None:
         except Exception:
             log.exception("loop_failed", loop=name)
         await asyncio.sleep(1.0)
+
+
+class _NoAgents:
+    """The agent client of a simulated workspace: its nodes compute nothing, and say so."""
+
+    async def call(
+        self, endpoint: str, server_token: str, method: str, path: str, body: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        raise AgentRefused("INVALID", "this workspace runs on the simulated provider: its nodes compute nothing")
+
+    async def close(self) -> None:
+        """There is nothing to give back."""
 
 
 class _WorkspaceMetrics(Collector):

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.reconcile.world import World, check_books, provider
 
 from brickyard.domain.states import State
 from brickyard.store.store import Store
+from tests.reconcile.world import World, check_books, provider
 
 
 class Crash(BaseException):

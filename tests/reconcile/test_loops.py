@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.reconcile.world import World, check_books, provider
-
 from brickyard.domain.events import EventType
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Failure, Role
 from brickyard.domain.states import State
 from brickyard.domain.terminations import TerminationReasonCode
 from brickyard.store.store import Store
+from tests.reconcile.world import World, check_books, provider
 
 
 def test_create_resize_terminate_start(store: Store) -> None:

@@ -39,7 +39,8 @@ from brickyard.domain.views import (
     SparkVersion,
 )
 from brickyard.plan.mask import apply_mask
-from brickyard.plan.spec import ZONES, check_num_workers, normalise
+from brickyard.plan.spec import check_num_workers, normalise
+from brickyard.plan.zones import ZONES
 from brickyard.services.authz import Action, Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.listing import ClusterLists, EventLists

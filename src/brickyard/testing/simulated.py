@@ -32,7 +32,6 @@ from brickyard.providers.base import (
     InvalidError,
     LaunchRequest,
     Observed,
-    ProviderError,
     TransientError,
 )
 
@@ -328,10 +327,3 @@ class SimulatedAgent:
 
 _keep: set[asyncio.Future[None]] = set()  # tasks that nobody awaits, kept from the collector while they run
 
-
-class UnreachableAgents:
-    """The agent client of a simulated workspace: there is nobody to run a command."""
-
-    async def call(self, endpoint: str, server_token: str, method: str, path: str, body: object) -> Mapping[str, object]:
-        """Always refuses: simulated nodes compute nothing."""
-        raise ProviderError("this workspace runs on the simulated provider: its nodes compute nothing")

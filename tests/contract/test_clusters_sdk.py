@@ -1,0 +1,211 @@
+"""Every cluster call of the official SDK, with its waiters, mixins and pagers, against a server on the simulated provider."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import pytest
+from databricks.sdk import WorkspaceClient
+from databricks.sdk.errors import (
+    BadRequest,
+    InvalidParameterValue,
+    NotFound,
+    PermissionDenied,
+    ResourceDoesNotExist,
+    Unauthenticated,
+)
+from databricks.sdk.errors.platform import InvalidState
+from databricks.sdk.service import compute
+from databricks.sdk.service.compute import State
+
+from tests.support.server import Server
+
+SOON = timedelta(seconds=30)
+RUNTIME = "17.3.x-scala2.13"
+SINGLE = {"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"}
+
+
+def create(w: WorkspaceClient, name: str, workers: int = 1) -> compute.ClusterDetails:
+    return w.clusters.create(
+        cluster_name=name, spark_version=RUNTIME, node_type_id="i3.xlarge", num_workers=workers, autotermination_minutes=30
+    ).result(timeout=SOON)
+
+
+def test_a_whole_life(w: WorkspaceClient) -> None:
+    cluster = create(w, "life", 2)
+    name = cluster.cluster_id
+    assert name
+    assert cluster.state is State.RUNNING
+    assert cluster.driver
+    assert len(cluster.executors or []) == 2
+    assert cluster.cluster_cores == 12
+    assert cluster.default_tags == {
+        "Vendor": "Databricks",
+        "Creator": "admin@brickyard.local",
+        "ClusterName": "life",
+        "ClusterId": name,
+    }
+    assert cluster.spec
+    assert cluster.spec.num_workers == 2
+    assert w.clusters.resize(name, num_workers=4).result(timeout=SOON).num_workers == 4
+    restarted = w.clusters.restart(name).result(timeout=SOON)
+    assert restarted.spark_context_id != cluster.spark_context_id
+    edited = w.clusters.edit(name, RUNTIME, node_type_id="i3.xlarge", num_workers=1, cluster_name="edited").result(timeout=SOON)
+    assert edited.cluster_name == "edited"
+    updated = w.clusters.update(
+        name, "spark_conf", cluster=compute.UpdateClusterResource(spark_conf={"spark.speculation": "true"})
+    ).result(timeout=SOON)
+    assert updated.spark_conf == {"spark.speculation": "true"}
+    ended = w.clusters.delete(name).result(timeout=SOON)
+    assert ended.state is State.TERMINATED
+    assert ended.termination_reason
+    assert ended.termination_reason.parameters == {"username": "admin@brickyard.local"}
+    assert w.clusters.start(name).result(timeout=SOON).state is State.RUNNING
+    w.clusters.delete(name).result(timeout=SOON)
+    w.clusters.ensure_cluster_is_running(name)
+    w.clusters.permanent_delete(name)
+    with pytest.raises(ResourceDoesNotExist):
+        w.clusters.get(name)
+    assert name not in [each.cluster_id for each in w.clusters.list()]
+
+
+def test_the_first_poll_never_sees_the_state_before_the_call(w: WorkspaceClient) -> None:
+    name = create(w, "polls").cluster_id
+    assert name
+    w.clusters.restart(name)
+    assert w.clusters.get(name).state is not State.TERMINATED
+    w.clusters.wait_get_cluster_running(name, timeout=SOON)
+    w.clusters.delete(name).result(timeout=SOON)
+    w.clusters.start(name)
+    assert w.clusters.get(name).state is not State.TERMINATED
+    with pytest.raises(InvalidState, match="is in unexpected state"):
+        w.clusters.start(name)
+    w.clusters.delete(name)
+
+
+def test_selection_mixins(w: WorkspaceClient) -> None:
+    assert w.clusters.select_spark_version(long_term_support=True) == "16.4.x-scala2.12"
+    chosen = w.clusters.select_node_type(local_disk=True)
+    assert chosen in [each.node_type_id for each in w.clusters.list_node_types().node_types or []]
+    zones = w.clusters.list_zones()
+    assert zones.default_zone in (zones.zones or [])
+
+
+def test_events_page_through_whole_requests(w: WorkspaceClient) -> None:
+    name = create(w, "events").cluster_id
+    assert name
+    for _ in range(5):
+        w.clusters.pin(name)
+        w.clusters.unpin(name)
+    seen = [event.type for event in w.clusters.events(name, limit=3)]
+    assert len(seen) == 13
+    assert seen[-1] is compute.EventType.CREATING
+    ascending = list(w.clusters.events(name, order=compute.GetEventsOrder.ASC, limit=2))
+    assert [event.type for event in ascending] == seen[::-1]
+    only = list(w.clusters.events(name, event_types=[compute.EventType.RUNNING], end_time=int(time.time() * 1000)))
+    assert len(only) == 1
+    w.clusters.delete(name)
+
+
+def test_lists_filter_with_pythons_own_booleans(w: WorkspaceClient) -> None:
+    names = [create(w, f"list-{number}").cluster_id for number in range(3)]
+    pinned = names[0]
+    assert pinned
+    w.clusters.pin(pinned)
+    by = compute.ListClustersFilterBy(is_pinned=True)
+    assert [each.cluster_id for each in w.clusters.list(filter_by=by)] == [pinned]
+    w.clusters.unpin(pinned)
+    listed = [each.cluster_id for each in w.clusters.list(page_size=1)]
+    assert set(names) <= set(listed)
+    assert len(listed) == len(set(listed))
+    sort = compute.ListClustersSortBy(field=compute.ListClustersSortByField.CLUSTER_NAME)
+    order = [each.cluster_name for each in w.clusters.list(sort_by=sort)]
+    assert order == sorted(order, key=str)
+    for name in names:
+        assert name
+        w.clusters.permanent_delete(name)
+
+
+def test_refusals_have_the_sdks_classes(w: WorkspaceClient) -> None:
+    with pytest.raises(ResourceDoesNotExist):
+        w.clusters.get("0000-000000-nonsense")
+    with pytest.raises(InvalidParameterValue, match="does not exist"):
+        w.clusters.delete("0000-000000-nonsense")
+    with pytest.raises(InvalidParameterValue, match="Invalid spark version"):
+        w.clusters.create(spark_version="1.0", node_type_id="i3.xlarge", num_workers=1)
+    with pytest.raises(InvalidParameterValue, match="Missing required field: size"):
+        w.clusters.create(spark_version=RUNTIME, node_type_id="i3.xlarge")
+    with pytest.raises(InvalidParameterValue, match="autoscale is not supported"):
+        w.clusters.create(
+            spark_version=RUNTIME, node_type_id="i3.xlarge", autoscale=compute.AutoScale(min_workers=1, max_workers=2)
+        )
+    with pytest.raises(NotFound, match="No API found"):
+        w.api_client.do("GET", "/api/2.0/nonsense")
+    with pytest.raises(BadRequest):
+        w.api_client.do("POST", "/api/2.1/clusters/create", body={"num_workers": "many"})
+
+
+def test_a_single_node(w: WorkspaceClient) -> None:
+    waiting = w.clusters.create(
+        cluster_name="single",
+        spark_version=RUNTIME,
+        node_type_id="i3.xlarge",
+        num_workers=0,
+        spark_conf=SINGLE,
+        custom_tags={"ResourceClass": "SingleNode"},
+    )
+    cluster = waiting.result(timeout=SOON)
+    assert not cluster.executors
+    assert cluster.num_workers == 0
+    assert cluster.cluster_id
+    w.clusters.permanent_delete(cluster.cluster_id)
+
+
+def test_older_clients_get_everything_in_one_list(w: WorkspaceClient) -> None:
+    names = [create(w, f"all-{number}").cluster_id for number in range(22)]
+    answer = w.api_client.do("GET", "/api/2.0/clusters/list")
+    assert isinstance(answer, dict)
+    assert set(names) <= {each["cluster_id"] for each in answer["clusters"]}
+    assert "next_page_token" not in answer
+    for name in names:
+        w.clusters.permanent_delete(name or "")
+
+
+def test_one_cluster_for_one_idempotency_token(w: WorkspaceClient) -> None:
+    body = {"spark_version": RUNTIME, "node_type_id": "i3.xlarge", "num_workers": 1, "idempotency_token": "same"}
+    answers = [w.api_client.do("POST", "/api/2.0/clusters/create", body=body) for _ in range(3)]
+    names = {answer["cluster_id"] for answer in answers if isinstance(answer, dict)}
+    assert len(names) == 1
+    w.clusters.permanent_delete(names.pop())
+
+
+def test_tokens_open_and_close(server: Server, w: WorkspaceClient) -> None:
+    made = w.tokens.create(comment="mine", lifetime_seconds=60)
+    assert made.token_value
+    assert made.token_info
+    other = server.client(made.token_value)
+    assert other.current_user.me().user_name == "admin@brickyard.local"
+    assert made.token_info.token_id in [each.token_id for each in w.tokens.list()]
+    w.tokens.delete(made.token_info.token_id or "")
+    with pytest.raises((Unauthenticated, PermissionDenied)):
+        other.clusters.get("x")
+    with pytest.raises((Unauthenticated, PermissionDenied)):
+        server.client("dapi-wrong").current_user.me()
+
+
+def test_who_and_where(w: WorkspaceClient) -> None:
+    me = w.current_user.me()
+    assert me.user_name == "admin@brickyard.local"
+    assert "admins" in [group.display for group in me.groups or []]
+    assert w.get_workspace_id() > 0
+
+
+def test_change_owner_needs_a_terminated_cluster(w: WorkspaceClient) -> None:
+    name = create(w, "owner").cluster_id
+    assert name
+    with pytest.raises(InvalidState):
+        w.clusters.change_owner(name, "admin@brickyard.local")
+    w.clusters.delete(name).result(timeout=SOON)
+    w.clusters.change_owner(name, "admin@brickyard.local")
+    w.clusters.permanent_delete(name)

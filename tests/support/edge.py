@@ -1,0 +1,56 @@
+"""The API over a real socket, with whatever stands behind it: for tests that speak through the Databricks SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import uvicorn
+from databricks.sdk import WorkspaceClient
+from databricks.sdk.core import Config
+from prometheus_client import CollectorRegistry
+
+from brickyard.api.app import build_app
+from brickyard.api.context import ApiContext
+from brickyard.services.caller import Caller
+
+USER = Caller(user_name="user@example.com", user_id="7", is_admin=False, token_id="t")
+
+
+class OneToken:
+    """Knows one user, by the token `secret`."""
+
+    async def authenticate(self, bearer: str) -> Caller | None:
+        return USER if bearer == "secret" else None
+
+
+@contextlib.contextmanager
+def edge(**services: Any) -> Iterator[str]:
+    """Serve the API with these services (those that are not given fail); yields its URL."""
+    given: dict[str, Any] = dict.fromkeys(("clusters", "agents", "users", "commands", "dbfs")) | services
+    context = ApiContext(**given, tokens=OneToken(), workspace_id="1", ready=str, metrics=CollectorRegistry())  # type: ignore[arg-type] # fakes
+    server = uvicorn.Server(uvicorn.Config(build_app(context), host="127.0.0.1", port=0, log_level="warning", lifespan="off"))
+    ready = threading.Event()
+
+    async def serve() -> None:
+        serving = asyncio.create_task(server.serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+        ready.set()
+        await serving
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    try:
+        assert ready.wait(30)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def sdk(url: str, *, token: str = "secret") -> WorkspaceClient:
+    return WorkspaceClient(config=Config(host=url, token=token, auth_type="pat", retry_timeout_seconds=5))

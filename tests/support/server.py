@@ -1,0 +1,88 @@
+"""A whole server in this process, on a port of its own: what `brickyard up` runs, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import uvicorn
+from databricks.sdk import WorkspaceClient
+
+from brickyard.app import Application
+from brickyard.config import Settings, default_cache_dir
+from brickyard.providers.base import Provider
+
+TOKEN = "dapi" + "0" * 32
+
+
+class Server:
+    """`url`, `application`, and clients for it. Use `running`."""
+
+    def __init__(self, settings: Settings, provider: Provider | None) -> None:
+        self._settings = settings
+        self._provider = provider
+        self._socket = socket.socket()
+        self._socket.bind(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self.application: Application | None = None
+        self._started = threading.Event()
+        self._stop = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run)
+
+    def client(self, token: str = TOKEN) -> WorkspaceClient:
+        """The official SDK, pointed here."""
+        return WorkspaceClient(host=self.url, token=token)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._started.set()
+
+    async def _serve(self) -> None:
+        data = self._settings.data_dir
+        (data / "server.json").write_text(
+            json.dumps({"pid": os.getpid(), "url": self.url, "started_ms": int(time.time() * 1000)})
+        )
+        opened = Application.open(
+            self._settings, server_url=self.url, workspace_key=b"k" * 32, admin_token=TOKEN, provider=self._provider
+        )
+        async with opened as application:
+            server = uvicorn.Server(uvicorn.Config(application.asgi, log_level="warning", lifespan="off"))
+            serving = asyncio.create_task(server.serve(sockets=[self._socket]))
+            while not server.started and not serving.done():
+                await asyncio.sleep(0.01)
+            self.application = application
+            self._started.set()
+            while not self._stop.is_set() and not serving.done():
+                await asyncio.sleep(0.05)
+            await application.close(keep_nodes=False)
+            server.should_exit = True
+            await serving
+
+    @classmethod
+    @contextlib.contextmanager
+    def running(cls, data_dir: Path, *, instances: Provider | None = None, **settings: object) -> Iterator[Server]:
+        """A server until the block is left; its nodes end with it."""
+        data_dir.mkdir(parents=True, exist_ok=True)
+        values = {"cache_dir": Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir()), **settings}
+        server = cls(Settings(data_dir=data_dir, **values), instances)  # type: ignore[arg-type] # keyword arguments of a struct
+        server._thread.start()
+        try:
+            if not server._started.wait(60) or server._error is not None:
+                raise RuntimeError("the server did not start") from server._error
+            yield server
+        finally:
+            server._stop.set()
+            server._thread.join(60)
+            server._socket.close()
