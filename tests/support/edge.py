@@ -52,5 +52,5 @@ def edge(**services: Any) -> Iterator[str]:
         thread.join()
 
 
-def sdk(url: str, *, token: str = "secret") -> WorkspaceClient:
-    return WorkspaceClient(config=Config(host=url, token=token, auth_type="pat", retry_timeout_seconds=5))
+def sdk(url: str) -> WorkspaceClient:
+    return WorkspaceClient(config=Config(host=url, token="secret", auth_type="pat", retry_timeout_seconds=5))

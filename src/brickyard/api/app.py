@@ -46,8 +46,8 @@ class _Disconnected(Exception):
 
 def all_operations() -> tuple[Operation, ...]:
     """Everything that the server can be asked."""
-    groups = (clusters.OPERATIONS, commands.OPERATIONS, dbfs.OPERATIONS, identity.OPERATIONS, agents.OPERATIONS, health.OPERATIONS)
-    return tuple(operation for group in groups for operation in group)
+    groups = (clusters, commands, dbfs, identity, agents, health)
+    return tuple(operation for group in groups for operation in group.OPERATIONS)
 
 
 def build_app(

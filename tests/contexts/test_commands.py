@@ -1,0 +1,311 @@
+"""The command execution API: who may run code where, what clients are told, and the SDK against a node that is a fake."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import requests
+from aiohttp import web
+from databricks.sdk.errors import BadRequest, NotFound
+from databricks.sdk.service.compute import CommandStatus, ContextStatus, Language, ResultType
+
+from brickyard.domain.clock import Ids
+from brickyard.domain.cluster import Cluster, Target
+from brickyard.domain.errors import RETRY_PHRASES, ClusterNotReady, CommandError
+from brickyard.domain.node import Role
+from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.services.agentclient import AgentRefused, AgentUnreachable, HttpAgentClient
+from brickyard.services.authz import Authorizer
+from brickyard.services.commands import CommandFailed, CommandForbidden, CommandService, ContextNotFound
+from brickyard.store.store import Store
+from brickyard.testing.builders import cluster, instance, up
+from tests.support.edge import USER, edge, sdk
+
+TOKENS = InstanceTokens(key=b"k" * 32)
+
+
+class FakeNode:
+    """An agent whose node runs commands by looking at them: `slow` never ends, `die` kills the context."""
+
+    def __init__(self) -> None:
+        self.contexts: dict[str, dict[str, str]] = {}
+        self.calls: list[tuple[str, str, str]] = []
+        self.silences: list[AgentUnreachable] = []
+        self.refusal: AgentRefused | None = None
+
+    async def call(
+        self, endpoint: str, server_token: str, method: str, path: str, body: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        self.calls.append((method, path, server_token))
+        if self.silences:
+            raise self.silences.pop(0)
+        if self.refusal is not None:
+            raise self.refusal
+        match (method, *path.strip("/").split("/")[2:]):
+            case ("POST",):
+                assert body is not None
+                self.contexts.setdefault(body["context_id"], {})
+                return {}
+            case (_, context_id, *_) if context_id not in self.contexts:
+                raise AgentRefused("NOT_FOUND", f"Execution context {context_id} does not exist")
+            case ("GET", _):
+                return {"status": "Running"}
+            case ("DELETE", context_id):
+                del self.contexts[context_id]
+                return {}
+            case ("POST", context_id, "commands"):
+                assert body is not None
+                self.contexts[context_id][body["command_id"]] = body["command"]
+                return {}
+            case ("GET", context_id, "commands", command_id):
+                return self.result(self.contexts[context_id][command_id])
+            case ("POST", context_id, "commands", command_id, "cancel"):
+                self.contexts[context_id][command_id] = "cancelled"
+                return {}
+        raise AssertionError(path)
+
+    def result(self, command: str) -> dict[str, Any]:
+        if command == "slow":
+            return {"status": "Running", "results": None}
+        if command == "cancelled":
+            return {"status": "Cancelled", "results": {"resultType": "error", "summary": "cancelled"}}
+        return {"status": "Finished", "results": {"resultType": "text", "data": command}}
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class Desk:
+    """The service, a cluster that runs, and its node."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.node = FakeNode()
+        self.service = CommandService(
+            store=store, authorizer=Authorizer(), agents=self.node, tokens=TOKENS, ids=Ids(), pause_s=0.001
+        )
+        self.cluster = self.put(up(cluster(num_workers=1)))
+        self.id = self.cluster.cluster_id
+
+    def put(self, made: Cluster) -> Cluster:
+        driver = msgspec.structs.replace(
+            instance(made, role=Role.DRIVER, number=1, instance_id=f"i-{made.cluster_id}"), endpoint="http://node.invalid"
+        )
+        self.store.write_sync(lambda tx: tx.clusters.insert(made))
+        self.store.write_sync(lambda tx: tx.instances.insert(driver))
+        return made
+
+    def change(self, **fields: Any) -> None:
+        def work(tx: Any) -> None:
+            tx.clusters.update(msgspec.structs.replace(tx.clusters.get(self.id), **fields))
+
+        self.store.write_sync(work)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    store = Store.open(f"sqlite:///{tmp_path / 'test.db'}")
+    yield Desk(store)
+    store.close()
+
+
+def test_a_command_goes_to_the_driver_with_its_own_token(desk: Desk) -> None:
+    async def run() -> None:
+        context = await desk.service.create_context(USER, desk.id, "python")
+        command = await desk.service.execute(USER, desk.id, context, "python", "print(1)")
+        status = await desk.service.command_status(USER, desk.id, context, command)
+        assert status == {"id": command, "status": "Finished", "results": {"resultType": "text", "data": "print(1)"}}
+        assert {token for _, _, token in desk.node.calls} == {TOKENS.server_token(f"i-{desk.id}")}
+
+    asyncio.run(run())
+
+
+STATES: list[tuple[dict[str, Any], type[CommandError]]] = [
+    ({"ready_incarnation": 0}, ClusterNotReady),
+    ({"incarnation": 2, "restarting": True}, ClusterNotReady),
+    ({"target": Target.TERMINATED}, CommandError),
+    ({"target": Target.TERMINATED, "ended": True}, CommandError),
+]
+
+
+@pytest.mark.parametrize(("fields", "error"), STATES)
+def test_only_clusters_that_run_take_commands(desk: Desk, fields: dict[str, Any], error: type[CommandError]) -> None:
+    desk.change(**fields)
+    for attempt in (
+        lambda: desk.service.create_context(USER, desk.id, "python"),
+        lambda: desk.service.execute(USER, desk.id, "ab", "python", "1"),
+    ):
+        with pytest.raises(error) as raised:
+            asyncio.run(attempt())
+        retried = any(phrase in raised.value.message for phrase in RETRY_PHRASES)
+        assert retried == (error is ClusterNotReady)
+        assert raised.value.http_status == (500 if retried else 400)
+    # What belonged to the driver that is gone will not come back.
+    with pytest.raises(ContextNotFound):
+        asyncio.run(desk.service.command_status(USER, desk.id, "ab", "cd"))
+
+
+def test_a_resizing_cluster_takes_commands(desk: Desk) -> None:
+    desk.change(sized=False)
+    asyncio.run(desk.service.create_context(USER, desk.id, "sql"))
+
+
+def test_unknown_clusters_languages_and_missing_ids(desk: Desk) -> None:
+    async def run() -> None:
+        for attempt, words in (
+            (desk.service.create_context(USER, "nope", "python"), "Cluster nope does not exist"),
+            (desk.service.create_context(USER, "", "python"), "requirement failed: missing clusterId"),
+            (desk.service.create_context(USER, desk.id, "scala"), "python, sql"),
+            (desk.service.execute(USER, desk.id, "", "python", "1"), "requirement failed: missing contextId"),
+            (desk.service.execute(USER, "", "", "python", "1"), "requirement failed: missing contextId"),
+            (desk.service.command_status(USER, desk.id, "ab", ""), "requirement failed: missing commandId"),
+            (desk.service.context_status(USER, desk.id, "../../status"), "does not exist"),
+        ):
+            with pytest.raises(CommandError, match=words):
+                await attempt
+
+    asyncio.run(run())
+
+
+def test_the_single_user_alone_may_run_commands(desk: Desk) -> None:
+    desk.change(spec=msgspec.structs.replace(desk.cluster.spec, single_user_name="someone@example.com"))
+    with pytest.raises(CommandForbidden, match=r"Single-user check failed"):
+        asyncio.run(desk.service.create_context(USER, desk.id, "python"))
+
+
+def test_silence_is_tried_again_with_the_same_ids(desk: Desk) -> None:
+    async def run() -> None:
+        context = await desk.service.create_context(USER, desk.id, "python")
+        desk.node.silences = [AgentUnreachable("x", sent=True)] * 2
+        command = await desk.service.execute(USER, desk.id, context, "python", "1")
+        assert list(desk.node.contexts[context]) == [command]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("sent", "error"), [(False, ClusterNotReady), (True, CommandFailed)])
+def test_clients_repeat_a_command_only_when_it_surely_did_not_run(desk: Desk, sent: bool, error: type[CommandError]) -> None:
+    async def run() -> None:
+        context = await desk.service.create_context(USER, desk.id, "python")
+        desk.node.silences = [AgentUnreachable("x", sent=sent)] * 3
+        with pytest.raises(error) as raised:
+            await desk.service.execute(USER, desk.id, context, "python", "1")
+        assert any(phrase in raised.value.message for phrase in RETRY_PHRASES) == (error is ClusterNotReady)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("code", "status"), [("LIMIT", 400), ("DEAD", 400), ("INVALID", 400), ("NOT_FOUND", 404), ("?", 500)])
+def test_refusals_of_the_node(desk: Desk, code: str, status: int) -> None:
+    desk.node.refusal = AgentRefused(code, "because")
+    with pytest.raises(CommandError, match="because") as raised:
+        asyncio.run(desk.service.create_context(USER, desk.id, "python"))
+    assert raised.value.http_status == status
+
+
+# ── through the SDK ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def url(desk: Desk) -> Iterator[str]:
+    with edge(commands=desk.service) as address:
+        yield address
+
+
+def test_the_sdk_creates_executes_cancels_and_destroys(desk: Desk, url: str) -> None:
+    api = sdk(url).command_execution
+    context = api.create(cluster_id=desk.id, language=Language.PYTHON).result()
+    assert context.status is ContextStatus.RUNNING and context.id
+    done = api.execute(cluster_id=desk.id, context_id=context.id, language=Language.PYTHON, command="x").result()
+    assert done.status is CommandStatus.FINISHED and done.results is not None
+    assert (done.results.result_type, done.results.data) == (ResultType.TEXT, "x")
+    slow = api.execute(cluster_id=desk.id, context_id=context.id, language=Language.PYTHON, command="slow")
+    assert api.cancel(cluster_id=desk.id, context_id=context.id, command_id=slow.command_id).result().status
+    api.destroy(cluster_id=desk.id, context_id=context.id)
+    with pytest.raises(NotFound):
+        api.context_status(cluster_id=desk.id, context_id=context.id)
+
+
+def test_the_sdk_reads_the_errors_of_this_api(desk: Desk, url: str) -> None:
+    api = sdk(url).command_execution
+    with pytest.raises(BadRequest, match="requirement failed: missing contextId"):
+        api.execute(cluster_id=desk.id, command="1", language=Language.PYTHON)
+    answer = requests.post(f"{url}/api/1.2/contexts/create", headers={"Authorization": "Bearer secret"}, json={}, timeout=10)
+    assert (answer.status_code, list(answer.json())) == (400, ["error"])
+
+
+def test_a_form_may_carry_the_command(desk: Desk, url: str) -> None:
+    context = asyncio.run(desk.service.create_context(USER, desk.id, "python"))
+    answer = requests.post(
+        f"{url}/api/1.2/commands/execute",
+        headers={"Authorization": "Bearer secret"},
+        data={"clusterId": desk.id, "contextId": context, "language": "python"},
+        files={"command": ("code.py", "print('ü')")},
+        timeout=10,
+    )
+    assert answer.status_code == 200, answer.text
+    assert list(desk.node.contexts[context].values()) == ["print('ü')"]
+
+
+# ── the real client ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def agent(status: int, body: bytes) -> AsyncIterator[str]:
+    async def answer(request: web.Request) -> web.Response:
+        assert request.headers["Authorization"] == "Bearer t"
+        return web.Response(status=status, body=body)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def ask(status: int, body: bytes) -> dict[str, Any]:
+    client = HttpAgentClient()
+    try:
+        async with agent(status, body) as endpoint:
+            return await client.call(endpoint, "t", "POST", "/v1/contexts", {"a": 1})
+    finally:
+        await client.close()
+
+
+def test_the_client_reads_answers_and_refusals() -> None:
+    assert asyncio.run(ask(200, b'{"a": 1}')) == {"a": 1}
+    with pytest.raises(AgentRefused, match="why") as refused:
+        asyncio.run(ask(409, b'{"error": {"code": "DEAD", "message": "why"}}'))
+    assert refused.value.code == "DEAD"
+    with pytest.raises(AgentRefused, match="cannot be read"):
+        asyncio.run(ask(500, b"<html>"))
+    for code, sent in (("NO_NODE", False), ("TIMEOUT", True)):
+        with pytest.raises(AgentUnreachable) as silence:
+            asyncio.run(ask(503, b'{"error": {"code": "%s", "message": ""}}' % code.encode()))
+        assert silence.value.sent is sent
+
+
+def test_the_client_knows_that_nobody_listens() -> None:
+    async def run() -> None:
+        client = HttpAgentClient()
+        async with agent(200, b"{}") as endpoint:
+            pass
+        try:
+            with pytest.raises(AgentUnreachable) as silence:
+                await client.call(endpoint, "t", "GET", "/v1/contexts/ab", None)
+            assert silence.value.sent is False
+        finally:
+            await client.close()
+
+    asyncio.run(run())

@@ -1,0 +1,100 @@
+"""Splitting SQL, and values as JSON can hold them."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.contexts.scripts import load
+
+kernel_sql = load("kernel_sql")
+kernel_display = load("kernel_display")
+kernel_dbutils = load("kernel_dbutils")
+
+
+@pytest.mark.parametrize(
+    ("text", "statements"),
+    [
+        ("select 1", ["select 1"]),
+        ("select 1;", ["select 1"]),
+        ("select 1; select 2", ["select 1", "select 2"]),
+        ("select ';' ; select \";\"", ["select ';'", 'select ";"']),
+        (r"select 'it\'s;' ; x", [r"select 'it\'s;'", "x"]),
+        ("select `a;b`", ["select `a;b`"]),
+        ("-- no; comment\nselect 1 /* ; */; -- end;", ["-- no; comment\nselect 1 /* ; */"]),
+        ("", []),
+        (" ;; -- nothing", []),
+        ("select 1 - -1; select a/b", ["select 1 - -1", "select a/b"]),
+        ("BEGIN select 1; select 2; END", ["BEGIN select 1; select 2; END"]),
+        ("select 'unfinished ; ", ["select 'unfinished ;"]),
+    ],
+)
+def test_statements(text: str, statements: list[str]) -> None:
+    assert kernel_sql.split(text) == statements
+
+
+@given(st.text(alphabet="ab;'\"`-/* \n\\"))
+def test_splitting_ends_and_loses_no_code(text: str) -> None:
+    joined = "".join(kernel_sql.split(text))
+    assert set(joined) <= set(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (None, None),
+        (True, True),
+        (2**62, 2**62),
+        (2**70, str(2**70)),
+        (1.5, 1.5),
+        (float("nan"), "NaN"),
+        (float("-inf"), "-Infinity"),
+        (decimal.Decimal("1.10"), "1.10"),
+        (datetime.date(2024, 1, 31), "2024-01-31"),
+        (datetime.datetime(2024, 1, 31, 12, tzinfo=datetime.UTC), "2024-01-31T12:00:00.000+0000"),
+        (datetime.datetime(1, 1, 31, 12, 0, 0, 5), "0001-01-31T12:00:00.000005"),  # noqa: DTZ001 - a type without a zone
+        (bytearray(b"\x00\xff"), "AP8="),
+        ({1: [decimal.Decimal(2)]}, {"1": ["2"]}),
+        ((1, {2}), [1, [2]]),
+    ],
+)
+def test_plain_values(value: Any, plain: Any) -> None:
+    assert kernel_display.plain(value) == plain
+    json.dumps(plain, allow_nan=False)
+
+
+def test_rows_are_bounded_in_number_and_size() -> None:
+    assert kernel_display.bounded(([n] for n in range(5)), max_rows=3) == ([[0], [1], [2]], True)
+    assert kernel_display.bounded([[1], [2]], max_rows=2) == ([[1], [2]], False)
+    assert kernel_display.bounded([["x" * 100]], max_bytes=50) == ([], True)
+
+
+def test_files_of_the_workspace(tmp_path: Path) -> None:
+    fs = kernel_dbutils.Files(dbfs=tmp_path)
+    fs.put("dbfs:/a/b.txt", "hello")
+    with pytest.raises(FileExistsError):
+        fs.put("/a/b.txt", "again")
+    assert fs.head("dbfs:/a/b.txt", 4) == "hell"
+    assert [(entry.path, entry.size) for entry in fs.ls("/a")] == [("dbfs:/a/b.txt", 5)]
+    fs.cp("/a", "/c", recurse=True)
+    fs.mv("/c/b.txt", "/d.txt")
+    assert [entry.name for entry in fs.ls("/")] == ["a/", "c/", "d.txt"]
+    assert fs.rm("/a", recurse=True) and not fs.rm("/nothing")
+    assert fs.head(f"file:{tmp_path}/d.txt") == "hello"
+
+
+def test_leaving_a_notebook_publishes_the_value() -> None:
+    said: list[dict[str, Any]] = []
+    utils = kernel_dbutils.make_dbutils(said.append)
+    with pytest.raises(kernel_dbutils.NotebookExit):
+        utils.notebook.exit({"a": 1})
+    assert said == [{kernel_dbutils.EXIT_MIME: {"value": "{'a': 1}"}, "text/plain": "{'a': 1}"}]
+    with pytest.raises(AttributeError, match="not offered"):
+        _ = utils.secrets

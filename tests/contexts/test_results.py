@@ -1,0 +1,123 @@
+"""What a command leaves behind, in the shape that clients read."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.contexts.scripts import load
+
+results = load("results")
+
+
+def fold(*messages: tuple[str, dict[str, Any]], limit: int = 10_000) -> dict[str, Any]:
+    collector = results.Collector(limit=limit)
+    for kind, content in messages:
+        collector.take(kind, content)
+    outcome: dict[str, Any] = collector.results()
+    return outcome
+
+
+def out(text: str) -> tuple[str, dict[str, Any]]:
+    return "stream", {"name": "stdout", "text": text}
+
+
+def shown(**data: Any) -> tuple[str, dict[str, Any]]:
+    return "display_data", {"data": {key.replace("__", "/").replace("_DOT_", "."): value for key, value in data.items()}}
+
+
+def value(text: str) -> tuple[str, dict[str, Any]]:
+    return "execute_result", {"data": {"text/plain": text}}
+
+
+def failed(name: str, message: str, *trace: str) -> tuple[str, dict[str, Any]]:
+    return "error", {"ename": name, "evalue": message, "traceback": list(trace)}
+
+
+def test_printed_text_has_no_trailing_newline() -> None:
+    assert fold(out("1\n")) == {"resultType": "text", "data": "1"}
+
+
+def test_nothing_is_an_empty_text() -> None:
+    assert fold() == {"resultType": "text", "data": ""}
+
+
+def test_the_value_follows_what_was_printed_on_a_line_of_its_own() -> None:
+    assert fold(out("a"), value("2"))["data"] == "a\n2"
+
+
+def test_an_error_reads_well_when_its_tags_are_stripped() -> None:
+    outcome = fold(failed("ZeroDivisionError", "division by zero", "\x1b[0;31mTraceback\x1b[0m", "line"))
+    assert outcome["resultType"] == "error"
+    assert outcome["summary"] == "<span class='ansired'>ZeroDivisionError</span>: division by zero"
+    assert outcome["cause"] == "Traceback\nline"
+
+
+@given(st.text(), st.text(min_size=1))
+def test_every_message_survives_stripping_tags_and_resolving_entities(printed: str, message: str) -> None:
+    summary = results.error("Error", message, "", printed)["summary"]
+    read = html.unescape(re.sub(r"<[^>]*>", "", summary))
+    assert read == f"Error: {results.headline(message)}"
+
+
+def test_a_summary_holds_no_java_stack_trace() -> None:
+    trace = "An error occurred.\n: java.lang.X: boom\n" + "\tat org.apache.Spark.run(Spark.scala:1)\n" * 200
+    outcome = fold(failed("Py4JJavaError", trace, "all of it"))
+    assert "boom" in outcome["summary"]
+    assert "Spark.scala" not in outcome["summary"]
+
+
+def test_text_before_an_error_is_kept() -> None:
+    assert fold(out("before\n"), failed("E", "x"))["data"] == "before"
+
+
+def test_leaving_a_notebook_is_its_value_alone() -> None:
+    leave = ("display_data", {"data": {results.EXIT_MIME: {"value": '{"a": 1}'}, "text/plain": "x"}})
+    assert fold(out("noise\n"), leave) == {"resultType": "text", "data": '{"a": 1}'}
+
+
+def test_too_large_a_notebook_value_is_an_error_that_says_what_to_do() -> None:
+    leave = ("display_data", {"data": {results.EXIT_MIME: {"value": "x" * 20_000}}})
+    assert "file" in fold(leave)["summary"]
+
+
+def test_a_table_keeps_printed_text_beside_it() -> None:
+    table = {"schema": [{"name": "a", "type": '"long"', "metadata": "{}"}], "data": [[1]], "truncated": False}
+    outcome = fold(out("hello\n"), ("display_data", {"data": {results.TABLE_MIME: table}}))
+    assert outcome == {"resultType": "table", "isJsonSchema": True, **table, "summary": "hello"}
+
+
+def test_one_image_and_several() -> None:
+    png = ("display_data", {"data": {"image/png": "aGk=\n", "text/plain": "<Figure>"}})
+    uri = "data:image/png;base64,aGk="
+    assert fold(png) == {"resultType": "image", "fileName": uri, "data": uri}
+    assert fold(png, png) == {"resultType": "images", "fileNames": [uri, uri]}
+
+
+def test_surrogates_are_joined_or_replaced() -> None:
+    assert fold(out("\ud83d\ude00 \ud800"))["data"] == "\U0001f600 �"
+
+
+@given(st.lists(st.text(alphabet=st.characters(), max_size=400), max_size=20))
+def test_no_result_is_larger_than_its_limit_or_unfit_for_json(texts: list[str]) -> None:
+    outcome = fold(*(out(text) for text in texts), limit=1000)
+    encoded = json.dumps(outcome)
+    assert len(encoded) < 1000 + 200
+    json.dumps(outcome, ensure_ascii=False).encode()
+
+
+def test_text_beyond_the_limit_is_cut_with_a_note() -> None:
+    outcome = fold(out("x" * 600), out("y" * 600), out("z"), limit=1000)
+    assert outcome["truncated"] is True
+    assert outcome["data"].startswith("x" * 600 + "y" * 400 + "\n***")
+    assert "z" not in outcome["data"].split("***")[0]
+
+
+def test_a_table_that_no_result_can_hold_is_left_out() -> None:
+    table = {"schema": [], "data": [["x" * 20_000]], "truncated": False}
+    assert fold(("display_data", {"data": {results.TABLE_MIME: table}}))["resultType"] == "text"

@@ -1,0 +1,259 @@
+"""The workspace's files: what the service promises, hostile trees, and the SDK's own way to use them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+from databricks.sdk import WorkspaceClient
+from databricks.sdk.errors import BadRequest, DatabricksError, NotFound
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brickyard.domain.errors import ApiError, InvalidParameterValue, QuotaExceeded, ResourceAlreadyExists, ResourceDoesNotExist
+from brickyard.services.caller import Caller
+from brickyard.services.dbfs import HANDLE_IDLE_MS, MAX_BLOCK, MAX_HANDLES, DbfsService, MaxBlockSizeExceeded
+from brickyard.testing.clock import ManualClock
+from tests.support.edge import USER, edge, sdk
+
+OTHER = Caller(user_name="other@example.com", user_id="8", is_admin=False, token_id="o")
+
+
+def b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+class Desk:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.clock = ManualClock()
+        self.service = DbfsService(root=root, clock=self.clock)
+
+    async def put(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
+        await self.service.put(USER, path, b64(data), overwrite=overwrite)
+
+    async def names(self, path: str) -> list[str]:
+        return ["/" + "/".join(entry.parts) for entry in await self.service.list(path)]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_text("secret")
+    return Desk(tmp_path / "dbfs")
+
+
+def test_a_file_is_there_once_its_upload_is_closed(desk: Desk) -> None:
+    async def run() -> None:
+        handle = await desk.service.create(USER, "/a/b", overwrite=False)
+        await desk.service.add_block(USER, handle, b64(b"one"))
+        await desk.service.add_block(USER, handle, b64(b"two"))
+        with pytest.raises(ResourceDoesNotExist):
+            await desk.service.status("/a/b")
+        assert await desk.names("/") == ["/a"]
+        await desk.service.close(USER, handle)
+        assert await desk.service.read("dbfs:/a/b", offset=2, length=100) == b"etwo"
+        assert await desk.service.read("/a/b", offset=100, length=10) == b""
+        with pytest.raises(ResourceDoesNotExist):
+            await desk.service.close(USER, handle)
+
+    asyncio.run(run())
+
+
+def test_overwriting_is_asked_for(desk: Desk) -> None:
+    async def run() -> None:
+        await desk.put("/f", b"1")
+        with pytest.raises(ResourceAlreadyExists):
+            await desk.put("/f", b"2")
+        await desk.put("/f", b"3", overwrite=True)
+        assert (desk.root / "f").read_bytes() == b"3"
+        await desk.service.mkdirs("/d")
+        with pytest.raises(InvalidParameterValue):
+            await desk.put("/d", b"4", overwrite=True)
+
+    asyncio.run(run())
+
+
+def test_of_two_uploads_to_one_path_the_second_to_close_is_refused(desk: Desk) -> None:
+    async def run() -> None:
+        first, second = [await desk.service.create(USER, "/f", overwrite=False) for _ in range(2)]
+        await desk.service.close(USER, first)
+        with pytest.raises(ResourceAlreadyExists):
+            await desk.service.close(USER, second)
+        assert not list((desk.root / ".brickyard").iterdir())
+
+    asyncio.run(run())
+
+
+def test_handles_are_bounded_expire_and_belong_to_their_user(desk: Desk) -> None:
+    async def run() -> None:
+        handles = [await desk.service.create(USER, f"/{n}", overwrite=False) for n in range(MAX_HANDLES)]
+        with pytest.raises(QuotaExceeded):
+            await desk.service.create(USER, "/more", overwrite=False)
+        with pytest.raises(ResourceDoesNotExist):
+            await desk.service.add_block(OTHER, handles[0], b64(b"x"))
+        desk.clock.advance(ms=HANDLE_IDLE_MS + 1)
+        with pytest.raises(ResourceDoesNotExist):
+            await desk.service.add_block(USER, handles[0], b64(b"x"))
+        await desk.service.create(USER, "/more", overwrite=False)
+        assert len(list((desk.root / ".brickyard").iterdir())) == 1
+
+    asyncio.run(run())
+
+
+def test_a_new_server_forgets_old_uploads(desk: Desk) -> None:
+    asyncio.run(desk.service.create(USER, "/f", overwrite=False))
+    DbfsService(root=desk.root, clock=desk.clock)
+    assert not (desk.root / ".brickyard").exists()
+
+
+def test_blocks_are_bounded_and_must_be_base64(desk: Desk) -> None:
+    async def run() -> None:
+        await desk.put("/full", bytes(MAX_BLOCK))
+        with pytest.raises(MaxBlockSizeExceeded):
+            await desk.put("/more", bytes(MAX_BLOCK + 1))
+        with pytest.raises(InvalidParameterValue):
+            await desk.service.put(USER, "/bad", "a", overwrite=False)
+        assert await desk.names("/") == ["/full"]
+
+    asyncio.run(run())
+
+
+def test_directories(desk: Desk) -> None:
+    async def run() -> None:
+        await desk.service.mkdirs("/x/y")
+        await desk.service.mkdirs("/x/y")
+        await desk.put("/x/y/f", b"1")
+        with pytest.raises(ApiError, match="not empty") as error:
+            await desk.service.delete("/x", recursive=False)
+        assert error.value.error_code == "IO_ERROR"
+        await desk.service.move("/x/y", "/z/w")
+        assert await desk.names("/z/w") == ["/z/w/f"] and await desk.names("/x") == []
+        assert await desk.names("/z/w/f") == ["/z/w/f"]
+        with pytest.raises(ResourceAlreadyExists):
+            await desk.service.move("/z/w", "/x")
+        with pytest.raises(InvalidParameterValue):
+            await desk.service.move("/z", "/z/w/inside")
+        with pytest.raises(ResourceAlreadyExists):
+            await desk.service.mkdirs("/z/w/f/deeper")
+        with pytest.raises(ResourceDoesNotExist):
+            await desk.service.status("/z/w/f/deeper")
+        await desk.service.delete("/z", recursive=True)
+        with pytest.raises(ResourceDoesNotExist):
+            await desk.service.delete("/z", recursive=True)
+        with pytest.raises(InvalidParameterValue):
+            await desk.service.delete("/", recursive=True)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("path", ["", "a", "/..", "/a/../../b", "dbfs:a", "/.brickyard/x", "/a\x00b", "file:/etc/passwd"])
+def test_paths_that_are_refused(desk: Desk, path: str) -> None:
+    with pytest.raises(InvalidParameterValue):
+        asyncio.run(desk.put(path, b"x"))
+
+
+@given(st.text(max_size=40))
+def test_no_path_leads_out(tmp_path_factory: pytest.TempPathFactory, path: str) -> None:
+    desk = Desk(tmp_path_factory.mktemp("any") / "dbfs")
+    try:
+        asyncio.run(desk.put("/" + path, b"x"))
+    except ApiError:
+        return
+    assert [entry.name for entry in desk.root.parent.iterdir()] == ["dbfs"]
+
+
+def test_links_and_special_files_are_not_there(desk: Desk) -> None:
+    outside = desk.root.parent / "outside"
+    (desk.root / "dir").symlink_to(outside)
+    (desk.root / "file").symlink_to(outside / "secret")
+    os.mkfifo(desk.root / "fifo")
+
+    async def run() -> None:
+        for path in ("/dir", "/dir/secret", "/file", "/fifo"):
+            for attempt in (
+                desk.service.read(path, offset=0, length=10),
+                desk.service.status(path),
+                desk.service.list(path),
+                desk.service.delete(path, recursive=True),
+                desk.service.move(path, "/stolen"),
+            ):
+                with pytest.raises(ResourceDoesNotExist):
+                    await attempt
+        for write in (desk.put("/dir/new", b"x", overwrite=True), desk.service.mkdirs("/dir/new")):
+            with pytest.raises(ResourceAlreadyExists):
+                await write
+        await desk.put("/file", b"mine", overwrite=True)  # replaces the link, not what it points to
+        assert await desk.names("/") == ["/file"]
+
+    asyncio.run(run())
+    assert (outside / "secret").read_text() == "secret"
+    assert [entry.name for entry in outside.iterdir()] == ["secret"]
+
+
+def test_uploads_do_not_follow_a_planted_link(desk: Desk) -> None:
+    (desk.root / ".brickyard").symlink_to(desk.root.parent / "outside")
+    with pytest.raises(ApiError):
+        asyncio.run(desk.put("/f", b"x"))
+    assert [entry.name for entry in (desk.root.parent / "outside").iterdir()] == ["secret"]
+
+
+# ── through the SDK ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def url(desk: Desk) -> Iterator[str]:
+    with edge(dbfs=desk.service) as address:
+        yield address
+
+
+@pytest.fixture
+def workspace(url: str) -> WorkspaceClient:
+    return sdk(url)
+
+
+def test_upload_download_exists_list_of_the_sdk(workspace: WorkspaceClient) -> None:
+    data = os.urandom(2 * MAX_BLOCK + 12345)
+    workspace.dbfs.upload("/data/big.bin", io.BytesIO(data))
+    with workspace.dbfs.download("/data/big.bin") as stream:
+        assert stream.read() == data
+    assert workspace.dbfs.exists("/data/big.bin") and not workspace.dbfs.exists("/data/none")
+    assert [entry.path for entry in workspace.dbfs.list("/data")] == ["/data/big.bin"]
+    status = workspace.dbfs.get_status("dbfs:/data/big.bin")
+    assert (status.file_size, status.is_dir) == (len(data), False)
+    workspace.dbfs.upload("/data/empty", io.BytesIO(b""))
+    assert workspace.dbfs.read("/data/empty").bytes_read == 0
+    workspace.dbfs.move("/data", "/moved")
+    workspace.dbfs.delete("/moved", recursive=True)
+    assert list(workspace.dbfs.list("/")) == []
+
+
+def test_errors_of_the_sdk(workspace: WorkspaceClient) -> None:
+    with pytest.raises(NotFound):
+        workspace.dbfs.get_status("/none")
+    workspace.dbfs.put("/f", contents=b64(b"1"))
+    with pytest.raises(DatabricksError) as error:
+        workspace.dbfs.put("/f", contents=b64(b"1"))
+    assert error.value.error_code == "RESOURCE_ALREADY_EXISTS"
+    with pytest.raises(BadRequest) as bad:
+        workspace.dbfs.put("/g", contents=b64(bytes(MAX_BLOCK + 1)))
+    assert bad.value.error_code == "MAX_BLOCK_SIZE_EXCEEDED"
+
+
+def test_a_form_may_carry_the_contents(url: str, desk: Desk) -> None:
+    data = bytes(range(256)) + b"\r\n--x"
+    answer = requests.post(
+        f"{url}/api/2.0/dbfs/put",
+        headers={"Authorization": "Bearer secret"},
+        data={"path": "/form", "overwrite": "true"},
+        files={"contents": data},
+        timeout=10,
+    )
+    assert answer.status_code == 200, answer.text
+    assert (desk.root / "form").read_bytes() == data
