@@ -290,8 +290,8 @@ def test_pages_of_clusters(store: Store) -> None:
                 break
         assert seen == names[::-1]
         assert len((await desk.list(paged=False))["clusters"]) == 7
-        for bad in ({"page_size": 101}, {"page_token": "nonsense"}):
-            await refused(InvalidParameterValue, desk.service.list(ADMIN, ListClusters(**bad), paged=True))  # type: ignore[arg-type] # keyword arguments of a struct
+        for bad in (ListClusters(page_size=-1), ListClusters(page_token="nonsense")):
+            await refused(InvalidParameterValue, desk.service.list(ADMIN, bad, paged=True))
         states = ListClustersFilterBy(cluster_states=[State.RUNNING])
         assert not (await desk.list(filter_by=states))["clusters"]
 

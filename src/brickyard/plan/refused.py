@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.spec import (
     AwsAvailability,
@@ -19,9 +21,15 @@ from brickyard.domain.spec import (
     RuntimeEngine,
 )
 
-# Field -> (whether a value that is not empty is refused, why). Empty values ("", 0, false, [], {}) mean absent.
+# Field -> (whether a value that is not empty is refused, why).
 _Test = Callable[[Any], bool]
-_any: _Test = bool
+
+
+def _any(_value: Any) -> bool:
+    return True
+
+
+_NO_EBS = "there are no EBS volumes; disks are the machine's own"
 
 REFUSED: dict[str, tuple[_Test, str]] = {
     "autoscale": (_any, "clusters of a changing size are not there yet; give num_workers, and resize when it must change"),
@@ -62,7 +70,11 @@ REFUSED: dict[str, tuple[_Test, str]] = {
     ),
     "aws_attributes.availability": (lambda value: value is AwsAvailability.SPOT, "there is no spot market here"),
     "aws_attributes.instance_profile_arn": (_any, "there are no instance profiles"),
-    "aws_attributes.ebs_volume_count": (_any, "there are no EBS volumes"),
+    "aws_attributes.ebs_volume_count": (_any, _NO_EBS),
+    "aws_attributes.ebs_volume_iops": (_any, _NO_EBS),
+    "aws_attributes.ebs_volume_size": (_any, _NO_EBS),
+    "aws_attributes.ebs_volume_throughput": (_any, _NO_EBS),
+    "aws_attributes.ebs_volume_type": (_any, _NO_EBS),
     "azure_attributes.availability": (lambda value: value is AzureAvailability.SPOT_AZURE, "there is no spot market here"),
     "azure_attributes.log_analytics_info": (_any, "there is no log analytics"),
     "azure_attributes.capacity_reservation_group": (_any, "there are no capacity reservations"),
@@ -84,5 +96,14 @@ def check_refused(spec: ClusterSpec) -> None:
         value: Any = spec
         for name in path.split("."):
             value = getattr(value, name) if value is not None else None
-        if value not in (None, "", 0, [], {}) and refused(value):
+        if not _empty(value) and refused(value):
             raise InvalidParameterValue(f"{path} is not supported here: {why}.")
+
+
+def _empty(value: Any) -> bool:
+    """Whether a value says no more than its absence: "", 0, false, [], {}, and objects without a field. Within an object a false
+    counts: `workload_type.clients.jobs` false is a wish."""
+    if isinstance(value, msgspec.Struct):
+        fields = (getattr(value, name) for name in value.__struct_fields__)
+        return all(field is None or (isinstance(field, msgspec.Struct) and _empty(field)) for field in fields)
+    return not value

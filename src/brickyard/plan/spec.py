@@ -1,11 +1,11 @@
 """From the specification that was sent to the one that holds: every rule checked, every default filled in. Pure.
 
-Messages follow the ones that Databricks clients know (see `_require_size` and its neighbours), and name the field and the rule.
+Messages begin as the ones that Databricks clients know, name the field, and say what would be right. What cannot be honoured is
+refused by name (`plan.refused`), and so is what the cluster decides itself (`plan.owned`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 
 import msgspec
@@ -14,93 +14,44 @@ from brickyard.domain.cluster import SINGLE_NODE_PROFILE, is_single_node
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.spec import ClusterSpec, DataSecurityMode, Kind
+from brickyard.plan.owned import check_conf, check_variables
 from brickyard.plan.refused import check_refused
+from brickyard.plan.zones import check_zones
 
-DEFAULT_AUTOTERMINATION_MINUTES = 120  # the seed's default; 0 switches it off
+DEFAULT_AUTOTERMINATION_MINUTES = 120  # the Clusters API guide's default; 0 switches it off
 MAX_WORKERS = 100_000
 MAX_TAGS = 45
+MAX_TAG_KEY, MAX_TAG_VALUE = 127, 255
 MAX_NAME = 1_000
+MAX_SPOT_BID_PERCENT = 10_000
 _SINGLE_USER_MODES = (DataSecurityMode.SINGLE_USER, DataSecurityMode.DATA_SECURITY_MODE_DEDICATED)
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-# The zones that clients may name. All of them are this machine: a zone places nothing here, and is echoed.
-ZONES = (
-    "auto",
-    *(f"us-west-2{letter}" for letter in "abcd"),
-    *(f"us-east-1{letter}" for letter in "abcdef"),
-    *(f"eu-west-1{letter}" for letter in "abc"),
-    *(f"eu-central-1{letter}" for letter in "abc"),
-    *(f"us-central1-{letter}" for letter in "abcf"),
-    *(f"europe-west1-{letter}" for letter in "bcd"),
-)
-
-# Settings by which a node keeps its cluster apart from others, and those that its role decides.
-OWNED_CONF = (
-    "spark.authenticate",
-    "spark.driver.host",
-    "spark.driver.bindAddress",
-    "spark.driver.port",
-    "spark.connect.grpc.binding",
-    "spark.connect.authenticate",
-    "spark.ui.filters",
-    "spark.deploy.",
-    "spark.worker.",
-    "spark.local.dir",
-    "spark.network.crypto.saslFallback",
-)
+_SHOWN = 140  # characters of a client's own value that a message repeats
 
 
 def normalise(request: ClusterSpec, *, user: str, node_types: Mapping[str, NodeType], runtimes: Collection[str]) -> ClusterSpec:
-    """The effective specification. `user` is who asks; `runtimes` are the keys on offer. Raises InvalidParameterValue."""
+    """The effective specification. `user` becomes the single user where a mode needs one and none is named; `runtimes` are the
+    keys on offer. Normalising the result again changes nothing. Raises InvalidParameterValue and nothing else."""
     spec = _single_node_defaults(request)
     check_refused(spec)
     _check_runtime(spec, runtimes)
-    _check_size(spec)
-    spec = _with_node_types(spec, node_types)
-    _check_texts(spec)
-    _check_conf(spec)
-    minutes = spec.autotermination_minutes
-    if minutes is None:
-        minutes = DEFAULT_AUTOTERMINATION_MINUTES
-    elif minutes != 0 and not 10 <= minutes <= 10_000:
-        raise InvalidParameterValue(
-            f"autotermination_minutes is {minutes}; it must be between 10 and 10000, or 0 to never terminate."
-        )
-    changes: dict[str, object] = {
-        "num_workers": spec.num_workers or 0,
-        "autotermination_minutes": minutes,
-        "cluster_name": spec.cluster_name or "",
-        "enable_elastic_disk": True if spec.enable_elastic_disk is None else spec.enable_elastic_disk,
-    }
-    if spec.data_security_mode in _SINGLE_USER_MODES and not spec.single_user_name:
-        changes["single_user_name"] = user
-    return msgspec.structs.replace(spec, **changes)
-
-
-def _single_node_defaults(spec: ClusterSpec) -> ClusterSpec:
-    """`is_single_node` stands for the conf, the tag and the size that say the same [databricks-sdk, `create`]."""
-    if spec.is_single_node and spec.kind is not Kind.CLASSIC_PREVIEW:
-        raise InvalidParameterValue("is_single_node can only be used with kind CLASSIC_PREVIEW.")
-    if not spec.is_single_node:
-        return spec
-    if spec.num_workers:
-        raise InvalidParameterValue(f"num_workers is {spec.num_workers}; a cluster with is_single_node has none.")
-    conf = {**(spec.spark_conf or {}), SINGLE_NODE_PROFILE: "singleNode", "spark.master": "local[*]"}
-    tags = {**(spec.custom_tags or {}), "ResourceClass": "SingleNode"}
-    return msgspec.structs.replace(spec, num_workers=0, spark_conf=conf, custom_tags=tags)
-
-
-def _check_runtime(spec: ClusterSpec, runtimes: Collection[str]) -> None:
-    if not spec.spark_version:
-        raise InvalidParameterValue("Missing required field: spark_version")
-    if spec.spark_version not in runtimes:
-        raise InvalidParameterValue(f"Invalid spark version {spec.spark_version}. Offered are: {', '.join(runtimes)}.")
-
-
-def _check_size(spec: ClusterSpec) -> None:
-    if spec.num_workers is None:
-        raise InvalidParameterValue("Missing required field: size")
-    check_num_workers(spec.num_workers, single=is_single_node(spec))
+    num_workers = _size(spec)
+    driver_node_type_id = _check_node_types(spec, node_types)
+    _check_name_and_tags(spec)
+    _check_clouds(spec)
+    check_variables(spec.spark_env_vars or {})
+    check_conf(spec.spark_conf or {}, single=is_single_node(spec))
+    single_user_name = spec.single_user_name
+    if spec.data_security_mode in _SINGLE_USER_MODES and not single_user_name:
+        single_user_name = user
+    return msgspec.structs.replace(
+        spec,
+        num_workers=num_workers,
+        driver_node_type_id=driver_node_type_id,
+        autotermination_minutes=_autotermination_minutes(spec),
+        cluster_name=spec.cluster_name or "",
+        enable_elastic_disk=True if spec.enable_elastic_disk is None else spec.enable_elastic_disk,
+        single_user_name=single_user_name,
+    )
 
 
 def check_num_workers(num_workers: int, *, single: bool) -> None:
@@ -118,19 +69,62 @@ def check_num_workers(num_workers: int, *, single: bool) -> None:
         raise InvalidParameterValue(f"num_workers is {num_workers}; a SingleNode cluster has no workers.")
 
 
-def _with_node_types(spec: ClusterSpec, node_types: Mapping[str, NodeType]) -> ClusterSpec:
+def _single_node_defaults(spec: ClusterSpec) -> ClusterSpec:
+    """`is_single_node` stands for the conf, the tag and the size that say the same [databricks-sdk, `create`]."""
+    if not spec.is_single_node:
+        return spec
+    if spec.kind is not Kind.CLASSIC_PREVIEW:
+        raise InvalidParameterValue("is_single_node can only be used with kind CLASSIC_PREVIEW.")
+    if spec.num_workers:
+        raise InvalidParameterValue(f"num_workers is {spec.num_workers}; a cluster with is_single_node has none.")
+    conf = {**(spec.spark_conf or {}), SINGLE_NODE_PROFILE: "singleNode", "spark.master": "local[*]"}
+    tags = {**(spec.custom_tags or {}), "ResourceClass": "SingleNode"}
+    return msgspec.structs.replace(spec, num_workers=0, spark_conf=conf, custom_tags=tags)
+
+
+def _check_runtime(spec: ClusterSpec, runtimes: Collection[str]) -> None:
+    if not spec.spark_version:
+        raise InvalidParameterValue("Missing required field: spark_version")
+    if spec.spark_version not in runtimes:
+        raise InvalidParameterValue(f"Invalid spark version {spec.spark_version[:_SHOWN]}. Offered are: {', '.join(runtimes)}.")
+
+
+def _size(spec: ClusterSpec) -> int:
+    single = is_single_node(spec)
+    # Some clients (Go's) cannot send a zero: where a cluster can have no workers, no number is none of them.
+    num_workers = 0 if spec.num_workers is None and single else spec.num_workers
+    if num_workers is None:
+        raise InvalidParameterValue("Missing required field: size")
+    check_num_workers(num_workers, single=single)
+    return num_workers
+
+
+def _check_node_types(spec: ClusterSpec, node_types: Mapping[str, NodeType]) -> str:
+    """Returns the driver's node type."""
     if not spec.node_type_id:
         raise InvalidParameterValue("Missing required field 'node_type_id'")
     driver = spec.driver_node_type_id or spec.node_type_id
     for field, value in (("node_type_id", spec.node_type_id), ("driver_node_type_id", driver)):
         if value not in node_types:
             raise InvalidParameterValue(
-                f"{field} {value} is not supported here. Choose one of list-node-types; GPU types need a GPU in the machine."
+                f"{field} {value[:_SHOWN]} is not supported here. Choose one of list-node-types; GPU types need a GPU in the "
+                "machine."
             )
-    return msgspec.structs.replace(spec, driver_node_type_id=driver)
+    return driver
 
 
-def _check_texts(spec: ClusterSpec) -> None:
+def _autotermination_minutes(spec: ClusterSpec) -> int:
+    minutes = spec.autotermination_minutes
+    if minutes is None:
+        return DEFAULT_AUTOTERMINATION_MINUTES
+    if minutes != 0 and not 10 <= minutes <= 10_000:
+        raise InvalidParameterValue(
+            f"autotermination_minutes is {minutes}; it must be between 10 and 10000, or 0 to never terminate."
+        )
+    return minutes
+
+
+def _check_name_and_tags(spec: ClusterSpec) -> None:
     if len(spec.cluster_name or "") > MAX_NAME:
         raise InvalidParameterValue(
             f"cluster_name has {len(spec.cluster_name or '')} characters; at most {MAX_NAME} are allowed."
@@ -139,36 +133,25 @@ def _check_texts(spec: ClusterSpec) -> None:
     if len(tags) > MAX_TAGS:
         raise InvalidParameterValue(f"custom_tags has {len(tags)} tags; at most {MAX_TAGS} are allowed.")
     for key, value in tags.items():
-        if not 1 <= len(key) <= 127 or len(value) > 255:
+        if not 1 <= len(key) <= MAX_TAG_KEY or len(value) > MAX_TAG_VALUE:
             raise InvalidParameterValue(
-                f"custom_tags has a bad tag {key[:140]!r}: a key has 1 to 127 characters, a value at most 255."
+                f"custom_tags has a bad tag {key[:_SHOWN]!r}: a key has 1 to {MAX_TAG_KEY} characters, a value at most "
+                f"{MAX_TAG_VALUE}."
             )
-    for name, value in (spec.spark_env_vars or {}).items():
-        if not _ENV_NAME.fullmatch(name):
-            raise InvalidParameterValue(
-                f"spark_env_vars has a bad name {name[:140]!r}: use letters, digits and _, no digit first."
-            )
-        if "\0" in value:
-            raise InvalidParameterValue(f"spark_env_vars.{name} has a NUL character, which no environment can hold.")
-    for attributes, name in ((spec.aws_attributes, "aws_attributes"), (spec.gcp_attributes, "gcp_attributes")):
-        zone = attributes.zone_id if attributes is not None else None
-        if zone and zone not in ZONES:
-            raise InvalidParameterValue(f"{name}.zone_id is {zone!r}; choose one of list-zones.")
-    if spec.aws_attributes is not None and not 0 <= (spec.aws_attributes.spot_bid_price_percent or 0) <= 10_000:
-        raise InvalidParameterValue("aws_attributes.spot_bid_price_percent must be between 1 and 10000.")
 
 
-def _check_conf(spec: ClusterSpec) -> None:
-    single = is_single_node(spec)
-    for key, value in (spec.spark_conf or {}).items():
-        if not key.strip() or any(character in key for character in "\n\r\0="):
-            raise InvalidParameterValue(f"spark_conf has a bad key {key[:140]!r}: it is empty, or has a line break or '='.")
-        if "\0" in value:
-            raise InvalidParameterValue(f"spark_conf.{key} has a NUL character.")
-        if key == "spark.master" and not (single and re.fullmatch(r"local(\[(\*|\d+)(,\s*(\*|\d+))?\])?", value)):
-            raise InvalidParameterValue(
-                f"spark_conf.spark.master is {value!r}: a cluster has a master of its own; only a SingleNode cluster may set it, "
-                "to local[*]."
-            )
-        if key.startswith(OWNED_CONF):
-            raise InvalidParameterValue(f"spark_conf.{key} cannot be set: it is what keeps this cluster apart from others.")
+def _check_clouds(spec: ClusterSpec) -> None:
+    """What clouds would check. Without a spot market every node is on demand: any bid and any `first_on_demand` holds."""
+    check_zones(spec)
+    for name in ("aws_attributes", "azure_attributes", "gcp_attributes"):
+        attributes = getattr(spec, name)
+        if attributes is not None and (attributes.first_on_demand or 0) < 0:
+            raise InvalidParameterValue(f"{name}.first_on_demand is {attributes.first_on_demand}; it must not be negative.")
+    percent = (spec.aws_attributes.spot_bid_price_percent or 0) if spec.aws_attributes is not None else 0
+    if not 0 <= percent <= MAX_SPOT_BID_PERCENT:
+        raise InvalidParameterValue(
+            f"aws_attributes.spot_bid_price_percent is {percent}; it must be between 1 and {MAX_SPOT_BID_PERCENT}."
+        )
+    price = (spec.azure_attributes.spot_bid_max_price or -1) if spec.azure_attributes is not None else -1
+    if price != -1 and price <= 0:
+        raise InvalidParameterValue(f"azure_attributes.spot_bid_max_price is {price}; it must be above 0, or -1 for no limit.")

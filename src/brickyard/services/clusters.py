@@ -7,6 +7,7 @@ cluster take turns, and the second sees what the first has done.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -40,10 +41,11 @@ from brickyard.domain.views import (
 )
 from brickyard.plan.mask import apply_mask
 from brickyard.plan.spec import check_num_workers, normalise
-from brickyard.plan.zones import ZONES
+from brickyard.plan.zones import DEFAULT_ZONE, ZONES
 from brickyard.services.authz import Action, Authorizer
 from brickyard.services.caller import Caller
-from brickyard.services.listing import ClusterLists, EventLists
+from brickyard.services.clusterevents import ClusterEvents
+from brickyard.services.listing import ClusterLists
 from brickyard.services.viewcache import ViewCache
 from brickyard.services.views import node_type_view
 from brickyard.store.store import Store
@@ -54,6 +56,14 @@ MAX_IDEMPOTENCY_TOKEN = 64
 _encode = msgspec.json.Encoder().encode
 _STARTING = "Finding instances for new nodes, acquiring more instances if necessary"
 Change = Callable[[Tx, Cluster], Cluster]
+
+
+class _Offers(NamedTuple):
+    """What can be chosen from, as JSON; it does not change while the server runs."""
+
+    node_types: bytes
+    zones: bytes
+    spark_versions: bytes
 
 
 class ClusterService:
@@ -79,7 +89,13 @@ class ClusterService:
         self._wake = wake
         self._views = ViewCache(store=store, sizes=self._node_types)
         self._lists = ClusterLists(store=store, clock=clock, views=self._views)
-        self._events = EventLists(store=store)
+        self._events = ClusterEvents(store=store)
+        versions = [SparkVersion(key=runtime.key, name=runtime.name) for runtime in self._runtimes.values()]
+        self._offers = _Offers(
+            node_types=_encode(ListNodeTypesResponse(node_types=[node_type_view(each) for each in self._node_types.values()])),
+            zones=_encode(ListAvailableZonesResponse(zones=list(ZONES), default_zone=DEFAULT_ZONE)),
+            spark_versions=_encode(GetSparkVersionsResponse(versions=versions)),
+        )
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -99,20 +115,25 @@ class ClusterService:
     async def events(self, caller: Caller, request: GetEvents) -> GetEventsResponse:
         """What happened to a cluster."""
         self._authorizer.require(caller, Action.VIEW)
-        return await self._events.page(request, unknown=_unknown)
+        page = await self._events.page(request)
+        if page is None:
+            raise _unknown(request.cluster_id)
+        return page
 
     async def list_node_types(self, caller: Caller) -> bytes:
+        """Sizes of machine, as JSON."""
         self._authorizer.require(caller, Action.VIEW)
-        return _encode(ListNodeTypesResponse(node_types=[node_type_view(each) for each in self._node_types.values()]))
+        return self._offers.node_types
 
     async def list_zones(self, caller: Caller) -> bytes:
+        """Zones, as JSON. All of them are this workspace's machines."""
         self._authorizer.require(caller, Action.VIEW)
-        return _encode(ListAvailableZonesResponse(zones=list(ZONES), default_zone=ZONES[0]))
+        return self._offers.zones
 
     async def spark_versions(self, caller: Caller) -> bytes:
+        """Runtimes, as JSON."""
         self._authorizer.require(caller, Action.VIEW)
-        versions = [SparkVersion(key=runtime.key, name=runtime.name) for runtime in self._runtimes.values()]
-        return _encode(GetSparkVersionsResponse(versions=versions))
+        return self._offers.spark_versions
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
@@ -133,7 +154,7 @@ class ClusterService:
             created_ms=now,
             start_ms=now,
             launch_started_ms=now,
-            spec=self._normalise(asked, caller),
+            spec=self._normalise(asked, user=caller.user_name),
             request=asked,
             idempotency_token=token,
             secret=self._ids.secret(),
@@ -156,11 +177,11 @@ class ClusterService:
         await self._change(caller, Action.RESTART, request.cluster_id, change)
 
     async def restart(self, caller: Caller, request: RestartCluster) -> None:
-        """Restart a running cluster."""
+        """Restart a running cluster. Administrators may say for whom they do it."""
+        user = (request.restart_user if caller.is_admin else "") or caller.user_name
 
         def change(tx: Tx, cluster: Cluster) -> Cluster:
             _expect(cluster, State.RUNNING)
-            user = request.restart_user or caller.user_name
             self._event(tx, cluster, EventType.RESTARTING, EventDetails(user=user))
             return self._next_incarnation(cluster, restarting=True)
 
@@ -190,18 +211,18 @@ class ClusterService:
 
     async def edit(self, caller: Caller, request: EditCluster) -> None:
         """Replace the specification. A running cluster restarts with it, a terminated one keeps it for its next start."""
-        asked = _spec_of(request)
-        spec = self._normalise(asked, caller)
-        await self._change(caller, Action.MANAGE, request.cluster_id, lambda tx, old: self._edited(tx, old, spec, asked, caller))
+
+        def change(tx: Tx, cluster: Cluster) -> Cluster:
+            return self._edited(tx, cluster, _spec_of(request), caller)
+
+        await self._change(caller, Action.MANAGE, request.cluster_id, change)
 
     async def update(self, caller: Caller, request: UpdateCluster) -> None:
-        """Replace the parts of the specification that the mask names."""
+        """Replace the parts of the specification that the mask names. An update that changes nothing restarts nothing."""
 
         def change(tx: Tx, cluster: Cluster) -> Cluster:
             asked = apply_mask(cluster.request, request.cluster or ClusterSpec(), request.update_mask)
-            spec = self._normalise(asked, caller)
-            # An update that changes nothing restarts nothing.
-            return cluster if spec == cluster.spec else self._edited(tx, cluster, spec, asked, caller)
+            return self._edited(tx, cluster, asked, caller, unless_same=True)
 
         await self._change(caller, Action.MANAGE, request.cluster_id, change)
 
@@ -243,6 +264,8 @@ class ClusterService:
         def change(tx: Tx, cluster: Cluster) -> Cluster:
             if cluster.pinned_ms:
                 return cluster
+            # Two pins of two clusters, where writers run side by side: each would count without the other.
+            tx.lock("pins")
             if tx.clusters.count_pinned() >= MAX_PINNED:
                 raise InvalidParameterValue(f"{MAX_PINNED} clusters are pinned, which is the most there can be. Unpin one first.")
             self._event(tx, cluster, EventType.PINNED, EventDetails(user=caller.user_name))
@@ -274,8 +297,8 @@ class ClusterService:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _normalise(self, asked: ClusterSpec, caller: Caller) -> ClusterSpec:
-        return normalise(asked, user=caller.user_name, node_types=self._node_types, runtimes=list(self._runtimes))
+    def _normalise(self, asked: ClusterSpec, *, user: str) -> ClusterSpec:
+        return normalise(asked, user=user, node_types=self._node_types, runtimes=self._runtimes)
 
     async def _change(self, caller: Caller, action: Action, cluster_id: str, change: Change) -> None:
         """Find, authorise, change and wake, in one transaction. A change that returns the same cluster writes nothing."""
@@ -311,10 +334,15 @@ class ClusterService:
             state_message=f"Termination requested by {caller.user_name}",
         )
 
-    def _edited(self, tx: Tx, cluster: Cluster, spec: ClusterSpec, asked: ClusterSpec, caller: Caller) -> Cluster:
+    def _edited(self, tx: Tx, cluster: Cluster, asked: ClusterSpec, caller: Caller, *, unless_same: bool = False) -> Cluster:
         state = public_state(cluster)
         if state not in (State.RUNNING, State.TERMINATED):
             raise _unexpected(cluster)
+        # A cluster of a single user stays that user's, whoever changes something else of it.
+        spec = self._normalise(asked, user=cluster.spec.single_user_name or caller.user_name)
+        changed = msgspec.structs.replace(cluster, spec=spec, request=asked)
+        if unless_same and spec == cluster.spec:
+            return changed
         details = EventDetails(
             previous_attributes=_attributes(cluster.spec),
             attributes=_attributes(spec),
@@ -323,7 +351,6 @@ class ClusterService:
             user=caller.user_name,
         )
         self._event(tx, cluster, EventType.EDITED, details)
-        changed = msgspec.structs.replace(cluster, spec=spec, request=asked)
         if state is State.TERMINATED:
             return changed
         self._event(tx, cluster, EventType.RESTARTING, EventDetails(user=caller.user_name))

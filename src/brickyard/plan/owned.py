@@ -1,0 +1,102 @@
+"""Settings and variables that the cluster decides itself: where its parts are, and who may talk to them.
+
+A node leaves another value out, so it is refused here, by name, instead of being stored and ignored. A test compares these
+tables with the ones of the node host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from brickyard.domain.errors import InvalidParameterValue
+
+_APART = "it keeps this cluster apart from the others"
+_PLACE = "the cluster decides where its parts run"
+_DISK = "scratch files go to the node's own directory, which is removed with the node"
+
+# A key, or with a dot at its end every key below it -> why it is not for the user.
+OWNED_CONF: dict[str, str] = {
+    "spark.authenticate": _APART,
+    "spark.authenticate.": _APART,
+    "spark.connect.authenticate.": _APART,
+    "spark.connect.grpc.binding.": _PLACE,
+    "spark.deploy.": _PLACE,
+    "spark.driver.bindAddress": _PLACE,
+    "spark.driver.host": _PLACE,
+    "spark.driver.port": _PLACE,
+    "spark.local.dir": _DISK,
+    "spark.master.": _PLACE,
+    "spark.network.crypto.saslFallback": _APART,
+    "spark.submit.deployMode": _PLACE,
+    "spark.ui.reverseProxy": _PLACE,
+    "spark.ui.reverseProxyUrl": _PLACE,
+}
+
+OWNED_VARIABLES: dict[str, str] = {
+    "BRICKYARD_INSTANCE_ID": _PLACE,
+    "CLASSPATH": "use spark.driver.extraClassPath and spark.executor.extraClassPath in spark_conf",
+    "JAVA_HOME": "the runtime brings its Java; choose another spark_version for another one",
+    "PYSPARK_GATEWAY_PORT": _APART,
+    "PYSPARK_GATEWAY_SECRET": _APART,
+    "PYSPARK_PIN_THREAD": "commands of several contexts need it as it is",
+    "SPARK_CONNECT_AUTHENTICATE_TOKEN": _APART,
+    "SPARK_EXECUTOR_DIRS": _DISK,
+    "SPARK_HOME": "the runtime brings its Spark; choose another spark_version for another one",
+    "SPARK_LOCAL_DIRS": _DISK,
+    "SPARK_LOCAL_HOSTNAME": _PLACE,
+    "SPARK_LOCAL_IP": _PLACE,
+    "SPARK_MASTER_HOST": _PLACE,
+    "SPARK_PUBLIC_DNS": _PLACE,
+    "SPARK_USER": "commands run as the cluster's own user",
+    "SPARK_WORKER_DIR": _DISK,
+}
+
+_SHOWN = 140
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LOCAL_MASTER = re.compile(r"local(\[(\*|\d+)(,\s*(\*|\d+))?\])?")
+_SECRET = re.compile(r"\{\{\s*secrets/")
+_NO_SECRETS = "there are no secret scopes yet; give the value itself"
+
+
+def check_conf(conf: Mapping[str, str], *, single: bool) -> None:
+    """Raise InvalidParameterValue unless every setting may be set. `single`: the cluster is its driver alone."""
+    for key, value in conf.items():
+        name = f"spark_conf.{key[:_SHOWN]}"
+        if not key or key != key.strip() or any(character in key for character in "\n\r\0="):
+            raise InvalidParameterValue(
+                f"spark_conf has a bad key {key[:_SHOWN]!r}: it is empty, or has a '=', a line break, or a space around it."
+            )
+        if "\0" in value:
+            raise InvalidParameterValue(f"{name} has a NUL character: remove it.")
+        if _SECRET.search(value):
+            raise InvalidParameterValue(f"{name} refers to a secret, which is not supported here: {_NO_SECRETS}.")
+        if key == "spark.master" and not (single and _LOCAL_MASTER.fullmatch(value)):
+            raise InvalidParameterValue(
+                f"{name} is {value[:_SHOWN]!r}: a cluster has a master of its own. Leave it out; only a SingleNode cluster may "
+                "set it, to local[*]."
+            )
+        if why := _owned(key):
+            raise InvalidParameterValue(f"{name} cannot be set: {why}. Leave it out.")
+
+
+def check_variables(variables: Mapping[str, str]) -> None:
+    """Raise InvalidParameterValue unless every environment variable may be set."""
+    for name, value in variables.items():
+        if not _NAME.fullmatch(name):
+            raise InvalidParameterValue(
+                f"spark_env_vars has a bad name {name[:_SHOWN]!r}: use letters, digits and _, and no digit at the start."
+            )
+        if "\0" in value:
+            raise InvalidParameterValue(f"spark_env_vars.{name} has a NUL character, which no environment can hold: remove it.")
+        if _SECRET.search(value):
+            raise InvalidParameterValue(f"spark_env_vars.{name} refers to a secret, which is not supported here: {_NO_SECRETS}.")
+        if why := OWNED_VARIABLES.get(name):
+            raise InvalidParameterValue(f"spark_env_vars.{name} cannot be set: {why}. Leave it out.")
+
+
+def _owned(key: str) -> str:
+    """Why the cluster decides that setting; "" when it does not."""
+    if why := OWNED_CONF.get(key):
+        return why
+    return next((why for prefix, why in OWNED_CONF.items() if prefix.endswith(".") and key.startswith(prefix)), "")

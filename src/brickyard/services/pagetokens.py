@@ -1,0 +1,84 @@
+"""Page tokens: a place in an order, and which way to read from it.
+
+Opaque to clients. A token names the order that it belongs to, so that one used with another order is refused instead of read as
+nonsense. It grants nothing: whoever makes one up sees only what the same call without it shows.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TypeVar
+
+import msgspec
+
+from brickyard.domain.errors import InvalidParameterValue
+from brickyard.domain.queries import ClusterOrder, ClusterPosition, ClusterSort, EventPosition
+
+_INT64 = 2**63
+T = TypeVar("T")
+
+
+class ClusterCursor(msgspec.Struct, frozen=True, array_like=True):
+    """The page behind (or, `backward`, before) a cluster."""
+
+    by: ClusterOrder
+    descending: bool
+    backward: bool
+    at: ClusterPosition
+
+
+class EventCursor(msgspec.Struct, frozen=True, array_like=True):
+    """The page behind (or, `backward`, before) an event."""
+
+    descending: bool
+    backward: bool
+    at: EventPosition
+
+
+def encode(cursor: ClusterCursor | EventCursor) -> str:
+    """The cursor as clients get it: URL-safe text."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
+
+
+def cluster_cursor(token: str | None, sort: ClusterSort) -> ClusterCursor | None:
+    """The cursor in a token for lists in that order; None for no token. Raises InvalidParameterValue."""
+    if not token:
+        return None
+    cursor = _decode(token, ClusterCursor)
+    if (cursor.by, cursor.descending) != (sort.by, sort.descending):
+        raise InvalidParameterValue(
+            "page_token belongs to a list with another sort_by. Send the sort_by of its first page again."
+        )
+    value = cursor.at.value
+    sound = isinstance(value, str) if sort.by is ClusterOrder.NAME else isinstance(value, int) and _fits(value)
+    if not sound or "\0" in f"{value}{cursor.at.cluster_id}":
+        raise _unknown()
+    return cursor
+
+
+def event_cursor(token: str | None, *, descending: bool) -> EventCursor | None:
+    """The cursor in a token for events in that order; None for no token. Raises InvalidParameterValue."""
+    if not token:
+        return None
+    cursor = _decode(token, EventCursor)
+    if cursor.descending is not descending:
+        raise InvalidParameterValue("page_token belongs to a list with another order. Send the order of its first page again.")
+    if not _fits(cursor.at.timestamp) or not _fits(cursor.at.seq):
+        raise _unknown()
+    return cursor
+
+
+def _decode(token: str, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True), type=kind)
+    except (ValueError, binascii.Error, msgspec.DecodeError, RecursionError) as error:
+        raise _unknown() from error
+
+
+def _fits(value: int) -> bool:
+    return -_INT64 <= value < _INT64
+
+
+def _unknown() -> InvalidParameterValue:
+    return InvalidParameterValue("page_token is not one that this API gave out. Leave it out to get the first page.")
