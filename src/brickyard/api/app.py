@@ -155,7 +155,8 @@ class Edge:
         raise EndpointNotFound(f"No API found for '{method} {path[:500]}'")
 
     async def _send(self, send: Send, answer: Answer, request_id: str, *, head: bool) -> int:
-        status, extra = 200, ()
+        status = 200
+        extra: tuple[tuple[bytes, bytes], ...] = ()
         content_type = self._json
         if isinstance(answer, bytes):
             body = answer

@@ -18,7 +18,7 @@ _UV_INDEX = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL
 def uv_environment(environ: Mapping[str, str], *, files: Iterable[Path] | None = None) -> dict[str, str]:
     """The `UV_*` variables to add to `environ` so that uv installs from where pip would. What is set for uv already wins.
 
-    `files` are pip's configuration files, the weakest first (default: the usual places). Files that cannot be read count as empty.
+    `files` are pip's configuration files, the weakest first (default: the usual places); unreadable ones count as empty.
     """
     pip = _pip_options(environ, pip_files(environ) if files is None else files)
     found: dict[str, str] = {}
@@ -69,6 +69,6 @@ def _pip_options(environ: Mapping[str, str], files: Iterable[Path]) -> dict[str,
                 if parser.has_option(section, name) and (value := " ".join(parser.get(section, name).split())):
                     options[name] = value
     for name in _OPTIONS:
-        if value := environ.get("PIP_" + name.upper().replace("-", "_")):
-            options[name] = value
+        if from_environ := environ.get("PIP_" + name.upper().replace("-", "_")):
+            options[name] = from_environ
     return options

@@ -1,0 +1,51 @@
+"""Options that several commands share, and the settings they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from brickyard import config
+from brickyard.cli import CliError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def place(function: F) -> F:
+    """--data-dir, --cache-dir and --config: where a workspace is."""
+    for option in (
+        click.option("--config", "config_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML file with settings."),
+        click.option("--cache-dir", type=click.Path(path_type=Path), help="Where Spark runtimes are kept."),
+        click.option("--data-dir", type=click.Path(path_type=Path), help="Where the workspace keeps everything."),
+    ):
+        function = option(function)
+    return function
+
+
+def serving(function: F) -> F:
+    """What `up` and `quickstart` say about the server that they start."""
+    for option in (
+        click.option("--log-level", help="debug, info, warning or error."),
+        click.option("--keep-nodes", is_flag=True, default=None, help="Leave nodes running when the server stops."),
+        click.option("--isolation", help="auto, required or off."),
+        click.option("--memory-overcommit", type=float, help="Memory offered per memory of this machine."),
+        click.option("--cpu-overcommit", type=float, help="Cores offered per core of this machine."),
+        click.option("--admin-token", help="The first administrator's token (better: BRICKYARD_ADMIN_TOKEN)."),
+        click.option("--database-url", help="postgresql://...; SQLite in the data directory if left out."),
+        click.option("--provider", help="local, or simulated (nodes that compute nothing, for tests)."),
+        click.option("--port", type=int, help="Port to listen on; 0 picks a free one."),
+        click.option("--host", help="Address to listen on."),
+    ):
+        function = option(function)
+    return function
+
+
+def settings(config_file: Path | None, **options: Any) -> config.Settings:
+    """The settings of all sources. Raises CliError."""
+    try:
+        return config.load(config_file=config_file, options=options)
+    except config.ConfigError as error:
+        raise CliError(str(error)) from error

@@ -1,0 +1,59 @@
+"""`brickyard runtime`: Spark runtimes of this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from brickyard.cli import CliError
+from brickyard.cli.options import place, settings
+from brickyard.domain.runtimes import Runtime
+from brickyard.runtime import catalogue, installer
+
+
+@click.group("runtime")
+def command() -> None:
+    """Install, list and remove Spark runtimes."""
+
+
+@command.command("list")
+@place
+def list_runtimes(config_file: Path | None, **options: Any) -> None:
+    """Show the runtimes on offer."""
+    cache = settings(config_file, **options).cache_dir
+    for runtime in catalogue.rows():
+        there = "installed" if installer.installed(runtime.environment, cache) else ""
+        click.echo(f"{runtime.key:20} {runtime.name:55} {there}".rstrip())
+
+
+@command.command("install")
+@click.argument("key", default="")
+@place
+def install(key: str, config_file: Path | None, **options: Any) -> None:
+    """Install the runtime KEY (by default the newest LTS on Spark 4)."""
+    chosen = settings(config_file, **options)
+    runtime = _find(key or chosen.default_runtime)
+    try:
+        manifest = installer.install(runtime, cache_dir=chosen.cache_dir, progress=click.echo)
+    except installer.InstallError as error:
+        raise CliError(str(error)) from error
+    click.echo(f"{runtime.key} is installed in {manifest.home}.")
+
+
+@command.command("remove")
+@click.argument("key")
+@place
+def remove(key: str, config_file: Path | None, **options: Any) -> None:
+    """Remove the runtime KEY, and with it those that share its environment."""
+    runtime = _find(key)
+    removed = installer.remove(runtime.environment, cache_dir=settings(config_file, **options).cache_dir)
+    click.echo(f"{runtime.key} is removed." if removed else f"{runtime.key} was not installed.")
+
+
+def _find(key: str) -> Runtime:
+    runtime = catalogue.find(key) if key else catalogue.default()
+    if runtime is None:
+        raise CliError(f"there is no runtime {key!r}. Offered are: {', '.join(each.key for each in catalogue.rows())}.")
+    return runtime
