@@ -138,11 +138,11 @@ STATES: list[tuple[dict[str, Any], type[CommandError]]] = [
 def test_only_clusters_that_run_take_commands(desk: Desk, fields: dict[str, Any], error: type[CommandError]) -> None:
     desk.change(**fields)
     for attempt in (
-        lambda: desk.service.create_context(USER, desk.id, "python"),
-        lambda: desk.service.execute(USER, desk.id, "ab", "python", "1"),
+        desk.service.create_context(USER, desk.id, "python"),
+        desk.service.execute(USER, desk.id, "ab", "python", "1"),
     ):
         with pytest.raises(error) as raised:
-            asyncio.run(attempt())
+            asyncio.run(attempt)
         retried = any(phrase in raised.value.message for phrase in RETRY_PHRASES)
         assert retried == (error is ClusterNotReady)
         assert raised.value.http_status == (500 if retried else 400)

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import requests
 from databricks.sdk import WorkspaceClient
-from databricks.sdk.errors import BadRequest, DatabricksError, NotFound
+from databricks.sdk.errors import BadRequest, NotFound
+from databricks.sdk.errors.base import DatabricksError
 from hypothesis import given
 from hypothesis import strategies as st
 

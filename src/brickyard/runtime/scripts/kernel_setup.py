@@ -28,6 +28,7 @@ from traitlets.config import Config
 
 GROUP_KEY = "brickyard_command"  # in the metadata of an execute request: the command's id
 OUTPUT_LIMIT = 10 * 1024 * 1024 + 1  # characters printed by one command; one more than any result can show
+SHOWN_FRAMES = 10  # at either end of a deep recursion
 PR_SET_PDEATHSIG = 1
 
 
@@ -99,6 +100,24 @@ def leave(code: Any | None = None) -> NoReturn:
     raise SystemExit(code)
 
 
+def show_error(shell: Any, kind: Any, error: BaseException, trace: Any, tb_offset: Any = None) -> list[str]:
+    """How exceptions are shown that IPython would not show well: not at all, or without thousands of frames."""
+    if not isinstance(error, NotebookExit):
+        shell.showtraceback((kind, error, shorten_trace(trace)))
+    return []
+
+
+def shorten_trace(trace: Any, keep: int = SHOWN_FRAMES) -> Any:
+    """The traceback with its first and last frames. IPython takes many seconds to show those of a deep recursion."""
+    frames = []
+    while trace is not None:
+        frames.append(trace)
+        trace = trace.tb_next
+    if len(frames) > 2 * keep:
+        frames[keep - 1].tb_next = frames[-keep]
+    return frames[0] if frames else None
+
+
 def fill_namespace(app: Any, kernel_spark: Any) -> None:
     """What users find: spark, sc, sql, display, displayHTML, dbutils, and the %%sql magic."""
     shell = app.shell
@@ -121,7 +140,7 @@ def fill_namespace(app: Any, kernel_spark: Any) -> None:
     # The advice that comes with SystemExit is for people at a terminal.
     warnings.filterwarnings("ignore", message="To exit: use 'exit', 'quit', or Ctrl-D.")
     shell.register_magic_function(sql_magic, "cell", "sql")
-    shell.set_custom_exc((NotebookExit,), lambda *_: [])
+    shell.set_custom_exc((NotebookExit, RecursionError), show_error)
     names: dict[str, Any] = {
         "spark": spark,
         "sc": kernel_spark.context,

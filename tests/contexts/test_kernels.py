@@ -1,0 +1,329 @@
+"""Execution contexts on real Spark, in every installed runtime: what users run, what goes wrong, and how it is cancelled."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from brickyard.config import default_cache_dir
+from brickyard.domain.runtimes import RuntimeManifest
+from tests.contexts.scripts import SCRIPTS
+
+pytestmark = pytest.mark.spark
+OVER = ("Finished", "Error", "Cancelled")
+
+
+def installed() -> list[RuntimeManifest]:
+    """The runtimes in the cache."""
+    cache = Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir())
+    found = sorted(cache.glob("runtimes/*/runtime.json"))
+    return [msgspec.json.decode(each.read_bytes(), type=RuntimeManifest) for each in found]
+
+
+RUNTIMES: list[RuntimeManifest | None] = [*installed()] or [None]
+
+
+class Refused(Exception):
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Host:
+    """`kernel_host.py` at the other end of two pipes."""
+
+    def __init__(self, runtime: RuntimeManifest, node_dir: Path) -> None:
+        self.node_dir = node_dir
+        env = {**os.environ, "JAVA_HOME": runtime.java_home, "SPARK_HOME": runtime.spark_home, "PYSPARK_PYTHON": runtime.python}
+        for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
+            env.pop(name, None)
+        command = [runtime.python, str(Path(__file__).parent / "kernel_host.py"), str(SCRIPTS), str(node_dir)]
+        self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._read()
+        self._numbers = itertools.count(1)
+
+    def __getattr__(self, op: str) -> Any:
+        def call(*args: Any) -> Any:
+            assert self.process.stdin is not None
+            print(json.dumps({"op": op, "args": args}), file=self.process.stdin, flush=True)
+            return self._read()
+
+        return call
+
+    def _read(self) -> Any:
+        assert self.process.stdout is not None
+        answer = json.loads(self.process.stdout.readline() or '{"error": ["GONE", "the host ended"]}')
+        if "error" in answer:
+            raise Refused(*answer["error"])
+        return answer["result"]
+
+    def new(self, language: str = "python") -> Context:
+        name = f"c{next(self._numbers)}"
+        self.create(name, language)
+        context = Context(self, name)
+        context.wait_ready()
+        return context
+
+    def end(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        assert self.process.wait(60) == 0
+        assert list((self.node_dir / "tmp").iterdir()) == []
+
+
+class Context:
+    def __init__(self, host: Host, name: str) -> None:
+        self.host = host
+        self.name = name
+
+    def wait_ready(self) -> None:
+        wait(lambda: self.host.status(self.name)["status"] != "Pending")
+        assert self.host.status(self.name)["status"] == "Running", self.host.status(self.name)
+
+    def start(self, code: str, language: str = "python") -> str:
+        name = f"k{next(self.host._numbers)}"
+        self.host.execute(self.name, name, language, code)
+        return name
+
+    def end_of(self, command: str) -> dict[str, Any]:
+        wait(lambda: self.host.command_status(self.name, command)["status"] in OVER)
+        status: dict[str, Any] = self.host.command_status(self.name, command)
+        return status
+
+    def run(self, code: str, language: str = "python") -> dict[str, Any]:
+        status = self.end_of(self.start(code, language))
+        assert status["status"] == "Finished", status
+        results: dict[str, Any] = status["results"]
+        return results
+
+    def text(self, code: str) -> str:
+        results = self.run(code)
+        assert results["resultType"] == "text", results
+        return str(results["data"])
+
+    def failure(self, code: str, language: str = "python") -> str:
+        results = self.run(code, language)
+        assert results["resultType"] == "error", results
+        return summary(results)
+
+    def cancel_once(self, code: str, *, running: str) -> dict[str, Any]:
+        """Cancel it as soon as the file `running` is there (the code makes it) or, when that is "job", a Spark job runs."""
+        command = self.start(code)
+        work = self.host.node_dir / "work"
+        wait(lambda: bool(self.host.active_jobs()) if running == "job" else (work / running).exists())
+        self.host.cancel(self.name, command)
+        return self.end_of(command)
+
+
+def summary(results: dict[str, Any]) -> str:
+    return html.unescape(re.sub(r"<[^>]*>", "", results["summary"]))
+
+
+def wait(condition: Any, timeout_s: float = 120) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come in time"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module", params=RUNTIMES, ids=lambda runtime: runtime.environment if runtime else "none")
+def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    if request.param is None:
+        pytest.skip("no runtime is installed: brickyard runtime install KEY")
+    # A long path, as data directories in homes have: longer than a socket's may be.
+    made = Host(request.param, tmp_path_factory.mktemp("node-" + "x" * 60))
+    try:
+        yield made
+        made.end()
+    finally:
+        made.process.kill()
+        made.process.wait()
+
+
+@pytest.fixture(scope="module")
+def python(host: Host) -> Context:
+    return host.new()
+
+
+def test_text_and_values(python: Context) -> None:
+    assert python.text("print(1)") == "1"
+    assert python.text("print('a'); 1 + 1") == "a\n2"
+    assert python.text("        x = 1\n        x + 1") == "2"
+    assert python.text("spark.range(5)") == "DataFrame[id: bigint]"
+    assert python.text("spark.range(5).count()") == "5"
+    assert python.text("!echo from a shell") == "from a shell"
+    assert python.text("%sh echo $((1 + 2))") == "3"
+    assert python.text("await __import__('asyncio').sleep(0, 7)") == "7"
+    assert python.text(r"print('\ud83d\ude00 \ud800')") == "\U0001f600 �"
+    assert python.text("") == ""
+
+
+def test_the_namespace(python: Context) -> None:
+    assert python.text("spark.sparkContext is sc, sql('select 1').first()[0], __name__") == "(True, 1, '__main__')"
+    assert python.text("from pyspark.sql import SparkSession\nSparkSession.builder.getOrCreate() is spark") == "True"
+    assert python.text("sc.parallelize(range(4), 2).map(lambda x: x * x).sum()") == "14"
+    assert "ignored" in python.text("spark.stop(); spark.range(3).count()")
+    assert python.text("import os; os.environ['HOME'] == os.path.dirname(os.getcwd()) + '/home'") == "True"
+
+
+def test_leaving_a_notebook(python: Context) -> None:
+    code = "        import json\n        print('noise')\n        dbutils.notebook.exit(json.dumps({'a': [1]}))"
+    assert python.text(code) == '{"a": [1]}'
+
+
+def test_errors_say_what_happened_and_end_nothing(python: Context) -> None:
+    assert python.failure("1/0") == "ZeroDivisionError: division by zero"
+    assert python.failure("assert 1 < 0, '<b>'") == "AssertionError: <b>"
+    assert python.failure("def f(:").startswith("SyntaxError: ")
+    assert python.failure("exit(3)") == "SystemExit: 3"
+    assert python.failure("raise KeyboardInterrupt").startswith("KeyboardInterrupt")
+    assert "input" in python.failure("input()")
+    assert python.failure("def f(): return f()\nf()").startswith("RecursionError: ")
+    udf = "from pyspark.sql.functions import udf\nspark.range(2).select(udf(lambda x: 1 / 0)('id')).collect()"
+    assert "ZeroDivisionError" in python.failure(udf)
+    assert "\tat " not in python.failure(udf)
+    assert python.text("1") == "1"
+
+
+def test_sql_in_a_python_context(python: Context) -> None:
+    python.run("create or replace temp view v as select 1 as a", "sql")
+    for table in (python.run("select a, 'x' as b from v; -- the end", "sql"), python.run("%sql select a, 'x' as b from v")):
+        assert table["resultType"] == "table" and table["data"] == [[1, "x"]]
+        assert [(column["name"], json.loads(column["type"])) for column in table["schema"]] == [("a", "integer"), ("b", "string")]
+    assert python.text("_sqldf.count()") == "1"
+    assert python.failure("select * from not_there", "sql").startswith("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND]")
+    assert python.failure("selec 1", "sql").startswith("ParseException: ")
+
+
+def test_tables_and_images(python: Context) -> None:
+    columns = "'id', 'timestamp\"2024-01-31 00:00:00Z\" t', 'array(id) a', 'cast(id as decimal(9,2)) d'"
+    code = f"display(spark.range(2000).selectExpr({columns}))"
+    table = python.run(code)
+    assert (len(table["data"]), table["truncated"]) == (1000, True)
+    assert table["data"][1] == [1, "2024-01-31T00:00:00.000+0000", [1], "1.00"]
+    table = python.run("import pandas as pd; display(pd.DataFrame({'a': [1.5, None], 'b': ['x', None]}))")
+    assert table["data"] == [[1.5, "x"], [None, None]]
+    image = python.run("from IPython.display import Image\nImage(data=b'\\x89PNG\\r\\n\\x1a\\n0000', format='png')")
+    assert image["resultType"] == "image" and image["fileName"].startswith("data:image/png;base64,iVBOR")
+
+
+def test_output_is_bounded(python: Context) -> None:
+    results = python.run("for _ in range(300): print('x' * 100_000)")
+    assert results["truncated"] is True and len(json.dumps(results)) < 11 * 1024 * 1024
+    assert python.text("print('fine')") == "fine"
+
+
+def test_commands_run_in_order_and_may_be_repeated(python: Context) -> None:
+    commands = [python.start(f"import time; time.sleep(0.2); print({n})") for n in range(3)]
+    python.host.execute(python.name, commands[0], "python", "print('again')")
+    waiting = python.start("print('never')")
+    assert python.host.busy() is True
+    python.host.cancel(python.name, waiting)
+    assert python.host.command_status(python.name, waiting)["status"] == "Cancelled"
+    assert [python.end_of(command)["results"]["data"] for command in commands] == ["0", "1", "2"]
+    assert python.host.busy() is False
+    with pytest.raises(Refused) as refused:
+        python.host.cancel(python.name, commands[0])
+    assert refused.value.code == "INVALID"
+
+
+SPARK_CODE = {
+    "DataFrame": "spark.range(10**12).selectExpr('sum(hash(sha2(cast(id as string), 256)))').collect()",
+    "SQL": "%sql select sum(hash(sha2(cast(id as string), 256))) from range(1000000000000)",
+    "UDF": "sc.parallelize(range(2), 2).map(lambda x: __import__('time').sleep(600)).count()",
+    "threads": "from concurrent.futures import ThreadPoolExecutor\ndef job(_):\n"
+    "    return spark.range(10**12).selectExpr('sum(hash(sha2(cast(id as string), 256)))').collect()\n"
+    "with ThreadPoolExecutor(2) as pool: print(list(pool.map(job, range(2))))",
+}
+
+
+@pytest.mark.parametrize("kind", SPARK_CODE)
+def test_cancel_ends_the_spark_jobs(python: Context, kind: str) -> None:
+    status = python.cancel_once(SPARK_CODE[kind], running="job")
+    assert status["status"] == "Cancelled" and "cancelled" in summary(status["results"])
+    wait(lambda: python.host.active_jobs() == [])
+    assert python.text("spark.range(3).count()") == "3"
+
+
+def test_cancel_interrupts_python_and_what_it_started(python: Context) -> None:
+    python.run("kept = 5")
+    status = python.cancel_once("open('python-runs', 'w'); print('before')\nwhile True: pass", running="python-runs")
+    assert (status["status"], status["results"]["data"]) == ("Cancelled", "before")
+    python.cancel_once("!touch shell-runs; sleep 600", running="shell-runs")
+    python.cancel_once("open('prints', 'w')\nwhile True: print('y' * 1000)", running="prints")
+    assert python.text("kept") == "5"
+
+
+def test_a_command_that_ignores_cancel_loses_its_process(host: Host) -> None:
+    context = host.new()
+    code = "import time\nopen('stubborn', 'w')\nwhile True:\n    try: time.sleep(60)\n    except KeyboardInterrupt: print('no')"
+    status = context.cancel_once(code, running="stubborn")
+    assert status["status"] == "Cancelled" and "replaced" in summary(status["results"])
+    context.wait_ready()
+    assert context.text("'time' in globals()") == "False"
+    host.destroy(context.name)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [("import os; os._exit(7)", "status 7"), ("import os; os.kill(os.getpid(), 9)", "SIGKILL")]
+)
+def test_a_process_that_dies_says_so(host: Host, code: str, words: str) -> None:
+    context = host.new()
+    command, queued = context.start(code), context.start("1")
+    for each in (command, queued):
+        status = context.end_of(each)
+        assert status["status"] == "Error" and words in summary(status["results"])
+    wait(lambda: host.status(context.name)["status"] == "Error")
+    with pytest.raises(Refused, match="create a new one") as refused:
+        context.start("1")
+    assert refused.value.code == "DEAD"
+    host.destroy(context.name)
+
+
+def test_contexts_are_counted_and_forgotten(host: Host) -> None:
+    context = host.new("sql")
+    assert context.run("select 1", "sql")["data"] == [[1]]
+    with pytest.raises(Refused, match="python"):
+        context.start("1", "python")
+    host.create(context.name, "sql")  # again: nothing happens
+    names = []
+    with pytest.raises(Refused) as refused:
+        for number in range(5):
+            host.create(f"many{number}", "python")
+            names.append(f"many{number}")
+    assert refused.value.code == "LIMIT"
+    for name in (*names, context.name):
+        host.destroy(name)
+        with pytest.raises(Refused):
+            host.status(name)
+    with pytest.raises(Refused, match="scala"):
+        host.create("other", "scala")
+
+
+def test_a_spare_is_ready_at_once(host: Host) -> None:
+    before = {entry.name for entry in (host.node_dir / "tmp").iterdir()}
+    host.warm()
+    wait(lambda: len({entry.name for entry in (host.node_dir / "tmp").iterdir()} - before) == 1)
+    wait(lambda: spare_is_ready(host))
+
+
+def spare_is_ready(host: Host) -> bool:
+    """A context that takes a finished spare is Running in the very answer after its creation."""
+    host.create("quick", "python")
+    ready: bool = host.status("quick")["status"] == "Running"
+    host.destroy("quick")
+    if not ready:
+        host.warm()
+        time.sleep(0.5)
+    return ready
