@@ -211,6 +211,10 @@ class Node:
         command = [manifest.python, str(Path(config.scripts_dir, "node_host.py"))]
         tmp = str(config.node_dir / "tmp") if walls.kind == "none" else "/tmp"  # noqa: S108 - the node's own, inside
         env = sandbox.environment(config.instance_id, node_dir=config.node_dir, tmp=tmp, source=os.environ)
+        if config.dbfs_dir:  # where the workspace's files are, for code that must not care whether it is isolated
+            env["DBFS_ROOT"] = config.dbfs_dir if walls.kind == "none" else "/dbfs"
+        if walls.kind == "none":  # nothing but good manners keeps it from the devices of others
+            env["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu) for gpu in config.gpus[: wanted.gpus])
         await host.start(walls.command(command, view=view, cgroups=self._group.entries), env)
         if (options := java_options(wanted)) is not None:
             prepared = self._settings(wanted) | {

@@ -215,7 +215,8 @@ def _bearer(scope: Scope) -> str:
         if key == b"authorization":
             scheme, _, rest = value.partition(b" ")
             if scheme.lower() == b"bearer":
-                return rest.strip().decode("latin-1")
+                token: str = rest.strip().decode("latin-1")
+                return token
             if scheme.lower() == b"basic":
                 try:
                     user, _, password = base64.b64decode(rest, validate=True).partition(b":")

@@ -126,5 +126,5 @@ class DBUtils:
 
 
 def make_dbutils(publish: Callable[[dict[str, Any]], None]) -> DBUtils:
-    """`dbutils` with the workspace's files where the node shows them ($BRICKYARD_DBFS, else /dbfs)."""
-    return DBUtils(publish=publish, dbfs=Path(os.environ.get("BRICKYARD_DBFS") or "/dbfs"))
+    """`dbutils` with the workspace's files where the node shows them ($DBFS_ROOT, else /dbfs)."""
+    return DBUtils(publish=publish, dbfs=Path(os.environ.get("DBFS_ROOT") or "/dbfs"))

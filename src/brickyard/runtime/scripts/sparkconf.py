@@ -125,6 +125,8 @@ def _defaults(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": f"file:{place.node_dir}/work/warehouse",
         "spark.sql.catalogImplementation": "in-memory",
+        # Nodes may share an address and never a disk: blocks of another executor come through its port.
+        "spark.shuffle.readHostLocalDisk": "false",
         "spark.decommission.enabled": "true",
         "spark.storage.decommission.enabled": "true",
         "spark.storage.decommission.rddBlocks.enabled": "true",
