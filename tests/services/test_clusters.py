@@ -1,114 +1,28 @@
-"""The cluster services on both databases: a state in, one call, a state out."""
+"""The life of clusters, on both databases."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 import msgspec
-import pytest
 
-from brickyard.domain.clock import Ids
-from brickyard.domain.cluster import Cluster, Target
-from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidState, PermissionDenied
-from brickyard.domain.events import EventType
+from brickyard.domain.cluster import Target
+from brickyard.domain.errors import InvalidParameterValue, InvalidState, PermissionDenied
 from brickyard.domain.identity import UserRow
 from brickyard.domain.requests import (
     ChangeClusterOwner,
     ClusterId,
-    CreateCluster,
     EditCluster,
     GetEvents,
-    ListClusters,
     ListClustersFilterBy,
     ResizeCluster,
     RestartCluster,
     StartCluster,
     UpdateCluster,
 )
-from brickyard.domain.runtimes import Runtime
 from brickyard.domain.spec import ClusterSpec
-from brickyard.domain.states import GetEventsOrder, State
-from brickyard.services.authz import Authorizer
-from brickyard.services.caller import Caller
-from brickyard.services.clusters import ClusterService
 from brickyard.store.store import Store
-from brickyard.testing.builders import SMALL, nodes, up
-from brickyard.testing.clock import ManualClock
-
-ADMIN = Caller(user_name="admin@example.com", user_id="1", is_admin=True, token_id="t")
-USER = Caller(user_name="user@example.com", user_id="2", is_admin=False, token_id="u")
-RUNTIME = Runtime(
-    key="17.3.x-scala2.13", name="17.3 LTS", spark_version="4.0.5", scala_version="2.13", python=">=3.9", java=(17,)
-)
-ASK = CreateCluster(cluster_name="c", spark_version=RUNTIME.key, node_type_id="small", num_workers=2)
-
-
-class Desk:
-    """The service with what is around it."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.clock = ManualClock()
-        self.woken: list[str] = []
-        self.service = ClusterService(
-            store=store,
-            clock=self.clock,
-            ids=Ids(),
-            node_types=lambda: [SMALL],
-            runtimes=lambda: [RUNTIME],
-            authorizer=Authorizer(),
-            wake=self.woken.append,
-        )
-
-    async def create(self, **changes: Any) -> str:
-        self.clock.advance(ms=1)
-        return await self.service.create(ADMIN, msgspec.structs.replace(ASK, **changes))
-
-    async def get(self, name: str) -> dict[str, Any]:
-        view: dict[str, Any] = json.loads(await self.service.get(ADMIN, name))
-        return view
-
-    async def list(self, *, paged: bool = True, **request: Any) -> dict[str, Any]:
-        page: dict[str, Any] = json.loads(await self.service.list(ADMIN, ListClusters(**request), paged=paged))
-        return page
-
-    async def bring_up(self, name: str) -> None:
-        """What the loops do."""
-
-        def work(tx: Any) -> None:
-            running = up(tx.clusters.get(name))
-            tx.clusters.update(running)
-            for node in nodes(running, running.num_workers):
-                tx.instances.insert(msgspec.structs.replace(node, instance_id=f"{name}-{node.instance_id}"))
-
-        await self.store.write(work)
-
-    async def settle(self, name: str, **fields: Any) -> None:
-        def work(tx: Any) -> None:
-            tx.clusters.update(msgspec.structs.replace(tx.clusters.get(name), **fields))
-
-        await self.store.write(work)
-
-    async def row(self, name: str) -> Cluster:
-        found = await self.store.read(lambda tx: tx.clusters.get(name))
-        assert found is not None
-        return found
-
-
-Scenario = Callable[[Desk], Coroutine[Any, Any, None]]
-
-
-def play(store: Store, scenario: Scenario) -> None:
-    asyncio.run(scenario(Desk(store)))
-
-
-async def refused(kind: type[ApiError], call: Coroutine[Any, Any, Any]) -> str:
-    with pytest.raises(kind) as caught:
-        await call
-    return caught.value.message
+from tests.services.desk import ADMIN, RUNTIME, USER, Desk, play, refused
 
 
 def test_a_created_cluster_is_pending_at_once(store: Store) -> None:
@@ -273,64 +187,5 @@ def test_change_owner(store: Store) -> None:
         await desk.store.write(lambda tx: tx.users.upsert(user))
         await desk.service.change_owner(ADMIN, ask)
         assert (await desk.get(name))["creator_user_name"] == "user@example.com"
-
-    play(store, scenario)
-
-
-def test_pages_of_clusters(store: Store) -> None:
-    async def scenario(desk: Desk) -> None:
-        names = [await desk.create() for _ in range(7)]
-        seen: list[str] = []
-        token = None
-        while True:
-            page = await desk.list(page_size=3, page_token=token)
-            seen += [item["cluster_id"] for item in page["clusters"]]
-            token = page.get("next_page_token")
-            if not token:
-                break
-        assert seen == names[::-1]
-        assert len((await desk.list(paged=False))["clusters"]) == 7
-        for bad in (ListClusters(page_size=-1), ListClusters(page_token="nonsense")):
-            await refused(InvalidParameterValue, desk.service.list(ADMIN, bad, paged=True))
-        states = ListClustersFilterBy(cluster_states=[State.RUNNING])
-        assert not (await desk.list(filter_by=states))["clusters"]
-
-    play(store, scenario)
-
-
-def test_terminated_clusters_leave_the_list_after_thirty_days(store: Store) -> None:
-    async def scenario(desk: Desk) -> None:
-        name = await desk.create()
-        await desk.settle(name, target=Target.TERMINATED, ended=True, terminated_ms=desk.clock.now_ms())
-        assert (await desk.list())["clusters"]
-        desk.clock.advance(minutes=31 * 24 * 60)
-        assert not (await desk.list())["clusters"]
-
-    play(store, scenario)
-
-
-def test_pages_of_events_are_whole_requests(store: Store) -> None:
-    async def scenario(desk: Desk) -> None:
-        name = await desk.create()
-        for _ in range(4):
-            desk.clock.advance(ms=5)
-            await desk.service.pin(ADMIN, ClusterId(cluster_id=name))
-            desk.clock.advance(ms=5)
-            await desk.service.unpin(ADMIN, ClusterId(cluster_id=name))
-        request: GetEvents | None = GetEvents(cluster_id=name, limit=4)
-        kinds: list[EventType] = []
-        while request is not None:
-            page = await desk.service.events(ADMIN, request)
-            assert page.total_count == 9
-            kinds += [event.type for event in page.events or []]
-            request = page.next_page
-        assert kinds == [EventType.UNPINNED, EventType.PINNED] * 4 + [EventType.CREATING]
-        ascending = await desk.service.events(ADMIN, GetEvents(cluster_id=name, order=GetEventsOrder.ASC, limit=1))
-        assert ascending.events is not None
-        assert ascending.events[0].type is EventType.CREATING
-        only = await desk.service.events(ADMIN, GetEvents(cluster_id=name, event_types=[EventType.PINNED]))
-        assert only.total_count == 4
-        for bad in ({"limit": 501}, {"limit": 0}, {"offset": 5}, {"offset": -1}, {"start_time": 5, "end_time": 4}):
-            await refused(InvalidParameterValue, desk.service.events(ADMIN, GetEvents(cluster_id=name, **bad)))  # type: ignore[arg-type] # keyword arguments of a struct
 
     play(store, scenario)

@@ -35,8 +35,7 @@ def cluster_details(
     tags = default_tags(cluster)
     fields: dict[str, Any] = msgspec.structs.asdict(cluster.spec)
     fields |= {
-        # A custom tag may not hide a default one: Databricks puts x_ before it.
-        "custom_tags": {(f"x_{key}" if key in tags else key): value for key, value in (cluster.spec.custom_tags or {}).items()},
+        "custom_tags": _custom_tags(cluster, tags),
         "apply_policy_default_values": None,
         "cluster_id": cluster.cluster_id,
         "cluster_source": cluster.source,
@@ -44,7 +43,7 @@ def cluster_details(
         "default_tags": tags,
         "spec": cluster.request if with_spec else None,
         "state": state,
-        "state_message": cluster.state_message,
+        "state_message": cluster.state_message or _progress(cluster, instances, state),
         "start_time": cluster.start_ms or None,
         "last_restarted_time": cluster.last_restarted_ms or None,
         "last_state_loss_time": cluster.last_state_loss_ms,
@@ -56,7 +55,25 @@ def cluster_details(
     return ClusterDetails(**fields)
 
 
+def _custom_tags(cluster: Cluster, defaults: Mapping[str, str]) -> dict[str, str] | None:
+    """As sent, but a custom tag may not hide a default one: Databricks puts x_ before it."""
+    custom = cluster.spec.custom_tags
+    return custom and {(f"x_{key}" if key in defaults else key): value for key, value in custom.items()}
+
+
+def _progress(cluster: Cluster, instances: Sequence[Instance], state: State) -> str:
+    """What goes on where the row says nothing. A cluster that simply runs has no message, as in Databricks."""
+    if state is not State.RESIZING:
+        return ""
+    workers = [node for node in instances if node.role is Role.WORKER and node.generation == cluster.incarnation and node.live]
+    ready = sum(node.ready and not node.retiring for node in workers)
+    leaving = sum(node.retiring for node in workers)
+    text = f"Resizing: {ready} of {cluster.num_workers} workers are ready"
+    return f"{text}; {leaving} more finish their work and leave" if leaving else text
+
+
 def _serving(cluster: Cluster, instances: Sequence[Instance], sizes: Mapping[str, NodeType]) -> dict[str, Any]:
+    """Nodes that work, also those that do so while others come or go."""
     nodes = [node for node in instances if node.live and node.ready and node.generation == cluster.incarnation]
     types = [sizes[node.node_type_id] for node in nodes if node.node_type_id in sizes]
     return {

@@ -1,0 +1,98 @@
+"""The cluster service with what is around it, for tests: a state in, one call, a state out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+import pytest
+
+from brickyard.domain.clock import Ids
+from brickyard.domain.cluster import Cluster
+from brickyard.domain.errors import RETRY_PHRASES, ApiError
+from brickyard.domain.requests import CreateCluster, ListClusters
+from brickyard.domain.runtimes import Runtime
+from brickyard.services.authz import Authorizer
+from brickyard.services.caller import Caller
+from brickyard.services.clusters import ClusterService
+from brickyard.store.store import Store
+from brickyard.testing.builders import SMALL, nodes, up
+from brickyard.testing.clock import ManualClock
+
+ADMIN = Caller(user_name="admin@example.com", user_id="1", is_admin=True, token_id="t")
+USER = Caller(user_name="user@example.com", user_id="2", is_admin=False, token_id="u")
+RUNTIME = Runtime(
+    key="17.3.x-scala2.13", name="17.3 LTS", spark_version="4.0.5", scala_version="2.13", python=">=3.9", java=(17,)
+)
+ASK = CreateCluster(cluster_name="c", spark_version=RUNTIME.key, node_type_id="small", num_workers=2)
+
+
+class Desk:
+    """The service with what is around it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.clock = ManualClock()
+        self.woken: list[str] = []
+        self.service = ClusterService(
+            store=store,
+            clock=self.clock,
+            ids=Ids(),
+            node_types=lambda: [SMALL],
+            runtimes=lambda: [RUNTIME],
+            authorizer=Authorizer(),
+            wake=self.woken.append,
+        )
+
+    async def create(self, **changes: Any) -> str:
+        self.clock.advance(ms=1)
+        return await self.service.create(ADMIN, msgspec.structs.replace(ASK, **changes))
+
+    async def get(self, name: str) -> dict[str, Any]:
+        view: dict[str, Any] = json.loads(await self.service.get(ADMIN, name))
+        return view
+
+    async def list(self, *, paged: bool = True, **request: Any) -> dict[str, Any]:
+        page: dict[str, Any] = json.loads(await self.service.list(ADMIN, ListClusters(**request), paged=paged))
+        return page
+
+    async def bring_up(self, name: str) -> None:
+        """What the loops do."""
+
+        def work(tx: Any) -> None:
+            running = up(tx.clusters.get(name))
+            tx.clusters.update(running)
+            for old in tx.instances.of_cluster(name):
+                tx.instances.delete(old)
+            for node in nodes(running, running.num_workers):
+                tx.instances.insert(msgspec.structs.replace(node, instance_id=f"{name}-{node.instance_id}"))
+
+        await self.store.write(work)
+
+    async def settle(self, name: str, **fields: Any) -> None:
+        def work(tx: Any) -> None:
+            tx.clusters.update(msgspec.structs.replace(tx.clusters.get(name), **fields))
+
+        await self.store.write(work)
+
+    async def row(self, name: str) -> Cluster:
+        found = await self.store.read(lambda tx: tx.clusters.get(name))
+        assert found is not None
+        return found
+
+
+Scenario = Callable[[Desk], Coroutine[Any, Any, None]]
+
+
+def play(store: Store, scenario: Scenario) -> None:
+    asyncio.run(scenario(Desk(store)))
+
+
+async def refused(kind: type[ApiError], call: Coroutine[Any, Any, Any]) -> str:
+    with pytest.raises(kind) as caught:
+        await call
+    assert not any(phrase in caught.value.message for phrase in RETRY_PHRASES)
+    return caught.value.message

@@ -1,0 +1,149 @@
+"""Cached views are never older than the last acknowledged change."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from brickyard.domain.requests import ClusterId, ResizeCluster
+from brickyard.services.viewcache import ViewCache
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+from brickyard.testing.builders import SIZES
+from tests.services.desk import ADMIN, Desk, play
+
+T = TypeVar("T")
+
+
+class SlowStore(Store):
+    """A store whose reads can be held after their snapshot was taken, before the caller hears of it."""
+
+    def __init__(self, of: Store) -> None:
+        self.__dict__ = of.__dict__
+        self.hold = threading.Event()
+        self.taken = threading.Event()
+        self.hold.set()
+        self.reads = 0
+
+    async def read(self, work: Callable[[Tx], T]) -> T:
+        self.reads += 1
+
+        def held(tx: Tx) -> T:
+            result = work(tx)
+            self.taken.set()
+            assert self.hold.wait(10)
+            return result
+
+        return await super().read(held)
+
+
+def on_sqlite(tmp_path: Path, scenario: Callable[[Desk, SlowStore, ViewCache], object]) -> None:
+    store = Store.open(f"sqlite:///{tmp_path / 'views.db'}")
+
+    async def run(desk: Desk) -> None:
+        slow = SlowStore(store)
+        await scenario(desk, slow, ViewCache(store=slow, sizes=SIZES))  # type: ignore[misc] # every scenario is a coroutine
+
+    try:
+        play(store, run)
+    finally:
+        store.close()
+
+
+async def overtaken(slow: SlowStore, reader: asyncio.Task[T], change: Callable[[], object]) -> T:
+    """Let a commit fall between a read's snapshot and the read's return."""
+    await asyncio.to_thread(slow.taken.wait, 10)
+    await change()  # type: ignore[misc] # every change is a coroutine
+    slow.hold.set()
+    return await reader
+
+
+def test_a_view_is_read_once_until_it_changes(tmp_path: Path) -> None:
+    async def scenario(desk: Desk, slow: SlowStore, views: ViewCache) -> None:
+        name, other = await desk.create(), await desk.create()
+        first = await views.full(name)
+        assert await views.full(name) == first
+        assert slow.reads == 1
+        await desk.service.pin(ADMIN, ClusterId(cluster_id=other))
+        await views.full(name)
+        assert slow.reads == 1  # another cluster's change costs this one nothing
+        await desk.service.delete(ADMIN, ClusterId(cluster_id=name))
+        assert b"TERMINATING" in (await views.full(name) or b"")
+        assert slow.reads == 2
+
+    on_sqlite(tmp_path, scenario)
+
+
+def test_a_read_that_a_commit_overtakes_is_not_kept(tmp_path: Path) -> None:
+    async def scenario(desk: Desk, slow: SlowStore, views: ViewCache) -> None:
+        name = await desk.create()
+        slow.hold.clear()
+        reader = asyncio.create_task(views.full(name))
+        old = await overtaken(slow, reader, lambda: desk.service.delete(ADMIN, ClusterId(cluster_id=name)))
+        assert b"PENDING" in (old or b"")
+        assert b"TERMINATING" in (await views.full(name) or b"")
+
+    on_sqlite(tmp_path, scenario)
+
+
+def test_another_clusters_commit_spoils_nothing(tmp_path: Path) -> None:
+    async def scenario(desk: Desk, slow: SlowStore, views: ViewCache) -> None:
+        name, other = await desk.create(), await desk.create()
+        slow.hold.clear()
+        reader = asyncio.create_task(views.full(name))
+        await overtaken(slow, reader, lambda: desk.service.delete(ADMIN, ClusterId(cluster_id=other)))
+        await views.full(name)
+        assert slow.reads == 1
+
+    on_sqlite(tmp_path, scenario)
+
+
+def test_a_list_keeps_clusters_that_change_while_it_is_made(tmp_path: Path) -> None:
+    async def scenario(desk: Desk, slow: SlowStore, views: ViewCache) -> None:
+        cached, missing = await desk.create(), await desk.create()
+        await views.items([cached])
+        slow.taken.clear()
+        slow.hold.clear()
+        reader = asyncio.create_task(views.items([cached, missing]))
+        items = await overtaken(slow, reader, lambda: desk.service.delete(ADMIN, ClusterId(cluster_id=cached)))
+        assert len(items) == 2
+        assert b"TERMINATING" in (await views.items([cached]))[0]
+
+    on_sqlite(tmp_path, scenario)
+
+
+def test_a_list_leaves_out_what_was_deleted_for_good(tmp_path: Path) -> None:
+    async def scenario(desk: Desk, slow: SlowStore, views: ViewCache) -> None:
+        name = await desk.create()
+        await desk.service.permanent_delete(ADMIN, ClusterId(cluster_id=name))
+        assert await views.items([name, "none"]) == []
+        assert await views.full(name) is None
+        assert slow.reads == 2
+
+    on_sqlite(tmp_path, scenario)
+
+
+def test_no_acknowledged_change_is_ever_unseen(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        name = await desk.create(num_workers=1)
+        await desk.bring_up(name)
+        stop = asyncio.Event()
+
+        async def read() -> None:
+            while not stop.is_set():
+                await desk.service.get(ADMIN, name)
+                await asyncio.sleep(0)  # a cached answer does not yield
+
+        readers = [asyncio.create_task(read()) for _ in range(4)]
+        for size in range(2, 40):
+            await desk.service.resize(ADMIN, ResizeCluster(cluster_id=name, num_workers=size))
+            assert (await desk.get(name))["num_workers"] == size
+            await desk.settle(name, sized=True)
+            assert (await desk.get(name))["state"] == "RUNNING"
+        stop.set()
+        await asyncio.gather(*readers)
+
+    play(store, scenario)
