@@ -327,3 +327,21 @@ def spare_is_ready(host: Host) -> bool:
         host.warm()
         time.sleep(0.5)
     return ready
+
+
+def test_callbacks_of_one_context_do_not_reach_another(host: Host) -> None:
+    """Streams call back into the Python process that started them, whichever context asked for callbacks last."""
+    contexts = [host.new(), host.new()]
+    stream = """
+seen = []
+def batch(frame, number): seen.append(frame.count())
+source = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
+query = source.writeStream.foreachBatch(batch).start()
+"""
+    for context in contexts:
+        context.run(stream)
+    for context in contexts:
+        wait(lambda context=context: context.text("len(seen) > 1 and query.exception() is None") == "True")
+    for context in contexts:
+        context.run("query.stop()")
+        host.destroy(context.name)

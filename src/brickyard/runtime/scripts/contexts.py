@@ -8,6 +8,7 @@ An exception in the user's code is a Finished command with results of type error
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from typing import Any
 
 from kernel_client import Kernel, KernelDied, KernelFactory
 from kernel_context import Command, Context, ContextError
+from kernel_gateway import GatewayError, Gateways
 
 __all__ = ["ContextError", "Contexts"]
 
@@ -46,15 +48,19 @@ class Contexts:
     ) -> None:
         own = {
             "HOME": str(Path(node_dir) / "home"),
-            "PYSPARK_GATEWAY_PORT": str(gateway_port),
-            "PYSPARK_GATEWAY_SECRET": gateway_secret,
             "PYSPARK_PIN_THREAD": "true",
             "PYSPARK_PYTHON": env.get("PYSPARK_PYTHON", python),
             "PYSPARK_DRIVER_PYTHON": python,
         }
-        self._factory = KernelFactory(python=python, node_dir=Path(node_dir), env={**env, **own})
         # One thread starts all kernels, and lives as long as they do: see KernelFactory.
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="kernel-start")
+        self._factory = KernelFactory(
+            python=python,
+            node_dir=Path(node_dir),
+            env={**env, **own},
+            gateways=Gateways(port=gateway_port, secret=gateway_secret),
+            later=self._later,
+        )
         self._cancellers = ThreadPoolExecutor(4, thread_name_prefix="kernel-cancel")
         self._cancel_group = cancel_group
         self._limit = limit
@@ -193,6 +199,11 @@ class Contexts:
         if not self._closed:
             self._cancellers.submit(self._cancel_group, group)
 
+    def _later(self, work: Callable[[], None]) -> None:
+        """Do it on the thread that starts kernels; never, when that is about to end with the JVM."""
+        with contextlib.suppress(RuntimeError):
+            self._starter.submit(work)
+
     def _start_kernel(self, wanted: Callable[[], bool]) -> Kernel | None:
         """A connected kernel, or None when it is no longer `wanted`. Raises KernelDied."""
         with self._starting:
@@ -200,7 +211,7 @@ class Contexts:
                 return None
             try:
                 kernel: Kernel = self._starter.submit(self._factory.start).result()
-            except (OSError, RuntimeError) as error:
+            except (OSError, RuntimeError, GatewayError) as error:
                 raise KernelDied(f"The Python process could not start: {error}") from error
             try:
                 kernel.connect(timeout_s=START_TIMEOUT_S, wanted=lambda: wanted() and not self._closed)

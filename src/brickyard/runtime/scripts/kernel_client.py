@@ -11,11 +11,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import zmq
 from jupyter_client.session import Session
+from kernel_gateway import Gateway, Gateways
 
 SCRIPTS = Path(__file__).resolve().parent
 GROUP_KEY = "brickyard_command"  # as in kernel_setup.py
@@ -41,47 +43,82 @@ class KernelFactory:
     """What all kernels of a node have in common. `start` must be called on a thread that lives as long as the kernels do:
     the system ends them when the thread that started them ends."""
 
-    def __init__(self, *, python: str, node_dir: Path, env: dict[str, str]) -> None:
+    def __init__(
+        self,
+        *,
+        python: str,
+        node_dir: Path,
+        env: dict[str, str],
+        gateways: Gateways,
+        later: Callable[[Callable[[], None]], None],
+    ) -> None:
         self._python = python
         self._node_dir = node_dir
         self._env = env
+        self._gateways = gateways
+        self._later = later
         self._zmq = zmq.Context()
 
     def start(self) -> Kernel:
-        """Start a process; it is usable once `connect` has returned. Raises OSError."""
+        """Start a process; it is usable once `connect` has returned. Raises OSError, GatewayError."""
         for name in ("tmp", "home", "work"):
             (self._node_dir / name).mkdir(parents=True, exist_ok=True)
         directory = Path(tempfile.mkdtemp(prefix="kernel-", dir=str(self._node_dir / "tmp")))
         key = secrets.token_hex(32)
         info = {"transport": "ipc", "ip": "k", "key": key, "signature_scheme": "hmac-sha256", **_PORTS}
         (directory / "connection.json").write_text(json.dumps(info))
+        gateway = self._gateways.open()
         log = (directory / "log").open("wb")
         try:
             process = subprocess.Popen(
                 [self._python, str(SCRIPTS / "kernel_setup.py"), str(directory), str(os.getpid()), str(self._node_dir / "work")],
-                env={**self._env, "IPYTHONDIR": str(directory / "ipython"), "JUPYTER_RUNTIME_DIR": str(directory)},
+                env={**self._env, **_own_env(gateway, directory)},
                 cwd=str(self._node_dir / "work"),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        except OSError:
+            gateway.close()
+            raise
         finally:
             log.close()
-        return Kernel(process=process, directory=directory, key=key.encode(), context=self._zmq)
+        on_end = partial(self._later, gateway.close)
+        return Kernel(process=process, directory=directory, key=key.encode(), context=self._zmq, on_end=on_end)
 
     def close(self) -> None:
         """Free what kernels share. All kernels have been ended."""
+        self._gateways.close()
         self._zmq.destroy(linger=0)
+
+
+def _own_env(gateway: Gateway, directory: Path) -> dict[str, str]:
+    """What differs from kernel to kernel."""
+    return {
+        "PYSPARK_GATEWAY_PORT": str(gateway.port),
+        "PYSPARK_GATEWAY_SECRET": gateway.secret,
+        "IPYTHONDIR": str(directory / "ipython"),
+        "JUPYTER_RUNTIME_DIR": str(directory),
+    }
 
 
 class Kernel:
     """Its channels are for one thread at a time; `interrupt` and `poll` may be called from any."""
 
-    def __init__(self, *, process: subprocess.Popen[bytes], directory: Path, key: bytes, context: zmq.Context[Any]) -> None:
+    def __init__(
+        self,
+        *,
+        process: subprocess.Popen[bytes],
+        directory: Path,
+        key: bytes,
+        context: zmq.Context[Any],
+        on_end: Callable[[], None],
+    ) -> None:
         self._process = process
         self._directory = directory
         self._context = context
+        self._on_end = on_end
         self._session = Session(key=key, username="brickyard")
         self._sockets: dict[str, Any] = {}
         self._poller = zmq.Poller()
@@ -194,6 +231,7 @@ class Kernel:
             os.close(self._fd)
             self._fd = -1
         shutil.rmtree(str(self._directory), ignore_errors=True)
+        self._on_end()
 
     def _signal(self, number: int) -> None:
         # The group's id is the process' own. Once `poll` has seen it end the id may be another's, unless others of the group
