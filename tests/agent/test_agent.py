@@ -26,7 +26,7 @@ def test_it_becomes_what_its_assignment_says_and_cleans_up_after_it(here: World)
     status = here.server.phase(one.id, Phase.IDLE)
     assert status.master_url == ""
     assert not one.node.exists()
-    kept = here.data_dir / "logs" / "0101-000000-abcdefgh" / "i-1-1"
+    kept = here.data_dir / "logs" / "0101-000000-abcdefgh" / f"{one.id}-1"
     assert (kept / "driver.log").read_text() == "the driver's log\n"
     assert (kept / "stopped.log").exists(), "it was stopped in order"
     assert "the host is prepared" in (kept / "agent.log").read_text()
@@ -216,14 +216,14 @@ def test_an_answer_without_the_right_token_is_not_our_server(here: World) -> Non
 def test_a_second_agent_of_an_instance_ends_at_once(here: World) -> None:
     one = here.instance().start()
     here.server.phase(one.id, Phase.IDLE)
-    second = here.instance().start()
+    second = here.instance(one.id).start()
     assert second.wait() == 0
     assert living(one.pid)
 
 
 def test_a_sigkill_of_the_agent_ends_everything(here: World) -> None:
     for mode in ("auto", "off"):
-        one = here.instance(f"i-{mode}", isolation=mode).start()
+        one = here.instance(isolation=mode).start()
         status = here.ready(one, spark_conf={"test.child": "yes"})
         assert status.isolation.startswith("none") == (mode == "off")
         inside = one.execute("import os; print(os.getpid())")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,7 @@ def test_an_oom_kill_is_seen_in_both_versions(tmp_path: Path) -> None:
 
 
 def test_a_real_group_is_made_and_removed() -> None:
-    group = cgroups.create("i-test-real", LIMITS)
+    group = cgroups.create(f"i-test-{os.getpid()}", LIMITS)
     if not group.directories:
         pytest.skip(group.text)
     assert all(Path(directory).is_dir() for directory in group.directories)

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 import urllib.error
@@ -233,7 +235,7 @@ class Instance:
         command = f"c{time.monotonic_ns()}"
         self.request("POST", "/v1/contexts", {"context_id": "test", "language": "python"})
         status, answer = self.request(
-            "POST", "/v1/contexts/test/commands", {"command_id": command, "language": "python", "command": code}
+            "POST", "/v1/contexts/test/commands", {"command_id": command, "language": "python", "command": textwrap.dedent(code)}
         )
         assert status == 200, answer
 
@@ -267,7 +269,9 @@ class World:
         )  # fmt: skip
         (home / "runtime.json").write_bytes(msgspec.json.encode(manifest))
 
-    def instance(self, instance_id: str = "i-1", **changes: Any) -> Instance:
+    def instance(self, instance_id: str = "", **changes: Any) -> Instance:
+        """One that is not started yet. Names are unique: control groups of tests that run side by side share a directory."""
+        instance_id = instance_id or f"i-{secrets.token_hex(8)}"
         config = AgentConfig(
             instance_id=instance_id, agent_token="agent-secret", server_token=SERVER_TOKEN, server_url=self.server.url,
             server_file=str(self.server.file), instance_dir=str(self.data_dir / "instances" / instance_id),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import threading
 import time
@@ -21,6 +22,8 @@ from brickyard.providers.capacity import Room
 from brickyard.providers.local import LocalProvider
 from tests.agent.world import FAKES, World, assignment, living, wait_for, world
 
+NAME = f"i-{secrets.token_hex(4)}-"  # tests that run beside these have other ones
+I1, I2, I3, I4, I5 = (f"{NAME}{number}" for number in range(1, 6))
 SMALL = NodeType(node_type_id="small", num_cores=2, memory_mb=4096, category="test")
 LARGE = NodeType(node_type_id="i3.xlarge", num_cores=4, memory_mb=31232, category="test")
 GPU = NodeType(node_type_id="gpu", num_cores=1, memory_mb=1024, category="test", num_gpus=1)
@@ -85,26 +88,26 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 
 def test_launch_observe_terminate(shop: Shop) -> None:
-    shop.launch("i-1")
-    assert shop.provider.observe()["i-1"].alive
-    shop.here.server.phase("i-1", Phase.IDLE)
-    pid = shop.pid("i-1")
+    shop.launch(I1)
+    assert shop.provider.observe()[I1].alive
+    shop.here.server.phase(I1, Phase.IDLE)
+    pid = shop.pid(I1)
     assert os.getsid(pid) == pid, "it is the leader of a session of its own"
-    mode = (shop.directory("i-1") / "agent.json").stat().st_mode
+    mode = (shop.directory(I1) / "agent.json").stat().st_mode
     assert mode & 0o777 == 0o600
-    assert shop.directory("i-1").stat().st_mode & 0o777 == 0o700
-    shop.gone("i-1")
+    assert shop.directory(I1).stat().st_mode & 0o777 == 0o700
+    shop.gone(I1)
     assert not living(pid)
-    assert not shop.directory("i-1").exists()
+    assert not shop.directory(I1).exists()
 
 
 def test_launching_again_changes_nothing(shop: Shop) -> None:
-    shop.launch("i-1")
-    shop.here.server.phase("i-1", Phase.IDLE)
-    pid = shop.pid("i-1")
-    shop.launch("i-1")
-    shop.open().launch(shop.request("i-1"))
-    assert shop.pid("i-1") == pid
+    shop.launch(I1)
+    shop.here.server.phase(I1, Phase.IDLE)
+    pid = shop.pid(I1)
+    shop.launch(I1)
+    shop.open().launch(shop.request(I1))
+    assert shop.pid(I1) == pid
     assert len({report.pid for report in shop.here.server.reports}) == 1
 
 
@@ -114,100 +117,100 @@ def test_terminating_the_unknown_is_a_success(shop: Shop) -> None:
 
 
 def test_what_was_terminated_is_not_launched_again(shop: Shop) -> None:
-    shop.launch("i-1")
-    (shop.directory("i-1") / "ending.json").write_text(json.dumps({"reason": "a test", "since_ms": 0}))
+    shop.launch(I1)
+    (shop.directory(I1) / "ending.json").write_text(json.dumps({"reason": "a test", "since_ms": 0}))
     with pytest.raises(InvalidError, match="terminated"):
-        shop.launch("i-1")
+        shop.launch(I1)
     with pytest.raises(InvalidError):
         shop.launch("../i-1")
 
 
 def test_running_out_says_how_much_was_asked_and_left(shop: Shop) -> None:
-    shop.launch("i-1", LARGE)
+    shop.launch(I1, LARGE)
     with pytest.raises(CapacityError) as raised:
-        shop.launch("i-2", LARGE)
+        shop.launch(I2, LARGE)
     assert str(raised.value) == (
         "i3.xlarge needs 4 cores and 30.5 GiB; 4 cores and 17.5 GiB are left of 8 cores and 48 GiB. "
         "Terminate a cluster, choose a smaller node type, or raise cpu_overcommit/memory_overcommit."
     )
     assert (raised.value.asked, raised.value.left) == ("4 cores and 30.5 GiB", "4 cores and 17.5 GiB")
-    assert "i-2" not in shop.provider.observe()
+    assert I2 not in shop.provider.observe()
     capacity = shop.provider.capacity()
     assert (capacity.cores_left, capacity.memory_mb_total) == (4.0, 48 * 1024)
-    shop.gone("i-1")
-    shop.launch("i-2", LARGE)
+    shop.gone(I1)
+    shop.launch(I2, LARGE)
 
 
 def test_what_is_ending_or_dead_takes_no_room(shop: Shop) -> None:
-    shop.launch("i-1", LARGE)
-    os.kill(shop.pid("i-1"), signal.SIGKILL)
-    wait_for(lambda: not shop.provider.observe()["i-1"].alive)
-    shop.launch("i-2", LARGE)
-    shop.provider.terminate("i-2", reason="a test")
-    shop.launch("i-3", LARGE)
+    shop.launch(I1, LARGE)
+    os.kill(shop.pid(I1), signal.SIGKILL)
+    wait_for(lambda: not shop.provider.observe()[I1].alive)
+    shop.launch(I2, LARGE)
+    shop.provider.terminate(I2, reason="a test")
+    shop.launch(I3, LARGE)
 
 
 def test_gpus_are_given_to_one_instance_each(shop: Shop) -> None:
-    shop.launch("i-1", GPU)
-    shop.launch("i-2", GPU)
+    shop.launch(I1, GPU)
+    shop.launch(I2, GPU)
     with pytest.raises(CapacityError, match="GPU"):
-        shop.launch("i-3", GPU)
-    given = [json.loads((shop.directory(each) / "agent.json").read_bytes())["gpus"] for each in ("i-1", "i-2")]
+        shop.launch(I3, GPU)
+    given = [json.loads((shop.directory(each) / "agent.json").read_bytes())["gpus"] for each in (I1, I2)]
     assert given == [[0], [1]]
 
 
 def test_a_killed_agent_is_listed_as_dead_and_its_remains_are_removed(shop: Shop) -> None:
-    shop.launch("i-1")
-    shop.here.server.assign("i-1", assignment(spark_conf={"test.child": "yes"}))
-    shop.here.server.phase("i-1", Phase.READY)
-    os.kill(shop.pid("i-1"), signal.SIGKILL)
-    wait_for(lambda: not shop.provider.observe()["i-1"].alive)
-    shop.gone("i-1")
-    kept = shop.here.data_dir / "logs" / "0101-000000-abcdefgh" / "i-1-1"
+    shop.launch(I1)
+    shop.here.server.assign(I1, assignment(spark_conf={"test.child": "yes"}))
+    shop.here.server.phase(I1, Phase.READY)
+    os.kill(shop.pid(I1), signal.SIGKILL)
+    wait_for(lambda: not shop.provider.observe()[I1].alive)
+    shop.gone(I1)
+    kept = shop.here.data_dir / "logs" / "0101-000000-abcdefgh" / f"{I1}-1"
     assert (kept / "driver.log").exists()
     assert (kept / "agent.log").exists()
 
 
 def test_an_agent_that_does_not_listen_is_killed(shop: Shop) -> None:
-    shop.launch("i-1")
-    shop.here.server.phase("i-1", Phase.IDLE)
-    pid = shop.pid("i-1")
+    shop.launch(I1)
+    shop.here.server.phase(I1, Phase.IDLE)
+    pid = shop.pid(I1)
     os.kill(pid, signal.SIGSTOP)
-    shop.provider.terminate("i-1", reason="a test")
-    assert "i-1" in shop.provider.observe()
-    mark = shop.directory("i-1") / "ending.json"
+    shop.provider.terminate(I1, reason="a test")
+    assert I1 in shop.provider.observe()
+    mark = shop.directory(I1) / "ending.json"
     mark.write_text(json.dumps({"reason": "a test", "since_ms": json.loads(mark.read_bytes())["since_ms"] - 60_000}))
-    shop.gone("i-1")
+    shop.gone(I1)
     assert not living(pid)
 
 
 def test_a_server_that_died_in_the_middle_leaves_nothing_unseen(shop: Shop) -> None:
     root = shop.here.data_dir / "instances"
-    (root / ".i-1").mkdir()  # died while the directory was being made
-    (root / "i-2").mkdir()  # died while it was being removed
-    shop.launch("i-3")
-    config = (shop.directory("i-3") / "agent.json").read_bytes()
-    record = msgspec.json.decode((shop.directory("i-3") / "instance.json").read_bytes())
-    (root / "i-4").mkdir()  # died between the directory and the process
-    (root / "i-4" / "agent.json").write_bytes(config.replace(b"i-3", b"i-4"))
-    (root / "i-4" / "instance.json").write_bytes(msgspec.json.encode(record))
-    (root / "i-5").mkdir()  # the same, long ago
-    (root / "i-5" / "instance.json").write_bytes(msgspec.json.encode({**record, "launched_ms": 1}))
+    (root / f".{I1}").mkdir()  # died while the directory was being made
+    (root / I2).mkdir()  # died while it was being removed
+    shop.launch(I3)
+    config = (shop.directory(I3) / "agent.json").read_bytes()
+    record = msgspec.json.decode((shop.directory(I3) / "instance.json").read_bytes())
+    (root / I4).mkdir()  # died between the directory and the process
+    (root / I4 / "agent.json").write_bytes(config.replace(I3.encode(), I4.encode()))
+    (root / I4 / "instance.json").write_bytes(msgspec.json.encode(record))
+    (root / I5).mkdir()  # the same, long ago
+    (root / I5 / "instance.json").write_bytes(msgspec.json.encode({**record, "launched_ms": 1}))
     shop.provider = shop.open()
-    assert not (root / ".i-1").exists()
+    assert not (root / f".{I1}").exists()
     assert {key: value.alive for key, value in shop.provider.observe().items()} == {
-        "i-2": False, "i-3": True, "i-4": True, "i-5": False,
+        I2: False, I3: True, I4: True, I5: False,
     }  # fmt: skip
-    shop.launch("i-4")
-    shop.here.server.phase("i-4", Phase.IDLE)
-    for each in ("i-2", "i-5"):
+    shop.launch(I4)
+    shop.here.server.phase(I4, Phase.IDLE)
+    for each in (I2, I5):
         shop.gone(each)
 
 
 def test_close_ends_everything_or_nothing(shop: Shop) -> None:
-    for each in ("i-1", "i-2"):
+    for each in (I1, I2):
         shop.launch(each)
-    pids = [shop.pid(each) for each in ("i-1", "i-2")]
+    pids = [shop.pid(each) for each in (I1, I2)]
     shop.provider.close(keep_nodes=True)
     assert all(living(pid) for pid in pids)
     adopted = shop.open()
@@ -222,9 +225,9 @@ def test_many_threads(shop: Shop) -> None:
 
     def work(number: int) -> None:
         try:
-            shop.launch(f"i-{number % 3}", GPU if number % 3 else SMALL)
+            shop.launch(f"{NAME}{number % 3}", GPU if number % 3 else SMALL)
             shop.provider.observe()
-            shop.provider.terminate("i-0", reason="a test")
+            shop.provider.terminate(f"{NAME}0", reason="a test")
         except InvalidError:
             pass  # launched after it was terminated
         except BaseException as error:
@@ -236,12 +239,12 @@ def test_many_threads(shop: Shop) -> None:
     for thread in threads:
         thread.join()
     assert not errors
-    assert set(shop.provider.observe()) >= {"i-1", "i-2"}
+    assert set(shop.provider.observe()) >= {I1, I2}
 
 
 def test_observing_is_cheap(shop: Shop) -> None:
     for number in range(4):
-        shop.launch(f"i-{number}", NodeType(node_type_id="tiny", num_cores=0.5, memory_mb=256, category="test"))
+        shop.launch(f"{NAME}{number}", NodeType(node_type_id="tiny", num_cores=0.5, memory_mb=256, category="test"))
     shop.provider.observe()
     began = time.process_time()
     for _ in range(100):
@@ -252,6 +255,6 @@ def test_observing_is_cheap(shop: Shop) -> None:
 def test_no_secret_of_the_server_is_handed_down(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRICKYARD_ADMIN_TOKEN", "dapi0")
     monkeypatch.setenv("DATABRICKS_TOKEN", "dapi1")
-    shop.launch("i-1")
-    environ = Path(f"/proc/{shop.pid('i-1')}/environ").read_bytes()
+    shop.launch(I1)
+    environ = Path(f"/proc/{shop.pid(I1)}/environ").read_bytes()
     assert b"dapi" not in environ

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
+import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -12,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from brickyard.agent import sandbox
+from brickyard.agent import cgroups, sandbox
+from brickyard.agent.sandbox import View
 from brickyard.domain.node import Phase
 from tests.agent.world import Instance, World, assignment, living, wait_for, world
 
@@ -269,21 +272,30 @@ def test_links_that_it_plants_are_not_followed(tmp_path: Path) -> None:
         assert not any("secret" in path.read_text() for path in kept)
 
 
-def test_a_fork_bomb_is_bounded_and_ends_with_the_node(tmp_path: Path) -> None:
-    with world(tmp_path) as here:
-        one = here.instance().start()
-        status = here.ready(one, memory_mb=8192)
-        if status.limits != "cgroup":
-            pytest.skip(f"limits: {status.limits}")
-        forked = one.execute(
-            "import os, time\ncount = 0\ntry:\n    while count < 20000:\n"
-            "        if os.fork() == 0:\n            time.sleep(1000)\n        count += 1\n"
-            "except BlockingIOError:\n    pass\nprint(count)",
-            timeout_s=60,
-        )  # fmt: skip
-        assert 100 < int(forked) < 5000
-        here.server.assign(one.id, None)
-        here.server.phase(one.id, Phase.IDLE, timeout_s=30)
+def test_a_fork_bomb_is_bounded_and_ends_with_the_node() -> None:
+    group = cgroups.create(f"i-{secrets.token_hex(8)}", cgroups.Limits(memory_mb=1024, cores=1))
+    if not group.directories:
+        pytest.skip(group.text)
+    try:
+        limits = [Path(directory, "pids.max") for directory in group.directories]
+        limit = next(path for path in limits if path.exists())
+        assert limit.read_text().strip() == "4352"
+        limit.write_text("60")  # as many as we care to fork here
+        bomb = "import os, time\ncount = 0\ntry:\n    while count < 500:\n        if os.fork() == 0: time.sleep(1000)\n"
+        bomb += "        count += 1\nexcept BlockingIOError: pass\nprint(count, flush=True)\ntime.sleep(1000)"
+        walls = sandbox.choose("auto", sandbox.probe())
+        view = View(read_only=(sys.prefix, sys.base_prefix))
+        command = walls.command([sys.executable, "-c", bomb], view=view, cgroups=group.entries)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env={})
+        assert process.stdout is not None
+        assert 40 < int(process.stdout.readline()) < 60
+        inside = group.processes()
+        assert len(inside) == 60
+        process.kill()
+        process.communicate(timeout=20)
+        wait_for(lambda: not any(living(pid) for pid in inside))
+    finally:
+        assert group.remove()
 
 
 def test_running_out_of_memory_ends_the_node_with_that_reason(tmp_path: Path) -> None:
