@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+import typing
 from typing import Any
 
 import msgspec
@@ -11,9 +13,20 @@ from hypothesis import strategies as st
 
 from brickyard.domain.cluster import is_single_node
 from brickyard.domain.errors import RETRY_PHRASES, InvalidParameterValue
-from brickyard.domain.spec import AutoScale, AwsAttributes, AwsAvailability, ClusterSpec, DataSecurityMode, Kind, RuntimeEngine
+from brickyard.domain.spec import (
+    AutoScale,
+    AwsAttributes,
+    AwsAvailability,
+    AzureAttributes,
+    ClusterSpec,
+    DataSecurityMode,
+    GcpAttributes,
+    Kind,
+    RuntimeEngine,
+)
 from brickyard.plan.mask import apply_mask
 from brickyard.plan.spec import normalise
+from brickyard.plan.zones import ZONES
 from brickyard.testing.builders import SIZES
 
 RUNTIMES = ("17.3.x-scala2.13",)
@@ -33,11 +46,15 @@ def test_defaults() -> None:
     spec = check(GOOD)
     assert (spec.driver_node_type_id, spec.autotermination_minutes, spec.enable_elastic_disk) == ("small", 120, True)
     assert check(but(autotermination_minutes=0)).autotermination_minutes == 0
+    named = but(data_security_mode=DataSecurityMode.SINGLE_USER, single_user_name="other@example.com")
+    assert check(named).single_user_name == "other@example.com"
     assert check(but(data_security_mode=DataSecurityMode.SINGLE_USER)).single_user_name == "me@example.com"
 
 
 def test_single_node_in_both_spellings() -> None:
     by_conf = check(but(num_workers=0, spark_conf=SINGLE_CONF))
+    by_silence = check(but(num_workers=None, spark_conf=SINGLE_CONF))
+    assert by_silence == by_conf
     by_kind = check(but(num_workers=None, kind=Kind.CLASSIC_PREVIEW, is_single_node=True))
     assert is_single_node(by_conf)
     assert is_single_node(by_kind)
@@ -70,6 +87,14 @@ def test_single_node_in_both_spellings() -> None:
         ({"data_security_mode": DataSecurityMode.USER_ISOLATION}, "data_security_mode is not supported here"),
         ({"aws_attributes": AwsAttributes(availability=AwsAvailability.SPOT)}, "aws_attributes.availability is not supported"),
         ({"aws_attributes": AwsAttributes(zone_id="mars-1a")}, "aws_attributes.zone_id is 'mars-1a'"),
+        ({"gcp_attributes": GcpAttributes(zone_id="us-west-2")}, "gcp_attributes.zone_id is 'us-west-2'"),
+        ({"aws_attributes": AwsAttributes(spot_bid_price_percent=10_001)}, "aws_attributes.spot_bid_price_percent is 10001"),
+        ({"aws_attributes": AwsAttributes(first_on_demand=-1)}, "aws_attributes.first_on_demand is -1"),
+        ({"azure_attributes": AzureAttributes(spot_bid_max_price=-0.5)}, "azure_attributes.spot_bid_max_price is -0.5"),
+        ({"custom_tags": {"": "x"}}, "custom_tags has a bad tag ''"),
+        ({"custom_tags": {"x": "y" * 256}}, "custom_tags has a bad tag 'x'"),
+        ({"cluster_name": "x" * 1001}, "cluster_name has 1001 characters"),
+        ({"is_single_node": True, "num_workers": 2, "kind": Kind.CLASSIC_PREVIEW}, "num_workers is 2"),
         ({"is_single_node": True, "num_workers": None}, "is_single_node can only be used with kind"),
     ],
 )
@@ -89,29 +114,62 @@ def test_what_holds_without_a_cloud_is_accepted() -> None:
     assert check(but(aws_attributes=attributes)).aws_attributes == attributes
 
 
-@given(
-    st.builds(
-        ClusterSpec,
-        spark_version=st.sampled_from([*RUNTIMES, "x", ""]),
-        node_type_id=st.sampled_from(["small", "big", None]),
-        num_workers=st.none() | st.integers(),
-        autotermination_minutes=st.none() | st.integers(),
-        spark_conf=st.none() | st.dictionaries(st.text(max_size=20), st.text(max_size=5), max_size=3) | st.just(SINGLE_CONF),
-        custom_tags=st.none() | st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
-        spark_env_vars=st.none() | st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
-        kind=st.sampled_from([None, Kind.CLASSIC_PREVIEW]),
-        is_single_node=st.sampled_from([None, True, False]),
-    )
+def values(kind: Any) -> st.SearchStrategy[Any]:
+    """Values of a type, optional ones absent now and then; objects with every field."""
+    if isinstance(kind, types.UnionType):
+        return st.one_of([st.none() if part is types.NoneType else values(part) for part in typing.get_args(kind)])
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return st.builds(kind, **{field.name: values(field.type) for field in msgspec.structs.fields(kind)})
+    if typing.get_origin(kind) is list:
+        return st.lists(values(typing.get_args(kind)[0]), max_size=2)
+    if typing.get_origin(kind) is dict:
+        return st.dictionaries(values(str), values(str), max_size=2)
+    return st.from_type(kind)
+
+
+LIKELY: dict[str, st.SearchStrategy[Any]] = {
+    "spark_version": st.sampled_from([*RUNTIMES, "x", ""]),
+    "node_type_id": st.sampled_from(["small", "big", None]),
+    "driver_node_type_id": st.sampled_from(["small", "", None]),
+    "num_workers": st.none() | st.integers(0, 3) | st.integers(),
+    "autotermination_minutes": st.none() | st.integers(0, 12_000),
+    "spark_conf": st.none() | st.just(SINGLE_CONF) | values(dict[str, str]),
+}
+ANY_SPEC = st.builds(ClusterSpec, **{field.name: values(field.type) for field in msgspec.structs.fields(ClusterSpec)} | LIKELY)
+# Only the fields that are mostly accepted, so that acceptance is tried as well.
+NEAR_SPEC = st.builds(
+    ClusterSpec,
+    **LIKELY,
+    custom_tags=st.none() | st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
+    spark_env_vars=st.none() | st.dictionaries(st.sampled_from(["A", "B_1", "1"]), st.text(max_size=5), max_size=2),
+    kind=st.sampled_from([None, Kind.CLASSIC_PREVIEW]),
+    is_single_node=st.sampled_from([None, True, False]),
+    data_security_mode=st.none() | st.sampled_from(DataSecurityMode),
+    aws_attributes=st.none()
+    | st.builds(AwsAttributes, first_on_demand=st.none() | st.integers(), zone_id=st.sampled_from(ZONES)),
 )
+
+
+@given(ANY_SPEC | NEAR_SPEC)
 def test_any_specification_is_refused_or_holds(spec: ClusterSpec) -> None:
     try:
         accepted = check(spec)
-    except InvalidParameterValue:
+    except InvalidParameterValue as refused:
+        assert refused.message
         return
     assert check(accepted) == accepted
     assert accepted.num_workers is not None
+    assert accepted.autotermination_minutes is not None
     assert (accepted.num_workers == 0) == is_single_node(accepted)
     assert accepted.driver_node_type_id in SIZES
+    assert msgspec.json.decode(msgspec.json.encode(accepted), type=ClusterSpec) == accepted
+
+
+@given(NEAR_SPEC, NEAR_SPEC, st.lists(st.sampled_from(ClusterSpec.__struct_fields__), min_size=1, max_size=5))
+def test_a_mask_changes_what_it_names_and_nothing_else(old: ClusterSpec, new: ClusterSpec, paths: list[str]) -> None:
+    result = apply_mask(old, new, ",".join(paths))
+    for name in ClusterSpec.__struct_fields__:
+        assert getattr(result, name) == getattr(new if name in paths else old, name)
 
 
 def test_masks() -> None:
@@ -122,6 +180,19 @@ def test_masks() -> None:
     assert apply_mask(old, new, "spark_conf").spark_conf is None
     assert apply_mask(old, new, "aws_attributes.zone_id").aws_attributes == AwsAttributes(zone_id="us-west-2b", first_on_demand=1)
     assert apply_mask(old, new, "*") == new
-    for bad in ("", "nonsense", "aws_attributes.nonsense", "spark_conf.a"):
+    assert apply_mask(old, ClusterSpec(), "aws_attributes").aws_attributes is None
+    assert apply_mask(GOOD, new, "aws_attributes.zone_id").aws_attributes == AwsAttributes(zone_id="us-west-2b")
+    assert apply_mask(GOOD, ClusterSpec(), "aws_attributes.zone_id") == GOOD
+    for bad in (
+        "",
+        ",",
+        "nonsense",
+        "__class__",
+        "aws_attributes.",
+        "aws_attributes.zone_id.x",
+        "num_workers.x",
+        "aws_attributes.nonsense",
+        "spark_conf.a",
+    ):
         with pytest.raises(InvalidParameterValue):
             apply_mask(old, new, bad)

@@ -1,0 +1,165 @@
+"""Settings that the cluster decides itself, and fields that cannot be honoured: refused by name, never stored and ignored."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import brickyard
+from brickyard.domain.errors import InvalidParameterValue
+from brickyard.domain.spec import (
+    AutoScale,
+    AwsAttributes,
+    AzureAttributes,
+    ClientsTypes,
+    ClusterLogConf,
+    ClusterSpec,
+    DockerImage,
+    GcpAttributes,
+    InitScriptInfo,
+    NodeTypeFlexibility,
+    WorkloadType,
+)
+from brickyard.plan.owned import OWNED_VARIABLES, check_conf, check_variables
+from brickyard.plan.refused import REFUSED, check_refused
+
+SCRIPTS = Path(brickyard.__file__).parent / "runtime" / "scripts"
+
+
+def node_host_table(file: str, name: str) -> set[str]:
+    """A table of strings in one of the node's scripts, which run in another interpreter and so cannot be imported."""
+    for node in ast.parse((SCRIPTS / file).read_text()).body:
+        if isinstance(node, ast.Assign) and any(isinstance(target, ast.Name) and target.id == name for target in node.targets):
+            value = node.value.args[0] if isinstance(node.value, ast.Call) else node.value
+            found: set[str] = set(ast.literal_eval(value))
+            return found
+    raise AssertionError(f"{file} has no table {name}")
+
+
+def test_no_setting_is_accepted_that_a_node_leaves_out() -> None:
+    for key in node_host_table("sparkconf.py", "OWN"):
+        with pytest.raises(InvalidParameterValue, match="spark_conf." + key):
+            check_conf({key: "x"}, single=False)
+
+
+def test_no_variable_is_accepted_that_a_node_leaves_out() -> None:
+    assert set(OWNED_VARIABLES) == node_host_table("launch.py", "OWN_VARIABLES")
+    for name in OWNED_VARIABLES:
+        with pytest.raises(InvalidParameterValue, match=f"spark_env_vars.{name} cannot be set"):
+            check_variables({name: "x"})
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {"": "x"},
+        {" spark.a": "x"},
+        {"spark.a\n": "x"},
+        {"spark.a=b": "x"},
+        {"spark.a": "\0"},
+        {"spark.a": "{{secrets/scope/key}}"},
+        {"spark.master": "local[*]"},
+        {"spark.authenticate.secret": "guess"},
+        {"spark.deploy.recoveryMode": "NONE"},
+        {"spark.submit.deployMode": "cluster"},
+    ],
+)
+def test_bad_settings(conf: dict[str, str]) -> None:
+    with pytest.raises(InvalidParameterValue, match="spark_conf"):
+        check_conf(conf, single=False)
+
+
+def test_settings_that_users_do_set() -> None:
+    for master in ("local[*]", "local", "local[4]", "local[*, 4]"):
+        check_conf({"spark.master": master}, single=True)
+    check_conf(
+        {
+            "spark.databricks.delta.preview.enabled": "true",
+            "spark.driver.maxResultSize": "4g",
+            "spark.driver.memory": "2g",
+            "spark.executor.extraJavaOptions": "-Da=b",
+            "spark.hadoop.fs.s3a.endpoint": "http://localhost",
+            "spark.sql.shuffle.partitions": "",
+            "spark.worker.cleanup.enabled": "true",
+        },
+        single=False,
+    )
+    check_variables({"PYSPARK_PYTHON": "/databricks/python3/bin/python3", "ENVIRONMENT": "production", "_A1": "$X {{a}}"})
+
+
+@pytest.mark.parametrize("variables", [{"": "x"}, {"1A": "x"}, {"A-B": "x"}, {"A": "\0"}, {"A": "{{ secrets/s/k }}"}])
+def test_bad_variables(variables: dict[str, str]) -> None:
+    with pytest.raises(InvalidParameterValue, match="spark_env_vars"):
+        check_variables(variables)
+
+
+# A value that each refused field might carry, where one can be made of its type alone.
+EXAMPLES: dict[str, Any] = {
+    "autoscale": AutoScale(min_workers=1, max_workers=2),
+    "cluster_log_conf": msgspec.convert({"dbfs": {"destination": "dbfs:/logs"}}, ClusterLogConf),
+    "data_security_mode": "USER_ISOLATION",
+    "dependency_mode": "DEPENDENCY_MODE_ENVIRONMENTS",
+    "docker_image": DockerImage(url="image"),
+    "driver_node_type_flexibility": NodeTypeFlexibility(alternate_node_type_ids=["small"]),
+    "init_scripts": [msgspec.convert({"dbfs": {"destination": "dbfs:/a.sh"}}, InitScriptInfo)],
+    "runtime_engine": "PHOTON",
+    "ssh_public_keys": ["ssh-rsa AAAA"],
+    "worker_node_type_flexibility": NodeTypeFlexibility(alternate_node_type_ids=["small"]),
+    "workload_type": WorkloadType(clients=ClientsTypes(jobs=False, notebooks=True)),
+    "aws_attributes.availability": "SPOT",
+    "aws_attributes.ebs_volume_type": "GENERAL_PURPOSE_SSD",
+    "azure_attributes.availability": "SPOT_AZURE",
+    "azure_attributes.log_analytics_info": {"log_analytics_workspace_id": "id"},
+    "gcp_attributes.availability": "PREEMPTIBLE_GCP",
+    "gcp_attributes.confidential_compute_type": "SEV_SNP",
+}
+
+
+def with_field(path: str, value: Any) -> ClusterSpec:
+    for name in reversed(path.split(".")):
+        value = {name: msgspec.to_builtins(value)}
+    return msgspec.convert(value, ClusterSpec)
+
+
+def example(path: str) -> Any:
+    if path in EXAMPLES:
+        return EXAMPLES[path]
+    owner: type[msgspec.Struct] = {
+        "aws_attributes": AwsAttributes,
+        "azure_attributes": AzureAttributes,
+        "gcp_attributes": GcpAttributes,
+    }.get(path.split(".", maxsplit=1)[0], ClusterSpec)
+    kind = str(next(field.type for field in msgspec.structs.fields(owner) if field.name == path.rsplit(".", maxsplit=1)[-1]))
+    return True if "bool" in kind else 1 if "int" in kind else "x"
+
+
+@pytest.mark.parametrize("path", REFUSED)
+def test_every_refused_field_is_refused_by_name_with_a_reason(path: str) -> None:
+    with pytest.raises(InvalidParameterValue) as refused:
+        check_refused(with_field(path, example(path)))
+    assert refused.value.message == f"{path} is not supported here: {REFUSED[path][1]}."
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"ssh_public_keys": [], "init_scripts": [], "policy_id": "", "use_ml_runtime": False, "remote_disk_throughput": 0},
+        {"autoscale": {}, "docker_image": {}, "cluster_log_conf": {"dbfs": {}}, "workload_type": {"clients": {}}},
+        {"workload_type": {"clients": {"jobs": True, "notebooks": True}}},
+        {"runtime_engine": "NULL", "data_security_mode": "NONE", "dependency_mode": "DEPENDENCY_MODE_AUTO"},
+        {"aws_attributes": {"availability": "ON_DEMAND", "ebs_volume_count": 0, "instance_profile_arn": ""}},
+        {"azure_attributes": {"availability": "SPOT_WITH_FALLBACK_AZURE", "log_analytics_info": {}}},
+        {"gcp_attributes": {"confidential_compute_type": "CONFIDENTIAL_COMPUTE_TYPE_NONE", "local_ssd_count": 0}},
+    ],
+)
+def test_values_that_ask_for_nothing_are_accepted(body: dict[str, Any]) -> None:
+    check_refused(msgspec.convert(body, ClusterSpec))
+
+
+def test_a_workload_restriction_is_not_an_empty_value() -> None:
+    with pytest.raises(InvalidParameterValue, match="workload_type"):
+        check_refused(ClusterSpec(workload_type=WorkloadType(clients=ClientsTypes(jobs=False, notebooks=False))))
