@@ -128,11 +128,8 @@ def with_field(path: str, value: Any) -> ClusterSpec:
 def example(path: str) -> Any:
     if path in EXAMPLES:
         return EXAMPLES[path]
-    owner: type[msgspec.Struct] = {
-        "aws_attributes": AwsAttributes,
-        "azure_attributes": AzureAttributes,
-        "gcp_attributes": GcpAttributes,
-    }.get(path.split(".", maxsplit=1)[0], ClusterSpec)
+    owners = {"aws_attributes": AwsAttributes, "azure_attributes": AzureAttributes, "gcp_attributes": GcpAttributes}
+    owner: Any = owners.get(path.split(".")[0], ClusterSpec)
     kind = str(next(field.type for field in msgspec.structs.fields(owner) if field.name == path.rsplit(".", maxsplit=1)[-1]))
     return True if "bool" in kind else 1 if "int" in kind else "x"
 
