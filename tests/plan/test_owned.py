@@ -129,8 +129,9 @@ def example(path: str) -> Any:
     if path in EXAMPLES:
         return EXAMPLES[path]
     owners = {"aws_attributes": AwsAttributes, "azure_attributes": AzureAttributes, "gcp_attributes": GcpAttributes}
-    owner: Any = owners.get(path.split(".")[0], ClusterSpec)
-    kind = str(next(field.type for field in msgspec.structs.fields(owner) if field.name == path.rsplit(".", maxsplit=1)[-1]))
+    parent, _, name = path.rpartition(".")
+    owner: Any = owners.get(parent, ClusterSpec)
+    kind = str(next(field.type for field in msgspec.structs.fields(owner) if field.name == name))
     return True if "bool" in kind else 1 if "int" in kind else "x"
 
 

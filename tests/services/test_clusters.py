@@ -11,6 +11,7 @@ from brickyard.domain.errors import InvalidParameterValue, InvalidState, Permiss
 from brickyard.domain.identity import UserRow
 from brickyard.domain.requests import (
     ChangeClusterOwner,
+    CloneCluster,
     ClusterId,
     EditCluster,
     GetEvents,
@@ -20,7 +21,7 @@ from brickyard.domain.requests import (
     StartCluster,
     UpdateCluster,
 )
-from brickyard.domain.spec import ClusterSpec
+from brickyard.domain.spec import ClusterSpec, DataSecurityMode, Kind
 from brickyard.store.store import Store
 from tests.services.desk import ADMIN, RUNTIME, USER, Desk, play, refused
 
@@ -187,5 +188,84 @@ def test_change_owner(store: Store) -> None:
         await desk.store.write(lambda tx: tx.users.upsert(user))
         await desk.service.change_owner(ADMIN, ask)
         assert (await desk.get(name))["creator_user_name"] == "user@example.com"
+
+    play(store, scenario)
+
+
+def test_update_needs_a_settled_cluster_even_when_it_changes_nothing(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        name = await desk.create()
+        same = UpdateCluster(cluster_id=name, update_mask="num_workers", cluster=ClusterSpec(num_workers=2))
+        assert "is in unexpected state Pending." in await refused(InvalidState, desk.service.update(ADMIN, same))
+        unknown = UpdateCluster(cluster_id=name, update_mask="nonsense", cluster=ClusterSpec())
+        assert "unknown field 'nonsense'" in await refused(InvalidParameterValue, desk.service.update(ADMIN, unknown))
+
+    play(store, scenario)
+
+
+def test_an_update_that_only_says_what_holds_restarts_nothing(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        name = await desk.create()
+        await desk.bring_up(name)
+        before = await desk.row(name)
+        said = UpdateCluster(
+            cluster_id=name, update_mask="autotermination_minutes", cluster=ClusterSpec(autotermination_minutes=120)
+        )
+        await desk.service.update(ADMIN, said)
+        after = await desk.row(name)
+        assert (after.incarnation, after.spec) == (before.incarnation, before.spec)
+        assert (await desk.get(name))["spec"]["autotermination_minutes"] == 120
+
+    play(store, scenario)
+
+
+def test_a_single_users_cluster_stays_that_users(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        name = await desk.create(data_security_mode=DataSecurityMode.SINGLE_USER)
+        await desk.settle(name, target=Target.TERMINATED, ended=True)
+        renamed = UpdateCluster(cluster_id=name, update_mask="cluster_name", cluster=ClusterSpec(cluster_name="new"))
+        await desk.service.update(USER, renamed)
+        view = await desk.get(name)
+        assert (view["cluster_name"], view["single_user_name"]) == ("new", ADMIN.user_name)
+
+    play(store, scenario)
+
+
+def test_single_nodes_are_not_resized(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        name = await desk.create(kind=Kind.CLASSIC_PREVIEW, is_single_node=True, num_workers=None)
+        await desk.bring_up(name)
+        await desk.service.resize(ADMIN, ResizeCluster(cluster_id=name, num_workers=0))
+        assert (await desk.get(name))["state"] == "RUNNING"
+        more = desk.service.resize(ADMIN, ResizeCluster(cluster_id=name, num_workers=1))
+        assert "a SingleNode cluster has no workers" in await refused(InvalidParameterValue, more)
+
+    play(store, scenario)
+
+
+def test_clones_need_a_source(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        source = await desk.create()
+        assert await desk.create(clone_from=CloneCluster(source_cluster_id=source)) != source
+        lost = desk.create(clone_from=CloneCluster(source_cluster_id="none"))
+        assert await refused(InvalidParameterValue, lost) == "Cluster none does not exist"
+
+    play(store, scenario)
+
+
+def test_a_new_start_has_new_secrets_and_a_clean_slate(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        name = await desk.create()
+        await desk.bring_up(name)
+        await desk.settle(name, grow_failures=3, grow_after_ms=9, worker_failures=2)
+        before = await desk.row(name)
+        desk.clock.advance(ms=10)
+        await desk.service.restart(ADMIN, RestartCluster(cluster_id=name))
+        after = await desk.row(name)
+        assert after.incarnation == before.incarnation + 1
+        assert not {after.secret, after.connect_token} & {before.secret, before.connect_token}
+        assert (after.grow_failures, after.grow_after_ms, after.worker_failures, after.ready_workers) == (0, 0, 0, 0)
+        assert (after.launch_started_ms, after.start_ms) == (desk.clock.now_ms(), before.start_ms)
+        assert await desk.store.read(lambda tx: tx.clusters.due(desk.clock.now_ms(), 10)) == [name]
 
     play(store, scenario)
