@@ -45,7 +45,7 @@ def main() -> int:
         print(f"dev: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"dev: cannot make {VENV}: {error.strerror or error}. Free space there or fix its owner, then run again.", file=sys.stderr)
+        say(f"dev: cannot make {VENV}: {error.strerror or error}. Free space there or fix its owner, then run again.")
         return 1
     except KeyboardInterrupt:
         return 130
@@ -99,8 +99,8 @@ def bootstrap() -> str:
             run([str(PYTHON), "-m", "ensurepip"], dict(os.environ), "install pip")
         pin = VENV / "uv.txt"
         pin.write_text(locked("uv"))
-        command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", str(pin)]
-        run(command, dict(os.environ), "install uv")
+        pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        run([*pip, "--require-hashes", "-r", str(pin)], dict(os.environ), "install uv")
     return str(uv)
 
 

@@ -70,11 +70,9 @@ class World:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def create(self, name: str, **fields: object) -> str:
+    async def create(self, name: str, *, num_workers: int = 2) -> str:
         now = CLOCK.now_ms()
-        workers = fields.pop("num_workers", 2)
-        assert isinstance(workers, int)
-        row = cluster(num_workers=workers, cluster_id=name, created_ms=now, launch_started_ms=now, **fields)
+        row = cluster(num_workers=num_workers, cluster_id=name, created_ms=now, launch_started_ms=now)
         await self.store.write(lambda tx: tx.clusters.insert(row))
         self.loop.wake(name)
         return name

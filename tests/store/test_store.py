@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 
 import msgspec
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from brickyard.domain.cluster import Target
+from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.events import ClusterEvent, EventType
 from brickyard.domain.identity import TokenRow, UserRow
 from brickyard.domain.instances import InstanceState
-from brickyard.domain.queries import ClusterFilter, ClusterOrder, ClusterSort, EventFilter
+from brickyard.domain.queries import ClusterFilter, ClusterOrder, ClusterPosition, ClusterSort, EventFilter
 from brickyard.domain.states import State
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -113,24 +114,31 @@ def test_pages_cover_everything_once_while_rows_come_and_go(store: Store) -> Non
     seen: list[str] = []
     position = None
     while True:
-        page = store.read_sync(
-            lambda tx, after=position: tx.listing.page(ClusterFilter(), sort=ClusterSort(), limit=4, after=after)
-        )
+        page = store.read_sync(functools.partial(_page, position))
         if not page:
             break
         seen += [row.cluster_id for row in page]
         position = page[-1]
         newcomer = cluster(cluster_id=f"new-{len(seen)}", created_ms=NOW + 1_000)
-        store.write_sync(lambda tx, row=newcomer: tx.clusters.insert(row))
+        store.write_sync(functools.partial(_insert, newcomer))
     assert len(seen) == len(set(seen)) == 25
     assert seen == sorted(seen, key=lambda name: (-(int(name[2:]) // 3), -int(name[2:])))
+
+
+def _page(after: ClusterPosition | None, tx: Tx) -> list[ClusterPosition]:
+    return tx.listing.page(ClusterFilter(), sort=ClusterSort(), limit=4, after=after)
+
+
+def _insert(row: Cluster, tx: Tx) -> None:
+    tx.clusters.insert(row)
 
 
 def test_filters_of_lists(store: Store) -> None:
     old = cluster(cluster_id="old", target=Target.TERMINATED, ended=True, terminated_ms=NOW - 10)
     pinned = msgspec.structs.replace(old, cluster_id="pinned", pinned_ms=NOW)
     gone = cluster(cluster_id="gone", deleted_ms=NOW)
-    store.write_sync(lambda tx: [tx.clusters.insert(row) for row in (cluster(), old, pinned, gone)] and None)
+    for row in (cluster(), old, pinned, gone):
+        store.write_sync(functools.partial(_insert, row))
 
     def names(which: ClusterFilter) -> set[str]:
         sort = ClusterSort(by=ClusterOrder.NAME, descending=False)

@@ -1,7 +1,7 @@
 """The edge: a plain ASGI application over the operations of the registry.
 
-The path of a request: find the operation (one dictionary), authenticate, decode, call the handler, encode. There is no middleware: what
-every request needs is here, and costs what is written here.
+The path of a request: find the operation (one dictionary), authenticate, decode, call the handler, encode. There is no
+middleware: what every request needs is here, and costs what is written here.
 """
 
 from __future__ import annotations
@@ -53,8 +53,11 @@ def all_operations() -> tuple[Operation, ...]:
 def build_app(
     context: ApiContext, *, operations: Iterable[Operation] | None = None, mounts: Mapping[str, ASGIApp] | None = None
 ) -> ASGIApp:
-    """The workspace's ASGI application. `mounts`, by path prefix, are applications for what is not an operation (static files, proxies); they do their
-    own authentication. Adds the request metrics to `context.metrics`, so build one application per registry."""
+    """The workspace's ASGI application.
+
+    `mounts`, by path prefix, are applications for what is not an operation (static files, proxies); they do their own
+    authentication. Adds the request metrics to `context.metrics`, so build one application per registry.
+    """
     declared = all_operations() if operations is None else tuple(operations)
     return Edge(context=context, operations=declared, mounts=mounts or {})
 

@@ -20,7 +20,7 @@ class _Pattern:
 
 
 class Routes:
-    """Fixed paths are a dictionary; paths with parameters are tried, in the order of the operations, only when it has no answer."""
+    """Fixed paths are a dictionary; paths with parameters are tried in the order of the operations, where it has no answer."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self.exact: dict[tuple[str, str], Operation] = {}

@@ -99,7 +99,8 @@ def _index() -> Finding:
         return Finding("package index", "broken", str(error))
     asked = subprocess.run(
         [uv, "pip", "compile", "--quiet", "--no-deps", "--no-header", "-"],
-        input="pyspark", text=True, capture_output=True, check=False, env={**os.environ, **uv_environment(os.environ)}, timeout=120,
+        input="pyspark", text=True, capture_output=True, check=False, timeout=120,
+        env={**os.environ, **uv_environment(os.environ)},
     )  # fmt: skip
     if asked.returncode == 0:
         return Finding("package index", "ok", "reached; runtimes can be installed")

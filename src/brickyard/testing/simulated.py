@@ -326,4 +326,3 @@ class SimulatedAgent:
 
 
 _keep: set[asyncio.Future[None]] = set()  # tasks that nobody awaits, kept from the collector while they run
-

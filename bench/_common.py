@@ -1,0 +1,79 @@
+"""What benchmarks share: the machine's description, tables, CPU time of a process, a load of requests."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import statistics
+import time
+from collections.abc import Iterable, Sequence
+
+import aiohttp
+import psutil
+
+
+def machine() -> str:
+    """The machine in one line."""
+    memory = psutil.virtual_memory().total / 2**30
+    model = next(
+        (line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),  # noqa: SIM115, PTH123 - one line of a kernel file
+        platform.machine(),
+    )
+    system = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
+    return f"{os.cpu_count()} cores ({model}), {memory:.0f} GiB, {system}"
+
+
+def table(title: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a Markdown table."""
+    print(f"\n### {title}\n\nMachine: {machine()}\n")
+    print("| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head))
+    for row in rows:
+        print("| " + " | ".join(f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in row) + " |")
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds of a process, user and system."""
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
+
+
+class Load:
+    """Requests per second and server CPU microseconds per request, medians of several rounds."""
+
+    def __init__(self, rate: float, cpu_us: float) -> None:
+        self.rate = rate
+        self.cpu_us = cpu_us
+
+
+async def load(
+    pid: int, method: str, url: str, *, token: str, body: str = "", requests: int, rounds: int = 5, width: int = 16
+) -> Load:
+    """Send `requests` requests, `width` at a time, in each of `rounds` rounds after a warm-up. A status that is not 200 raises."""
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    rates, costs = [], []
+    async with aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(limit=width)) as session:
+
+        async def one() -> None:
+            async with session.request(method, url, data=body or None) as answer:
+                data = await answer.read()
+                if answer.status != 200:
+                    raise RuntimeError(f"{url} answered {answer.status}: {data[:300]!r}")
+
+        async def run(count: int) -> None:
+            left = iter(range(count))
+
+            async def worker() -> None:
+                for _ in left:
+                    await one()
+
+            await asyncio.gather(*(worker() for _ in range(width)))
+
+        await run(max(width, requests // 5))
+        for _ in range(rounds):
+            cpu, started = cpu_s(pid), time.perf_counter()
+            await run(requests)
+            rates.append(requests / (time.perf_counter() - started))
+            costs.append((cpu_s(pid) - cpu) * 1e6 / requests)
+    return Load(statistics.median(rates), statistics.median(costs))

@@ -1,0 +1,120 @@
+"""The servers that benchmarks measure, each a process of its own: ours, a bare ASGI echo, and the peer `minilake`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import uv
+
+from brickyard.config import default_cache_dir
+from brickyard.lifecycle.packageindex import uv_environment
+
+TOKEN = "dapi" + "1" * 32
+MINILAKE = "minilake"
+_ECHO = """
+import sys, uvicorn
+async def app(scope, receive, send):
+    await receive()
+    body = b'{"cluster_id": "' + b"x" * 1000 + b'"}'
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+uvicorn.run(app, port=int(sys.argv[1]), log_level="warning", access_log=False, lifespan="off", loop="uvloop", http="httptools")
+"""
+
+
+class Served:
+    """A running server: its process and base URL."""
+
+    def __init__(self, pid: int, url: str) -> None:
+        self.pid = pid
+        self.url = url
+
+
+@contextlib.contextmanager
+def brickyard(**settings: str) -> Iterator[Served]:
+    """Our server on the simulated provider, unless told otherwise."""
+    with tempfile.TemporaryDirectory(prefix="brickyard-bench-") as data:
+        port = _free_port()
+        environment = {
+            "BRICKYARD_DATA_DIR": data,
+            "BRICKYARD_CACHE_DIR": os.environ.get("BRICKYARD_CACHE_DIR") or str(default_cache_dir()),
+            "BRICKYARD_PROVIDER": "simulated",
+            "BRICKYARD_PORT": str(port),
+            "BRICKYARD_ADMIN_TOKEN": TOKEN,
+            "BRICKYARD_LOG_LEVEL": "warning",
+            **{f"BRICKYARD_{key.upper()}": value for key, value in settings.items()},
+        }
+        with _process(
+            [sys.executable, "-m", "brickyard.cli.server"], environment, f"http://127.0.0.1:{port}", "/readyz"
+        ) as served:
+            yield served
+
+
+@contextlib.contextmanager
+def echo() -> Iterator[Served]:
+    """The floor: an ASGI application that does nothing, on the same server software."""
+    port = _free_port()
+    with _process([sys.executable, "-c", _ECHO, str(port)], {}, f"http://127.0.0.1:{port}", "/") as served:
+        yield served
+
+
+@contextlib.contextmanager
+def minilake() -> Iterator[Served]:
+    """The peer, in an environment of its own, as its own command starts it."""
+    home = Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir()) / "bench" / "minilake"
+    if not (home / "bin" / "python").exists():
+        environment = {**os.environ, **uv_environment(os.environ)}
+        subprocess.run([uv.find_uv_bin(), "venv", "-q", "--python", sys.executable, str(home)], check=True, env=environment)
+        install = [uv.find_uv_bin(), "pip", "install", "-q", "--python", str(home / "bin" / "python"), MINILAKE]
+        subprocess.run(install, check=True, env=environment)
+    port = _free_port()
+    command = [str(home / "bin" / "minilake"), "--port", str(port)]
+    with _process(command, {}, f"http://127.0.0.1:{port}", "/") as served:
+        yield served
+
+
+@contextlib.contextmanager
+def _process(command: list[str], environment: dict[str, str], url: str, path: str) -> Iterator[Served]:
+    process = subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 60
+        while not _answers(url + path):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{command[0]} did not serve")
+            time.sleep(0.05)
+        yield Served(process.pid, url)
+    finally:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2):  # noqa: S310 - loopback
+            return True
+    except urllib.error.HTTPError as error:
+        return error.code != 503
+    except OSError:
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

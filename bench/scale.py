@@ -1,0 +1,60 @@
+"""Clusters of 4 nodes on the simulated provider, from create to RUNNING; the cost of one must not grow with their number."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import aiohttp
+import psutil
+
+from bench._common import cpu_s, table
+from bench._servers import TOKEN, brickyard
+
+BODY = json.dumps({"cluster_name": "s", "spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge", "num_workers": 3})
+SIZES = (1_000, 2_000, 5_000)
+
+
+async def run(url: str, count: int) -> None:
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    async with aiohttp.ClientSession(headers=headers) as session:
+        left = iter(range(count))
+
+        async def create() -> None:
+            for _ in left:
+                async with session.post(f"{url}/api/2.1/clusters/create", data=BODY) as answer:
+                    answer.raise_for_status()
+
+        await asyncio.gather(*(create() for _ in range(16)))
+        while True:
+            async with session.get(f"{url}/metrics") as answer:
+                text = await answer.text()
+            states = {
+                line.split('"')[1]: float(line.split()[-1])
+                for line in text.splitlines()
+                if line.startswith("brickyard_clusters{")
+            }
+            if states.get("RUNNING", 0) >= count:
+                return
+            if states.get("TERMINATED", 0):
+                raise RuntimeError(f"clusters ended: {states}")
+            await asyncio.sleep(0.25)
+
+
+def main() -> None:
+    rows: list[list[Any]] = []
+    for count in SIZES:
+        with brickyard() as served:
+            cpu, started = cpu_s(served.pid), time.perf_counter()
+            asyncio.run(run(served.url, count))
+            seconds = time.perf_counter() - started
+            used = cpu_s(served.pid) - cpu
+            rss = psutil.Process(served.pid).memory_info().rss / 2**20
+            rows.append([count, seconds, count / seconds, used * 1000 / count, rss])
+    table("Scale: clusters of 4 nodes, create to RUNNING", ["clusters", "s", "clusters/s", "CPU ms/cluster", "RSS MiB"], rows)
+
+
+if __name__ == "__main__":
+    main()
