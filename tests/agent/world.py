@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import msgspec
 from aiohttp import web
 
+from brickyard.agent.cgroups import Group
 from brickyard.agent.config import AgentConfig
 from brickyard.domain.node import Assignment, AssignmentReply, NodeStatus, Phase, Role, StatusReply, StatusReport
 from brickyard.domain.runtimes import RuntimeManifest
@@ -215,6 +216,8 @@ class Instance:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait(5)
+        if (group := self.directory / "cgroup.json").exists():  # a killed agent's; its provider would do this
+            msgspec.json.decode(group.read_bytes(), type=Group).remove()
 
     def report(self) -> StatusReport:
         return wait_for(lambda: [each for each in self.world.server.reports if each.instance_id == self.id])[-1]

@@ -163,9 +163,11 @@ def test_a_killed_agent_is_listed_as_dead_and_its_remains_are_removed(shop: Shop
     shop.launch(I1)
     shop.here.server.assign(I1, assignment(spark_conf={"test.child": "yes"}))
     shop.here.server.phase(I1, Phase.READY)
+    groups = json.loads((shop.directory(I1) / "cgroup.json").read_bytes())["directories"]
     os.kill(shop.pid(I1), signal.SIGKILL)
     wait_for(lambda: not shop.provider.observe()[I1].alive)
     shop.gone(I1)
+    assert not any(Path(group).exists() for group in groups)
     kept = shop.here.data_dir / "logs" / "0101-000000-abcdefgh" / f"{I1}-1"
     assert (kept / "driver.log").exists()
     assert (kept / "agent.log").exists()
