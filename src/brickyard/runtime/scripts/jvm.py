@@ -133,7 +133,7 @@ class Jvm:
 
 def open_gateway(port: int, secret: str) -> Any:
     """A client of the gateway, of the kind that PySpark makes. Python lists become Java lists by themselves."""
-    from py4j.clientserver import ClientServer, JavaParameters, PythonParameters  # noqa: PLC0415 - Python's half can be tested without
+    from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 
     return ClientServer(
         java_parameters=JavaParameters(port=port, auth_token=secret, auto_convert=True),

@@ -49,6 +49,15 @@ _INTERPRETERS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 _UNITS_MB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024, "p": 1024**3}
 
 
+# The second compiler waits for methods that have run five times as often as it does by default. Most of what it would compile
+# while Spark starts runs no more afterwards, and on a small machine it takes a third of all CPU time until the first job is done.
+PATIENT_COMPILER = (
+    "-XX:Tier4InvocationThreshold=25000",
+    "-XX:Tier4MinInvocationThreshold=3000",
+    "-XX:Tier4CompileThreshold=75000",
+)
+
+
 class LaunchError(Exception):
     """The cluster's settings do not make a JVM; the message names the setting."""
 
@@ -150,7 +159,6 @@ def command(
 ) -> list[str]:
     """The JVM's command line. `archive`: class-data archive to use ("": none); `dump_to`: one to write at its end;
     `properties`: the file with SparkSubmit's settings, where it is started through SparkSubmit."""
-    jars = [*options.class_path, f"{manifest['spark_home']}/jars/*"]
     return [
         f"{manifest['java_home']}/bin/java",
         *_heap_flags(options),
@@ -162,9 +170,14 @@ def command(
         f"-Duser.home={node_dir}/home",
         *options.java_options,
         "-cp",
-        ":".join(jars),
+        class_path(manifest, options),
         *((SUBMIT, "--properties-file", properties, "pyspark-shell") if properties else (GATEWAY,)),
     ]
+
+
+def class_path(manifest: Mapping[str, Any], options: JvmOptions) -> str:
+    """Always the same string for the same runtime, and no directory in it: archives depend on both."""
+    return ":".join([*options.class_path, f"{manifest['spark_home']}/jars/*"])
 
 
 def module_flags(java_version: str) -> list[str]:
@@ -199,8 +212,7 @@ def _heap_flags(options: JvmOptions) -> list[str]:
 
 def _start_flags(options: JvmOptions, archive: str, dump_to: str) -> list[str]:
     flags = ["-XX:-UsePerfData", "-XX:+ExitOnOutOfMemoryError", "-Djava.security.egd=file:/dev/urandom"]
-    if options.worker:
-        flags.append("-XX:TieredStopAtLevel=1")
+    flags += ("-XX:TieredStopAtLevel=1",) if options.worker else PATIENT_COMPILER
     if dump_to:
         flags.append(f"-XX:ArchiveClassesAtExit={dump_to}")
     elif archive:

@@ -39,7 +39,7 @@ class NodeHost:
     """One node, from `prepare` or `become` to `stop`. `handle` may be called on several threads."""
 
     def __init__(self, *, channel: Channel, spawner: Spawner) -> None:
-        from roles import Report  # noqa: PLC0415 - py4j is loaded once the pipe is being read
+        from roles import Report
 
         self._channel = channel
         self._spawner = spawner
@@ -163,12 +163,12 @@ class NodeHost:
         return OpError(code, text)
 
     def _make_role(self, assignment: Message, host: str) -> Any:
-        from roles import DriverRole, WorkerRole  # noqa: PLC0415 - loaded while the JVM starts
+        from roles import DriverRole, WorkerRole
 
         common: dict[str, Any] = {"jvm": self._jvm, "assignment": assignment, "host": host, "report": self._report}
         if assignment["role"] == launch.WORKER:
             return WorkerRole(**common)
-        return DriverRole(on_ready=self._make_contexts, commands=self._command_activity, **common)
+        return DriverRole(on_ready=self._warm_contexts, commands=self._command_activity, **common)
 
     def _master(self, message: Message) -> Result:
         self._needs_worker("master").join(str(message["master_url"]))
@@ -197,7 +197,7 @@ class NodeHost:
 
     def _make_contexts(self) -> Any:
         """The execution contexts of this driver; made when it is ready, or when the first one is asked for."""
-        from contexts import Contexts  # noqa: PLC0415 - a worker never needs it
+        from contexts import Contexts
 
         with self._contexts_lock:
             jvm = self._jvm
@@ -207,7 +207,11 @@ class NodeHost:
                     python=self._manifest["python"], node_dir=str(self._node_dir), gateway_port=jvm.port,
                     gateway_secret=jvm.secret, env=env, cancel_group=self._role.cancel_group,
                 )  # fmt: skip
+                self._contexts.warm()
             return self._contexts
+
+    def _warm_contexts(self) -> None:
+        self._make_contexts().warm()
 
     def _need_contexts(self) -> Any:
         if self._role is None or not hasattr(self._role, "cancel_group"):

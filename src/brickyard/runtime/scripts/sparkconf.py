@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from launch import SUBMIT_CONF, LaunchError, archive_flags, size_mb, user_env
+from launch import PATIENT_COMPILER, SUBMIT_CONF, LaunchError, archive_flags, size_mb, user_env
 
 CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 JWS_FILTER = "org.apache.spark.ui.JWSFilter"
@@ -157,14 +157,14 @@ def _own(assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Plac
 
 
 def _executor_java_options(asked: Mapping[str, str], archive: str) -> str:
-    """The user's options, then ours: quick to start. Another collector, or an archive of the user's, stays theirs."""
+    """Ours, quick to start, then the user's, which win. Another collector, or an archive of the user's, stays theirs."""
     theirs = asked.get("spark.executor.extraJavaOptions", "")
-    ours = ["-XX:-UsePerfData"]
+    ours = ["-XX:-UsePerfData", *PATIENT_COMPILER]
     if "GC" not in theirs:
         ours.append("-XX:+UseParallelGC")
     if archive and "SharedArchiveFile" not in theirs and "ArchiveClassesAtExit" not in theirs:
         ours += archive_flags(archive)
-    return " ".join([*([theirs] if theirs else []), *ours])
+    return " ".join([*ours, *([theirs] if theirs else [])])
 
 
 def _guard_ui(values: dict[str, str], asked: Mapping[str, str], manifest: Mapping[str, Any], place: Place) -> list[str]:

@@ -1,0 +1,189 @@
+"""Makes a runtime's class-data archives: `python train.py --manifest FILE --out DIR` writes DIR/node.jsa and DIR/executor.jsa.
+
+A throw-away cluster in one JVM (master, worker and driver, with one executor) runs some queries while both JVMs write down which
+classes they load; then Java makes an archive of each list. Such archives are made from a list and not at a JVM's end, since some
+Java runtimes come without the base archive that the latter needs.
+
+Prints {"message": ...} lines; exit code 1 and a last {"error": ...} line when it cannot be done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import launch
+import sparkconf
+from jvm import Jvm
+from launch import JvmOptions
+from parts import Driver, Master, Scala, Worker
+from processes import Spawner, descendants, kill_descendants
+
+HOST = "127.0.0.1"
+HEAP_MB = 1024
+DUMP_TIMEOUT_S = 600
+WORK_TIMEOUT_S = 300
+EXECUTOR = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
+
+
+class TrainError(Exception):
+    """No archive could be made; the message says why."""
+
+
+def say(message: str) -> None:
+    print(json.dumps({"message": message}), flush=True)
+
+
+def assignment() -> dict[str, Any]:
+    return {
+        "cluster_id": "training", "cluster_name": "training", "role": "driver", "cores": 2, "memory_mb": 2048,
+        "secret": os.urandom(16).hex(), "connect_token": os.urandom(16).hex(), "spark_conf": {}, "spark_env_vars": {},
+    }  # fmt: skip
+
+
+def train(manifest: Mapping[str, Any], out: Path, scratch: Path) -> None:
+    """Run the cluster, then make both archives. Raises TrainError and JvmError, and Py4JError when Spark fails."""
+    lists = {"node": scratch / "node.lst", "executor": scratch / "executor.lst"}
+    say("running Spark once to see which classes it needs")
+    executor_class_path = run_cluster(manifest, scratch, lists["node"], lists["executor"])
+    say("making the archives")
+    node_class_path = launch.class_path(manifest, JvmOptions(heap_mb=HEAP_MB))
+    wanted = {"node": node_class_path, "executor": executor_class_path}
+    with ThreadPoolExecutor(2) as pool:
+        for future in [pool.submit(dump, manifest, lists[name], out / f"{name}.jsa", wanted[name]) for name in wanted]:
+            future.result()
+
+
+def run_cluster(manifest: Mapping[str, Any], scratch: Path, node_list: Path, executor_list: Path) -> str:
+    """One cluster's life in one JVM. Returns the executors' class path."""
+    spawner = Spawner()
+    options = JvmOptions(heap_mb=HEAP_MB, java_options=(f"-XX:DumpLoadedClassList={node_list}",))
+    jvm = Jvm(spawner=spawner, manifest={**manifest, "node_archive": ""}, options=options, node_dir=scratch, host=HOST)
+    jvm.spawn()
+    try:
+        jvm.connect()
+        class_path = live(jvm, manifest, executor_list)
+    finally:
+        jvm.stop(20.0)
+        kill_descendants(os.getpid())
+    return class_path
+
+
+def live(jvm: Jvm, manifest: Mapping[str, Any], executor_list: Path) -> str:
+    wanted = assignment()
+    scala, place = Scala(jvm.gateway), sparkconf.Place(host=HOST, node_dir=str(jvm.node_dir), ui_key="")
+    master = Master(scala, conf=sparkconf.master_conf(wanted, place), host=HOST)
+    worker = Worker(
+        scala,
+        conf=sparkconf.worker_conf(wanted, place),
+        host=HOST,
+        cores=2,
+        memory_mb=2048,
+        work_dir=f"{jvm.node_dir}/work/executors",
+    )  # fmt: skip
+    worker.join(master.url)
+    conf = sparkconf.driver_conf(wanted, manifest, place, master_url=master.url, executor_archive="").values
+    conf["spark.executor.extraJavaOptions"] += f" -XX:DumpLoadedClassList={executor_list}"
+    driver = Driver(scala, conf=conf, connect=sparkconf.has_connect(wanted, manifest))
+    driver.first_job()
+    driver.warm_up()
+    driver.activity()
+    master.alive_workers()
+    worker.registered()
+    class_path = executor_class_path()
+    gateway = {"PYSPARK_GATEWAY_PORT": str(jvm.port), "PYSPARK_GATEWAY_SECRET": jvm.secret, "PYSPARK_PYTHON": sys.executable}
+    use("classic", f"{jvm.node_dir}/work", {**os.environ, **gateway})
+    if driver.connect_port:
+        use("connect", f"sc://localhost:{driver.connect_port}/;token={wanted['connect_token']}", os.environ)
+    end_executors()
+    driver.stop()
+    return class_path
+
+
+def use(kind: str, argument: str, env: Mapping[str, str]) -> None:
+    """Run one half of train_work.py. Where it fails (a client library is not there) the archive is smaller, not impossible."""
+    argv = [sys.executable, str(Path(__file__).with_name("train_work.py")), kind, argument]
+    try:
+        done = subprocess.run(argv, env=dict(env), capture_output=True, timeout=WORK_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        say(f"the training's {kind} half took too long and is left out")
+        return
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        say(f"the training's {kind} half did not end well: {lines[-1] if lines else f'exit code {done.returncode}'}")
+
+
+def executors() -> dict[int, list[bytes]]:
+    """Process id -> command line of the executors below this process."""
+    found = {}
+    for pid in descendants(os.getpid()):
+        with contextlib.suppress(OSError):
+            argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if EXECUTOR in argv:
+                found[pid] = argv
+    return found
+
+
+def executor_class_path() -> str:
+    for argv in executors().values():
+        return os.fsdecode(argv[argv.index(b"-cp") + 1])
+    raise TrainError("the executor has gone before it was of any use")
+
+
+def end_executors() -> None:
+    """Let them end in order, so that their lists are complete: Spark itself kills them after ten seconds."""
+    deadline = time.monotonic() + 60
+    for pid in executors():
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGTERM)
+    while executors() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def dump(manifest: Mapping[str, Any], class_list: Path, archive: Path, class_path: str) -> None:
+    """Make `archive` from a list; it appears complete or not at all. Raises TrainError."""
+    draft = archive.with_suffix(".draft")
+    argv = [
+        f"{manifest['java_home']}/bin/java", "-Xshare:dump", f"-XX:SharedClassListFile={class_list}",
+        f"-XX:SharedArchiveFile={draft}", "-Xmx1g", "-Xlog:disable", *launch.module_flags(manifest["java_version"]),
+        "-cp", class_path,
+    ]  # fmt: skip
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=DUMP_TIMEOUT_S, check=False)
+    if done.returncode or not draft.is_file():
+        lines = (done.stdout + done.stderr).decode(errors="replace").strip().splitlines()
+        raise TrainError(f"Java could not make {archive.name}: {lines[-1] if lines else f'exit code {done.returncode}'}")
+    draft.replace(archive)
+    say(f"{archive.name}: {archive.stat().st_size >> 20} MiB")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Make a runtime's class-data archives.")
+    parser.add_argument("--manifest", type=Path, required=True, help="runtime.json of the runtime")
+    parser.add_argument("--out", type=Path, required=True, help="directory for node.jsa and executor.jsa")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".training-", dir=options.out))
+    try:
+        train({"node_archive": "", "executor_archive": "", **json.loads(options.manifest.read_bytes())}, options.out, scratch)
+    except Exception as error:
+        print(json.dumps({"error": str(error) or type(error).__name__}), flush=True)
+        return 1
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
