@@ -84,7 +84,7 @@ async def crash_and_recover(store: Store, act: str, steps: int, *, before: bool)
     fused(first, fuse, before=before)
     simulated.attach(first.agents)
     tasks = [asyncio.create_task(first.loop.run()), asyncio.create_task(first.monitor.run())]
-    doing: dict[str, Callable[[], Any]] = {
+    doing: Callable[[], Any] = {
         "create": lambda: first.create("c", num_workers=2),
         "resize": lambda: first.resize("c", 3),
         "shrink": lambda: first.resize("c", 1),
