@@ -17,8 +17,6 @@ from brickyard.services.views import cluster_details
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
-_encode = msgspec.json.Encoder().encode
-
 
 class ViewCache:
     """JSON of clusters, for `get` and for items of `list`."""
@@ -45,11 +43,8 @@ class ViewCache:
         if found is not None:
             return found
         with self._reading() as changed:
-            cluster, instances = await self._store.read(lambda tx: _one(tx, cluster_id))
-        if cluster is None or cluster.deleted_ms:
-            return None
-        encoded = _encode(cluster_details(cluster, instances, sizes=self._sizes, with_spec=True))
-        if self._store.exclusive and cluster_id not in changed:
+            encoded = await self._store.read(lambda tx: self._one(tx, cluster_id))
+        if encoded is not None and self._store.exclusive and cluster_id not in changed:
             self._full[cluster_id] = encoded
         return encoded
 
@@ -60,15 +55,30 @@ class ViewCache:
         missing = [cluster_id for cluster_id in cluster_ids if cluster_id not in found]
         if missing:
             with self._reading() as changed:
-                clusters, instances = await self._store.read(lambda tx: _many(tx, missing))
-            for cluster_id, cluster in clusters.items():
-                if cluster.deleted_ms:
-                    continue
-                view = cluster_details(cluster, instances[cluster_id], sizes=self._sizes, with_spec=False)
-                found[cluster_id] = _encode(view)
-                if self._store.exclusive and cluster_id not in changed:
-                    self._items[cluster_id] = found[cluster_id]
+                fresh = await self._store.read(lambda tx: self._many(tx, missing))
+            found |= fresh
+            if self._store.exclusive:
+                self._items.update((cluster_id, item) for cluster_id, item in fresh.items() if cluster_id not in changed)
         return [found[cluster_id] for cluster_id in cluster_ids if cluster_id in found]
+
+    # These encode on the reader's thread, so that a long list holds up no other request.
+
+    def _one(self, tx: Tx, cluster_id: str) -> bytes | None:
+        cluster = tx.clusters.get(cluster_id)
+        if cluster is None or cluster.deleted_ms:
+            return None
+        return self._encoded(cluster, tx.instances.of_cluster(cluster_id), with_spec=True)
+
+    def _many(self, tx: Tx, cluster_ids: Sequence[str]) -> dict[str, bytes]:
+        clusters, instances = tx.clusters.many(cluster_ids), tx.instances.of_clusters(cluster_ids)
+        return {
+            cluster_id: self._encoded(cluster, instances[cluster_id], with_spec=False)
+            for cluster_id, cluster in clusters.items()
+            if not cluster.deleted_ms
+        }
+
+    def _encoded(self, cluster: Cluster, instances: Sequence[Instance], *, with_spec: bool) -> bytes:
+        return msgspec.json.encode(cluster_details(cluster, instances, sizes=self._sizes, with_spec=with_spec))
 
     @contextmanager
     def _reading(self) -> Iterator[set[str]]:
@@ -81,11 +91,3 @@ class ViewCache:
         finally:
             # By identity: two reads may have seen equal changes.
             self._reads = [read for read in self._reads if read is not changed]
-
-
-def _one(tx: Tx, cluster_id: str) -> tuple[Cluster | None, list[Instance]]:
-    return tx.clusters.get(cluster_id), tx.instances.of_cluster(cluster_id)
-
-
-def _many(tx: Tx, cluster_ids: Sequence[str]) -> tuple[dict[str, Cluster], dict[str, list[Instance]]]:
-    return tx.clusters.many(cluster_ids), tx.instances.of_clusters(cluster_ids)
