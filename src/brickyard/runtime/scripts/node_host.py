@@ -207,7 +207,6 @@ class NodeHost:
                     python=self._manifest["python"], node_dir=str(self._node_dir), gateway_port=jvm.port,
                     gateway_secret=jvm.secret, env=env, cancel_group=self._role.cancel_group,
                 )  # fmt: skip
-                self._contexts.warm()
             return self._contexts
 
     def _warm_contexts(self) -> None:
