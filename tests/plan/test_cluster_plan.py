@@ -185,6 +185,15 @@ def test_a_start_goes_on_with_most_of_its_workers_and_says_so() -> None:
     assert "1 of 7 workers" in decided.cluster.state_message
 
 
+def test_a_shortage_shows_until_it_is_over() -> None:
+    of = up(cluster(num_workers=2), sized=False, ready_workers=1)
+    short = decide(of, [*nodes(of, 1), refused(of, instance(of, number=1))]).cluster
+    assert public_state(short) is State.RUNNING
+    assert "1 of 2 workers could not be had" in short.state_message
+    whole = decide(short, nodes(short, 2)).cluster
+    assert (whole.grow_failures, whole.state_message) == (0, "")
+
+
 def test_a_start_with_too_few_workers_ends() -> None:
     of = cluster(num_workers=2)
     decided = decide(of, [*nodes(of, 1), refused(of, instance(of, number=1))])

@@ -284,6 +284,8 @@ class _Pass:
             ),
         )
         self._change(sized=True)  # the shortage has been reported; growing goes on in the background
+        if self.cluster.up:
+            self._change(state_message=f"{self._missing_text(len(coming))}. {message}")
 
     def _dismiss(self, node: Instance) -> None:
         """Send a worker away: gracefully when it works, at once when it does not yet."""
@@ -317,7 +319,7 @@ class _Pass:
             if len(ready) == self._wanted() and not retiring and not self.new:
                 if len(ready) > self.cluster.ready_workers:
                     self._event(EventType.UPSIZE_COMPLETED, self._size_details(len(ready)))
-                self._change(sized=True, grow_failures=0, grow_after_ms=0, ready_workers=len(ready))
+                self._change(sized=True, grow_failures=0, grow_after_ms=0, ready_workers=len(ready), state_message="")
         if self.cluster.up and self.cluster.sized and len(ready) != self.cluster.ready_workers:
             self._change(ready_workers=len(ready))
 
