@@ -50,7 +50,7 @@ class Load:
 async def load(
     pid: int, method: str, url: str, *, token: str, body: str = "", requests: int, rounds: int = 5, width: int = 16
 ) -> Load:
-    """Send `requests` requests, `width` at a time, in each of `rounds` rounds after a warm-up. A status that is not 200 raises."""
+    """Send `requests` requests, `width` at a time, in each of `rounds` rounds after a warm-up. Raises unless all are 200."""
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     rates, costs = [], []
     async with aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(limit=width)) as session:
