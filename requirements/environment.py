@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -24,10 +23,11 @@ LOCK_FILE = ROOT / "requirements" / "dev.txt"
 sys.path.insert(0, str(ROOT / "src"))
 from brickyard.lifecycle.packageindex import uv_environment  # noqa: E402 - the package is not installed yet
 
-# Not a Python script: the path of an interpreter behind #! may hold no space and at most 126 characters.
 ENTRY = """\
-#!/bin/sh
-exec {python} -P -m brickyard "$@"
+#!{python}
+import sys
+from brickyard.cli import main
+sys.exit(main())
 """
 
 
@@ -117,7 +117,7 @@ def link_project() -> None:
     site = next((VENV / "lib").glob("python*/site-packages"))
     (site / "brickyard.pth").write_text(f"{ROOT / 'src'}\n")
     entry = VENV / "bin" / "brickyard"
-    entry.write_text(ENTRY.format(python=shlex.quote(str(PYTHON))))
+    entry.write_text(ENTRY.format(python=PYTHON))
     entry.chmod(0o755)
 
 
