@@ -12,6 +12,7 @@ TAIL_LINES = 30
 TAIL_BYTES = 64 << 10
 
 _OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: (?P<kind>[^\n]*)")
+_EXECUTOR = re.compile(r"Executor updated: \S+ is now (?:FAILED|EXITED) \((?P<reason>.*)\)")
 _CAUSE = re.compile(r"^(?:Caused by: )?(?P<class>[\w.$]+(?:Exception|Error)): (?P<message>.+)", re.MULTILINE)
 
 
@@ -34,11 +35,23 @@ def read_end(file: Path) -> list[str]:
         return []
 
 
-def refused_conf(error_text: str, conf: Mapping[str, str]) -> str:
+def lost_executor(log_lines: Iterable[str]) -> str:
+    """Why executors failed, as the driver's log says it last; "" when none did."""
+    reason = ""
+    for line in log_lines:
+        match = _EXECUTOR.search(line)
+        reason = match.group("reason") if match else reason
+    return reason
+
+
+def refused_conf(error_text: str, conf: Mapping[str, str], *, executor: str = "") -> str:
     """One sentence for a driver that did not start: what Spark said, and the setting that it is about where that can be told.
 
-    `error_text`: the exception with its causes, as Java prints it.
+    `error_text`: the exception with its causes, as Java prints it. `executor`: why the executors failed, if they did: then the
+    exception says no more than that Spark gave up.
     """
+    if executor and "SparkContext" in error_text:
+        return f"Spark's executors did not start: {executor}"
     said = plain_message(error_text)
     names = [name for name in re.findall(r"spark(?:\.[\w-]+)+", error_text) if name in conf]
     if not names:

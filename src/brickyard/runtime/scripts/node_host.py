@@ -23,7 +23,7 @@ import launch
 import sparkconf
 from jvm import Jvm, JvmError
 from launch import JvmOptions, LaunchError
-from processes import Reaper, Spawner, kill_descendants
+from processes import Reaper, Spawner, adopt_orphans, kill_descendants
 from protocol import Channel, OpError
 
 OP_THREADS = 16
@@ -250,6 +250,7 @@ def reap_for_ever() -> None:
 
 def main() -> None:
     channel = Channel.take_over()
+    adopt_orphans()
     spawner = Spawner()
     host = NodeHost(channel=channel, spawner=spawner)
 

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from activity import Activity
 from py4j.protocol import Py4JError
 
 MASTER_SYSTEM, WORKER_SYSTEM = "sparkMaster", "sparkWorker"
@@ -121,14 +122,6 @@ class Worker:
     def decommission(self) -> None:
         """Begin to leave: the master gives it nothing new, its executors finish their tasks and move their blocks away."""
         self._endpoint.send(self._scala.object("org.apache.spark.deploy", "DeployMessages$WorkerDecommissionSigReceived"))
-
-
-class Activity(NamedTuple):
-    """What the driver does: whether something runs now, how many jobs there have been, and when Connect was last in use."""
-
-    busy: bool
-    jobs: int
-    connect_ms: int
 
 
 class Driver:

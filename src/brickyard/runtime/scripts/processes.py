@@ -19,6 +19,11 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 UNCLAIMED_S = 10.0  # a zombie that nobody has waited for in this time is an orphan: whoever starts a process waits for it sooner
 
 
+def adopt_orphans() -> None:
+    """From now on, processes below us that lose their parent become our children."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
 class Spawner:
     """Starts processes that the kernel kills when we die.
 
@@ -28,7 +33,6 @@ class Spawner:
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)  # loaded here: nothing may be loaded between fork and exec
-        self._libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what loses its parent comes to us
         self._pid = os.getpid()
         self._work: queue.Queue[Any] = queue.Queue()
         threading.Thread(target=self._run, name="spawner", daemon=True).start()

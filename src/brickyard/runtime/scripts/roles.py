@@ -13,20 +13,22 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import failures
 import sparkconf
+from activity import ActivityMeter
 from jvm import Jvm, usable
 from launch import LaunchError
-from parts import Activity, Driver, Executor, Master, Scala, Worker
+from parts import Driver, Executor, Master, Scala, Worker
 from protocol import Channel
 from py4j.protocol import Py4JError, Py4JJavaError
+
+T = TypeVar("T")
 
 REGISTER_TIMEOUT_S = 120.0
 FAST_S, SLOW_S = 0.3, 1.0
 SETTLED_S = 10.0  # so long without a change in the workers: ask less often
-ACTIVITY_EVERY_MS = 5_000
 
 
 class Report:
@@ -99,13 +101,26 @@ class Role:
             if not self.stopping and self._jvm.alive:  # a dead JVM is reported where its exit code is known
                 self._report.fail(self._failure(error))
 
+    def _sample(self, question: Callable[[], T], otherwise: T) -> T:
+        """An answer of the JVM, or `otherwise` when there is none now: one lost sample is no reason to end a cluster, and a
+        dead JVM is reported elsewhere."""
+        try:
+            return question()
+        except (Py4JError, OSError) as error:
+            if not self.stopping and self._jvm.alive:
+                self._report.log(f"Spark did not answer: {error_text(error).splitlines()[0]}")
+            return otherwise
+
     def _failure(self, error: Exception) -> dict[str, Any]:
         log = failures.tail([self._jvm.log_file, self._jvm.stderr_file])
         code = "WORKER_SETUP_FAILURE" if self._assignment["role"] == "worker" else "SPARK_STARTUP_FAILURE"
         if isinstance(error, LaunchError):
             return failures.failure(code, str(error))
         conf = self._assignment.get("spark_conf") or {}
-        return failures.failure(code, failures.refused_conf(error_text(error), conf), log)
+        log_lines = failures.read_end(self._jvm.log_file)
+        return failures.failure(
+            code, failures.refused_conf(error_text(error), conf, executor=failures.lost_executor(log_lines)), log
+        )
 
     def _jvm_ended(self, code: int) -> None:
         if not self.stopping:
@@ -179,7 +194,7 @@ class DriverRole(Role):
         changed = time.monotonic()
         last: tuple[str, ...] = ()
         while not self.stopping and self._jvm.alive:
-            alive = master.alive_workers()
+            alive = self._sample(master.alive_workers, last)
             if alive != last:
                 last, changed = alive, time.monotonic()
                 self._report.tell(alive_workers=alive)
@@ -190,10 +205,11 @@ class DriverRole(Role):
         driver = self._driver
         assert driver is not None  # noqa: S101 - `_take` starts this after it has made the driver
         while not self._stopping.wait(SLOW_S) and self._jvm.alive:
-            if driver.stopped():
+            if self._sample(driver.stopped, False):
                 self._report.fail(failures.failure("SPARK_ERROR", _STOPPED, failures.tail([self._jvm.log_file])))
                 return
-            told = self._meter.sample(driver.activity(), self._commands(), now_ms())
+            activity = self._sample(driver.activity, None)
+            told = self._meter.sample(activity, self._commands(), now_ms()) if activity is not None else None
             if told is not None:
                 self._report.tell(**told)
 
@@ -202,33 +218,6 @@ _STOPPED = (
     "the cluster's SparkContext was stopped: by a command that called spark.stop() or sc.stop(), or by Spark because its "
     "executors failed again and again. The log's last lines tell which."
 )
-
-
-class ActivityMeter:
-    """Turns samples into what is worth telling: beginnings and ends at once, a moving last activity every few seconds. Pure."""
-
-    def __init__(self) -> None:
-        self._jobs = -1
-        self._last_ms = 0
-        self._told_ms = 0
-        self._told_busy = False
-
-    def touch(self, now: int) -> None:
-        self._last_ms = self._told_ms = now
-
-    def sample(self, activity: Activity, commands: tuple[bool, int], now: int) -> dict[str, Any] | None:
-        """`commands`: (one runs now, epoch ms of the last one). Returns `busy` and `last_activity_ms` when worth telling."""
-        busy = activity.busy or commands[0]
-        if busy or (self._jobs >= 0 and activity.jobs != self._jobs):  # a job that began and ended between two samples
-            self._last_ms = now
-        self._jobs = activity.jobs
-        self._last_ms = max(self._last_ms, min(now, activity.connect_ms), min(now, commands[1]))
-        turned = busy != self._told_busy
-        moved = self._last_ms > self._told_ms and now - self._told_ms >= ACTIVITY_EVERY_MS
-        if not turned and not moved:
-            return None
-        self._told_busy, self._told_ms = busy, self._last_ms
-        return {"busy": busy, "last_activity_ms": self._last_ms}
 
 
 class WorkerRole(Role):
@@ -288,7 +277,10 @@ class WorkerRole(Role):
         """Keep the executors' logs where logs are kept, and follow a retirement to its end."""
         asked = False
         while not self.stopping and self._jvm.alive:
-            executors = worker.executors()
+            executors = self._sample(worker.executors, None)
+            if executors is None:
+                self._stopping.wait(SLOW_S)
+                continue
             self._keep_logs(executors)
             if self._retiring.is_set() and not asked:
                 worker.decommission()

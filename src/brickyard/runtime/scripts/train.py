@@ -29,7 +29,7 @@ import sparkconf
 from jvm import Jvm
 from launch import JvmOptions
 from parts import Driver, Master, Scala, Worker
-from processes import Spawner, descendants, kill_descendants
+from processes import Spawner, adopt_orphans, descendants, kill_descendants
 
 HOST = "127.0.0.1"
 HEAP_MB = 1024
@@ -68,6 +68,7 @@ def train(manifest: Mapping[str, Any], out: Path, scratch: Path) -> None:
 
 def run_cluster(manifest: Mapping[str, Any], scratch: Path, node_list: Path, executor_list: Path) -> str:
     """One cluster's life in one JVM. Returns the executors' class path."""
+    adopt_orphans()
     spawner = Spawner()
     options = JvmOptions(heap_mb=HEAP_MB, java_options=(f"-XX:DumpLoadedClassList={node_list}",))
     jvm = Jvm(spawner=spawner, manifest={**manifest, "node_archive": ""}, options=options, node_dir=scratch, host=HOST)

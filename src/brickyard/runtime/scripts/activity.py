@@ -1,0 +1,42 @@
+"""Whether a driver is in use, from samples of it. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+ACTIVITY_EVERY_MS = 5_000
+
+
+class Activity(NamedTuple):
+    """What the driver does: whether something runs now, how many jobs there have been, and when Connect was last in use."""
+
+    busy: bool
+    jobs: int
+    connect_ms: int
+
+
+class ActivityMeter:
+    """Turns samples into what is worth telling: beginnings and ends at once, a moving last activity every few seconds. Pure."""
+
+    def __init__(self) -> None:
+        self._jobs = -1
+        self._last_ms = 0
+        self._told_ms = 0
+        self._told_busy = False
+
+    def touch(self, now: int) -> None:
+        self._last_ms = self._told_ms = now
+
+    def sample(self, activity: Activity, commands: tuple[bool, int], now: int) -> dict[str, Any] | None:
+        """`commands`: (one runs now, epoch ms of the last one). Returns `busy` and `last_activity_ms` when worth telling."""
+        busy = activity.busy or commands[0]
+        if busy or (self._jobs >= 0 and activity.jobs != self._jobs):  # a job that began and ended between two samples
+            self._last_ms = now
+        self._jobs = activity.jobs
+        self._last_ms = max(self._last_ms, min(now, activity.connect_ms), min(now, commands[1]))
+        turned = busy != self._told_busy
+        moved = self._last_ms > self._told_ms and now - self._told_ms >= ACTIVITY_EVERY_MS
+        if not turned and not moved:
+            return None
+        self._told_busy, self._told_ms = busy, self._last_ms
+        return {"busy": busy, "last_activity_ms": self._last_ms}

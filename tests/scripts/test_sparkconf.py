@@ -1,0 +1,106 @@
+"""The Spark configuration of a node: ours, defaults, and the user's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.scripts.loading import script
+
+sparkconf = script("sparkconf")
+launch = script("launch")
+
+PLACE = sparkconf.Place(host="127.0.0.1", node_dir="/n", ui_key="key")
+SPARK_4 = {"spark_version": "4.0.5", "has_connect": True, "python": "/p"}
+SPARK_3 = {"spark_version": "3.5.9", "has_connect": False, "python": "/p"}
+
+
+def assignment(conf: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
+    base = {"cluster_id": "c-1", "cluster_name": "name", "role": "driver", "cores": 4, "memory_mb": 8192, "secret": "s3cret"}
+    return {**base, "connect_token": "token", "spark_conf": conf or {}, **fields}
+
+
+def conf_of(
+    assigned: dict[str, Any], manifest: dict[str, Any] = SPARK_4, master: str = "spark://127.0.0.1:1", archive: str = ""
+) -> Any:
+    return sparkconf.driver_conf(assigned, manifest, PLACE, master_url=master, executor_archive=archive)
+
+
+def test_the_users_value_wins_over_a_default() -> None:
+    assert conf_of(assignment({"spark.app.name": "mine"})).values["spark.app.name"] == "mine"
+    assert conf_of(assignment()).values["spark.app.name"] == "name"
+
+
+def test_what_keeps_the_cluster_together_is_not_the_users() -> None:
+    made = conf_of(assignment({"spark.driver.host": "10.0.0.1", "spark.authenticate": "false"}))
+    assert made.values["spark.driver.host"] == "127.0.0.1"
+    assert made.values["spark.authenticate"] == "true"
+    assert {note.split()[0] for note in made.notes} == {"spark.driver.host", "spark.authenticate"}
+
+
+def test_the_single_node_profile_is_not_worth_a_note() -> None:
+    made = conf_of(assignment({"spark.master": "local[*]"}), master="local[4]")
+    assert made.notes == []
+    assert made.values["spark.master"] == "local[4]"
+
+
+def test_connect_is_served_with_its_token_or_not_at_all() -> None:
+    with_token = conf_of(assignment({"spark.plugins": "a.B"})).values
+    assert with_token["spark.plugins"] == f"{sparkconf.CONNECT_PLUGIN},a.B"
+    assert with_token["spark.connect.authenticate.token"] == "token"
+    assert with_token["spark.connect.grpc.binding.address"] == "127.0.0.1"
+    assert "spark.plugins" not in conf_of(assignment(connect_token="")).values
+    assert "spark.plugins" not in conf_of(assignment(), SPARK_3).values
+    assert not sparkconf.has_connect(assignment(), {"spark_version": "3.5.9", "has_connect": True}), "Spark 3 knows no token"
+
+
+def test_the_web_ui_is_off_or_guarded() -> None:
+    assert conf_of(assignment()).values["spark.ui.enabled"] == "false"
+    asked = {"spark.ui.enabled": "true", "spark.ui.filters": "x.Y"}
+    guarded = conf_of(assignment(asked)).values
+    assert guarded["spark.ui.filters"] == f"{sparkconf.JWS_FILTER},x.Y"
+    assert guarded[f"spark.{sparkconf.JWS_FILTER}.param.secretKey"] == "key"
+    old = conf_of(assignment(asked), SPARK_3)
+    assert old.values["spark.ui.enabled"] == "false"
+    assert "spark.ui.enabled" in old.notes[0]
+
+
+def test_executors_get_ours_and_the_users_java_options() -> None:
+    options = conf_of(assignment({"spark.executor.extraJavaOptions": "-Dx=y"}), archive="/e.jsa").values[
+        "spark.executor.extraJavaOptions"
+    ]
+    assert options.endswith(" -Dx=y")
+    assert "-XX:SharedArchiveFile=/e.jsa" in options
+    own_collector = conf_of(assignment({"spark.executor.extraJavaOptions": "-XX:+UseZGC"})).values
+    assert "Parallel" not in own_collector["spark.executor.extraJavaOptions"]
+
+
+def test_executors_fill_their_worker() -> None:
+    values = conf_of(assignment()).values
+    assert (values["spark.executor.cores"], values["spark.executor.memory"]) == ("4", "6144m")
+    other = conf_of(assignment(worker_cores=2, worker_memory_mb=2000)).values
+    assert (other["spark.executor.cores"], other["spark.executor.memory"]) == ("2", "1500m")
+
+
+@pytest.mark.parametrize("conf", [{"spark.executor.memory": "3g"}, {"spark.executor.cores": "3"}])
+def test_executors_that_no_worker_can_hold_are_refused(conf: dict[str, str]) -> None:
+    with pytest.raises(launch.LaunchError, match=next(iter(conf))):
+        conf_of(assignment(conf, worker_cores=2, worker_memory_mb=2048))
+
+
+def test_variables_reach_the_executors() -> None:
+    made = conf_of(assignment(spark_env_vars={"A": "1", "SPARK_HOME": "/x"})).values
+    assert made["spark.executorEnv.A"] == "1"
+    assert "spark.executorEnv.SPARK_HOME" not in made
+
+
+def test_a_worker_takes_its_own_settings_only() -> None:
+    made = sparkconf.worker_conf(assignment({"spark.worker.cleanup.enabled": "true", "spark.sql.x": "y"}), PLACE)
+    assert made["spark.worker.cleanup.enabled"] == "true"
+    assert "spark.sql.x" not in made
+    assert made["spark.decommission.enabled"] == "true"
+
+
+def test_what_submit_resolved_is_not_given_again() -> None:
+    assert sparkconf.without_submitted({"spark.jars.packages": "a", "spark.x": "y"}) == {"spark.x": "y"}
