@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -44,7 +45,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     launch_timeout_s: float = 1200.0  # from request to READY, runtime installation included
     default_runtime: str = ""  # empty: the newest Spark 4 LTS of the catalogue
     keep_nodes: bool = False
-    log_level: str = "info"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
 
 
@@ -74,8 +75,8 @@ def load(
     if not 0 <= settings.port <= 65535:
         raise ConfigError(f"port is {settings.port}; it must be between 0 and 65535.")
     for name in ("cpu_overcommit", "memory_overcommit", "orphan_grace_s", "agent_silence_s", "launch_timeout_s"):
-        if getattr(settings, name) <= 0:
-            raise ConfigError(f"{name} is {getattr(settings, name)}; it must be above 0.")
+        if not 0 < getattr(settings, name) < math.inf:
+            raise ConfigError(f"{name} is {getattr(settings, name)}; it must be a number above 0.")
     return msgspec.structs.replace(
         settings, data_dir=settings.data_dir.expanduser().resolve(), cache_dir=settings.cache_dir.expanduser().resolve()
     )

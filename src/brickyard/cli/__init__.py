@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from typing import IO, Any
 
 import click
 
@@ -25,8 +26,8 @@ _COMMANDS = {
 class CliError(click.ClickException):
     """One line that says what is wrong and what to do; exit code 1."""
 
-    def show(self, file: object = None) -> None:
-        click.echo(f"brickyard: {self.message}", err=True)
+    def show(self, file: IO[Any] | None = None) -> None:
+        _complain(self.message)
 
 
 class _Lazy(click.Group):
@@ -48,17 +49,47 @@ class _Lazy(click.Group):
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="brickyard")
-def cli() -> None:
+@click.option("--debug", is_flag=True, help="Show where an error comes from (or BRICKYARD_DEBUG=1).")
+def cli(debug: bool) -> None:
     """Real Spark and GPU clusters behind the Databricks compute API, on machines of your own."""
+    if debug:
+        os.environ["BRICKYARD_DEBUG"] = "1"
 
 
 def main() -> None:
-    """Entry point: errors are one line, unless BRICKYARD_DEBUG asks for more."""
+    """Entry point. Exit codes: 0, 1 after a failure, 2 for a wrong command line, 130 after Ctrl-C; `status` has 3 as well.
+
+    Errors are one line, unless --debug or BRICKYARD_DEBUG asks for the traceback.
+    """
+    sys.exit(_run())
+
+
+def _run() -> int:
     try:
-        cli(prog_name="brickyard")
+        return int(cli(prog_name="brickyard", standalone_mode=False) or 0)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return 2
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "brickyard"
+        _complain(f"{error.format_message()} See `{path} --help`.")
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        _complain("interrupted.")
+        return 130
+    except BrokenPipeError:  # whoever read our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except Exception as error:
         if os.environ.get("BRICKYARD_DEBUG"):
             raise
-        detail = f"{type(error).__name__}: {error}".splitlines()[0]
-        click.echo(f"brickyard: {detail}. Set BRICKYARD_DEBUG=1 to see where it comes from.", err=True)
-        sys.exit(1)
+        if isinstance(error, click.ClickException):
+            error.show()
+            return error.exit_code
+        detail = (str(error).strip().splitlines() or ["no message"])[0].rstrip(".")
+        _complain(f"{type(error).__name__}: {detail}. Run it again with BRICKYARD_DEBUG=1 to see where that comes from.")
+        return 1
+
+
+def _complain(message: str) -> None:
+    click.echo(f"brickyard: {message}", err=True)

@@ -26,14 +26,20 @@ def place(function: F) -> F:
 
 
 def serving(function: F) -> F:
-    """What `up` and `quickstart` say about the server that they start."""
+    """What `up` and `quickstart` say about the server that they start: every other setting. docs/configuration.md explains them."""
     for option in (
+        click.option("--log-format", help="console or json."),
         click.option("--log-level", help="debug, info, warning or error."),
         click.option("--keep-nodes", is_flag=True, default=None, help="Leave nodes running when the server stops."),
-        click.option("--isolation", help="auto, required or off."),
+        click.option("--default-runtime", help="Runtime key that `quickstart` and `runtime install` take."),
+        click.option("--launch-timeout-s", type=float, help="Seconds that a cluster may take to start."),
+        click.option("--agent-silence-s", type=float, help="Seconds of silence after which a node counts as lost."),
+        click.option("--orphan-grace-s", type=float, help="Seconds without a server after which nodes end themselves."),
         click.option("--memory-overcommit", type=float, help="Memory offered per memory of this machine."),
         click.option("--cpu-overcommit", type=float, help="Cores offered per core of this machine."),
+        click.option("--admin-user", help="The first administrator's name."),
         click.option("--admin-token", help="The first administrator's token (better: BRICKYARD_ADMIN_TOKEN)."),
+        click.option("--isolation", help="auto, required or off."),
         click.option("--database-url", help="postgresql://...; SQLite in the data directory if left out."),
         click.option("--provider", help="local, or simulated (nodes that compute nothing, for tests)."),
         click.option("--port", type=int, help="Port to listen on; 0 picks a free one."),

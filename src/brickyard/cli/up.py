@@ -4,134 +4,179 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from brickyard.cli import CliError
 from brickyard.cli.options import place, serving, settings
+from brickyard.cli.progress import working
 from brickyard.config import Settings
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 
-START_LIMIT_S = 60.0
+START_LIMIT_S = 90.0
+LOG_LIMIT = 20 * 2**20  # bytes of server.log after which a new start begins a new one
+
+
+class Started(NamedTuple):
+    """A server that serves. `new_token` is the administrator's, if it was made just now: to be shown once."""
+
+    url: str
+    new_token: str
 
 
 @click.command("up")
 @place
 @serving
-@click.option("--detach", is_flag=True, help="Run in the background; return once it serves.")
+@click.option("--detach", is_flag=True, envvar="BRICKYARD_DETACH", help="Run in the background; return once it serves.")
 def command(detach: bool, config_file: Path | None, **options: Any) -> None:
-    """Start a workspace server. Ctrl-C, SIGTERM and `brickyard down` stop it and end its nodes."""
+    """Start a workspace server. Ctrl-C, SIGTERM and `brickyard down` stop it and end its nodes.
+
+    Every option is also a BRICKYARD_* variable and a key of the TOML file: docs/configuration.md.
+    """
     chosen = settings(config_file, **options)
     workspace = Workspace(chosen.data_dir)
     try:
-        workspace.prepare()
         if detach:
-            url = start_detached(chosen, workspace)
-            click.echo(f"Brickyard serves at {url} (data in {chosen.data_dir}, log in {workspace.log_file}).")
+            with working("Starting the server"):
+                started = start_detached(chosen, workspace)
+            click.echo(f"Brickyard serves at {started.url} (data in {chosen.data_dir}, log in {workspace.log_file}).")
+            if started.new_token:
+                click.echo(token_line(workspace, started.new_token))
             click.echo("Next: brickyard configure, brickyard status; stop it with brickyard down.")
         else:
-            serve(chosen, workspace)
+            serve(chosen, workspace, detached=False)
     except WorkspaceError as error:
         raise CliError(str(error)) from error
 
 
-def start_detached(chosen: Settings, workspace: Workspace) -> str:
-    """Start a server in the background; returns its URL once it serves. Raises CliError with what it said when it did not."""
+def start_detached(chosen: Settings, workspace: Workspace) -> Started:
+    """Start a server in the background; returns once it serves. Raises CliError with what it said when it did not."""
     workspace.prepare()
     if running := workspace.running():
-        raise CliError(f"a server runs already: process {running.pid} at {running.url}. Stop it with `brickyard down`.")
-    environment = {**os.environ, **_as_environment(chosen)}
-    with workspace.log_file.open("ab") as log:
-        start = log.tell()
+        raise CliError(f"another Brickyard server ({running}) is using {chosen.data_dir}. Stop it with `brickyard down`.")
+    token_is_new = not chosen.admin_token and not (chosen.data_dir / "admin-token").exists()
+    log, start = _open_log(workspace)
+    with log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "brickyard.cli.server"],
+            [sys.executable, "-P", "-m", "brickyard.cli.server"],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env=environment,
+            env={**os.environ, **as_environment(chosen), "PYTHONPATH": _absolute_path()},
             start_new_session=True,
             cwd="/",
         )
+    try:
+        url = _wait_until_it_serves(process, workspace, start)
+    except BaseException:
+        process.terminate()  # also after Ctrl-C: a server that nobody was told of must not stay
+        raise
+    return Started(url, workspace.stored_token() if token_is_new else "")
+
+
+def serve(chosen: Settings, workspace: Workspace, *, detached: bool) -> None:
+    """Run the server in this process until it is told to stop. Raises CliError, WorkspaceError."""
+    workspace.prepare()
+    workspace.lock()
+    listening = listen(chosen.host, chosen.port)
+    from brickyard.cli.server import run  # noqa: PLC0415 - heavy, and not needed to find out that the port is taken
+
+    run(chosen, workspace, listening, detached=detached)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises CliError."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise CliError(f"cannot listen on {host}: {error.strerror}. Name an address of this machine with --host.") from error
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(address)
+        listening.listen(1024)
+    except OSError as error:
+        listening.close()
+        raise CliError(
+            f"cannot listen on {host}:{port}: {error.strerror}. Choose another port with --port (0 finds a free one)."
+        ) from error
+    return listening
+
+
+def as_environment(chosen: Settings) -> dict[str, str]:
+    """The settings as BRICKYARD_* variables: a child's command line shows no token."""
+    found = {}
+    for name in Settings.__struct_fields__:
+        value = getattr(chosen, name)
+        found[f"BRICKYARD_{name.upper()}"] = str(value).lower() if isinstance(value, bool) else str(value)
+    return {**found, "BRICKYARD_CONFIG": ""}
+
+
+def token_line(workspace: Workspace, token: str) -> str:
+    """How a new administrator's token is shown, once."""
+    return f"Admin token (shown this once, kept in {workspace.data_dir / 'admin-token'}): {token}"
+
+
+def isolation_here() -> tuple[str, str]:
+    """How clusters can be kept apart on this machine: (kind, reason where there is none)."""
+    command_line = [sys.executable, "-P", "-m", "brickyard.agent", "--probe"]
+    try:
+        done = subprocess.run(command_line, capture_output=True, text=True, check=False, timeout=60)
+        answer = json.loads(done.stdout)
+        return str(answer["isolation"]), str(answer["reason"])
+    except subprocess.TimeoutExpired:
+        return "none", "the probe did not end."
+    except (ValueError, KeyError):
+        return "none", done.stderr.strip()[-300:] or "the probe failed."
+
+
+def _wait_until_it_serves(process: subprocess.Popen[bytes], workspace: Workspace, start: int) -> str:
     deadline = time.monotonic() + START_LIMIT_S
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise CliError(_last_words(workspace.log_file, start))
         running = workspace.running()
-        if running and running.url and _ready(running.url):
+        if running and running.pid == process.pid and running.url and _ready(running.url):
             return running.url
         time.sleep(0.05)
-    process.terminate()
     raise CliError(f"the server did not serve within {START_LIMIT_S:.0f} s. Its log is {workspace.log_file}.")
 
 
-def serve(chosen: Settings, workspace: Workspace) -> None:
-    """Run the server in this process until it is told to stop. Raises CliError, WorkspaceError."""
-    listening = _bind(chosen.host, chosen.port)
-    workspace.prepare()
-    workspace.lock()
-    from brickyard.cli.server import run  # noqa: PLC0415 - heavy, and not needed to find out that the port is taken
-
-    run(chosen, workspace, listening)
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-        listening.listen(1024)
-    except OSError as error:
-        listening.close()
-        raise CliError(
-            f"cannot listen on {host}:{port}: {error.strerror}. Choose another with --port (0 finds a free one)."
-        ) from error
-    return listening
-
-
-def _as_environment(chosen: Settings) -> dict[str, str]:
-    """The settings as BRICKYARD_* variables: a child's command line shows no token."""
-    found = {}
-    for name in Settings.__struct_fields__:
-        value = getattr(chosen, name)
-        found[f"BRICKYARD_{name.upper()}"] = "" if value is False else str(value)
-    return {**found, "BRICKYARD_CONFIG": ""}
-
-
 def _ready(url: str) -> bool:
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=2) as answer:  # noqa: S310 - our own server's http URL
+        with direct.open(f"{url}/readyz", timeout=2) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False
+
+
+def _absolute_path() -> str:
+    """PYTHONPATH for a child that runs in another directory."""
+    parts = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return os.pathsep.join(str(Path(part).resolve()) for part in parts if part)
+
+
+def _open_log(workspace: Workspace) -> tuple[Any, int]:
+    """The log, for appending, and where it ends now. Raises CliError."""
+    path = workspace.log_file
+    try:
+        if path.exists() and path.stat().st_size > LOG_LIMIT:
+            path.replace(path.with_name("server.log.1"))
+        log = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab")
+    except OSError as error:
+        raise CliError(f"cannot write {path}: {error.strerror}. Fix its owner, or choose another --data-dir.") from error
+    return log, log.seek(0, os.SEEK_END)
 
 
 def _last_words(log: Path, start: int) -> str:
     lines = [line for line in log.read_bytes()[start:].decode(errors="replace").splitlines() if line.strip()]
     said = next((line.removeprefix("brickyard: ") for line in reversed(lines) if line.startswith("brickyard: ")), "")
     return said or f"the server ended at once. Its log {log} says: {' / '.join(lines[-3:]) or 'nothing'}"
-
-
-def stop_signals() -> tuple[signal.Signals, ...]:
-    """What ends a server in order."""
-    return (signal.SIGTERM, signal.SIGINT)
-
-
-def isolation_here() -> tuple[str, str]:
-    """How clusters can be kept apart on this machine: (kind, reason where there is none)."""
-    done = subprocess.run(
-        [sys.executable, "-m", "brickyard.agent", "--probe"], capture_output=True, text=True, check=False, timeout=60
-    )
-    try:
-        answer = json.loads(done.stdout)
-        return str(answer["isolation"]), str(answer["reason"])
-    except (ValueError, KeyError):
-        return "none", done.stderr.strip()[-300:] or "the probe failed"

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import secrets
+import signal
 import time
 from pathlib import Path
 from typing import NamedTuple
+
+import psutil
+
+LOCK_PATIENCE_S = 0.5  # `running` holds the lock for an instant: a refusal needs more than one look
+SAME_START_S = 5.0  # the clock that start times are read from may be set while a server runs
 
 
 class WorkspaceError(Exception):
@@ -16,10 +23,17 @@ class WorkspaceError(Exception):
 
 
 class Running(NamedTuple):
-    """The server that holds a data directory. `url` is "" while it starts."""
+    """The server that holds a data directory; `about` is what it said of itself (see `announce`).
+
+    `url` is "" while it starts; `pid` is 0 when its process cannot be seen from here.
+    """
 
     pid: int
     url: str
+    about: dict[str, str] = {}
+
+    def __str__(self) -> str:
+        return f"process {self.pid} at {self.url}" if self.url else f"process {self.pid}, which is starting or stopping"
 
 
 class Workspace:
@@ -37,101 +51,180 @@ class Workspace:
     def log_file(self) -> Path:
         return self.data_dir / "server.log"
 
+    @property
+    def _keep_file(self) -> Path:
+        return self.data_dir / "keep-nodes"
+
     def prepare(self) -> None:
         """Make the directory, for its owner only. Raises WorkspaceError."""
         try:
             self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.data_dir.chmod(0o700)
-            probe = self.data_dir / ".writable"
+            probe = self.data_dir / f".writable.{os.getpid()}"
             probe.write_bytes(b"x" * 4096)
             probe.unlink()
         except OSError as error:
-            raise WorkspaceError(
-                f"cannot use the data directory {self.data_dir}: {error.strerror or error}. Free space there, fix its owner, "
-                "or choose another with --data-dir."
-            ) from error
+            raise self._unusable(error) from error
 
     def lock(self) -> None:
         """Hold the directory until this process ends, however it ends. Raises WorkspaceError when another server has it."""
-        handle = os.open(self.data_dir / "server.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            running = self.running()
-            who = f"process {running.pid} at {running.url}" if running and running.url else "one that is starting or stopping"
-            raise WorkspaceError(
-                f"another Brickyard server uses {self.data_dir} ({who}). Stop it with `brickyard down`, or choose another "
-                "--data-dir."
-            ) from None
-        os.ftruncate(handle, 0)
-        os.write(handle, str(os.getpid()).encode())
+            handle = os.open(self.data_dir / "server.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if not _flock(handle, fcntl.LOCK_EX, patience_s=LOCK_PATIENCE_S):
+                os.close(handle)
+                raise WorkspaceError(
+                    f"another Brickyard server ({self.running() or 'about to end'}) is using {self.data_dir}. Stop it with "
+                    "`brickyard down`, or choose another --data-dir."
+                )
+            holder = f"{os.getpid()} {psutil.Process().create_time():.2f}\n".encode()
+            os.pwrite(handle, holder, 0)
+            os.ftruncate(handle, len(holder))
+            self.server_file.unlink(missing_ok=True)  # a killed server's note
+            self._keep_file.unlink(missing_ok=True)  # and a wish that it did not live to fulfil
+        except OSError as error:
+            raise self._unusable(error) from error
         self._lock = handle
-        self.server_file.unlink(missing_ok=True)  # a killed server's note
 
     def running(self) -> Running | None:
-        """The server that holds the directory now, if there is one. The lock decides: a killed server leaves its note behind."""
-        try:
-            handle = os.open(self.data_dir / "server.lock", os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            return None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return None
-        except BlockingIOError:
-            pid = os.read(handle, 32).decode() or "0"
-        finally:
-            os.close(handle)
-        try:
-            note = json.loads(self.server_file.read_text())
-            return Running(pid=int(note["pid"]), url=str(note["url"]))
-        except (OSError, ValueError, KeyError):
-            return Running(pid=int(pid), url="")
+        """The server that holds the directory now, if there is one. The lock decides: a killed server leaves its notes behind."""
+        deadline = time.monotonic() + LOCK_PATIENCE_S
+        while True:
+            try:
+                handle = os.open(self.data_dir / "server.lock", os.O_RDWR | os.O_CLOEXEC)
+            except OSError:
+                return None
+            try:
+                if _flock(handle, fcntl.LOCK_SH):
+                    return None
+                pid = _holder(os.read(handle, 64))
+            finally:
+                os.close(handle)
+            if pid or time.monotonic() > deadline:
+                return self._described(pid)
+            time.sleep(0.01)  # its holder is about to write its name there, or has just ended
 
-    def announce(self, url: str) -> None:
-        """Say where the server is: agents and commands read it."""
-        note = {"pid": os.getpid(), "url": url, "started_ms": time.time_ns() // 1_000_000}
-        _write_private(self.server_file, json.dumps(note))
+    def stop(self, running: Running, *, keep_nodes: bool) -> None:
+        """Ask the server to end; returns at once. Raises WorkspaceError."""
+        if not running.pid:
+            raise WorkspaceError(
+                f"the server on {self.data_dir} cannot be stopped from here: its process is in another container."
+            )
+        try:
+            if keep_nodes:
+                self._keep_file.touch()
+            os.kill(running.pid, signal.SIGTERM)
+        except ProcessLookupError:
+            return
+        except OSError as error:
+            raise WorkspaceError(f"cannot stop process {running.pid}: {error.strerror}. Do it as its own user.") from error
+
+    def asked_to_keep_nodes(self) -> bool:
+        """Whether `stop` asked for it; the wish is used up."""
+        asked = self._keep_file.exists()
+        self._keep_file.unlink(missing_ok=True)
+        return asked
+
+    def announce(self, url: str, **about: str) -> None:
+        """Say where the server is, and more of it: agents and commands read it. Raises WorkspaceError."""
+        note = {**about, "pid": os.getpid(), "url": url, "started_ms": time.time_ns() // 1_000_000}
+        self._write_private(self.server_file, json.dumps(note))
 
     def withdraw(self) -> None:
         """The server has stopped."""
-        self.server_file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the next server removes it as well
+            self.server_file.unlink(missing_ok=True)
 
     def key(self) -> bytes:
-        """The workspace's own secret, made at the first start."""
+        """The workspace's own secret, 32 bytes, made at the first start. Raises WorkspaceError."""
         path = self.data_dir / "workspace.key"
         if not path.exists():
-            _write_private(path, secrets.token_hex(32))
-        return bytes.fromhex(path.read_text().strip())
+            self._write_private(path, secrets.token_hex(32))
+        try:
+            key = bytes.fromhex(path.read_text().strip())
+        except (OSError, ValueError):
+            key = b""
+        if len(key) != 32:
+            raise WorkspaceError(
+                f"{path} is damaged: it must hold 64 hex digits. Restore it from a backup; without one, remove it: a new one is "
+                "made, and nodes that still run end themselves."
+            )
+        return key
 
     def admin_token(self, given: str) -> tuple[str, bool]:
-        """The administrator's token, and whether it was made just now. A given one replaces what is stored."""
+        """The administrator's token, and whether it was made just now. A given one replaces the stored. Raises WorkspaceError."""
         path = self.data_dir / "admin-token"
-        if given:
-            if not path.exists() or path.read_text().strip() != given:
-                _write_private(path, given + "\n")
-            return given, False
-        if path.exists():
-            return path.read_text().strip(), False
-        token = "dapi" + secrets.token_hex(16)
-        _write_private(path, token + "\n")
-        return token, True
+        stored = self.stored_token() if path.exists() else ""
+        token = given or stored or "dapi" + secrets.token_hex(16)
+        if token != stored:
+            self._write_private(path, token + "\n")
+        return token, not (given or stored)
 
     def stored_token(self) -> str:
         """The administrator's token of a workspace that has been started. Raises WorkspaceError."""
+        path = self.data_dir / "admin-token"
         try:
-            return (self.data_dir / "admin-token").read_text().strip()
-        except OSError as error:
+            return path.read_text().strip()
+        except FileNotFoundError as error:
             raise WorkspaceError(f"{self.data_dir} has no admin token: start the workspace once with `brickyard up`.") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise WorkspaceError(f"cannot read {path}: {error}. Run as the user who started the server.") from error
+
+    def _described(self, pid: int) -> Running:
+        try:
+            note = json.loads(self.server_file.read_text())
+            if note.pop("pid") == pid or not pid:
+                return Running(pid, str(note.pop("url")), {key: str(value) for key, value in note.items()})
+        except (OSError, ValueError, KeyError, AttributeError):
+            pass  # not written yet, or withdrawn
+        return Running(pid, "")
+
+    def _unusable(self, error: OSError) -> WorkspaceError:
+        return WorkspaceError(
+            f"cannot use the data directory {self.data_dir}: {error.strerror or error}. Free space there, fix its owner, "
+            "or choose another with --data-dir."
+        )
+
+    def _write_private(self, path: Path, text: str) -> None:
+        try:
+            write_private(path, text)
+        except OSError as error:
+            raise self._unusable(error) from error
 
 
-def _write_private(path: Path, text: str) -> None:
-    """All of the file or none, readable by its owner only, on the disk before it counts."""
-    draft = path.with_name(path.name + ".tmp")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+def write_private(path: Path, text: str) -> None:
+    """All of the file or none, readable by its owner only, on the disk before it counts. Raises OSError."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        os.write(handle, text.encode())
-        os.fsync(handle)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(path)
     finally:
-        os.close(handle)
-    draft.rename(path)
+        draft.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)  # the rename itself
+    finally:
+        os.close(folder)
+
+
+def _flock(handle: int, kind: int, *, patience_s: float = 0) -> bool:
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(handle, kind | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.02)
+
+
+def _holder(written: bytes) -> int:
+    """The process that wrote its number and start time into the lock; 0 unless this very process, not a later namesake, lives."""
+    try:
+        pid, started_s = written.split()
+        return int(pid) if abs(psutil.Process(int(pid)).create_time() - float(started_s)) < SAME_START_S else 0
+    except (ValueError, psutil.Error):
+        return 0

@@ -1,0 +1,66 @@
+"""The server's log: one line an event on standard error, for people or as JSON, and nothing secret in it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from typing import Any, TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor
+
+_SECRET_NAME = re.compile(r"token|secret|password|authorization|credential", re.IGNORECASE)
+_SECRET_TEXT = (
+    (re.compile(r"dapi[0-9a-f]{8,}"), "dapi***"),
+    (re.compile(r"(?i)(bearer )[^\s\"']+"), r"\1***"),
+    (re.compile(r"(://[^:/@\s]*:)[^@\s]+@"), r"\1***@"),
+)
+
+
+def configure(*, level: str, form: str, stream: TextIO | None = None) -> None:
+    """Set up structlog and the standard library's logging alike. `form` is console or json. Call it once, in the server's process."""
+    stream = stream or sys.stderr
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        redact,
+    ]
+    if form == "json":
+        renderer: Processor = structlog.processors.JSONRenderer()
+    else:
+        colors = stream.isatty() and not os.environ.get("NO_COLOR")
+        renderer = structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=0, sort_keys=False)
+    number = logging.getLevelNamesMapping()[level.upper()]
+    structlog.configure(
+        processors=[*shared, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(stream),
+    )
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer]
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(max(number, logging.WARNING))  # libraries tell at INFO what only their authors want to know
+
+
+def redact(logger: Any, method: str, event: EventDict) -> EventDict:
+    """Blank what is secret by its name, and what looks like a token or a URL's password inside any text."""
+    return {key: _redacted(str(key), value) for key, value in event.items()}
+
+
+def _redacted(name: str, value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if value and name != "event" and _SECRET_NAME.search(name):
+        return "***"
+    for pattern, instead in _SECRET_TEXT:
+        value = pattern.sub(instead, value)
+    return value
