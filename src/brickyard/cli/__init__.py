@@ -69,11 +69,7 @@ def _run() -> int:
         return int(cli(prog_name="brickyard", standalone_mode=False) or 0)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
-        return 2
-    except click.UsageError as error:
-        path = error.ctx.command_path if error.ctx else "brickyard"
-        _complain(f"{error.format_message()} See `{path} --help`.")
-        return 2
+        return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         _complain("interrupted.")
         return 130
@@ -83,12 +79,18 @@ def _run() -> int:
     except Exception as error:
         if os.environ.get("BRICKYARD_DEBUG"):
             raise
-        if isinstance(error, click.ClickException):
-            error.show()
-            return error.exit_code
-        detail = (str(error).strip().splitlines() or ["no message"])[0].rstrip(".")
-        _complain(f"{type(error).__name__}: {detail}. Run it again with BRICKYARD_DEBUG=1 to see where that comes from.")
-        return 1
+        _complain(_in_words(error))
+        return error.exit_code if isinstance(error, click.ClickException) else 1
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, click.UsageError):
+        path = error.ctx.command_path if error.ctx else "brickyard"
+        return f"{error.format_message()} See `{path} --help`."
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    detail = (str(error).strip().splitlines() or ["no message"])[0].rstrip(".")
+    return f"{type(error).__name__}: {detail}. Run it again with BRICKYARD_DEBUG=1 to see where that comes from."
 
 
 def _complain(message: str) -> None:

@@ -26,7 +26,7 @@ def place(function: F) -> F:
 
 
 def serving(function: F) -> F:
-    """What `up` and `quickstart` say about the server that they start: every other setting. docs/configuration.md explains them."""
+    """Every other setting: what `up` and `quickstart` say about the server that they start (docs/configuration.md)."""
     for option in (
         click.option("--log-format", help="console or json."),
         click.option("--log-level", help="debug, info, warning or error."),

@@ -20,7 +20,6 @@ from brickyard.cli import CliError
 from brickyard.cli.up import isolation_here, serve, token_line
 from brickyard.config import ConfigError, Settings, load
 from brickyard.lifecycle import logs
-from brickyard.lifecycle.packageindex import uv_environment
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 from brickyard.store.store import StoreError
 
@@ -33,7 +32,6 @@ log = structlog.get_logger("brickyard")
 def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, detached: bool) -> None:
     """Serve until a signal; the data directory is locked and the socket bound. Raises CliError, WorkspaceError."""
     logs.configure(level=chosen.log_level, form=chosen.log_format)
-    os.environ.update(uv_environment(os.environ))  # what installs packages later does so from where pip would
     os.environ.pop("BRICKYARD_ADMIN_TOKEN", None)  # no child needs it
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -20,7 +20,7 @@ _SECRET_TEXT = (
 
 
 def configure(*, level: str, form: str, stream: TextIO | None = None) -> None:
-    """Set up structlog and the standard library's logging alike. `form` is console or json. Call it once, in the server's process."""
+    """Set up structlog and the standard library's logging alike; `form` is console or json. To be called once."""
     stream = stream or sys.stderr
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
