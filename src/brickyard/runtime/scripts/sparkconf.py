@@ -131,6 +131,8 @@ def _defaults(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
         "spark.storage.decommission.enabled": "true",
         "spark.storage.decommission.rddBlocks.enabled": "true",
         "spark.storage.decommission.shuffleBlocks.enabled": "true",
+        # An executor leaves when a round finds nothing left to move; with Spark's 30 s between rounds none leaves sooner.
+        "spark.storage.decommission.replicationReattemptInterval": "2s",
         "spark.databricks.clusterUsageTags.clusterId": assignment["cluster_id"],
         "spark.databricks.clusterUsageTags.clusterName": assignment.get("cluster_name", ""),
         "spark.databricks.clusterUsageTags.sparkVersion": assignment.get("runtime", ""),

@@ -1,0 +1,191 @@
+"""A cluster of a driver and two workers: what it answers, who can reach it, and what happens when a part of it goes."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.scripts.node import HOST, Node, until
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+
+class Cluster:
+    """A driver and two workers, ready."""
+
+    def __init__(self, root: Any, manifest: dict[str, Any]) -> None:
+        self._root, self._manifest = root, manifest
+        self.nodes: list[Node] = []
+        self.driver = self.node()
+        self.workers = [self.node(), self.node()]
+
+    def node(self) -> Node:
+        self.nodes.append(Node(self._root / f"node{len(self.nodes)}", self._manifest))
+        return self.nodes[-1]
+
+    def start(self) -> None:
+        for worker in self.workers:
+            worker.become("worker")
+        conf = {"spark.sql.shuffle.partitions": "4", "spark.test.setting": "honoured"}
+        self.driver.become("driver", spark_conf=conf, spark_env_vars={"TEST_VARIABLE": "everywhere"})
+        self.driver.wait(lambda status: "master_url" in status)
+        assert self.driver.status.get("phase") != "ready", "the master is told before the driver is ready"
+        for worker in self.workers:
+            worker.result("master", master_url=self.driver.status["master_url"])
+        for node in self.nodes:
+            node.wait_phase("ready")
+        self.driver.wait(lambda status: len(status["alive_workers"]) == 2)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, manifest: dict[str, Any]) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("cluster"), manifest)
+    try:
+        made.start()
+        yield made
+    finally:
+        for node in made.nodes:
+            node.close()
+
+
+def test_the_workers_are_those_that_the_master_counts(cluster: Cluster) -> None:
+    assert cluster.driver.status["alive_workers"] == sorted(worker.status["worker_address"] for worker in cluster.workers)
+
+
+def test_python_functions_run_on_the_executors_with_conf_and_variables(cluster: Cluster) -> None:
+    driver = cluster.driver
+    assert driver.run("sc.parallelize(range(100), 4).map(lambda value: value * 2).sum()") == "9900"
+    assert driver.run("spark.conf.get('spark.test.setting')") == "'honoured'"
+    seen = "__import__('os').environ.get('TEST_VARIABLE')"
+    assert driver.run(f"sorted(set(sc.parallelize(range(8), 8).map(lambda _: {seen}).collect()))") == "['everywhere']"
+    assert driver.run(seen) == "'everywhere'"
+
+
+def test_activity_is_told(cluster: Cluster) -> None:
+    driver = cluster.driver
+    before = driver.status["last_activity_ms"]
+    driver.run("import time; time.sleep(2.5)")
+    driver.wait(lambda status: status["busy"] is False and status["last_activity_ms"] > before)
+    assert any(change.get("busy") for change in driver.history)
+
+
+def listening(nodes: list[Node]) -> set[tuple[str, int]]:
+    found = set()
+    for node in nodes:
+        for process in node.processes():
+            sockets = process.net_connections(kind="inet")
+            found |= {(each.laddr[0], each.laddr[1]) for each in sockets if each.status == psutil.CONN_LISTEN}
+    return found
+
+
+def test_ports_are_on_loopback_and_none_speaks_http(cluster: Cluster) -> None:
+    found = listening(cluster.nodes)
+    assert found
+    assert {address for address, _ in found} <= {HOST, "::1", f"::ffff:{HOST}"}
+    answers = {}
+    for _, port in found:
+        with socket.create_connection((HOST, port), timeout=5) as connection:
+            connection.settimeout(1.0)
+            try:
+                connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                answers[port] = connection.recv(64)
+            except OSError:
+                answers[port] = b""
+    assert not [port for port, answer in answers.items() if answer.startswith(b"HTTP/")], answers
+
+
+def test_a_worker_without_the_secret_stays_outside(cluster: Cluster) -> None:
+    stranger = cluster.node()
+    stranger.become("worker", secret="another secret", master_url=cluster.driver.status["master_url"])
+    stranger.wait(lambda status: "worker_address" in status)
+    until(lambda: "Failed to connect to master" in stranger.log("worker.log"), "the master did not turn it away")
+    assert stranger.status["phase"] != "ready"
+    assert len(cluster.driver.status["alive_workers"]) == 2
+    stranger.close()
+
+
+def test_no_secret_is_on_a_command_line(cluster: Cluster) -> None:
+    lines = [" ".join(process.cmdline()) for node in cluster.nodes for process in node.processes()]
+    assert any("CoarseGrainedExecutorBackend" in line for line in lines)
+    assert not [line for line in lines if "the cluster's secret" in line or "the-token" in line]
+
+
+CONNECT = """
+import sys
+from pyspark.sql import SparkSession
+print(SparkSession.builder.remote(sys.argv[1]).getOrCreate().range(7).count())
+"""
+
+
+def test_connect_asks_for_its_token(cluster: Cluster, manifest: dict[str, Any]) -> None:
+    port = cluster.driver.status["connect_port"]
+    if not manifest["has_connect"]:
+        assert port == 0
+        return
+
+    def count(token: str) -> subprocess.CompletedProcess[str]:
+        url = f"sc://localhost:{port}/;token={token}"
+        return subprocess.run([manifest["python"], "-c", CONNECT, url], capture_output=True, text=True, check=False, timeout=120)
+
+    right = count("the-token")
+    assert right.stdout.strip() == "7", right.stderr[-500:]
+    wrong = count("another")
+    assert wrong.returncode != 0
+    assert "UNAUTHENTICATED" in wrong.stderr
+
+
+LONG_JOB = """
+from pyspark.sql import functions as f
+kept = spark.range(0, 100000, 1, 8).withColumn("k", f.col("id") % 100).repartition(8, "k").cache()
+kept.count()
+total = 0
+for turn in range(12):
+    total += kept.rdd.map(lambda row: (row[1], row[0])).reduceByKey(lambda a, b: a + b, 8).map(lambda pair: pair[1]).sum()
+print(total == 12 * sum(range(100000)))
+"""
+
+
+def test_a_worker_retires_while_a_job_runs(cluster: Cluster) -> None:
+    driver, (leaving, staying) = cluster.driver, cluster.workers
+    command = driver.begin(LONG_JOB)
+    until(lambda: driver.log().count("Starting job: sum") >= 2, "the job did not get going")
+    leaving.result("retire")
+    assert leaving.status["phase"] in ("retiring", "retired")
+    leaving.wait_phase("retired")
+    driver.wait(lambda status: status["alive_workers"] == [staying.status["worker_address"]])
+    assert driver.finish(command).strip().endswith("True")
+    log = driver.log()
+    assert "FetchFailed" not in log
+    assert " failed in " not in log, "no stage failed"
+    leaving.result("stop", grace_s=5)
+    assert leaving.process.wait(20) == 0
+
+
+def test_a_lost_worker_is_told_by_both_sides(cluster: Cluster) -> None:
+    lost = cluster.workers[1]
+    lost.jvm().kill()
+    lost.wait_phase("failed")
+    assert lost.status["failure"]["code"] == "INSTANCE_UNREACHABLE"
+    assert "SIGKILL" in lost.status["failure"]["message"]
+    cluster.driver.wait(lambda status: status["alive_workers"] == [])
+
+
+def test_a_lost_driver_is_told(cluster: Cluster) -> None:
+    driver = cluster.driver
+    driver.jvm().kill()
+    driver.wait_phase("failed")
+    assert driver.status["failure"]["code"] == "DRIVER_UNREACHABLE"
+
+
+def test_everything_ends_with_the_agents_pipe(cluster: Cluster) -> None:
+    for node in cluster.nodes:
+        below = node.processes()
+        assert node.process.stdin is not None
+        node.process.stdin.close()
+        _, alive = psutil.wait_procs(below, timeout=20)
+        assert not alive
