@@ -80,13 +80,17 @@ def minilake() -> Iterator[Served]:
         subprocess.run(install, check=True, env=environment)
     port = _free_port()
     command = [str(home / "bin" / "minilake"), "--port", str(port)]
-    with _process(command, {}, f"http://127.0.0.1:{port}", "/") as served:
+    # It keeps files in its working directory, whatever it is told.
+    with (
+        tempfile.TemporaryDirectory(prefix="brickyard-bench-") as place,
+        _process(command, {}, f"http://127.0.0.1:{port}", "/", place=place) as served,
+    ):
         yield served
 
 
 @contextlib.contextmanager
-def _process(command: list[str], environment: dict[str, str], url: str, path: str) -> Iterator[Served]:
-    process = subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL)
+def _process(command: list[str], environment: dict[str, str], url: str, path: str, place: str = ".") -> Iterator[Served]:
+    process = subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, cwd=place)
     try:
         deadline = time.monotonic() + 60
         while not _answers(url + path):

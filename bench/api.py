@@ -28,7 +28,9 @@ def measure(served: Served, lists: str) -> dict[str, Any]:
     create = asyncio.run(load(served.pid, "POST", f"{served.url}{base}/create", token=TOKEN, body=BODY, requests=150, rounds=3))
     names = [call(served, f"{base}/create", BODY)["cluster_id"] for _ in range(max(0, CLUSTERS - 480))]
     get = asyncio.run(load(served.pid, "GET", f"{served.url}{base}/get?cluster_id={names[0]}", token=TOKEN, requests=3_000))
-    listed = asyncio.run(load(served.pid, "GET", f"{served.url}/api/{lists}/clusters/list", token=TOKEN, requests=20, rounds=3, width=2))
+    listed = asyncio.run(
+        load(served.pid, "GET", f"{served.url}/api/{lists}/clusters/list", token=TOKEN, requests=20, rounds=3, width=2)
+    )
     return {"get": get, "list": listed, "create": create}
 
 
