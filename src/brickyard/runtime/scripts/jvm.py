@@ -97,6 +97,10 @@ class Jvm:
     def alive(self) -> bool:
         return self._process is not None and not self._ended.is_set()
 
+    def ended(self, patience_s: float) -> bool:
+        """Whether it has ended, or does so within `patience_s`."""
+        return self._ended.wait(patience_s)
+
     @property
     def pid(self) -> int:
         return self._process.pid if self._process else 0

@@ -29,6 +29,7 @@ T = TypeVar("T")
 REGISTER_TIMEOUT_S = 120.0
 FAST_S, SLOW_S = 0.3, 1.0
 SETTLED_S = 10.0  # so long without a change in the workers: ask less often
+DYING_S = 5.0  # a JVM that dies closes its connections before it is gone; it takes no longer than that
 
 
 class Report:
@@ -98,8 +99,16 @@ class Role:
         try:
             work()
         except Exception as error:
-            if not self.stopping and self._jvm.alive:  # a dead JVM is reported where its exit code is known
+            if not self.stopping and not self._is_its_death(error):
                 self._report.fail(self._failure(error))
+
+    def _is_its_death(self, error: Exception) -> bool:
+        """Whether an error is but the first sign that the JVM is ending: that is reported where its exit code is known.
+
+        Only an answer shows that it lives. Anything else may come from a connection that broke a moment before the end.
+        """
+        answered = isinstance(error, (Py4JJavaError, LaunchError))
+        return self._jvm.ended(0 if answered else DYING_S)
 
     def _sample(self, question: Callable[[], T], otherwise: T) -> T:
         """An answer of the JVM, or `otherwise` when there is none now: one lost sample is no reason to end a cluster, and a
@@ -113,7 +122,11 @@ class Role:
 
     def _failure(self, error: Exception) -> dict[str, Any]:
         log = failures.tail([self._jvm.log_file, self._jvm.stderr_file])
-        code = "WORKER_SETUP_FAILURE" if self._assignment["role"] == "worker" else "SPARK_STARTUP_FAILURE"
+        worker = self._assignment["role"] == "worker"
+        if self._report.ready:
+            code = "INSTANCE_UNREACHABLE" if worker else "DRIVER_UNEXPECTED_FAILURE"
+            return failures.failure(code, f"Spark failed: {failures.plain_message(error_text(error))}", log)
+        code = "WORKER_SETUP_FAILURE" if worker else "SPARK_STARTUP_FAILURE"
         if isinstance(error, LaunchError):
             return failures.failure(code, str(error))
         conf = self._assignment.get("spark_conf") or {}
@@ -187,7 +200,7 @@ class DriverRole(Role):
         self._report.tell(phase="ready", message="", last_activity_ms=now_ms(), busy=False)
         self._on_ready()
         self._run(self._watch_activity)
-        with contextlib.suppress(Py4JError):  # it saves time; that it does not work is no reason to end a cluster
+        with contextlib.suppress(Py4JError, OSError):  # it saves time; that it does not work is no reason to end a cluster
             driver.warm_up()
 
     def _watch_workers(self, master: Master) -> None:
@@ -306,7 +319,7 @@ class WorkerRole(Role):
 def error_text(error: Exception) -> str:
     """An error with its causes: Java's own stack trace where there is one."""
     if isinstance(error, Py4JJavaError):
-        with contextlib.suppress(Py4JError):
+        with contextlib.suppress(Py4JError, OSError):
             trace = error.java_exception
             text, depth = [], 0
             while trace is not None and depth < 10:

@@ -1,0 +1,127 @@
+"""How the end of a driver's JVM is told, whichever of its signs is seen first."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.scripts.loading import script
+
+
+class Py4JError(Exception):
+    pass
+
+
+class Py4JJavaError(Py4JError):
+    def __init__(self, trace: str) -> None:
+        super().__init__(trace)
+        self.java_exception = self
+        self._trace = trace
+
+    def toString(self) -> str:
+        return self._trace
+
+    def getCause(self) -> None:
+        return None
+
+
+@pytest.fixture
+def roles(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The module, with a stand-in for py4j, which is in runtimes only."""
+    package, protocol = ModuleType("py4j"), ModuleType("py4j.protocol")
+    protocol.Py4JError, protocol.Py4JJavaError = Py4JError, Py4JJavaError  # type: ignore[attr-defined] # a stand-in
+    monkeypatch.setitem(sys.modules, "py4j", package)
+    monkeypatch.setitem(sys.modules, "py4j.protocol", protocol)
+    yield script("roles")
+    for name in ("roles", "parts"):
+        sys.modules.pop(name, None)
+
+
+class Channel:
+    def __init__(self) -> None:
+        self.told: list[dict[str, Any]] = []
+        self.failed = threading.Event()
+
+    def status(self, **fields: Any) -> None:
+        self.told.append(fields)
+        if fields.get("phase") == "failed":
+            self.failed.set()
+
+    def log(self, line: str) -> None:
+        """Nobody reads it here."""
+
+    def failure(self) -> dict[str, Any]:
+        assert self.failed.wait(20)
+        found = [fields["failure"] for fields in self.told if "failure" in fields]
+        assert len(found) == 1
+        failure: dict[str, Any] = found[0]
+        return failure
+
+
+class Jvm:
+    """A JVM that lives; with `last_words`, it is about to end, and does so while somebody waits for it."""
+
+    def __init__(self, directory: Path, last_words: str) -> None:
+        self.node_dir = directory
+        self.log_file, self.stderr_file = directory / "driver.log", directory / "stderr.log"
+        self._last_words = last_words
+        self._on_end: Callable[[int], None] = lambda _: None
+        self.alive = True
+
+    def ended(self, patience_s: float) -> bool:
+        if self._last_words and patience_s:
+            self.alive = False
+            self.stderr_file.write_text(self._last_words)
+            self._on_end(3)
+        return not self.alive
+
+    def on_end(self, callback: Callable[[int], None]) -> None:
+        self._on_end = callback
+
+
+def fail(roles: ModuleType, directory: Path, error: Exception, *, ready: bool = True, last_words: str = "") -> dict[str, Any]:
+    """A driver whose work meets an error. Returns the failure that is told."""
+    channel = Channel()
+    report = roles.Report(channel)
+    if ready:
+        report.tell(phase="ready")
+
+    class Driver(roles.Role):  # type: ignore[misc, name-defined] # the module is loaded at run time
+        def _take(self) -> None:
+            raise error
+
+    assignment = {"role": "single", "spark_conf": {}}
+    Driver(jvm=Jvm(directory, last_words), assignment=assignment, host="127.0.0.1", report=report).start()
+    return channel.failure()
+
+
+OUT_OF_MEMORY = "Terminating due to java.lang.OutOfMemoryError: Java heap space\n"
+
+
+@pytest.mark.parametrize(
+    "error", [ConnectionRefusedError("refused"), Py4JError("Answer from Java side is empty"), TypeError("JavaPackage")]
+)
+def test_a_broken_connection_before_the_end_does_not_hide_how_the_jvm_ended(
+    roles: ModuleType, tmp_path: Path, error: Exception
+) -> None:
+    failure = fail(roles, tmp_path, error, last_words=OUT_OF_MEMORY)
+    assert failure["code"] == "DRIVER_OUT_OF_MEMORY"
+
+
+def test_an_answer_of_java_is_told_at_once(roles: ModuleType, tmp_path: Path) -> None:
+    error = Py4JJavaError("org.apache.spark.SparkException: no such serializer")
+    failure = fail(roles, tmp_path, error, ready=False)
+    assert failure["code"] == "SPARK_STARTUP_FAILURE"
+    assert "no such serializer" in failure["message"]
+
+
+def test_an_error_of_a_driver_that_was_ready_is_no_failed_start(roles: ModuleType, tmp_path: Path) -> None:
+    failure = fail(roles, tmp_path, RuntimeError("broken"))
+    assert failure["code"] == "DRIVER_UNEXPECTED_FAILURE"
+    assert "broken" in failure["message"]
