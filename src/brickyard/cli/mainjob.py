@@ -1,0 +1,142 @@
+"""The main job, through the official SDK alone: a cluster, the data, a join, its answer checked. Slow to import."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any, NamedTuple
+
+from databricks.sdk import WorkspaceClient
+from databricks.sdk.service.compute import ClusterDetails, Language, ResultType, State
+
+from brickyard.cli import CliError
+from brickyard.cli.flights import Airline, Data
+from brickyard.cli.progress import Say
+
+NAME = "quickstart"
+WORKERS = 2
+FOLDER = "/quickstart"
+IDLE_MINUTES = 60
+START_LIMIT_S = 1_800.0  # a first start installs Spark
+COMING = (State.PENDING, State.RESTARTING, State.RESIZING)
+_QUERY = """
+import json, os
+folder = "file:" + os.environ["DBFS_ROOT"] + "{folder}"
+flights = spark.read.csv(folder + "/flights.csv", header=True, inferSchema=True, nullValue="NA")
+airlines = spark.read.csv(folder + "/airlines.csv", header=True)
+flights.createOrReplaceTempView("flights")
+airlines.createOrReplaceTempView("airlines")
+answer = sql('''
+    SELECT name, count(*) AS flights, avg(CAST(arr_delay AS DOUBLE)) AS mean_delay
+    FROM flights JOIN airlines USING (carrier) GROUP BY name ORDER BY flights DESC, name
+''')
+print(json.dumps({{"rows": flights.count(), "answer": [list(row) for row in answer.collect()], "spark": spark.version}}))
+"""
+
+
+class Answer(NamedTuple):
+    """What the cluster said."""
+
+    rows: int
+    airlines: list[Airline]
+    spark_version: str
+
+
+def have_cluster(w: WorkspaceClient, *, runtime: str, any_runtime: bool, say: Say) -> ClusterDetails:
+    """A running cluster: an earlier quickstart's, else a new one. `any_runtime`: an earlier one may run another than `runtime`.
+
+    Raises CliError when it does not come to run, with the reason that the workspace gives.
+    """
+    mine = [each for each in w.clusters.list() if each.cluster_name == NAME and (any_runtime or each.spark_version == runtime)]
+    for states in ((State.RUNNING,), COMING, (State.TERMINATED,)):
+        for each in mine:
+            if each.state in states:
+                say(f"  cluster {each.cluster_id} is there" + (", starting it again" if State.TERMINATED in states else ""))
+                if State.TERMINATED in states:
+                    w.clusters.start(str(each.cluster_id))
+                return _running(w, str(each.cluster_id), say)
+    node_type = smallest_node_type(w)
+    say(f"  creating cluster {NAME!r}: driver and {WORKERS} workers of type {node_type}, runtime {runtime}")
+    made = w.clusters.create(
+        cluster_name=NAME,
+        spark_version=runtime,
+        node_type_id=node_type,
+        num_workers=WORKERS,
+        autotermination_minutes=IDLE_MINUTES,
+    )
+    return _running(w, str(made.cluster_id), say)
+
+
+def smallest_node_type(w: WorkspaceClient) -> str:
+    """The id of the smallest on offer. Raises CliError."""
+    types = w.clusters.list_node_types().node_types or []
+    if not types:
+        raise CliError("the workspace offers no node types. See `brickyard doctor`.")
+    return min(types, key=lambda each: (each.num_gpus or 0, each.memory_mb, each.num_cores, each.node_type_id)).node_type_id
+
+
+def have_data(w: WorkspaceClient, data: Data, say: Say) -> None:
+    """Both files in the workspace, uploaded unless they are there."""
+    w.dbfs.mkdirs(FOLDER)
+    for path in (data.flights, data.airlines):
+        target, size = f"{FOLDER}/{path.name}", path.stat().st_size
+        if w.dbfs.exists(target) and w.dbfs.get_status(target).file_size == size:
+            say(f"  dbfs:{target} is there")
+            continue
+        with path.open("rb") as file:
+            w.dbfs.upload(target, file, overwrite=True)
+        say(f"  uploaded dbfs:{target} ({size / 2**20:.1f} MiB)")
+
+
+def ask(w: WorkspaceClient, cluster_id: str) -> Answer:
+    """Run the query on the cluster. Raises CliError with what Python said there when it fails."""
+    context = w.command_execution.create(cluster_id=cluster_id, language=Language.PYTHON).result()
+    command = _QUERY.format(folder=FOLDER)
+    running = w.command_execution.execute(cluster_id=cluster_id, context_id=context.id, language=Language.PYTHON, command=command)
+    results = running.result().results
+    if results is None or results.result_type is ResultType.ERROR:
+        raise CliError(f"the query failed: {results.summary if results else 'no result'}\n{results.cause if results else ''}")
+    w.command_execution.destroy(cluster_id, str(context.id))
+    try:
+        said: dict[str, Any] = json.loads(str(results.data).strip().splitlines()[-1])
+        return Answer(int(said["rows"]), [Airline(*line) for line in said["answer"]], str(said["spark"]))
+    except (ValueError, IndexError, KeyError, TypeError) as error:
+        raise CliError(f"the query answered something else than expected: {str(results.data)[:500]}") from error
+
+
+def check(answer: Answer, right: list[Airline], *, rows: int) -> None:
+    """Raise CliError unless the answer is `right`, to a millionth of a minute."""
+    if answer.rows != rows:
+        raise CliError(f"the answer is wrong: Spark counted {answer.rows} flights, and there are {rows}.")
+    got, want = (
+        [each._replace(mean_delay=round(each.mean_delay, 6)) for each in airlines] for airlines in (answer.airlines, right)
+    )
+    if got != want:
+        wrong = next((pair for pair in zip(got, want, strict=False) if pair[0] != pair[1]), (len(got), len(want)))
+        raise CliError(f"the answer is wrong: Spark says {wrong[0]}, and {wrong[1]} is right.")
+
+
+def _running(w: WorkspaceClient, cluster_id: str, say: Say) -> ClusterDetails:
+    """Wait until the cluster runs, repeating its state and message whenever they change."""
+    started, last = time.monotonic(), ""
+    while time.monotonic() - started < START_LIMIT_S:
+        cluster = w.clusters.get(cluster_id)
+        state = cluster.state.value if cluster.state else "UNKNOWN"
+        line = f"{state}: {cluster.state_message}".splitlines()[0] if cluster.state_message else state
+        if line != last:
+            last = line
+            say(f"  {time.monotonic() - started:6.1f} s  {line}")
+        if cluster.state is State.RUNNING:
+            return cluster
+        if cluster.state in (State.TERMINATED, State.TERMINATING, State.ERROR):
+            raise CliError(f"cluster {cluster_id} did not start: {_reason(cluster)}")
+        time.sleep(0.2)
+    raise CliError(f"cluster {cluster_id} did not start within {START_LIMIT_S:.0f} s: {last}")
+
+
+def _reason(cluster: ClusterDetails) -> str:
+    reason = cluster.termination_reason
+    if reason is None or reason.code is None:
+        return cluster.state_message or "no reason is known"
+    details = "".join(f"\n  {name}: {value}" for name, value in (reason.parameters or {}).items())
+    return f"{cluster.state_message} ({reason.code.value}){details}"
