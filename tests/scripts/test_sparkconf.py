@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -30,6 +31,12 @@ def conf_of(
 def test_the_users_value_wins_over_a_default() -> None:
     assert conf_of(assignment({"spark.app.name": "mine"})).values["spark.app.name"] == "mine"
     assert conf_of(assignment()).values["spark.app.name"] == "name"
+
+
+def test_programs_find_the_clusters_tags() -> None:
+    made = conf_of(assignment(default_tags={"ClusterId": "c-1"}, custom_tags={"team": "a"}))
+    tags = json.loads(made.values["spark.databricks.clusterUsageTags.clusterAllTags"])
+    assert {tag["key"]: tag["value"] for tag in tags} == {"ClusterId": "c-1", "team": "a"}
 
 
 def test_what_keeps_the_cluster_together_is_not_the_users() -> None:

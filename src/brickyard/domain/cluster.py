@@ -138,6 +138,22 @@ def is_single_node(spec: ClusterSpec) -> bool:
     return bool(spec.is_single_node) or (spec.spark_conf or {}).get(SINGLE_NODE_PROFILE) == "singleNode"
 
 
+def default_tags(cluster: Cluster) -> dict[str, str]:
+    """The tags that every cluster has."""
+    return {
+        "Vendor": "Databricks",
+        "Creator": cluster.creator_user_name,
+        "ClusterName": cluster.spec.cluster_name or "",
+        "ClusterId": cluster.cluster_id,
+    }
+
+
+def custom_tags(cluster: Cluster) -> dict[str, str]:
+    """The user's tags. None of them may hide a default one: Databricks puts x_ before such a key."""
+    defaults = default_tags(cluster)
+    return {(f"x_{key}" if key in defaults else key): value for key, value in (cluster.spec.custom_tags or {}).items()}
+
+
 # (target, ended, up, restarting, sized) -> state; None matches anything. Read from the top; the last row of each target is total.
 STATE_TABLE: tuple[tuple[Target, bool | None, bool | None, bool | None, bool | None, State], ...] = (
     (Target.TERMINATED, True, None, None, None, State.TERMINATED),

@@ -57,6 +57,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cores: int
     memory_mb: int
     gpus: int = 0
+    worker_cores: int = 0  # of the cluster's workers, which may be of another size than its driver; 0: it has none
+    worker_memory_mb: int = 0
     spark_conf: dict[str, str] = {}
     spark_env_vars: dict[str, str] = {}
     secret: str  # spark.authenticate.secret, one per cluster and driver start
@@ -64,6 +66,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     spark_context_id: int = 0
     user: str = ""  # who owns the cluster
     default_tags: dict[str, str] = {}
+    custom_tags: dict[str, str] = {}
     master_url: str = ""  # workers: spark://host:port; empty until the driver's master listens
     retiring: bool = False
 

@@ -9,7 +9,6 @@ A pass has small phases in a fixed order: first reflect what the world did (`_re
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 
@@ -21,6 +20,7 @@ from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Assignment, Failure, Phase, Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
+from brickyard.plan.assignments import assignment_for, spark_context_id
 from brickyard.plan.reasons import failure_reason, launch_reason, simple_reason
 
 FINDING = "Finding instances for new nodes, acquiring more instances if necessary"
@@ -60,12 +60,6 @@ class Plan(msgspec.Struct, kw_only=True):
     events: list[ClusterEvent]
     due_ms: int | None
     purge: bool = False  # nothing is left of a permanently deleted cluster: remove its row
-
-
-def spark_context_id(cluster_id: str, incarnation: int) -> int:
-    """A positive 62-bit number that is new for every start of the driver."""
-    digest = hashlib.blake2b(f"{cluster_id}/{incarnation}".encode(), digest_size=8).digest()
-    return (int.from_bytes(digest, "big") >> 2) | (1 << 61)
 
 
 def plan(
@@ -462,7 +456,8 @@ class _Pass:
         return assignment_for(
             self.cluster,
             role=node.role,
-            node_type=self.sizes[node.node_type_id],
+            node_type_id=node.node_type_id,
+            sizes=self.sizes,
             version=node.assignment.version + 1 if node.assignment else 1,
         )
 
@@ -482,26 +477,3 @@ class _Pass:
 
     def _event(self, kind: EventType, details: EventDetails) -> None:
         self.events.append(ClusterEvent(cluster_id=self.cluster.cluster_id, timestamp=self.now, type=kind, details=details))
-
-
-def assignment_for(cluster: Cluster, *, role: Role, node_type: NodeType, version: int) -> Assignment:
-    """What a node of the cluster's present incarnation should be, before its master is known."""
-    spec = cluster.spec
-    return Assignment(
-        version=version,
-        generation=cluster.incarnation,
-        cluster_id=cluster.cluster_id,
-        cluster_name=spec.cluster_name or "",
-        role=role,
-        runtime=spec.spark_version or "",
-        node_type_id=node_type.node_type_id,
-        cores=max(1, int(node_type.num_cores)),
-        memory_mb=node_type.memory_mb,
-        gpus=node_type.num_gpus,
-        spark_conf=spec.spark_conf or {},
-        spark_env_vars=spec.spark_env_vars or {},
-        secret=cluster.secret,
-        connect_token=cluster.connect_token,
-        spark_context_id=spark_context_id(cluster.cluster_id, cluster.incarnation),
-        user=cluster.creator_user_name,
-    )

@@ -10,7 +10,8 @@ from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Instance
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.nodetypes import NodeType
-from brickyard.plan.cluster import NewNode, Plan, Policy, assignment_for, plan
+from brickyard.plan.assignments import assignment_for
+from brickyard.plan.cluster import NewNode, Plan, Policy, plan
 from brickyard.store.tx import Tx
 
 
@@ -86,7 +87,7 @@ def _new_instance(node: NewNode, cluster: Cluster, *, now: int, sizes: Mapping[s
         generation=cluster.incarnation,
         node_type_id=node.node_type_id,
         created_ms=now,
-        assignment=assignment_for(cluster, role=node.role, node_type=sizes[node.node_type_id], version=1),
+        assignment=assignment_for(cluster, role=node.role, node_type_id=node.node_type_id, sizes=sizes, version=1),
     )
 
 

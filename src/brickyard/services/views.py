@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from brickyard.domain.cluster import Cluster, Instance, public_state
+from brickyard.domain.cluster import Cluster, Instance, custom_tags, default_tags, public_state
 from brickyard.domain.node import Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.states import State
@@ -17,30 +17,19 @@ JDBC_PORT = 10_000
 _ENDED = (State.TERMINATING, State.TERMINATED)
 
 
-def default_tags(cluster: Cluster) -> dict[str, str]:
-    """The tags that every cluster has."""
-    return {
-        "Vendor": "Databricks",
-        "Creator": cluster.creator_user_name,
-        "ClusterName": cluster.spec.cluster_name or "",
-        "ClusterId": cluster.cluster_id,
-    }
-
-
 def cluster_details(
     cluster: Cluster, instances: Sequence[Instance], *, sizes: Mapping[str, NodeType], with_spec: bool
 ) -> ClusterDetails:
     """A cluster as `get` shows it, or without `spec` as `list` does."""
     state = public_state(cluster)
-    tags = default_tags(cluster)
     fields: dict[str, Any] = msgspec.structs.asdict(cluster.spec)
     fields |= {
-        "custom_tags": _custom_tags(cluster, tags),
+        "custom_tags": cluster.spec.custom_tags and custom_tags(cluster),
         "apply_policy_default_values": None,
         "cluster_id": cluster.cluster_id,
         "cluster_source": cluster.source,
         "creator_user_name": cluster.creator_user_name,
-        "default_tags": tags,
+        "default_tags": default_tags(cluster),
         "spec": cluster.request if with_spec else None,
         "state": state,
         "state_message": cluster.state_message or _progress(cluster, instances, state),
@@ -53,12 +42,6 @@ def cluster_details(
     if cluster.up:
         fields |= _serving(cluster, instances, sizes)
     return ClusterDetails(**fields)
-
-
-def _custom_tags(cluster: Cluster, defaults: Mapping[str, str]) -> dict[str, str] | None:
-    """As sent, but a custom tag may not hide a default one: Databricks puts x_ before it."""
-    custom = cluster.spec.custom_tags
-    return custom and {(f"x_{key}" if key in defaults else key): value for key, value in custom.items()}
 
 
 def _progress(cluster: Cluster, instances: Sequence[Instance], state: State) -> str:

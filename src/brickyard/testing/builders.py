@@ -9,7 +9,7 @@ from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import NodeStatus, Phase, Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.spec import ClusterSpec
-from brickyard.plan.cluster import assignment_for
+from brickyard.plan.assignments import assignment_for
 
 SMALL = NodeType(node_type_id="small", num_cores=1.0, memory_mb=2_048, category="General Purpose")
 SIZES = {"small": SMALL}
@@ -61,7 +61,7 @@ def instance(of: Cluster, *, role: Role = Role.WORKER, number: int = 0, phase: P
         master_url="spark://127.0.0.1:7077" if role is not Role.WORKER else "",
         worker_address=f"127.0.0.1:{9000 + number}" if role is Role.WORKER else "",
     )
-    assignment = assignment_for(of, role=role, node_type=SMALL, version=1)
+    assignment = assignment_for(of, role=role, node_type_id="small", sizes=SIZES, version=1)
     if role is Role.WORKER:
         assignment = msgspec.structs.replace(assignment, master_url="spark://127.0.0.1:7077")
     made = Instance(

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -137,9 +138,16 @@ def _defaults(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
         "spark.databricks.clusterUsageTags.clusterName": assignment.get("cluster_name", ""),
         "spark.databricks.clusterUsageTags.sparkVersion": assignment.get("runtime", ""),
         "spark.databricks.clusterUsageTags.clusterNodeType": assignment.get("node_type_id", ""),
+        "spark.databricks.clusterUsageTags.clusterAllTags": _tags_text(assignment),
     }
     values.update({f"spark.executorEnv.{key}": value for key, value in user_env(assignment.get("spark_env_vars") or {})})
     return values
+
+
+def _tags_text(assignment: Mapping[str, Any]) -> str:
+    """The cluster's tags as programs look for them: [{"key": ..., "value": ...}, ...]."""
+    tags = {**(assignment.get("custom_tags") or {}), **(assignment.get("default_tags") or {})}
+    return json.dumps([{"key": key, "value": value} for key, value in tags.items()])
 
 
 def _own(assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Place, master_url: str) -> dict[str, str]:

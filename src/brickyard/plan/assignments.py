@@ -1,0 +1,48 @@
+"""Assignments: what a node should be, from its cluster. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from brickyard.domain.cluster import Cluster, custom_tags, default_tags
+from brickyard.domain.node import Assignment, Role
+from brickyard.domain.nodetypes import NodeType
+
+
+def spark_context_id(cluster_id: str, incarnation: int) -> int:
+    """A positive 62-bit number that is new for every start of the driver."""
+    digest = hashlib.blake2b(f"{cluster_id}/{incarnation}".encode(), digest_size=8).digest()
+    return (int.from_bytes(digest, "big") >> 2) | (1 << 61)
+
+
+def assignment_for(cluster: Cluster, *, role: Role, node_type_id: str, sizes: Mapping[str, NodeType], version: int) -> Assignment:
+    """What a node of the cluster's present incarnation should be, before its master is known."""
+    spec, own = cluster.spec, sizes[node_type_id]
+    worker = sizes.get(spec.node_type_id or "") if role is not Role.SINGLE else None
+    return Assignment(
+        version=version,
+        generation=cluster.incarnation,
+        cluster_id=cluster.cluster_id,
+        cluster_name=spec.cluster_name or "",
+        role=role,
+        runtime=spec.spark_version or "",
+        node_type_id=own.node_type_id,
+        cores=_cores(own),
+        memory_mb=own.memory_mb,
+        gpus=own.num_gpus,
+        worker_cores=_cores(worker) if worker else 0,
+        worker_memory_mb=worker.memory_mb if worker else 0,
+        spark_conf=spec.spark_conf or {},
+        spark_env_vars=spec.spark_env_vars or {},
+        secret=cluster.secret,
+        connect_token=cluster.connect_token,
+        spark_context_id=spark_context_id(cluster.cluster_id, cluster.incarnation),
+        user=cluster.creator_user_name,
+        default_tags=default_tags(cluster),
+        custom_tags=custom_tags(cluster),
+    )
+
+
+def _cores(node_type: NodeType) -> int:
+    return max(1, int(node_type.num_cores))
