@@ -1,0 +1,130 @@
+"""Spark's own way of starting, for `bench.start`: what its documentation says, with plain options, from a runtime's environment.
+
+`spark-class` runs a master; then a worker and a PySpark driver start side by side. Nothing of ours has a part in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from brickyard.domain.runtimes import RuntimeManifest
+
+PATIENCE_S = 180.0
+HOST = "127.0.0.1"
+_DRIVER = """
+import sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master(sys.argv[1]).config("spark.executor.memory", sys.argv[2]).getOrCreate()
+print("context", spark.sparkContext.applicationId, flush=True)
+{query}
+sys.stdin.read()
+spark.stop()
+"""
+
+
+class _Line:
+    """A line of a process's output, and when it came (time.monotonic)."""
+
+    def __init__(self, text: str, at: float) -> None:
+        self.text = text
+        self.at = at
+
+
+class _Process:
+    """A process of its own session whose output is read as it comes."""
+
+    def __init__(self, argv: list[str], environment: dict[str, str], place: Path) -> None:
+        self.name = argv[1] if argv[0].endswith("spark-class") else argv[0]
+        self._process = subprocess.Popen(
+            argv, env=environment, cwd=place, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace", start_new_session=True,
+        )  # fmt: skip
+        self._lines: queue.Queue[_Line | None] = queue.Queue()
+        self._said: list[str] = []
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for text in self._process.stdout:
+            self._lines.put(_Line(text, time.monotonic()))
+        self._lines.put(None)
+
+    def await_line(self, part: str) -> _Line:
+        """The next line that has `part` in it. Raises RuntimeError."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            line = self._lines.get(timeout=max(0.1, deadline - time.monotonic()))
+            if line is None:
+                raise RuntimeError(f"{self.name} ended before it said {part!r}:\n{''.join(self._said[-30:])}")
+            self._said.append(line.text)
+            if part in line.text:
+                return line
+
+    def end(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def start(manifest: RuntimeManifest, query: str, *, cores: int, worker_mb: int, executor_mb: int) -> tuple[float, float, str]:
+    """Start a cluster, run `query` (Python that prints one line), end it all.
+
+    Returns seconds until it was ready (the worker registered and the SparkContext there), seconds until the answer, and the
+    answer. The worker is started once the master listens: sooner it would lose seconds with its first attempt.
+    """
+    with _place() as place, contextlib.ExitStack() as ends:
+
+        def run(*argv: str) -> _Process:
+            process = _Process(list(argv), _environment(manifest), place)
+            ends.callback(process.end)
+            return process
+
+        spark_class = f"{manifest.spark_home}/bin/spark-class"
+        script = place / "driver.py"
+        script.write_text(_DRIVER.replace("{query}", query))
+        began = time.monotonic()
+        master = run(spark_class, "org.apache.spark.deploy.master.Master", "--host", HOST, "--port", "0", "--webui-port", "0")
+        url = master.await_line("Starting Spark master at").text.split(" at ")[-1].strip()
+        _worker(run, spark_class, url, cores=cores, memory_mb=worker_mb)
+        driver = run(manifest.python, str(script), url, f"{executor_mb}m")
+        registered = master.await_line("Registering worker").at
+        ready = max(registered, driver.await_line("context ").at)
+        answer = driver.await_line("answer")
+        # The executor is a child of the worker in the worker's own session; the driver's end ends it, too.
+        return ready - began, answer.at - began, answer.text.strip()
+
+
+def _worker(run: Callable[..., _Process], spark_class: str, url: str, *, cores: int, memory_mb: int) -> None:
+    size = ("--cores", str(cores), "--memory", f"{memory_mb}m")
+    run(spark_class, "org.apache.spark.deploy.worker.Worker", "--host", HOST, "--webui-port", "0", *size, url)
+
+
+def _environment(manifest: RuntimeManifest) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if key in ("PATH", "HOME", "LANG", "TZ", "USER")}
+    return {
+        **kept,
+        "JAVA_HOME": manifest.java_home,
+        "SPARK_HOME": manifest.spark_home,
+        "PYSPARK_PYTHON": manifest.python,
+        "SPARK_LOCAL_IP": HOST,
+    }
+
+
+@contextlib.contextmanager
+def _place() -> Iterator[Path]:
+    """A directory for the cluster's files. Executors that are being killed may still write to it."""
+    path = Path(tempfile.mkdtemp(prefix="brickyard-bench-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)

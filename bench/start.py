@@ -1,0 +1,172 @@
+"""From nothing to a running cluster and a first result: Spark's own way against ours, round by round in one run.
+
+(a) Spark's own way (`_sparkway`): a master, then a worker and a PySpark driver side by side, with plain options.
+(b) Ours: `clusters/create` until the cluster is RUNNING, then a context and the same query as its first command, through the API
+    of a server that is up, with isolated nodes. RUNNING is more than (a)'s "ready": the driver has answered a job by then.
+
+Both run from the same installed runtime, and each round runs both; a first round, which reads the runtime's files from the disk,
+does not count. Options: --rounds N, --runtime KEY (several times). Exit code 1 when a ratio is above its limit (marked ✗).
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench import _sparkway
+from bench._common import table
+from bench._servers import TOKEN, Served, brickyard
+from brickyard.config import default_cache_dir
+from brickyard.domain.runtimes import RuntimeManifest
+from brickyard.runtime import catalogue, installer
+
+RUNTIMES = ("17.3.x-scala2.13", "16.4.x-scala2.12")
+ROUNDS = 5
+NODE_TYPE, CORES, MEMORY_MB = "brickyard.medium", 2, 4_096
+EXECUTOR_MB = 3_072  # what ours gives its executors on such a node
+POLL_S = 0.02
+PATIENCE_S = 180.0
+QUERY = """
+rows = spark.range(0, 1000000, 1, 2).selectExpr("id % 10 AS k", "id AS v").groupBy("k").sum("v").orderBy("k").collect()
+print("answer", [tuple(row) for row in rows], flush=True)
+"""
+ANSWER = f"answer {[(k, sum(range(k, 1_000_000, 10))) for k in range(10)]}"
+TARGETS = (0.5, 0.6)
+
+
+class Took(NamedTuple):
+    """Seconds from the beginning until the cluster is ready, and until the query's answer is there."""
+
+    ready: float
+    answer: float
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--runtime", action="append", help=f"runtime keys; by default {', '.join(RUNTIMES)}")
+    options = parser.parse_args()
+    rows = []
+    with brickyard(provider="local", isolation="required") as served:
+        for key in options.runtime or RUNTIMES:
+            manifest = _install(key)
+            theirs, ours = _rounds(served, key, manifest, options.rounds)
+            rows += _report(f"{key} (Spark {manifest.spark_version})", theirs, ours)
+    table(
+        f"Start: a driver and one worker, medians of {options.rounds} rounds (in brackets: fastest and slowest)",
+        ["runtime", "until", "Spark's own way, s", "Brickyard, s", "ratio", "at most"],
+        rows,
+    )
+    return 1 if any("✗" in str(cell) for row in rows for cell in row) else 0
+
+
+def _rounds(served: Served, key: str, manifest: RuntimeManifest, count: int) -> tuple[list[Took], list[Took]]:
+    theirs, ours = [], []
+    for number in range(count + 1):
+        theirs.append(spark_start(manifest))
+        ours.append(Api(served.url).start(key))
+        print(f"{key} round {number}: Spark's own way {_show(theirs[-1])}; Brickyard {_show(ours[-1])}", file=sys.stderr)
+    return theirs[1:], ours[1:]
+
+
+def spark_start(manifest: RuntimeManifest) -> Took:
+    """One start in Spark's own way. Raises RuntimeError when the answer is wrong."""
+    ready, answer, text = _sparkway.start(manifest, QUERY, cores=CORES, worker_mb=MEMORY_MB, executor_mb=EXECUTOR_MB)
+    _check(text)
+    return Took(ready, answer)
+
+
+class Api:
+    """A client of the server over one kept connection, so that the measuring costs next to nothing."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
+
+    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        data = json.dumps(body) if body is not None else None
+        self._connection.request(method, path, body=data, headers={"Authorization": f"Bearer {TOKEN}"})
+        answer = self._connection.getresponse()
+        found: dict[str, Any] = json.loads(answer.read())
+        if answer.status != 200:
+            raise RuntimeError(f"{path} answered {answer.status}: {found}")
+        return found
+
+    def until(self, path: str, key: str, wanted: str, refused: tuple[str, ...]) -> dict[str, Any]:
+        """Ask until `key` of the answer is `wanted`. Raises RuntimeError when it is one of `refused`, or never."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            found = self.call("GET", path)
+            if found[key] == wanted:
+                return found
+            if found[key] in refused or time.monotonic() > deadline:
+                raise RuntimeError(f"{path} did not become {wanted}: {found}")
+            time.sleep(POLL_S)
+
+    def start(self, runtime: str) -> Took:
+        """One start: create to RUNNING and to the first result; the cluster is gone afterwards."""
+        spec = {"cluster_name": "start", "spark_version": runtime, "node_type_id": NODE_TYPE, "num_workers": 1}
+        began = time.monotonic()
+        cluster_id = self.call("POST", "/api/2.1/clusters/create", spec)["cluster_id"]
+        get = f"/api/2.1/clusters/get?cluster_id={cluster_id}"
+        try:
+            self.until(get, "state", "RUNNING", ("TERMINATED", "TERMINATING", "ERROR"))
+            ready = time.monotonic() - began
+            text = self.first_result(cluster_id)
+            answer = time.monotonic() - began
+        finally:
+            self.call("POST", "/api/2.1/clusters/delete", {"cluster_id": cluster_id})
+            self.until(get, "state", "TERMINATED", ())
+        _check(text)
+        return Took(ready, answer)
+
+    def first_result(self, cluster_id: str) -> str:
+        """What the query prints, from a new context's first command."""
+        where = {"clusterId": cluster_id, "language": "python"}
+        context = self.call("POST", "/api/1.2/contexts/create", where)["id"]
+        at = f"clusterId={cluster_id}&contextId={context}"
+        self.until(f"/api/1.2/contexts/status?{at}", "status", "Running", ("Error",))
+        ran = self.call("POST", "/api/1.2/commands/execute", {**where, "contextId": context, "command": QUERY})
+        found = self.until(f"/api/1.2/commands/status?{at}&commandId={ran['id']}", "status", "Finished", ("Error", "Cancelled"))
+        return str(found["results"].get("data") or found["results"]).strip()
+
+
+def _report(name: str, theirs: list[Took], ours: list[Took]) -> list[list[object]]:
+    rows: list[list[object]] = []
+    for index, (what, most) in enumerate(zip(("ready", "first result"), TARGETS, strict=True)):
+        a, b = [took[index] for took in theirs], [took[index] for took in ours]
+        ratio = statistics.median(b) / statistics.median(a)
+        mark = "✓" if ratio <= most else "✗"
+        rows.append([name, what, _spread(a), _spread(b), f"{ratio:.2f} {mark}", most])
+    return rows
+
+
+def _spread(seconds: list[float]) -> str:
+    return f"{statistics.median(seconds):.2f} ({min(seconds):.2f}-{max(seconds):.2f})"
+
+
+def _show(took: Took) -> str:
+    return f"{took.ready:.2f} s ready, {took.answer:.2f} s first result"
+
+
+def _check(text: str) -> None:
+    if text != ANSWER:
+        raise RuntimeError(f"the query's answer is wrong: {text}")
+
+
+def _install(key: str) -> RuntimeManifest:
+    runtime = catalogue.find(key)
+    if runtime is None:
+        raise SystemExit(f"there is no runtime {key}; see `brickyard runtime list`")
+    cache = Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir())
+    return installer.install(runtime, cache_dir=cache, progress=lambda text: print(text, file=sys.stderr))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
