@@ -132,6 +132,7 @@ class Application:
         admin_token: str,
         provider: Provider | None = None,
         clock: Clock | None = None,
+        ids: Ids | None = None,
     ) -> AsyncIterator[Application]:
         """A server whose loops run, until the block is left. Raises StoreError.
 
@@ -151,7 +152,7 @@ class Application:
             provider=provider,
             agent_client=client,
             clock=clock or SystemClock(),
-            ids=Ids(),
+            ids=ids or Ids(),
         )
         try:
             await application.start()

@@ -17,6 +17,7 @@ from databricks.sdk import WorkspaceClient
 
 from brickyard.app import Application
 from brickyard.config import Settings, default_cache_dir
+from brickyard.domain.clock import Clock, Ids
 from brickyard.providers.base import Provider
 
 TOKEN = "dapi" + "0" * 32
@@ -25,9 +26,11 @@ TOKEN = "dapi" + "0" * 32
 class Server:
     """`url`, `application`, and clients for it. Use `running`."""
 
-    def __init__(self, settings: Settings, provider: Provider | None) -> None:
+    def __init__(self, settings: Settings, provider: Provider | None, clock: Clock | None, ids: Ids | None) -> None:
         self._settings = settings
         self._provider = provider
+        self._clock = clock
+        self._ids = ids
         self._socket = socket.socket()
         self._socket.bind(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
@@ -55,7 +58,13 @@ class Server:
             json.dumps({"pid": os.getpid(), "url": self.url, "started_ms": int(time.time() * 1000)})
         )
         opened = Application.open(
-            self._settings, server_url=self.url, workspace_key=b"k" * 32, admin_token=TOKEN, provider=self._provider
+            self._settings,
+            server_url=self.url,
+            workspace_key=b"k" * 32,
+            admin_token=TOKEN,
+            provider=self._provider,
+            clock=self._clock,
+            ids=self._ids,
         )
         async with opened as application:
             server = uvicorn.Server(uvicorn.Config(application.asgi, log_level="warning", lifespan="off"))
@@ -72,11 +81,19 @@ class Server:
 
     @classmethod
     @contextlib.contextmanager
-    def running(cls, data_dir: Path, *, instances: Provider | None = None, **settings: object) -> Iterator[Server]:
+    def running(
+        cls,
+        data_dir: Path,
+        *,
+        instances: Provider | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+        **settings: object,
+    ) -> Iterator[Server]:
         """A server until the block is left; its nodes end with it."""
         data_dir.mkdir(parents=True, exist_ok=True)
         values = {"cache_dir": Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir()), **settings}
-        server = cls(Settings(data_dir=data_dir, **values), instances)  # type: ignore[arg-type] # keyword arguments of a struct
+        server = cls(Settings(data_dir=data_dir, **values), instances, clock, ids)  # type: ignore[arg-type] # keyword arguments of a struct
         server._thread.start()
         try:
             if not server._started.wait(60) or server._error is not None:

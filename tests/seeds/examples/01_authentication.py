@@ -1,0 +1,4 @@
+headers = {
+    "Authorization": f"Bearer {token}",
+    "Content-Type": "application/json"
+}
