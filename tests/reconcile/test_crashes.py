@@ -41,10 +41,10 @@ def fused(world: World, fuse: Fuse, *, before: bool) -> None:
     """Have the world's writes and provider calls burn the fuse: before they take effect, or after."""
     write, launch, terminate = world.store.write, world.provider.launch, world.provider.terminate
 
-    async def slow_write(work: Callable[[Any], Any]) -> Any:
+    async def slow_write(work: Callable[[Any], Any], *, background: bool = False) -> Any:
         if before:
             fuse.step()
-        result = await write(work)
+        result = await write(work, background=background)
         if not before:
             fuse.step()
         return result

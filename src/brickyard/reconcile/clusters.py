@@ -129,7 +129,7 @@ class ClusterLoop:
         def work(tx: Tx) -> Outside:
             return run_pass(tx, cluster_id, now=now, sizes=sizes, policy=self._policy, ids=self._ids, silent=silent)
 
-        outside = await self._store.write(work)
+        outside = await self._store.write(work, background=True)
         if outside.changed_agents:
             self._on_assignments(outside.changed_agents)
         # The provider is called beside the pass: a slow launch of one node delays neither this cluster's next pass nor another.
@@ -163,7 +163,7 @@ class ClusterLoop:
             log.exception("launch_failed", instance_id=instance.instance_id)
             error = LaunchError(kind="TransientError", message=f"{type(broken).__name__}: {broken}")
         now = self._clock.now_ms()
-        await self._store.write(lambda tx: record_launch(tx, instance.instance_id, error, now=now))
+        await self._store.write(lambda tx: record_launch(tx, instance.instance_id, error, now=now), background=True)
         self.wake(instance.cluster_id)
 
     async def _terminate(self, instance: Instance) -> None:

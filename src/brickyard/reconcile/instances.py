@@ -74,7 +74,9 @@ class InstanceMonitor:
             await self._terminate(instance_id, "it belongs to no cluster of this workspace")
         suspects = suspicious(states, listed, silent=self._silent())
         if suspects:
-            for cluster_id in await self._store.write(lambda tx: mark_gone(tx, suspects, listed, before=started)):
+            for cluster_id in await self._store.write(
+                lambda tx: mark_gone(tx, suspects, listed, before=started), background=True
+            ):
                 self._wake(cluster_id)
         for instance_id, (_, state) in states.items():
             if state is InstanceState.TERMINATING and instance_id in listed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 
 
@@ -27,4 +26,4 @@ class InstanceTokens:
         return hmac.compare_digest(self.agent_token(instance_id).encode(), token.encode())
 
     def _derive(self, purpose: str, instance_id: str) -> str:
-        return hmac.new(self._key, f"{purpose}/{instance_id}".encode(), hashlib.sha256).hexdigest()
+        return hmac.digest(self._key, f"{purpose}/{instance_id}".encode(), "sha256").hex()

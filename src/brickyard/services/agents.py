@@ -68,7 +68,7 @@ class AgentService:
         last = self._known.get(instance_id)
         if last is None or last[0] != report:
             now = self._clock.now_ms()
-            cluster_id = await self._store.write(lambda tx: record_report(tx, report, now=now))
+            cluster_id = await self._store.write(lambda tx: record_report(tx, report, now=now), background=True)
             self._known[instance_id] = (report, cluster_id is not None)
             if cluster_id:
                 self._wake(cluster_id)
@@ -134,10 +134,10 @@ def record_report(tx: Tx, report: StatusReport, *, now: int) -> str | None:
 
     The cluster's row is locked first, as everywhere: two writers of one cluster take turns instead of meeting in a deadlock.
     """
-    found = tx.instances.many([report.instance_id])
-    if not found:
+    cluster_id = tx.instances.cluster_of(report.instance_id)
+    if cluster_id is None:
         return None
-    tx.clusters.get(found[0].cluster_id)
+    tx.clusters.lock(cluster_id)
     instance = tx.instances.get(report.instance_id)
     if instance is None or not instance.live:
         return None

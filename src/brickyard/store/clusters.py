@@ -16,6 +16,7 @@ _encode = msgspec.json.Encoder().encode
 
 _GET = select(t.c.doc).where(t.c.cluster_id == bindparam("id"))
 _GET_LOCKED = _GET.with_for_update()
+_LOCK = select(t.c.cluster_id).where(t.c.cluster_id == bindparam("id")).with_for_update()
 _INSERT = insert(t)
 _UPDATE = update(t).where(t.c.cluster_id == bindparam("id"))
 # A wake never postpones what is due sooner.
@@ -51,6 +52,7 @@ class ClusterRows:
 
     def __init__(self, connection: Connection, *, locking: bool, changed: set[str]) -> None:
         self._connection = connection
+        self._locking = locking
         self._get = _GET_LOCKED if locking else _GET
         self._changed = changed
 
@@ -58,6 +60,11 @@ class ClusterRows:
         """The cluster, also one that is being deleted. Inside `write` the row is locked until the commit."""
         doc = self._connection.execute(self._get, {"id": cluster_id}).scalar()
         return None if doc is None else _decode(doc)
+
+    def lock(self, cluster_id: str) -> None:
+        """Keep other writers from the row until the commit, without reading it. SQLite's writers always take turns."""
+        if self._locking:
+            self._connection.execute(_LOCK, {"id": cluster_id})
 
     def many(self, cluster_ids: Iterable[str]) -> dict[str, Cluster]:
         """Those of the clusters that exist, by id."""

@@ -21,6 +21,7 @@ _OF_CLUSTER_LOCKED = _OF_CLUSTER.with_for_update()
 _INSERT = insert(t)
 _UPDATE = update(t).where(t.c.instance_id == bindparam("id"))
 _DELETE = delete(t).where(t.c.instance_id == bindparam("id"))
+_CLUSTER = select(t.c.cluster_id).where(t.c.instance_id == bindparam("id"))
 _STATE = select(t.c.state).where(t.c.instance_id == bindparam("id"))
 
 
@@ -32,15 +33,20 @@ class InstanceRows:
         self._get = _GET_LOCKED if locking else _GET
         self._of_cluster = _OF_CLUSTER_LOCKED if locking else _OF_CLUSTER
         self._changed = changed
+        self._states: dict[str, InstanceState] = {}  # of the rows read or written in this transaction, which nobody else changes
+
+    def cluster_of(self, instance_id: str) -> str | None:
+        """The cluster that an instance belongs to, without a lock: ask again once the cluster is locked."""
+        return self._connection.execute(_CLUSTER, {"id": instance_id}).scalar()
 
     def get(self, instance_id: str) -> Instance | None:
         """The instance. Inside `write` the row is locked until the commit: lock its cluster first, or deadlock."""
         doc = self._connection.execute(self._get, {"id": instance_id}).scalar()
-        return None if doc is None else _decode(doc)
+        return None if doc is None else self._seen(_decode(doc))
 
     def of_cluster(self, cluster_id: str) -> list[Instance]:
         """All instances of a cluster, in the order of their ids. Inside `write` the rows are locked."""
-        return [_decode(doc) for doc in self._connection.execute(self._of_cluster, {"id": cluster_id}).scalars()]
+        return [self._seen(_decode(doc)) for doc in self._connection.execute(self._of_cluster, {"id": cluster_id}).scalars()]
 
     def of_clusters(self, cluster_ids: Iterable[str]) -> dict[str, list[Instance]]:
         """Instances by cluster; a cluster without any has an empty list."""
@@ -83,10 +89,11 @@ class InstanceRows:
 
     def update(self, instance: Instance) -> None:
         """Write the whole row. Raises ValueError for a transition that `domain.instances` does not allow."""
-        old = self._connection.execute(_STATE, {"id": instance.instance_id}).scalar()
+        old = self._states.get(instance.instance_id) or self._connection.execute(_STATE, {"id": instance.instance_id}).scalar()
         if old is None:
             raise ValueError(f"instance {instance.instance_id} does not exist")
         check_edge(InstanceState(old), instance.state)
+        self._seen(instance)
         self._changed.add(instance.cluster_id)
         self._connection.execute(
             _UPDATE,
@@ -100,9 +107,14 @@ class InstanceRows:
 
     def delete(self, instance: Instance) -> None:
         self._changed.add(instance.cluster_id)
+        self._states.pop(instance.instance_id, None)
         self._connection.execute(_DELETE, {"id": instance.instance_id})
 
     def count_by_state(self) -> dict[str, int]:
         """How many instances are in each state."""
         rows = self._connection.execute(select(t.c.state, func.count()).group_by(t.c.state))
         return {row[0]: row[1] for row in rows}
+
+    def _seen(self, instance: Instance) -> Instance:
+        self._states[instance.instance_id] = instance.state
+        return instance

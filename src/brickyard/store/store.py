@@ -9,10 +9,11 @@ inside `write` locks it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import sqlite3
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,16 +21,15 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError
 
 from brickyard.store.tx import Tx
+from brickyard.store.writer import Outcome, Unit, Writer
 
 T = TypeVar("T")
 Listener = Callable[[frozenset[str]], None]
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
-_RETRIED_SQLSTATES = ("40001", "40P01")  # serialization failure, deadlock: the work is safe to do again
-_ATTEMPTS = 5
 
 
 class StoreError(Exception):
@@ -43,8 +43,9 @@ class Store:
         self._engine = engine
         self.exclusive = exclusive
         self._readers = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
-        self._writers = ThreadPoolExecutor(writers, thread_name_prefix="store-write")
+        self._writer = Writer(engine=engine, threads=writers, deliver=self._deliver)
         self._listeners: list[Listener] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @classmethod
     def open(cls, url: str, *, exclusive: bool | None = None) -> Store:
@@ -74,12 +75,17 @@ class Store:
         """Run `work` on a snapshot. It must not write."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_sync, work)
 
-    async def write(self, work: Callable[[Tx], T]) -> T:
+    async def write(self, work: Callable[[Tx], T], *, background: bool = False) -> T:
         """Run `work` in a transaction and commit it. An exception rolls back everything; `work` may be run again after a
-        conflict with another writer, so it must have no effect but on its `Tx`."""
-        loop = asyncio.get_running_loop()
-        # Shielded: a client that disconnects must not leave the caller's view of a commit in doubt half-way.
-        return await asyncio.shield(loop.run_in_executor(self._writers, functools.partial(self._write, work, loop)))
+        conflict with another writer, so it must have no effect but on its `Tx`.
+
+        `background`: nobody waits for it, so requests of people go first.
+        """
+        loop = self._loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._writer.put(Unit(work, functools.partial(_settle, future), loop), background=background)
+        # Not cancelled with its caller: a client that disconnects must not leave the view of a commit in doubt half-way.
+        return await asyncio.shield(future)
 
     def read_sync(self, work: Callable[[Tx], T]) -> T:
         """`read` without an event loop."""
@@ -87,41 +93,47 @@ class Store:
             return work(Tx(connection, locking=False))
 
     def write_sync(self, work: Callable[[Tx], T]) -> T:
-        """`write` without an event loop, for start-up and tests; listeners are called on this thread."""
-        return self._write(work, None)
+        """`write` without an event loop, for start-up and tests."""
+        done: Future[T] = Future()
+        self._writer.put(Unit(work, functools.partial(_settle, done), None), background=False)
+        return done.result()
 
     def close(self) -> None:
         """Finish what runs and close all connections."""
-        self._writers.shutdown(wait=True)
+        self._writer.close()
         self._readers.shutdown(wait=True)
         self._engine.dispose()
 
-    def _write(self, work: Callable[[Tx], T], loop: asyncio.AbstractEventLoop | None) -> T:
-        for attempt in range(_ATTEMPTS):
-            try:
-                with self._engine.connect() as connection, connection.begin():
-                    tx = Tx(connection, locking=not self._sqlite)
-                    result = work(tx)
-                    changed = tx.finish()
-                break
-            except OperationalError as error:
-                if getattr(error.orig, "sqlstate", None) not in _RETRIED_SQLSTATES or attempt == _ATTEMPTS - 1:
-                    raise
-        if changed:
-            # Scheduled before the result is, so listeners run before whoever awaits this write.
-            if loop is None:
-                self._notify(changed)
-            else:
-                loop.call_soon_threadsafe(self._notify, changed)
-        return result
+    def _deliver(self, outcomes: list[Outcome]) -> None:
+        """Called on a writer's thread. Listeners run before whoever awaits the write."""
+        changed = frozenset[str]().union(*(outcome.changed for outcome in outcomes))
+        awaited = [outcome for outcome in outcomes if outcome.unit.loop is not None]
 
-    def _notify(self, changed: frozenset[str]) -> None:
-        for listener in self._listeners:
-            listener(changed)
+        def tell() -> None:
+            if changed:
+                for listener in self._listeners:
+                    listener(changed)
+            for outcome in awaited:
+                outcome.unit.done(outcome)
 
-    @property
-    def _sqlite(self) -> bool:
-        return self._engine.dialect.name == "sqlite"
+        if self._loop is None or self._loop.is_closed():
+            tell()
+        else:
+            # One call for a whole transaction: waking the event loop from another thread is dear.
+            with contextlib.suppress(RuntimeError):  # it was closed just now, so nobody waits there any more
+                self._loop.call_soon_threadsafe(tell)
+        for outcome in outcomes:
+            if outcome.unit.loop is None:
+                outcome.unit.done(outcome)
+
+
+def _settle(future: asyncio.Future[T] | Future[T], outcome: Outcome) -> None:
+    if future.done():
+        return
+    if outcome.error is not None:
+        future.set_exception(outcome.error)
+    else:
+        future.set_result(outcome.result)
 
 
 def _sqlite_engine(url: str) -> Engine:

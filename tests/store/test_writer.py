@@ -1,0 +1,93 @@
+"""Units of work share transactions and stay apart."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+from brickyard.testing.builders import cluster
+
+
+def ids(count: int) -> list[str]:
+    return [f"1121-000000-{n:08d}" for n in range(count)]
+
+
+def insert(cluster_id: str, *, fail: bool) -> Callable[[Tx], None]:
+    def work(tx: Tx) -> None:
+        tx.clusters.insert(cluster(cluster_id=cluster_id))
+        if fail:
+            raise RuntimeError(cluster_id)
+
+    return work
+
+
+def test_a_unit_that_raises_takes_nothing_with_it_but_itself(store: Store) -> None:
+    async def scenario() -> list[BaseException | None]:
+        writes = [store.write(insert(cluster_id, fail=number % 3 == 0)) for number, cluster_id in enumerate(ids(90))]
+        return await asyncio.gather(*writes, return_exceptions=True)
+
+    outcomes = asyncio.run(scenario())
+    found = store.read_sync(lambda tx: tx.clusters.many(ids(90)))
+    for number, (cluster_id, outcome) in enumerate(zip(ids(90), outcomes, strict=True)):
+        assert (str(outcome), cluster_id in found) == ((cluster_id, False) if number % 3 == 0 else ("None", True))
+
+
+def test_what_a_unit_wrote_the_next_one_of_its_transaction_sees(store: Store) -> None:
+    store.write_sync(lambda tx: tx.set_meta("count", "0"))
+
+    def add(tx: Tx) -> int:
+        tx.lock("count")  # where units run side by side they take turns
+        count = int(tx.get_meta("count") or 0) + 1
+        tx.set_meta("count", str(count))
+        return count
+
+    async def scenario() -> list[int]:
+        return list(await asyncio.gather(*(store.write(add) for _ in range(50))))
+
+    assert sorted(asyncio.run(scenario())) == list(range(1, 51))
+
+
+def test_requests_go_before_the_background_and_do_not_stop_it(store: Store) -> None:
+    """Behind one long write wait twenty of the background's and then twenty requests."""
+    if not store.exclusive:
+        pytest.skip("writers run side by side")
+    order: list[str] = []
+    release = threading.Event()
+
+    async def scenario() -> None:
+        first = asyncio.ensure_future(store.write(lambda tx: release.wait(30)))
+        behind = [store.write(lambda tx: order.append("background"), background=True) for _ in range(20)]
+        asked = [store.write(lambda tx: order.append("request")) for _ in range(20)]
+        waiting = asyncio.gather(*behind, *asked)
+        await asyncio.sleep(0)  # all of them are queued now
+        release.set()
+        await first
+        await waiting
+
+    asyncio.run(scenario())
+    assert order == ["request"] * 20 + ["background"] * 20
+
+
+def test_closing_finishes_what_is_queued(store_url: str) -> None:
+    store = Store.open(store_url)
+
+    async def scenario() -> None:
+        writes = [
+            asyncio.ensure_future(store.write(functools.partial(Tx.set_meta, key=i, value=i), background=True)) for i in ids(20)
+        ]
+        await asyncio.sleep(0)
+        await asyncio.get_running_loop().run_in_executor(None, store.close)
+        await asyncio.gather(*writes)
+        with pytest.raises(RuntimeError, match="closed"):
+            await store.write(lambda tx: None)
+
+    asyncio.run(scenario())
+    again = Store.open(store_url)
+    assert [again.read_sync(functools.partial(Tx.get_meta, key=i)) for i in ids(20)] == ids(20)
+    again.close()
