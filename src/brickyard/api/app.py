@@ -24,6 +24,7 @@ from brickyard.api.decode import RequestDecoder
 from brickyard.api.errors import error_reply
 from brickyard.api.forms import form_boundary, form_parts
 from brickyard.api.measures import RequestMetrics
+from brickyard.api.openapi import openapi_operation
 from brickyard.api.registry import Answer, Auth, ErrorStyle, Operation, Reply
 from brickyard.api.routes import Routes
 from brickyard.domain.errors import ApiError, EndpointNotFound, RequestTooLarge, Unauthenticated
@@ -59,7 +60,7 @@ def build_app(
     authentication. Adds the request metrics to `context.metrics`, so build one application per registry.
     """
     declared = all_operations() if operations is None else tuple(operations)
-    return Edge(context=context, operations=declared, mounts=mounts or {})
+    return Edge(context=context, operations=(*declared, openapi_operation(declared)), mounts=mounts or {})
 
 
 class Edge:

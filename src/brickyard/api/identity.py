@@ -105,5 +105,6 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=_delete_token,
         request=wire.RevokeTokenRequest,
         summary="Revoke a personal access token",
+        errors=(404,),
     ),
 )

@@ -1,0 +1,172 @@
+"""The OpenAPI document: what the registry declares, as other tools read it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from brickyard import __version__
+from brickyard.api.context import ApiContext
+from brickyard.api.decode import query_keys
+from brickyard.api.registry import Auth, Empty, ErrorStyle, Operation, Reply
+from brickyard.services.caller import Caller
+
+PATH = "/openapi.json"
+_TEMPLATE = "#/components/schemas/{name}"
+_REFUSALS = {
+    400: "Something in the request is wrong, or the cluster's state does not allow it; the message names it",
+    401: "No valid token was sent",
+    403: "The caller may not do that",
+    404: "There is no such thing",
+    413: "The body is too large",
+    500: "Not now, or a failure of the server; the message says which",
+    503: "Not now: try again after the time in Retry-After",
+}
+_TEXT = {"type": "string"}
+_ERRORS: dict[ErrorStyle, tuple[str, dict[str, Any]]] = {
+    ErrorStyle.API: ("Error", {"error_code": _TEXT, "message": _TEXT}),
+    ErrorStyle.CLUSTERS: ("Error", {}),
+    ErrorStyle.COMMANDS: ("CommandError", {"error": _TEXT}),
+    ErrorStyle.SCIM: ("ScimError", {"schemas": {"type": "array", "items": _TEXT}, "detail": _TEXT, "status": _TEXT}),
+}
+
+
+def openapi_operation(operations: Iterable[Operation]) -> Operation:
+    """The operation that serves the document of `operations` and of itself. The document is made when it is first asked for."""
+    declared = tuple(operations)
+
+    async def serve(_context: ApiContext, _caller: Caller, _request: Empty) -> Reply:
+        return Reply(body=encoded())
+
+    @functools.cache
+    def encoded() -> bytes:
+        return msgspec.json.encode(document((*declared, itself)))
+
+    itself = Operation(
+        name="openapi.get", method="GET", paths=(PATH,), handler=serve, summary="This document", auth=Auth.NONE, response=Empty
+    )
+    return itself
+
+
+def document(operations: Iterable[Operation]) -> dict[str, Any]:
+    """OpenAPI 3.1 for the documented operations. Aliases of a path are named in its description."""
+    shown = [operation for operation in operations if operation.documented]
+    types = {kind for operation in shown for kind in (operation.request, operation.response) if kind is not None} - {Empty}
+    ordered = sorted(types, key=lambda kind: (kind.__name__, kind.__module__))
+    references, schemas = msgspec.json.schema_components(ordered, ref_template=_TEMPLATE)
+    known = dict(zip(ordered, references, strict=True))
+    for name, fields in _ERRORS.values():
+        if fields:
+            schemas[name] = {"title": name, "type": "object", "properties": fields, "required": sorted(fields)}
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in shown:
+        path = re.sub(r"{(\w+):path}", r"{\1}", operation.paths[0])
+        paths.setdefault(path, {})[operation.method.lower()] = _described(operation, known, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Brickyard",
+            "version": __version__,
+            "description": "The Databricks compute API, on machines of your own. docs/parity.md says what is different.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": {name: _tidied(schema) for name, schema in sorted(schemas.items())},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}],
+    }
+
+
+def _described(operation: Operation, known: Mapping[type, Any], schemas: Mapping[str, Any]) -> dict[str, Any]:
+    summary, *others = operation.summary, *operation.paths[1:]
+    answer: dict[str, Any] = known.get(operation.response or Empty, {"type": "object"})
+    if operation.content_type != "application/json":
+        answer = _TEXT
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "tags": [operation.name.partition(".")[0]],
+        "summary": summary,
+        "responses": {
+            "200": {"description": "Done", "content": {operation.content_type: {"schema": answer}}},
+            **{str(status): _refusal(operation, status) for status in _statuses(operation)},
+        },
+    }
+    if others:
+        described["description"] = f"Also at {', '.join(others)}."
+    if operation.auth is Auth.NONE:
+        described["security"] = []
+    in_path = set(re.findall(r"{(\w+)(?::path)?}", operation.paths[0]))
+    parameters = [{"name": name, "in": "path", "required": True, "schema": _TEXT} for name in sorted(in_path)]
+    if not operation.reads_body:
+        parameters += _query(operation, without=in_path | ({"base_url"} if operation.with_base_url else set()))
+    elif operation.request is not Empty:
+        described["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": _body(operation, known, schemas, in_path)}},
+        }
+    if parameters:
+        described["parameters"] = parameters
+    return described
+
+
+def _body(operation: Operation, known: Mapping[type, Any], schemas: Mapping[str, Any], in_path: set[str]) -> dict[str, Any]:
+    """The request's schema; what comes by the path is not in the body."""
+    reference: dict[str, Any] = known[operation.request]
+    if not in_path:
+        return reference
+    whole = schemas[reference["$ref"].rpartition("/")[2]]
+    return {
+        "type": "object",
+        "properties": {name: schema for name, schema in whole["properties"].items() if name not in in_path},
+        "required": [name for name in whole.get("required", ()) if name not in in_path],
+    }
+
+
+def _query(operation: Operation, *, without: set[str]) -> list[dict[str, Any]]:
+    required = {field.encode_name for field in msgspec.structs.fields(operation.request) if field.required}
+    parameters = []
+    for name, (kind, repeated) in query_keys(operation.request).items():
+        if name in without:
+            continue
+        schema = _inlined(kind)
+        parameter: dict[str, Any] = {"name": name, "in": "query", "required": name in required}
+        parameter["schema"] = {"type": "array", "items": schema} if repeated else schema
+        parameters.append(parameter)
+    return parameters
+
+
+def _inlined(kind: Any) -> dict[str, Any]:
+    """The schema of a query's value: a plain type or an enum, small enough to stand where it is used."""
+    (schema,), parts = msgspec.json.schema_components([kind], ref_template=_TEMPLATE)
+    found: dict[str, Any] = next(iter(parts.values())) if parts else schema
+    return _tidied(found)
+
+
+def _statuses(operation: Operation) -> list[int]:
+    statuses = {400, *operation.errors}
+    if operation.auth is Auth.USER:
+        statuses |= {401, 403}
+    if operation.reads_body:
+        statuses.add(413)
+    return sorted(statuses)
+
+
+def _refusal(operation: Operation, status: int) -> dict[str, Any]:
+    name = _ERRORS[operation.error_style][0]
+    return {
+        "description": _REFUSALS[status],
+        "content": {"application/json": {"schema": {"$ref": _TEMPLATE.format(name=name)}}},
+    }
+
+
+def _tidied(schema: dict[str, Any]) -> dict[str, Any]:
+    """Docstrings without the indentation of the source."""
+    if text := schema.get("description"):
+        return schema | {"description": inspect.cleandoc(text)}
+    return schema
