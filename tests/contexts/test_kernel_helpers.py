@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.contexts.scripts import load
+from tests.scripts.loading import script
 
-kernel_sql = load("kernel_sql")
-kernel_display = load("kernel_display")
-kernel_dbutils = load("kernel_dbutils")
+kernel_sql = script("kernel_sql")
+kernel_display = script("kernel_display")
+kernel_dbutils = script("kernel_dbutils")
 
 
 @pytest.mark.parametrize(
@@ -97,4 +97,12 @@ def test_leaving_a_notebook_publishes_the_value() -> None:
         utils.notebook.exit({"a": 1})
     assert said == [{kernel_dbutils.EXIT_MIME: {"value": "{'a': 1}"}, "text/plain": "{'a': 1}"}]
     with pytest.raises(AttributeError, match="not offered"):
-        _ = utils.secrets
+        _ = utils.jobs
+
+
+def test_secrets_say_what_is_missing() -> None:
+    secrets: Any = kernel_dbutils.make_dbutils(lambda _: None).secrets
+    assert secrets.listScopes() == []
+    for ask, what in ((secrets.get, ("scope", "key")), (secrets.getBytes, ("scope", "key")), (secrets.list, ("scope",))):
+        with pytest.raises(NotImplementedError, match="'scope' does not exist: this workspace has no secret scopes"):
+            ask(*what)

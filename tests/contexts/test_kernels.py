@@ -16,22 +16,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from brickyard.config import default_cache_dir
 from brickyard.domain.runtimes import RuntimeManifest
-from tests.contexts.scripts import SCRIPTS
+from tests.scripts.loading import SCRIPTS
+from tests.support.runtimes import SPARK_3, SPARK_4, manifest_of
 
 pytestmark = pytest.mark.spark
 OVER = ("Finished", "Error", "Cancelled")
-
-
-def installed() -> list[RuntimeManifest]:
-    """The runtimes in the cache."""
-    cache = Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir())
-    found = sorted(cache.glob("runtimes/*/runtime.json"))
-    return [msgspec.json.decode(each.read_bytes(), type=RuntimeManifest) for each in found]
-
-
-RUNTIMES: list[RuntimeManifest | None] = [*installed()] or [None]
 
 
 class Refused(Exception):
@@ -137,12 +127,11 @@ def wait(condition: Any, timeout_s: float = 120) -> None:
         time.sleep(0.02)
 
 
-@pytest.fixture(scope="module", params=RUNTIMES, ids=lambda runtime: runtime.environment if runtime else "none")
+@pytest.fixture(scope="module", params=[SPARK_4, SPARK_3])
 def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    if request.param is None:
-        pytest.skip("no runtime is installed: brickyard runtime install KEY")
+    runtime = msgspec.convert(manifest_of(request.param), RuntimeManifest)
     # A long path, as data directories in homes have: longer than a socket's may be.
-    made = Host(request.param, tmp_path_factory.mktemp("node-" + "x" * 60))
+    made = Host(runtime, tmp_path_factory.mktemp("node-" + "x" * 60))
     try:
         yield made
         made.end()
@@ -175,6 +164,17 @@ def test_the_namespace(python: Context) -> None:
     assert python.text("sc.parallelize(range(4), 2).map(lambda x: x * x).sum()") == "14"
     assert "ignored" in python.text("spark.stop(); spark.range(3).count()")
     assert python.text("import os; os.environ['HOME'] == os.path.dirname(os.getcwd()) + '/home'") == "True"
+
+
+def test_widgets_files_and_secrets(python: Context) -> None:
+    python.run("dbutils.widgets.dropdown('day', 'Monday', ['Monday', 'Tuesday'])")
+    assert python.text("dbutils.widgets.get('day')") == "'Monday'"
+    assert python.failure("dbutils.widgets.get('night')").startswith("ValueError: InputWidgetNotDefined")
+    written = (
+        "import os; where = 'file:' + os.getcwd() + '/note.txt'; dbutils.fs.put(where, 'hello', True); dbutils.fs.head(where)"
+    )
+    assert python.text(written) == "'hello'"
+    assert "spark_env_vars" in python.failure("dbutils.secrets.get('scope', 'key')")
 
 
 def test_leaving_a_notebook(python: Context) -> None:
@@ -238,21 +238,55 @@ def test_commands_run_in_order_and_may_be_repeated(python: Context) -> None:
     assert refused.value.code == "INVALID"
 
 
+THREADS = """
+from concurrent.futures import ThreadPoolExecutor
+def job(_):
+    return spark.range(10**12).selectExpr("sum(hash(sha2(cast(id as string), 256)))").collect()
+kept_pool = ThreadPoolExecutor(1)
+kept_pool.submit(spark.range(3).count).result()
+"""
 SPARK_CODE = {
     "DataFrame": "spark.range(10**12).selectExpr('sum(hash(sha2(cast(id as string), 256)))').collect()",
     "SQL": "%sql select sum(hash(sha2(cast(id as string), 256))) from range(1000000000000)",
     "UDF": "sc.parallelize(range(2), 2).map(lambda x: __import__('time').sleep(600)).count()",
-    "threads": "from concurrent.futures import ThreadPoolExecutor\ndef job(_):\n"
-    "    return spark.range(10**12).selectExpr('sum(hash(sha2(cast(id as string), 256)))').collect()\n"
-    "with ThreadPoolExecutor(2) as pool: print(list(pool.map(job, range(2))))",
+    "threads": "with ThreadPoolExecutor(2) as pool: print(list(pool.map(job, range(2))))",
+    "threads of an earlier command": "print(kept_pool.submit(job, 0).result())",
 }
 
 
 @pytest.mark.parametrize("kind", SPARK_CODE)
 def test_cancel_ends_the_spark_jobs(python: Context, kind: str) -> None:
+    python.run(THREADS)
     status = python.cancel_once(SPARK_CODE[kind], running="job")
     assert status["status"] == "Cancelled" and "cancelled" in summary(status["results"])
     wait(lambda: python.host.active_jobs() == [])
+    assert python.text("spark.range(3).count()") == "3"
+
+
+def test_jobs_of_threads_end_with_their_context(host: Host) -> None:
+    context = host.new()
+    context.run(THREADS + "future = kept_pool.submit(job, 0)")
+    wait(lambda: bool(host.active_jobs()))
+    context.run("'another command'")
+    host.destroy(context.name)
+    wait(lambda: host.active_jobs() == [])
+
+
+def test_a_process_that_cannot_join_leaves_spark_as_it_is(host: Host, python: Context) -> None:
+    """PySpark stops the SparkContext of which it could not make its own: here it is everybody's."""
+    code = f"""
+import os, subprocess, sys
+broken = '''
+import sys
+sys.path.insert(0, {str(SCRIPTS)!r})
+from pyspark import accumulators
+accumulators._start_update_server = lambda *_: 1 / 0
+from attach import attach
+attach()
+'''
+print(subprocess.run([sys.executable, "-c", broken], capture_output=True, text=True).stderr[-200:])
+"""
+    assert "ZeroDivisionError" in python.text(code)
     assert python.text("spark.range(3).count()") == "3"
 
 

@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.contexts.scripts import load
+from tests.scripts.loading import script
 
-results = load("results")
+results = script("results")
 
 
 def fold(*messages: tuple[str, dict[str, Any]], limit: int = 10_000) -> dict[str, Any]:

@@ -167,6 +167,15 @@ class Context:
         finally:
             if self._kernel is not None:
                 self._kernel.end()
+            self._cancel_all_jobs()
+
+    def _cancel_all_jobs(self) -> None:
+        """The process is gone, and nobody is left to take the results of its jobs: also those that threads of commands long
+        over had started."""
+        with self._wake:
+            started = [each.command_id for each in self._commands.values() if each.status != "Queued"]
+        for command_id in started:
+            self._cancel_jobs(command_id)
 
     def _obtain(self) -> Kernel:
         kernel = self._start_kernel(lambda: not self._destroyed)
@@ -197,15 +206,11 @@ class Context:
         try:
             self._follow(kernel, command, collector)
         except KernelDied as death:
-            self._cancel_jobs(command.command_id)
             self._conclude(command, "Error", results.error("PythonProcessDied", str(death), "", collector.printed()))
             raise
         except _Stubborn:
             self._replace(kernel, command, collector)
             return
-        except _Destroyed:
-            self._cancel_jobs(command.command_id)
-            raise
         self._conclude(command, "Finished", collector.results())
 
     def _follow(self, kernel: Kernel, command: Command, collector: results.Collector) -> None:
@@ -243,7 +248,7 @@ class Context:
         with self._wake:
             self._kernel = None
             self._state = "Pending"
-        self._cancel_jobs(command.command_id)
+        self._cancel_all_jobs()
         note = (
             f"The command was cancelled. It did not react within {CANCEL_GRACE_S:.0f} s, so its Python process was replaced:"
             " the context's variables are gone."

@@ -1,4 +1,4 @@
-"""The part of `dbutils` that needs nothing but this process: leaving a notebook, and files."""
+"""`dbutils` as far as a cluster can offer it: leaving a notebook, widgets, files; secrets say what is missing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
+
+from kernel_widgets import Widgets
 
 EXIT_MIME = "application/vnd.brickyard.exit+json"
 
@@ -114,15 +116,42 @@ class Files:
         return FileInfo(shown + slash, local.name + slash, 0 if slash else info.st_size, info.st_mtime_ns // 1_000_000)
 
 
+class Secrets:
+    """`dbutils.secrets`: the workspace keeps none yet, and says so."""
+
+    def get(self, scope: str, key: str) -> NoReturn:
+        raise self._missing(f"secret {key!r} of scope {scope!r}")
+
+    def getBytes(self, scope: str, key: str) -> NoReturn:
+        raise self._missing(f"secret {key!r} of scope {scope!r}")
+
+    def list(self, scope: str) -> NoReturn:
+        raise self._missing(f"secret scope {scope!r}")
+
+    def listScopes(self) -> list[Any]:
+        """None: there are no scopes."""
+        return []
+
+    def _missing(self, what: str) -> NotImplementedError:
+        return NotImplementedError(
+            f"{what} does not exist: this workspace has no secret scopes yet. Pass the value in spark_env_vars of the cluster and"
+            " read it with os.environ; everybody who may see the cluster can read it there."
+        )
+
+
 class DBUtils:
     """What users reach as `dbutils`."""
 
     def __init__(self, *, publish: Callable[[dict[str, Any]], None], dbfs: Path) -> None:
         self.notebook = Notebook(publish=publish)
         self.fs = Files(dbfs=dbfs)
+        self.widgets = Widgets()
+        self.secrets = Secrets()
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"dbutils.{name} is not offered on this cluster. Available: dbutils.fs, dbutils.notebook.exit.")
+        raise AttributeError(
+            f"dbutils.{name} is not offered on this cluster. Available: dbutils.fs, dbutils.notebook.exit, dbutils.widgets."
+        )
 
 
 def make_dbutils(publish: Callable[[dict[str, Any]], None]) -> DBUtils:

@@ -185,7 +185,7 @@ def main() -> None:
     # Users import from their working directory, and never one of our modules by accident.
     scripts = str(Path(__file__).resolve().parent)
     sys.path[:] = ["", *(entry for entry in sys.path if entry not in (scripts, ""))]
-    for name in ("attach", "kernel_spark", "kernel_display", "kernel_dbutils", "kernel_sql"):
+    for name in ("attach", "kernel_spark", "kernel_display", "kernel_dbutils", "kernel_widgets", "kernel_sql"):
         sys.modules.pop(name, None)
     sys.argv[:] = [""]
     app.start()

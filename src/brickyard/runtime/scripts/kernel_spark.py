@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import sys
-import threading
 from typing import Any
 
 import py4j.java_gateway
 from attach import attach
 from py4j.clientserver import ClientServerConnection, JavaClient
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 
@@ -26,11 +24,8 @@ class KernelSpark:
             SparkSession._activeSession = self.spark
         session = self.spark._jsparkSession
         self._sessions = getattr(self.spark._jvm, session.getClass().getName() + "$")
-        self._main = threading.current_thread()
         self._group: str | None = None
         self._description = ""
-        _refuse_stop()
-        _survive_interrupts()
         self._follow_threads()
 
     def begin(self, command_id: str, description: str) -> None:
@@ -41,43 +36,35 @@ class KernelSpark:
         getattr(self._sessions, "MODULE$").setActiveSession(self.spark._jsparkSession)
 
     def _follow_threads(self) -> None:
-        """Threads that a command starts have JVM threads of their own; put those into the command's job group as well."""
-        connect = JavaClient._create_new_connection
+        """Every thread of this process has a connection, and behind it a JVM thread, of its own: each joins the job group of
+        the command that runs now before it asks for anything, also when it was started by an earlier one.
+
+        Not so the connections that the JVM opens, for streams: those jobs are in the group by which the stream ends them.
+        """
+        connect, send = JavaClient._create_new_connection, ClientServerConnection.send_command
 
         def create(client: Any) -> Any:
             connection = connect(client)
-            if self._group is not None and threading.current_thread() is not self._main:
-                # The connection is this thread's by now, so the call goes over it. Py4J puts it on its list of
-                # idle ones afterwards, where it must not stand twice.
-                self.context.setJobGroup(self._group, self._description, True)
-                if connection in client.deque:
-                    client.deque.remove(connection)
+            connection.job_group = None
             return connection
 
+        def send_command(connection: Any, command: str) -> Any:
+            try:
+                if getattr(connection, "job_group", self._group) != self._group:
+                    connection.job_group = self._group  # first: what follows goes over this very connection
+                    self._join_group(connection)
+                return send(connection, command)
+            except (KeyboardInterrupt, SystemExit):
+                connection.close()  # its answer was not read, and would be taken for the next call's
+                raise
+
         JavaClient._create_new_connection = create
+        ClientServerConnection.send_command = send_command
+        # Py4J reports interrupts through the root logger, which would set up logging for the user and print a traceback.
+        py4j.java_gateway.logging = logging.getLogger("py4j.java_gateway")
 
-
-def _refuse_stop() -> None:
-    """The SparkContext belongs to the whole cluster: scripts that end with `spark.stop()` go on instead."""
-
-    def stop(_self: Any) -> None:
-        print("stop() was ignored: Spark runs as long as the cluster. Terminate the cluster to stop it.", file=sys.stderr)
-
-    SparkContext.stop = stop  # type: ignore[method-assign]
-    SparkSession.stop = stop  # type: ignore[method-assign]
-
-
-def _survive_interrupts() -> None:
-    """A connection whose answer was not read is closed, or its answer would be taken for the next call's."""
-    send = ClientServerConnection.send_command
-
-    def send_command(connection: Any, command: str) -> Any:
-        try:
-            return send(connection, command)
-        except (KeyboardInterrupt, SystemExit):
-            connection.close()
-            raise
-
-    ClientServerConnection.send_command = send_command
-    # Py4J reports interrupts through the root logger, which would set up logging for the user and print a traceback.
-    py4j.java_gateway.logging = logging.getLogger("py4j.java_gateway")
+    def _join_group(self, connection: Any) -> None:
+        self.context.setJobGroup(self._group, self._description, True)
+        # The call has put the connection on Py4J's list of idle ones, and the call that we are part of will do so again.
+        with contextlib.suppress(ValueError):
+            connection.java_client.deque.remove(connection)

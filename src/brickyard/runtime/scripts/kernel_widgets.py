@@ -1,0 +1,98 @@
+"""`dbutils.widgets`: a notebook's parameters. Nobody turns widgets here, so each has its default value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Widget(NamedTuple):
+    """`choices` is None where anything may be entered; `several`: the value is a comma-separated list of choices."""
+
+    value: str
+    choices: tuple[str, ...] | None = None
+    several: bool = False
+
+    def takes(self, value: str) -> bool:
+        if self.choices is None:
+            return True
+        return all(part in self.choices for part in (value.split(",") if self.several else [value]))
+
+
+class Widgets:
+    """The widgets of one context. Making one again keeps its value where that is still possible, as a notebook run again does."""
+
+    def __init__(self) -> None:
+        self._widgets: dict[str, Widget] = {}
+
+    def text(self, name: str, defaultValue: str, label: str | None = None) -> None:
+        """A field of text."""
+        self._make(name, Widget(_text(name, "defaultValue", defaultValue)))
+
+    def dropdown(self, name: str, defaultValue: str, choices: Sequence[str], label: str | None = None) -> None:
+        """One of `choices`. Raises ValueError when the default is none of them."""
+        self._make(name, Widget(_text(name, "defaultValue", defaultValue), _choices(name, choices)))
+
+    def combobox(self, name: str, defaultValue: str, choices: Sequence[str], label: str | None = None) -> None:
+        """Text, with suggestions."""
+        _choices(name, choices)
+        self._make(name, Widget(_text(name, "defaultValue", defaultValue)))
+
+    def multiselect(self, name: str, defaultValue: str, choices: Sequence[str], label: str | None = None) -> None:
+        """Some of `choices`, separated by commas. Raises ValueError when the default is none of them."""
+        self._make(name, Widget(_text(name, "defaultValue", defaultValue), _choices(name, choices), several=True))
+
+    def get(self, name: str) -> str:
+        """The value. Raises ValueError when there is no such widget."""
+        if name not in self._widgets:
+            raise ValueError(f"InputWidgetNotDefined: there is no widget {name!r}. {self._there()} {self._how_to_make(name)}")
+        return self._widgets[name].value
+
+    def getArgument(self, name: str, defaultValue: str | None = None) -> str:
+        """The value, or `defaultValue` when there is no such widget."""
+        if name not in self._widgets and defaultValue is not None:
+            return _text(name, "defaultValue", defaultValue)
+        return self.get(name)
+
+    def getAll(self) -> dict[str, str]:
+        """Every widget's value, by name."""
+        return {name: widget.value for name, widget in self._widgets.items()}
+
+    def remove(self, name: str) -> None:
+        """Remove a widget. Raises ValueError when there is none."""
+        self.get(name)
+        del self._widgets[name]
+
+    def removeAll(self) -> None:
+        """Remove every widget."""
+        self._widgets.clear()
+
+    def _make(self, name: str, widget: Widget) -> None:
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"a widget's name is a text that is not empty; got {name!r}")
+        if not widget.takes(widget.value):
+            raise ValueError(
+                f"the default value of widget {name!r} is {widget.value!r}; it must be one of {list(widget.choices or ())}"
+            )
+        before = self._widgets.get(name)
+        if before is not None and widget.takes(before.value):
+            widget = widget._replace(value=before.value)
+        self._widgets[name] = widget
+
+    def _there(self) -> str:
+        return f"There are: {', '.join(self._widgets)}." if self._widgets else "There are none."
+
+    def _how_to_make(self, name: str) -> str:
+        return f"Make it first: dbutils.widgets.text({name!r}, 'its value')."
+
+
+def _text(name: str, field: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{field} of widget {name!r} must be a text; got {type(value).__name__} {value!r}")
+    return value
+
+
+def _choices(name: str, choices: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(choices, str) or not choices:
+        raise ValueError(f"the choices of widget {name!r} are a list of texts that is not empty; got {choices!r}")
+    return tuple(_text(name, "each of choices", choice) for choice in choices)

@@ -1,0 +1,29 @@
+"""Runtimes for tests on real Spark: one of every line that needs code of its own. Installed when they are not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from brickyard.config import default_cache_dir
+
+SPARK_4, SPARK_3 = "17.3.x-scala2.13", "16.4.x-scala2.12"
+
+
+def cache_dir() -> Path:
+    """Where runtimes are kept: BRICKYARD_CACHE_DIR, else where every workspace looks."""
+    return Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir())
+
+
+def manifest_of(key: str) -> dict[str, Any]:
+    """The manifest of a runtime."""
+    argv = [sys.executable, "-m", "brickyard.runtime", "install", key, "--cache-dir", str(cache_dir()), "--json"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    last = json.loads(done.stdout.strip().splitlines()[-1])
+    assert done.returncode == 0, last
+    manifest: dict[str, Any] = last["manifest"]
+    return manifest
