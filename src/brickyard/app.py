@@ -102,7 +102,7 @@ class Application:
             wake=self.loop.wake,
         )
         metrics = CollectorRegistry()
-        metrics.register(_WorkspaceMetrics(store))
+        metrics.register(_WorkspaceMetrics(store, provider))
         self.asgi: ASGIApp = build_app(
             ApiContext(
                 clusters=self.clusters,
@@ -231,10 +231,11 @@ class _NoAgents:
 
 
 class _WorkspaceMetrics(Collector):
-    """Counts of clusters and instances by state, read when they are asked for."""
+    """Counts of clusters and instances by state and the room that is left, read when they are asked for."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, provider: Provider) -> None:
         self._store = store
+        self._provider = provider
 
     def collect(self) -> list[Metric]:
         clusters, instances = self._store.read_sync(lambda tx: (tx.clusters.count_by_state(), tx.instances.count_by_state()))
@@ -249,7 +250,22 @@ class _WorkspaceMetrics(Collector):
             families.append(family)
         memory = GaugeMetricFamily("brickyard_resident_bytes", "Resident memory of the server")
         memory.add_metric([], _resident_bytes())
-        return [*families, memory]
+        return [*families, *self._room(), memory]
+
+    def _room(self) -> list[Metric]:
+        capacity = self._provider.capacity()
+        if capacity is None:
+            return []
+        found: list[Metric] = []
+        for name, text, total, left in (
+            ("brickyard_cores", "Logical cores of the provider", capacity.cores_total, capacity.cores_left),
+            ("brickyard_memory_mb", "Memory of the provider in MiB", capacity.memory_mb_total, capacity.memory_mb_left),
+        ):
+            family = GaugeMetricFamily(name, text, labels=["room"])
+            family.add_metric(["total"], total)
+            family.add_metric(["left"], left)
+            found.append(family)
+        return found
 
 
 def _resident_bytes() -> int:

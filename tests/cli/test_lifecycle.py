@@ -5,72 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
 from databricks.sdk import WorkspaceClient
 
-from brickyard.lifecycle.workspace import Workspace
-
-COMMAND = [sys.executable, "-c", "from brickyard.cli import main; main()"]
-
-
-class Cli:
-    """Runs commands on one data directory."""
-
-    def __init__(self, home: Path) -> None:
-        self.data = home / "data"
-        keep = {key: value for key, value in os.environ.items() if not key.startswith(("BRICKYARD_", "DATABRICKS_"))}
-        self.environment = {
-            **keep,
-            "HOME": str(home),
-            "BRICKYARD_DATA_DIR": str(self.data),
-            "BRICKYARD_CACHE_DIR": str(home / "cache"),
-            "BRICKYARD_PROVIDER": "simulated",
-            "BRICKYARD_PORT": "0",
-        }
-
-    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COMMAND, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**self.environment, **environment},
-            timeout=90,
-        )
-
-    @property
-    def workspace(self) -> Workspace:
-        return Workspace(self.data)
-
-    def client(self) -> WorkspaceClient:
-        running = self.workspace.running()
-        assert running is not None
-        return WorkspaceClient(host=running.url, token=self.workspace.stored_token(), auth_type="pat")
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Iterator[Cli]:
-    made = Cli(tmp_path)
-    yield made
-    running = made.workspace.running()
-    if running is not None:
-        os.kill(running.pid, signal.SIGKILL)
-
-
-def one_line(done: subprocess.CompletedProcess[str]) -> str:
-    """An error as people get it: one line, an exit code, no traceback."""
-    assert done.returncode not in (0, None)
-    lines = done.stderr.strip().splitlines()
-    assert len(lines) == 1, done.stderr
-    assert lines[0].startswith("brickyard: ")
-    return lines[0]
+from tests.support.command import Cli
 
 
 def test_up_status_configure_down(cli: Cli) -> None:
@@ -87,42 +28,12 @@ def test_up_status_configure_down(cli: Cli) -> None:
     assert cli.run("configure", "--profile", "mine").returncode == 0
     assert "[other]" in profile.read_text()
     assert cli.workspace.stored_token() in profile.read_text()
+    client = WorkspaceClient(profile="mine", config_file=str(profile))  # as newcomers do: nothing but the profile
+    assert client.current_user.me().user_name == "admin@brickyard.local"
     assert profile.stat().st_mode & 0o777 == 0o600
     assert cli.run("down").returncode == 0
     assert cli.run("status").returncode == 3
     assert cli.run("down").returncode == 0
-
-
-def test_a_second_server_on_the_same_data_is_refused(cli: Cli) -> None:
-    assert cli.run("up", "--detach").returncode == 0
-    running = cli.workspace.running()
-    assert running is not None
-    said = one_line(cli.run("up"))
-    assert str(running.pid) in said
-    assert running.url in said
-
-
-def test_a_port_in_use_is_one_line(cli: Cli) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
-        for detach in ([], ["--detach"]):
-            assert f"127.0.0.1:{port}" in one_line(cli.run("up", "--port", port, *detach))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--isolation", "maybe"], "isolation"),
-        (["--port", "70000"], "port is 70000"),
-        (["--config", "/nonexistent.toml"], "/nonexistent.toml"),
-        (["--data-dir", "/proc/nothing"], "/proc/nothing"),
-        (["--database-url", "postgresql://nobody@127.0.0.1:1/none"], "cannot open the database"),
-    ],
-)
-def test_a_bad_setting_is_one_line(cli: Cli, arguments: list[str], said: str) -> None:
-    assert said in one_line(cli.run("up", *arguments))
 
 
 def test_a_killed_server_is_followed_by_the_next(cli: Cli) -> None:

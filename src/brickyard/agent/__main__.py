@@ -13,10 +13,10 @@ def main(arguments: list[str]) -> int:
     """The exit code: 0, 1 after a failure, 2 for a wrong command line or configuration."""
     match arguments:
         case ["--probe"]:
-            from brickyard.agent import sandbox  # noqa: PLC0415 - each way needs its own half of the code
+            from brickyard.agent import cgroups, sandbox  # noqa: PLC0415 - each way needs its own half of the code
 
-            isolation = sandbox.probe()
-            sys.stdout.write(json.dumps({"isolation": isolation.kind, "reason": isolation.reason}) + "\n")
+            isolation, limits = sandbox.probe(), cgroups.probe()
+            sys.stdout.write(json.dumps({"isolation": isolation.kind, "reason": isolation.reason, "limits": limits}) + "\n")
             return 0
         case ["--config", file]:
             from brickyard.agent.config import ConfigError, load  # noqa: PLC0415 - as above

@@ -110,6 +110,13 @@ def create(instance_id: str, limits: Limits, *, root: Path = Path("/"), pid: str
     return Group(reason="no control groups are mounted")
 
 
+def probe() -> str:
+    """What limits nodes can have on this machine, in the words of `Group.text`: a group is made and removed again."""
+    group = create(f"probe-{os.getpid()}", Limits(memory_mb=1024, cores=1.0))
+    group.remove(patience_s=0)
+    return group.text
+
+
 def _mounts(root: Path, pid: str) -> dict[str, tuple[Path, str]]:
     """Controller -> (mount point, the group that its root shows); "" is version 2."""
     found: dict[str, tuple[Path, str]] = {}

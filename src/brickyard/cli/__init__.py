@@ -11,6 +11,7 @@ import click
 
 from brickyard import __version__
 
+OLDEST = (3, 11)
 _COMMANDS = {
     "up": "Start a workspace server",
     "down": "Stop the server and end its nodes",
@@ -28,6 +29,12 @@ class CliError(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         _complain(self.message)
+
+
+class Interrupted(CliError):
+    """Ctrl-C, after what had been begun was taken back."""
+
+    exit_code = 130
 
 
 class _Lazy(click.Group):
@@ -65,6 +72,10 @@ def main() -> None:
 
 
 def _run() -> int:
+    if sys.version_info < OLDEST:  # run from a source tree: an installer would have refused
+        version = ".".join(map(str, sys.version_info[:3]))
+        _complain(f"Python {version} is too old, {OLDEST[0]}.{OLDEST[1]} or newer is needed. Install one, and run it with that.")
+        return 1
     try:
         return int(cli(prog_name="brickyard", standalone_mode=False) or 0)
     except click.exceptions.NoArgsIsHelpError as error:

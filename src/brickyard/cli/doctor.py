@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,11 +13,16 @@ from typing import Any, NamedTuple
 
 import click
 
-from brickyard.cli.options import place, settings
-from brickyard.cli.up import isolation_here
+from brickyard.cli import CliError
+from brickyard.cli.machine import Allowed, allowed_here
+from brickyard.cli.options import place, serving, settings
+from brickyard.cli.up import listen
 from brickyard.config import Settings
 from brickyard.lifecycle.packageindex import uv_environment
 from brickyard.lifecycle.workspace import Workspace
+
+ASKED_FOR = "pyspark"  # what every runtime needs from the index
+INDEX_LIMIT_S = 60.0
 
 
 class Finding(NamedTuple):
@@ -31,10 +35,15 @@ class Finding(NamedTuple):
 
 @click.command("doctor")
 @place
+@serving
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
-    """Check Python, Java, disk, port, package index, GPU and isolation. Exit code 1 when something needed is broken."""
+    """Check Python, Java, disk, port, package index, GPU, isolation and limits. Exit code 1 when something needed is broken.
+
+    The options are those of `brickyard up`: what is checked is what that would start.
+    """
     chosen = settings(config_file, **options)
+    allowed = allowed_here()
     findings = [
         _python(),
         _java(),
@@ -43,8 +52,8 @@ def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
         _port(chosen),
         _index(),
         _gpu(),
-        _isolation(chosen),
-        _cgroups(),
+        _isolation(chosen, allowed),
+        _cgroups(allowed),
     ]
     if as_json:
         click.echo(json.dumps([finding._asdict() for finding in findings], indent=2))
@@ -61,33 +70,46 @@ def _python() -> Finding:
 def _java() -> Finding:
     from brickyard.runtime import catalogue, java  # noqa: PLC0415 - with this command only
 
-    found = java.find(catalogue.default().java)
+    chosen = os.environ.get("BRICKYARD_JAVA_HOME")
+    if chosen and java.probe(Path(chosen)) is None:
+        return Finding(
+            "Java", "broken", f"BRICKYARD_JAVA_HOME={chosen} has no bin/java that runs. Correct it, or unset it to use another."
+        )
+    wanted = catalogue.default().java
+    found = java.find(wanted)
     if found:
         return Finding("Java", "ok", f"{found.version} at {found.home}")
-    return Finding("Java", "ok", "none that suits; each runtime brings one")
+    return Finding("Java", "ok", f"none here of version {' or '.join(map(str, wanted))}; each runtime brings one")
 
 
 def _disk(name: str, path: Path, needed_mb: int) -> Finding:
-    there = next(each for each in (path, *path.parents) if each.exists())
+    there = next(each for each in (path, *path.parents) if _exists(each))
+    if not there.is_dir():
+        return Finding(name, "broken", f"{there} is no directory. Remove it, or choose another {name}.")
     free = shutil.disk_usage(there).free // 2**20
-    if not os.access(there, os.W_OK):
+    if not os.access(there, os.W_OK | os.X_OK):
         return Finding(name, "broken", f"{path} cannot be written. Fix its owner, or choose another.")
     if free < needed_mb:
         return Finding(name, "broken", f"{path} has {free} MB free; {needed_mb} MB are needed. Free space, or choose another.")
-    return Finding(name, "ok", f"{path}, {free // 1024} GiB free")
+    return Finding(name, "ok", f"{path}, {free / 1024:.0f} GiB free")
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a parent that may not be searched
+        return False
 
 
 def _port(chosen: Settings) -> Finding:
     running = Workspace(chosen.data_dir).running()
     if running:
         return Finding("port", "ok", f"a server runs: process {running.pid} at {running.url}")
-    with socket.socket(socket.AF_INET6 if ":" in chosen.host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((chosen.host, chosen.port))
-        except OSError as error:
-            return Finding("port", "broken", f"{chosen.host}:{chosen.port}: {error.strerror}. Choose another with --port.")
-    return Finding("port", "ok", f"{chosen.host}:{chosen.port} is free")
+    try:
+        listen(chosen.host, chosen.port).close()
+    except CliError as error:
+        return Finding("port", "broken", error.message)
+    return Finding("port", "ok", f"{chosen.host}:{chosen.port} is free" if chosen.port else "the server takes a free one")
 
 
 def _index() -> Finding:
@@ -97,17 +119,21 @@ def _index() -> Finding:
         uv = uv_binary()
     except PythonMissing as error:
         return Finding("package index", "broken", str(error))
-    asked = subprocess.run(
-        [uv, "pip", "compile", "--quiet", "--no-deps", "--no-header", "-"],
-        input="pyspark", text=True, capture_output=True, check=False, timeout=120,
-        env={**os.environ, **uv_environment(os.environ)},
-    )  # fmt: skip
-    if asked.returncode == 0:
+    try:
+        said = subprocess.run(
+            [uv, "pip", "compile", "--quiet", "--no-deps", "--no-header", "--refresh-package", ASKED_FOR, "-"],
+            input=ASKED_FOR, text=True, capture_output=True, check=False, timeout=INDEX_LIMIT_S,
+            env={**os.environ, **uv_environment(os.environ)},
+        )  # fmt: skip
+        why = "" if said.returncode == 0 else (said.stderr.strip().splitlines() or ["uv says nothing"])[-1].strip(" ╰─▶├│")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = str(error)
+    if not why:
         return Finding("package index", "ok", "reached; runtimes can be installed")
     return Finding(
         "package index",
         "note",
-        "not reached: new runtimes cannot be installed. Check the network and pip's index.",
+        f"not reached, so no new runtimes can be installed: {why[:200].rstrip('.')}. Check the network, and pip's or uv's index.",
     )
 
 
@@ -115,21 +141,36 @@ def _gpu() -> Finding:
     from brickyard.providers.nodetypes import gpus_here  # noqa: PLC0415 - with this command only
 
     count, model = gpus_here()
-    return Finding("GPU", "ok", f"{count} x {model}" if count else "none; GPU node types are not offered")
+    if count:
+        return Finding("GPU", "ok", f"{count} x {model}; GPU node types are offered")
+    if devices := sorted(each.name for each in Path("/dev").glob("nvidia[0-9]*")):
+        return Finding(
+            "GPU",
+            "note",
+            f"/dev has {', '.join(devices)}, but NVML finds no GPU, so GPU node types are not offered. Try nvidia-smi: if it "
+            "fails too, install the driver that suits the kernel; in a container, pass the driver's libraries in.",
+        )
+    return Finding("GPU", "ok", "none; GPU node types are not offered")
 
 
-def _isolation(chosen: Settings) -> Finding:
+def _isolation(chosen: Settings, allowed: Allowed) -> Finding:
     if chosen.isolation == "off":
         return Finding("isolation", "note", "switched off: code on clusters can read whatever this user can")
-    kind, reason = isolation_here()
-    if kind != "none":
-        return Finding("isolation", "ok", f"clusters run in {kind}")
+    if allowed.isolation != "none":
+        return Finding("isolation", "ok", f"clusters run in {allowed.isolation}")
     state = "broken" if chosen.isolation == "required" else "note"
-    return Finding("isolation", state, f"clusters are not isolated: {reason} Allow user namespaces, or install bubblewrap.")
+    return Finding(
+        "isolation", state, f"clusters are not isolated: {allowed.reason} Allow user namespaces, or install bubblewrap."
+    )
 
 
-def _cgroups() -> Finding:
-    writable = any(os.access(path, os.W_OK) for path in ("/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/pids"))
-    if writable:
-        return Finding("control groups", "ok", "can be written: nodes have memory and process limits")
-    return Finding("control groups", "note", "cannot be written: nodes share the machine without limits")
+def _cgroups(allowed: Allowed) -> Finding:
+    if allowed.limits.startswith("none"):
+        why = allowed.limits.removeprefix("none: ").rstrip(".")
+        return Finding(
+            "control groups",
+            "note",
+            f"nodes share the machine without limits: {why}. Start the server as root, or in a group that systemd delegates "
+            "(systemd-run --user --scope -p Delegate=yes brickyard up).",
+        )
+    return Finding("control groups", "ok", "can be written: nodes have memory and process limits")

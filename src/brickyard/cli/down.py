@@ -11,7 +11,7 @@ import click
 from brickyard.cli import CliError
 from brickyard.cli.options import place, settings
 from brickyard.cli.progress import working
-from brickyard.lifecycle.workspace import Workspace, WorkspaceError
+from brickyard.lifecycle.workspace import Running, Workspace, WorkspaceError
 
 LIMIT_S = 60.0
 SPEAK_S = 3.0
@@ -29,8 +29,14 @@ def command(keep_nodes: bool, config_file: Path | None, **options: Any) -> None:
         click.echo(f"No server runs on {workspace.data_dir}.")
         return
     kept = keep_nodes or chosen.keep_nodes
+    stop_server(workspace, running, keep_nodes=kept)
+    click.echo("The server has stopped." + (" Its nodes run on." if kept else ""))
+
+
+def stop_server(workspace: Workspace, running: Running, *, keep_nodes: bool) -> None:
+    """Stop the server and wait until it has ended. Raises CliError when it cannot be stopped, or takes too long."""
     try:
-        workspace.stop(running, keep_nodes=kept)
+        workspace.stop(running, keep_nodes=keep_nodes)
     except WorkspaceError as error:
         raise CliError(str(error)) from error
     with working(f"Stopping the server (process {running.pid})") as say:
@@ -45,4 +51,3 @@ def command(keep_nodes: bool, config_file: Path | None, **options: Any) -> None:
                 spoken = time.monotonic()
                 say(f"Waiting for its nodes to end ({spoken - started:.0f} s) ...")
             time.sleep(0.05)
-    click.echo("The server has stopped." + (" Its nodes run on." if kept else ""))

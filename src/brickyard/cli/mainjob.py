@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import textwrap
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from databricks.sdk import WorkspaceClient
+from databricks.sdk.errors.base import DatabricksError
 from databricks.sdk.service.compute import ClusterDetails, Language, ResultType, State
 
 from brickyard.cli import CliError
@@ -19,17 +23,19 @@ FOLDER = "/quickstart"
 IDLE_MINUTES = 60
 START_LIMIT_S = 1_800.0  # a first start installs Spark
 COMING = (State.PENDING, State.RESTARTING, State.RESIZING)
-_QUERY = """
+QUERY = """\
+SELECT name, count(*) AS flights, avg(CAST(arr_delay AS DOUBLE)) AS mean_delay
+FROM flights JOIN airlines USING (carrier)
+GROUP BY name ORDER BY flights DESC, name
+"""
+_PROGRAM = """
 import json, os
 folder = "file:" + os.environ["DBFS_ROOT"] + "{folder}"
 flights = spark.read.csv(folder + "/flights.csv", header=True, inferSchema=True, nullValue="NA")
 airlines = spark.read.csv(folder + "/airlines.csv", header=True)
 flights.createOrReplaceTempView("flights")
 airlines.createOrReplaceTempView("airlines")
-answer = sql('''
-    SELECT name, count(*) AS flights, avg(CAST(arr_delay AS DOUBLE)) AS mean_delay
-    FROM flights JOIN airlines USING (carrier) GROUP BY name ORDER BY flights DESC, name
-''')
+answer = sql('''{query}''')
 print(json.dumps({{"rows": flights.count(), "answer": [list(row) for row in answer.collect()], "spark": spark.version}}))
 """
 
@@ -42,10 +48,13 @@ class Answer(NamedTuple):
     spark_version: str
 
 
-def have_cluster(w: WorkspaceClient, *, runtime: str, any_runtime: bool, say: Say) -> ClusterDetails:
+def have_cluster(
+    w: WorkspaceClient, *, runtime: str, any_runtime: bool, say: Say, started: Callable[[str], None]
+) -> ClusterDetails:
     """A running cluster: an earlier quickstart's, else a new one. `any_runtime`: an earlier one may run another than `runtime`.
 
-    Raises CliError when it does not come to run, with the reason that the workspace gives.
+    `started` is told the id of a cluster that was not running or starting already. Raises CliError when it does not come to run,
+    with the reason that the workspace gives.
     """
     mine = [each for each in w.clusters.list() if each.cluster_name == NAME and (any_runtime or each.spark_version == runtime)]
     for states in ((State.RUNNING,), COMING, (State.TERMINATED,)):
@@ -54,6 +63,7 @@ def have_cluster(w: WorkspaceClient, *, runtime: str, any_runtime: bool, say: Sa
                 say(f"  cluster {each.cluster_id} is there" + (", starting it again" if State.TERMINATED in states else ""))
                 if State.TERMINATED in states:
                     w.clusters.start(str(each.cluster_id))
+                    started(str(each.cluster_id))
                 return _running(w, str(each.cluster_id), say)
     node_type = smallest_node_type(w)
     say(f"  creating cluster {NAME!r}: driver and {WORKERS} workers of type {node_type}, runtime {runtime}")
@@ -64,6 +74,7 @@ def have_cluster(w: WorkspaceClient, *, runtime: str, any_runtime: bool, say: Sa
         num_workers=WORKERS,
         autotermination_minutes=IDLE_MINUTES,
     )
+    started(str(made.cluster_id))
     return _running(w, str(made.cluster_id), say)
 
 
@@ -88,15 +99,21 @@ def have_data(w: WorkspaceClient, data: Data, say: Say) -> None:
         say(f"  uploaded dbfs:{target} ({size / 2**20:.1f} MiB)")
 
 
-def ask(w: WorkspaceClient, cluster_id: str) -> Answer:
+def ask(w: WorkspaceClient, cluster_id: str, say: Say) -> Answer:
     """Run the query on the cluster. Raises CliError with what Python said there when it fails."""
+    say(textwrap.indent(QUERY.rstrip(), "  "))
     context = w.command_execution.create(cluster_id=cluster_id, language=Language.PYTHON).result()
-    command = _QUERY.format(folder=FOLDER)
-    running = w.command_execution.execute(cluster_id=cluster_id, context_id=context.id, language=Language.PYTHON, command=command)
-    results = running.result().results
+    try:
+        program = _PROGRAM.format(folder=FOLDER, query=QUERY)
+        running = w.command_execution.execute(
+            cluster_id=cluster_id, context_id=context.id, language=Language.PYTHON, command=program
+        )
+        results = running.result().results
+    finally:
+        with contextlib.suppress(DatabricksError, OSError):  # a cluster that is lost has lost its contexts
+            w.command_execution.destroy(cluster_id, str(context.id))
     if results is None or results.result_type is ResultType.ERROR:
         raise CliError(f"the query failed: {results.summary if results else 'no result'}\n{results.cause if results else ''}")
-    w.command_execution.destroy(cluster_id, str(context.id))
     try:
         said: dict[str, Any] = json.loads(str(results.data).strip().splitlines()[-1])
         return Answer(int(said["rows"]), [Airline(*line) for line in said["answer"]], str(said["spark"]))

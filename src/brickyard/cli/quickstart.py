@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from brickyard.cli import CliError, flights
+from brickyard.cli import CliError, Interrupted, flights
 from brickyard.cli.client import client, serving
+from brickyard.cli.down import stop_server
 from brickyard.cli.options import place, settings
 from brickyard.cli.options import serving as serving_options
 from brickyard.cli.progress import Say, working
-from brickyard.cli.up import START_LIMIT_S, listen, start_detached
+from brickyard.cli.up import START_LIMIT_S, listen, start_detached, token_line
 from brickyard.config import Settings
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 
@@ -32,15 +33,16 @@ if TYPE_CHECKING:
 @click.option("--runtime", "runtime_key", default="", help="Runtime key; by default the newest LTS on Spark 4.")
 def command(runtime_key: str, config_file: Path | None, **options: Any) -> None:
     """Start a workspace if none runs, make a real Spark cluster (driver and 2 workers), have it join and count 336,776 flights,
-    and check its answer. What it made stays: run it again, or go on with the cluster."""
+    and check its answer. What it made stays: run it again, or go on with the cluster. After Ctrl-C nothing of it stays."""
     chosen = settings(config_file, **options)
     port_is_ours = options.get("port") is None and not os.environ.get("BRICKYARD_PORT") and chosen.port == Settings().port
+    quickstart = _Quickstart(chosen, runtime_key or chosen.default_runtime, any_port=port_is_ours)
     try:
-        _Quickstart(chosen, runtime_key or chosen.default_runtime, any_port=port_is_ours).run()
+        quickstart.run()
     except WorkspaceError as error:
         raise CliError(str(error)) from error
     except KeyboardInterrupt:
-        raise CliError("interrupted. What runs goes on: see `brickyard status`, stop it with `brickyard down`.") from None
+        raise Interrupted(f"interrupted. {quickstart.take_back()}") from None
 
 
 class _Quickstart:
@@ -51,8 +53,12 @@ class _Quickstart:
         self._workspace = Workspace(chosen.data_dir)
         self._times: list[tuple[str, float]] = []
         self._logs = f"the server's log is {self._workspace.log_file}"
+        self._new_token = ""
+        self._started_server = False
+        self._started_cluster = ""  # its id
 
     def run(self) -> None:
+        """All phases. Raises CliError, WorkspaceError."""
         with self._phase("server") as say:
             self._have_server(say)
             from brickyard.cli import mainjob  # noqa: PLC0415 - seconds, the first time: only once there is something to see
@@ -60,21 +66,34 @@ class _Quickstart:
             w = client(self._workspace)
         with self._phase("cluster") as say:
             runtime = self._runtime or _default_runtime()
-            cluster = mainjob.have_cluster(w, runtime=runtime, any_runtime=not self._runtime, say=say)
-            cluster_id = str(cluster.cluster_id)
-            self._logs = (
-                f"logs are in {self._settings.data_dir / 'logs' / cluster_id}, the server's in {self._workspace.log_file}"
+            cluster = mainjob.have_cluster(
+                w, runtime=runtime, any_runtime=not self._runtime, say=say, started=self._note_started_cluster
             )
+            cluster_id = str(cluster.cluster_id)
         with self._phase("data") as say:
-            data = flights.fetch(self._settings.cache_dir)
+            data = flights.fetch(self._settings.cache_dir, say)
             mainjob.have_data(w, data, say)
         with self._phase("query") as say:
-            say(f"  {flights.QUESTION}, on the cluster")
-            answer = mainjob.ask(w, cluster_id)
+            answer = mainjob.ask(w, cluster_id, say)
         with self._phase("check"):
             mainjob.check(answer, flights.expected(data), rows=flights.ROWS)
         _show(answer)
+        self._show_times()
         self._how_to_go_on(cluster_id)
+
+    def take_back(self) -> str:
+        """Stop what this run started, and only that: nothing half done stays. Returns what was done, for a person."""
+        if self._started_server and (running := self._workspace.running()):
+            stop_server(self._workspace, running, keep_nodes=False)
+            return "The server that quickstart had started is stopped, and its nodes with it. Run it again whenever you like."
+        if self._started_cluster:
+            client(self._workspace).clusters.delete(self._started_cluster)
+            return f"Cluster {self._started_cluster}, which quickstart had started, is terminated; the server runs on."
+        return "Nothing that it started is left; what ran before runs on."
+
+    def _note_started_cluster(self, cluster_id: str) -> None:
+        self._started_cluster = cluster_id
+        self._logs = f"logs are in {self._settings.data_dir / 'logs' / cluster_id}, the server's in {self._workspace.log_file}"
 
     def _have_server(self, say: Say) -> None:
         deadline = time.monotonic() + START_LIMIT_S
@@ -89,7 +108,9 @@ class _Quickstart:
                     "`brickyard down`, or choose another --data-dir."
                 )
             return
+        self._started_server = True
         started = start_detached(self._with_free_port(say), self._workspace)
+        self._new_token = started.new_token
         say(f"  serving at {started.url}, data in {self._settings.data_dir}")
 
     def _with_free_port(self, say: Say) -> Settings:
@@ -105,7 +126,8 @@ class _Quickstart:
     def _how_to_go_on(self, cluster_id: str) -> None:
         running = serving(self._workspace)
         token_file = shlex.quote(str(self._workspace.data_dir / "admin-token"))
-        click.echo("\nTime: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in self._times))
+        if self._new_token:
+            click.echo("\n" + token_line(self._workspace, self._new_token))
         click.echo(f"""
 Go on:
   brickyard configure          # a profile for the Databricks CLI, SDKs and Terraform; or:
@@ -119,6 +141,18 @@ Go on:
   brickyard status             # what runs
   brickyard down               # stop it all
 (in a checkout: ./dev configure, ./dev status, ./dev down)""")
+
+    def _show_times(self) -> None:
+        from rich.console import Console  # noqa: PLC0415 - only where a table is drawn
+        from rich.table import Table  # noqa: PLC0415 - likewise
+
+        table = Table("Phase", title="Time")
+        table.add_column("Seconds", justify="right")
+        for name, seconds in self._times:
+            table.add_row(name, f"{seconds:.1f}")
+        table.add_section()
+        table.add_row("all", f"{sum(seconds for _, seconds in self._times):.1f}")
+        Console().print(table)
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[Say]:
@@ -142,6 +176,7 @@ def _default_runtime() -> str:
 
 
 def _show(answer: Answer) -> None:
+    """Print the answer as a table."""
     from rich.console import Console  # noqa: PLC0415 - only where a table is drawn
     from rich.table import Table  # noqa: PLC0415 - likewise
 
@@ -152,5 +187,5 @@ def _show(answer: Answer) -> None:
         table.add_row(airline.name, f"{airline.flights:,}", f"{airline.mean_delay:.1f}")
     Console().print(table)
     click.echo(
-        f"\nSpark {answer.spark_version} gave the same answer as a plain Python program over the same {answer.rows:,} rows."
+        f"Spark {answer.spark_version} gave the same answer as a plain Python program over the same {answer.rows:,} rows.\n"
     )

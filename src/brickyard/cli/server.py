@@ -13,11 +13,13 @@ import click
 import structlog
 import uvicorn
 import uvloop
+from sqlalchemy.exc import DBAPIError
 
 from brickyard import __version__
 from brickyard.app import Application
 from brickyard.cli import CliError
-from brickyard.cli.up import isolation_here, serve, token_line
+from brickyard.cli.machine import allowed_here
+from brickyard.cli.up import serve, token_line
 from brickyard.config import ConfigError, Settings, load
 from brickyard.lifecycle import logs
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
@@ -38,6 +40,8 @@ def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, det
             runner.run(_Server(chosen, workspace, listening, detached=detached).run())
     except StoreError as error:
         raise CliError(f"{error}. Check the path and the disk, or database_url.") from error
+    except DBAPIError as error:  # while it starts: later ones are answered by the API, or logged by the loops
+        raise CliError(f"the database cannot be used: {error.orig}. Free space on its disk, or check database_url.") from error
     finally:
         workspace.withdraw()
 
@@ -80,6 +84,7 @@ class _Server:
             keep = self._workspace.asked_to_keep_nodes() or self._settings.keep_nodes
             log.info("stopping", why=self._why or "the web server has ended", nodes="kept" if keep else "ended")
             await application.close(keep_nodes=keep)
+            application.agents.release()
             server.should_exit = True
             await serving
             stopping.cancel()
@@ -106,9 +111,11 @@ class _Server:
             click.echo(token_line(self._workspace, new_token))
         sys.stdout.flush()
         if self._settings.provider == "local" and self._settings.isolation != "off":
-            kind, reason = await asyncio.to_thread(isolation_here)
-            if kind == "none":
-                click.echo(f"Warning: clusters are not isolated from this machine: {reason} See `brickyard doctor`.", err=True)
+            allowed = await asyncio.to_thread(allowed_here)
+            if allowed.isolation == "none":
+                click.echo(
+                    f"Warning: clusters are not isolated from this machine: {allowed.reason} See `brickyard doctor`.", err=True
+                )
 
 
 def _url(listening: socket.socket) -> str:

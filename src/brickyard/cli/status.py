@@ -4,67 +4,152 @@ from __future__ import annotations
 
 import json
 import sys
+import urllib.error
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import click
 
 from brickyard import __version__
-from brickyard.cli.client import client
+from brickyard.cli import CliError
+from brickyard.cli.client import serving
+from brickyard.cli.http import get
+from brickyard.cli.machine import allowed_here
 from brickyard.cli.options import place, settings
-from brickyard.cli.up import isolation_here
-from brickyard.lifecycle.workspace import Workspace
+from brickyard.config import Settings
+from brickyard.lifecycle.workspace import Workspace, WorkspaceError
+
+NOT_RUNNING = 3
+PATIENCE_S = 20.0
+PLAIN_WIDTH = 160  # columns where output is no terminal: a cut cluster id is of no use to a program
+SWITCHED_OFF = "none: switched off"
 
 
 @click.command("status")
 @place
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
-    """Show the server, its clusters and their nodes. Exit code 3 when no server runs."""
+    """Show the server, what keeps clusters apart, installed runtimes, clusters and their nodes. Exit code 3: no server runs."""
     chosen = settings(config_file, **options)
     workspace = Workspace(chosen.data_dir)
-    running = workspace.running()
-    kind, reason = isolation_here()
     report: dict[str, Any] = {
         "version": __version__,
         "data_dir": str(chosen.data_dir),
-        "running": running is not None,
-        "isolation": kind if kind != "none" else f"none: {reason}",
+        "running": workspace.running() is not None,
+        "isolation": SWITCHED_OFF if chosen.isolation == "off" else allowed_here().text,
+        "runtimes": _runtimes(chosen),
     }
-    if running is not None:
-        clusters = list(client(workspace).clusters.list())
-        report |= {"pid": running.pid, "url": running.url, "clusters": [_cluster(each.as_dict()) for each in clusters]}
+    if report["running"]:
+        try:
+            report |= _of_the_server(workspace)
+        except WorkspaceError as error:
+            raise CliError(str(error)) from error
     click.echo(json.dumps(report, indent=2)) if as_json else _show(report)
-    if running is None:
-        sys.exit(3)
+    if not report["running"]:
+        sys.exit(NOT_RUNNING)
+
+
+def _runtimes(chosen: Settings) -> list[dict[str, str]]:
+    """The installed ones, oldest first."""
+    from brickyard.runtime import catalogue, installer  # noqa: PLC0415 - `--help` needs none of it
+
+    there = {row.environment: installer.installed(row.environment, chosen.cache_dir) for row in catalogue.rows()}
+    return [{"key": row.key, "spark_version": row.spark_version} for row in catalogue.rows() if there[row.environment]]
+
+
+def _of_the_server(workspace: Workspace) -> dict[str, Any]:
+    running = serving(workspace)
+    found: dict[str, Any] = {"pid": running.pid, "url": running.url, **running.about}
+    if running.about.get("isolation") == "off":
+        found["isolation"] = SWITCHED_OFF
+    else:
+        found.pop("isolation", None)  # what was asked for; what this machine allows says more
+    measures = _measures(_ask(f"{running.url}/metrics", ""))
+    found["capacity"] = {
+        name: {"total": measures[f'brickyard_{name}{{room="total"}}'], "left": measures[f'brickyard_{name}{{room="left"}}']}
+        for name in ("cores", "memory_mb")
+        if f'brickyard_{name}{{room="total"}}' in measures
+    }
+    found["clusters"] = clusters = [_cluster(each) for each in _clusters(running.url, workspace.stored_token())]
+    found["nodes"] = sum(each["nodes"] for each in clusters)
+    return found
+
+
+def _clusters(url: str, token: str) -> list[dict[str, Any]]:
+    found, page = [], ""
+    while True:
+        answer = json.loads(_ask(f"{url}/api/2.1/clusters/list?page_size=100&page_token={page}", token))
+        found += answer.get("clusters", [])
+        page = answer.get("next_page_token", "")
+        if not page:
+            return found
+
+
+def _ask(url: str, token: str) -> str:
+    try:
+        return get(url, token=token, timeout_s=PATIENCE_S)
+    except urllib.error.HTTPError as error:
+        said = error.read().decode(errors="replace")[:300]
+        raise CliError(f"{url} answers {error.code}: {said}. If its token was changed, start it again.") from error
+    except OSError as error:
+        raise CliError(f"{url} does not answer: {error}. Its log says why; `brickyard down` stops it.") from error
+
+
+def _measures(text: str) -> dict[str, float]:
+    """Prometheus' text format, as far as it is needed: name with labels -> value."""
+    pairs = (line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#"))
+    return {name: float(value) for name, value in pairs}
 
 
 def _cluster(view: dict[str, Any]) -> dict[str, Any]:
-    nodes = len(view.get("executors") or []) + ("driver" in view)
     return {
         "cluster_id": view["cluster_id"],
         "cluster_name": view.get("cluster_name", ""),
         "state": view.get("state"),
-        "nodes": nodes,
+        "nodes": len(view.get("executors") or []) + ("driver" in view),
+        "cores": view.get("cluster_cores", 0),
+        "memory_mb": view.get("cluster_memory_mb", 0),
         "state_message": view.get("state_message", ""),
     }
 
 
 def _show(report: dict[str, Any]) -> None:
+    if not report["running"]:
+        click.echo(f"No server runs on {report['data_dir']}. Start one with `brickyard up`.")
+        return
+    sparks = dict.fromkeys(each["spark_version"] for each in report["runtimes"])
+    click.echo(f"Brickyard {report['version']} at {report['url']} (process {report['pid']}), data in {report['data_dir']}")
+    click.echo(f"Provider: {report.get('provider', 'unknown')}; isolation of clusters: {report['isolation']}")
+    click.echo(f"Installed runtimes: {', '.join(f'Spark {each}' for each in sparks) or 'none yet; the first cluster brings one'}")
+    if capacity := report["capacity"]:
+        cores, memory = capacity["cores"], capacity["memory_mb"]
+        click.echo(
+            f"Room for nodes: {cores['left']:.0f} of {cores['total']:.0f} cores, "
+            f"{memory['left'] / 1024:.0f} of {memory['total'] / 1024:.0f} GiB left"
+        )
+    states = Counter(each["state"] for each in report["clusters"])
+    counts = ", ".join(f"{number} {state}" for state, number in states.most_common())
+    click.echo(f"Clusters: {len(report['clusters'])}{f' ({counts})' if counts else ''}; nodes: {report['nodes']}")
+    if report["clusters"]:
+        _table(report["clusters"])
+
+
+def _table(clusters: list[dict[str, Any]]) -> None:
     from rich.console import Console  # noqa: PLC0415 - only where a table is drawn
     from rich.table import Table  # noqa: PLC0415 - likewise
 
-    console = Console(highlight=False)
-    if not report["running"]:
-        console.print(f"No server runs on {report['data_dir']}. Start one with `brickyard up`.", markup=False)
-    else:
-        console.print(f"Brickyard {report['version']} at {report['url']} (process {report['pid']})", markup=False)
-    console.print(f"Isolation of clusters: {report['isolation']}", markup=False)
-    if report.get("clusters"):
-        table = Table("Cluster", "Name", "State", "Nodes", "Message")
-        for each in report["clusters"]:
-            message = each["state_message"].splitlines()[0] if each["state_message"] else ""
-            table.add_row(each["cluster_id"], each["cluster_name"], each["state"], str(each["nodes"]), message)
-        console.print(table)
-    elif report["running"]:
-        console.print("No clusters.")
+    table = Table()
+    for name in ("Cluster", "Name", "State"):
+        table.add_column(name, no_wrap=name != "Name", overflow="fold")
+    for name in ("Nodes", "Cores", "GiB"):
+        table.add_column(name, justify="right")
+    table.add_column("Message", overflow="fold")
+    for each in clusters:
+        message = (each["state_message"].splitlines() or [""])[0]
+        sizes = (str(each["nodes"]), f"{each['cores']:g}", f"{each['memory_mb'] / 1024:g}") if each["nodes"] else ("", "", "")
+        table.add_row(each["cluster_id"], each["cluster_name"], each["state"], *sizes, message)
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, markup=False, width=PLAIN_WIDTH)
+    console.print(table)

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import json
+import errno
 import os
 import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
 from brickyard.cli import CliError
+from brickyard.cli.http import get
 from brickyard.cli.options import place, serving, settings
 from brickyard.cli.progress import working
 from brickyard.config import Settings
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 
 START_LIMIT_S = 90.0
+_REMEDIES = {
+    errno.EADDRNOTAVAIL: "Name an address of this machine with --host.",
+    errno.EACCES: "Ports below 1024 are for root: choose a higher one with --port.",
+}
 LOG_LIMIT = 20 * 2**20  # bytes of server.log after which a new start begins a new one
 
 
@@ -104,9 +108,8 @@ def listen(host: str, port: int) -> socket.socket:
         listening.listen(1024)
     except OSError as error:
         listening.close()
-        raise CliError(
-            f"cannot listen on {host}:{port}: {error.strerror}. Choose another port with --port (0 finds a free one)."
-        ) from error
+        remedy = _REMEDIES.get(error.errno or 0, "Choose another port with --port (0 finds a free one).")
+        raise CliError(f"cannot listen on {host}:{port}: {error.strerror}. {remedy}") from error
     return listening
 
 
@@ -124,19 +127,6 @@ def token_line(workspace: Workspace, token: str) -> str:
     return f"Admin token (shown this once, kept in {workspace.data_dir / 'admin-token'}): {token}"
 
 
-def isolation_here() -> tuple[str, str]:
-    """How clusters can be kept apart on this machine: (kind, reason where there is none)."""
-    command_line = [sys.executable, "-P", "-m", "brickyard.agent", "--probe"]
-    try:
-        done = subprocess.run(command_line, capture_output=True, text=True, check=False, timeout=60)
-        answer = json.loads(done.stdout)
-        return str(answer["isolation"]), str(answer["reason"])
-    except subprocess.TimeoutExpired:
-        return "none", "the probe did not end."
-    except (ValueError, KeyError):
-        return "none", done.stderr.strip()[-300:] or "the probe failed."
-
-
 def _wait_until_it_serves(process: subprocess.Popen[bytes], workspace: Workspace, start: int) -> str:
     deadline = time.monotonic() + START_LIMIT_S
     while time.monotonic() < deadline:
@@ -150,12 +140,11 @@ def _wait_until_it_serves(process: subprocess.Popen[bytes], workspace: Workspace
 
 
 def _ready(url: str) -> bool:
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with direct.open(f"{url}/readyz", timeout=2) as answer:
-            return bool(answer.status == 200)
-    except OSError:
+        get(f"{url}/readyz", timeout_s=2)
+    except OSError:  # an HTTPError is one too
         return False
+    return True
 
 
 def _absolute_path() -> str:

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import secrets
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 import psutil
 
+NEEDED_BYTES = 16 * 2**20  # a new database and its log of writes, and a start's lines in server.log
 LOCK_PATIENCE_S = 0.5  # `running` holds the lock for an instant: a refusal needs more than one look
 SAME_START_S = 5.0  # the clock that start times are read from may be set while a server runs
 
@@ -61,10 +63,18 @@ class Workspace:
             self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.data_dir.chmod(0o700)
             probe = self.data_dir / f".writable.{os.getpid()}"
-            probe.write_bytes(b"x" * 4096)
-            probe.unlink()
+            try:
+                probe.write_bytes(b"x" * 4096)  # a quota shows here only
+            finally:
+                probe.unlink(missing_ok=True)
+            free = shutil.disk_usage(self.data_dir).free
         except OSError as error:
             raise self._unusable(error) from error
+        if free < NEEDED_BYTES:
+            raise WorkspaceError(
+                f"the disk of the data directory {self.data_dir} is full: {free / 2**20:.1f} MiB are free, and a server needs "
+                f"{NEEDED_BYTES // 2**20} MiB to start. Free space there, or choose another with --data-dir."
+            )
 
     def lock(self) -> None:
         """Hold the directory until this process ends, however it ends. Raises WorkspaceError when another server has it."""

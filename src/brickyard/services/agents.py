@@ -50,6 +50,7 @@ class AgentService:
         self._turns: dict[str, asyncio.Lock] = {}
         self._quiet: frozenset[str] = frozenset()
         self._quiet_at = 0.0
+        self._leaving = False
 
     def authenticate(self, instance_id: str, bearer: str) -> bool:
         """Whether the bearer token is that instance's own."""
@@ -88,7 +89,7 @@ class AgentService:
                 known = instance is not None and instance.live
                 assignment = instance.assignment if instance is not None and known else None
                 left = deadline - self._monotonic()
-                if not known or left <= 0 or (assignment.version if assignment else 0) != have:
+                if not known or left <= 0 or self._leaving or (assignment.version if assignment else 0) != have:
                     token = self._tokens.server_token(instance_id)
                     return AssignmentReply(server_token=token, known=known, assignment=assignment)
                 try:
@@ -107,6 +108,11 @@ class AgentService:
         for instance_id in instance_ids:
             for waiter in self._waiters.get(instance_id, ()):
                 waiter.set()
+
+    def release(self) -> None:
+        """The server is about to end: answer every long poll now, so that none holds it up."""
+        self._leaving = True
+        self.assignments_changed(list(self._waiters))
 
     def silent(self) -> frozenset[str]:
         """Instances that were heard of by this process and then said nothing for too long, and registered ones that it has

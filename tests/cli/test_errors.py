@@ -1,0 +1,122 @@
+"""What goes wrong on a person's machine: one line that says what and what to do, and an exit code that is not 0."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import COMMAND, Cli, one_line
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_second_server_on_the_same_data_is_refused(cli: Cli) -> None:
+    assert cli.run("up", "--detach").returncode == 0
+    running = cli.workspace.running()
+    assert running is not None
+    said = one_line(cli.run("up"))
+    assert str(running.pid) in said
+    assert running.url in said
+
+
+def test_a_port_in_use_is_one_line(cli: Cli) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        for detach in ([], ["--detach"]):
+            assert f"127.0.0.1:{port}" in one_line(cli.run("up", "--port", port, *detach))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--isolation", "maybe"], "isolation"),
+        (["--port", "70000"], "port is 70000"),
+        (["--config", "/nonexistent.toml"], "/nonexistent.toml"),
+        (["--host", "192.0.2.1"], "Name an address of this machine with --host"),
+        (["--host", "no such host"], "Name an address of this machine with --host"),
+        (["--orphan-grace-s", "0"], "must be a number above 0"),
+        (["--data-dir", "/proc/nothing"], "/proc/nothing"),
+        (["--database-url", "postgresql://nobody@127.0.0.1:1/none"], "cannot open the database"),
+    ],
+)
+def test_a_bad_setting_is_one_line(cli: Cli, arguments: list[str], said: str) -> None:
+    assert said in one_line(cli.run("up", *arguments))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("port = ", "is not valid TOML"), ("prot = 1", "prot"), ('port = "many"', "port"), ("isolation = 1", "isolation")],
+)
+def test_a_bad_configuration_file_is_one_line(cli: Cli, tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "brickyard.toml"
+    file.write_text(text)
+    assert said in one_line(cli.run("up", "--config", str(file), BRICKYARD_PORT="", BRICKYARD_ISOLATION=""))
+
+
+def test_a_data_directory_that_is_a_file_or_cannot_be_written(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for place in (file, file / "below", Path("/sys/brickyard")):
+        for detach in ([], ["--detach"]):
+            said = one_line(cli.run("up", *detach, BRICKYARD_DATA_DIR=str(place)))
+            assert str(place) in said
+            assert "choose another with --data-dir" in said
+
+
+def test_a_full_disk_is_one_line(cli: Cli, tmp_path: Path) -> None:
+    """A file system of 64 KiB, seen by the command only."""
+    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
+    if not shutil.which("unshare") or subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("a small file system needs unprivileged namespaces, and this machine has none")
+    small = tmp_path / "small"
+    small.mkdir()
+    script = 'mount -t tmpfs -o size=64k tmpfs "$0" && exec "$@"'
+    for detach in ([], ["--detach"]):
+        done = subprocess.run(
+            [*unshare, "sh", "-c", script, str(small), *COMMAND, "up", *detach],
+            env={**cli.environment, "BRICKYARD_DATA_DIR": str(small / "data")},
+            capture_output=True, text=True, check=False, timeout=90,
+        )  # fmt: skip
+        assert "is full" in one_line(done)
+        assert "Free space there" in one_line(done)
+
+
+def test_commands_without_a_server_say_how_to_start_one(cli: Cli) -> None:
+    assert "Start one with `brickyard up`" in one_line(cli.run("configure"))
+    status = cli.run("status")
+    assert (status.returncode, status.stderr) == (3, "")
+    assert "Start one with `brickyard up`" in status.stdout
+
+
+def test_a_checkout_without_a_suitable_python_is_one_line(tmp_path: Path) -> None:
+    """`./dev` of a fresh checkout, where every Python is too old: this one says so of itself."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("bash", "env"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    for name in ("python3", "python3.11", "python"):
+        old = tools / name
+        old.write_text(f"#!{shutil.which('bash')}\nexit 1\n")
+        old.chmod(0o755)
+    shutil.copy(ROOT / "dev", tmp_path / "dev")
+    done = subprocess.run(
+        [str(tmp_path / "dev"), "version"], env={"PATH": str(tools)}, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("dev: no Python 3.11 or newer found. Install one")
+
+
+def test_an_old_python_is_told_before_anything_else_fails() -> None:
+    """Its own words, without its own Python: the version is all that is asked."""
+    program = "import sys; sys.version_info = (3, 10, 4); from brickyard.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env={**os.environ})
+    assert "Python 3.10.4 is too old" in one_line(done)

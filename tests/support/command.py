@@ -1,0 +1,64 @@
+"""The brickyard command as a person uses it: real processes, on free ports and a home of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from databricks.sdk import WorkspaceClient
+
+from brickyard.lifecycle.workspace import Workspace
+
+COMMAND = [sys.executable, "-c", "from brickyard.cli import main; main()"]
+
+
+class Cli:
+    """Runs commands on one data directory, on the simulated provider unless told otherwise."""
+
+    def __init__(self, home: Path) -> None:
+        self.data = home / "data"
+        keep = {key: value for key, value in os.environ.items() if not key.startswith(("BRICKYARD_", "DATABRICKS_"))}
+        self.environment = {
+            **keep,
+            "HOME": str(home),
+            "BRICKYARD_DATA_DIR": str(self.data),
+            "BRICKYARD_CACHE_DIR": str(home / "cache"),
+            "BRICKYARD_PROVIDER": "simulated",
+            "BRICKYARD_PORT": "0",
+        }
+
+    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        command = [*COMMAND, *arguments]
+        environ = {**self.environment, **environment}
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environ, timeout=90)
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        """The command in a process group of its own, as a terminal would run it."""
+        return subprocess.Popen(
+            [*COMMAND, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**self.environment, **environment},
+            process_group=0,
+        )
+
+    @property
+    def workspace(self) -> Workspace:
+        return Workspace(self.data)
+
+    def client(self) -> WorkspaceClient:
+        running = self.workspace.running()
+        assert running is not None
+        return WorkspaceClient(host=running.url, token=self.workspace.stored_token(), auth_type="pat")
+
+
+def one_line(done: subprocess.CompletedProcess[str]) -> str:
+    """An error as people get it: one line, an exit code, no traceback."""
+    assert done.returncode not in (0, None)
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("brickyard: ")
+    return lines[0]
