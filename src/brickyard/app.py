@@ -19,12 +19,14 @@ from brickyard.api.app import build_app
 from brickyard.api.context import ApiContext
 from brickyard.config import Settings
 from brickyard.domain.clock import Clock, Ids, SystemClock
-from brickyard.plan.cluster import Policy
+from brickyard.plan.autoscale import Rules
+from brickyard.plan.policy import Policy
 from brickyard.providers.base import Provider
 from brickyard.providers.local import LocalProvider
 from brickyard.providers.nodetypes import cloud_types, offered
 from brickyard.reconcile.clusters import ClusterLoop
 from brickyard.reconcile.instances import InstanceMonitor
+from brickyard.reconcile.loads import Loads
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.services.agentclient import AgentClient, AgentRefused, HttpAgentClient
@@ -63,23 +65,25 @@ class Application:
         self._admin = (settings.admin_user, admin_token)
         self._tasks: list[asyncio.Task[None]] = []
         self._not_ready = "the server is starting"
-        tokens = InstanceTokens(key=workspace_key)
+        tokens, loads = InstanceTokens(key=workspace_key), Loads()
         self.agents = AgentService(
             store=store,
             clock=clock,
             tokens=tokens,
             wake=self._wake,
             silence_s=settings.agent_silence_s,
+            loads=loads,
         )
         self.loop = ClusterLoop(
             store=store,
             provider=provider,
             clock=clock,
             ids=ids,
-            policy=Policy(launch_timeout_ms=int(settings.launch_timeout_s * 1000)),
+            policy=_policy(settings),
             tokens=tokens,
             server_url=lambda: server_url,
             silent=self.agents.silent,
+            loads=loads,
             on_assignments=self.agents.assignments_changed,
         )
         self.monitor = InstanceMonitor(
@@ -189,6 +193,13 @@ class Application:
         """Before leaving for good: end the loops, then the local nodes unless they are to be kept for the next start."""
         await self.stop()
         await asyncio.get_running_loop().run_in_executor(None, lambda: self._provider.close(keep_nodes=keep_nodes))
+
+
+def _policy(settings: Settings) -> Policy:
+    rules = Rules(
+        up_after_ms=int(settings.autoscale_up_after_s * 1000), down_after_ms=int(settings.autoscale_down_after_s * 1000)
+    )
+    return Policy(launch_timeout_ms=int(settings.launch_timeout_s * 1000), autoscale=rules)
 
 
 def _local_provider(settings: Settings) -> LocalProvider:

@@ -43,6 +43,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     orphan_grace_s: float = 600.0  # agents that hear nothing for so long stop their node and exit
     agent_silence_s: float = 60.0  # an agent that says nothing for so long counts as lost
     launch_timeout_s: float = 1200.0  # from request to READY, runtime installation included
+    autoscale_up_after_s: float = 1.0  # tasks that have waited for so long bring workers to an autoscaling cluster
+    autoscale_down_after_s: float = 150.0  # workers that were idle for so long leave it; on a job cluster after 40 s at most
     default_runtime: str = ""  # empty: the newest Spark 4 LTS of the catalogue
     keep_nodes: bool = False
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -74,7 +76,15 @@ def load(
         raise ConfigError(f"{error}. Settings: {', '.join(Settings.__struct_fields__)}.") from error
     if not 0 <= settings.port <= 65535:
         raise ConfigError(f"port is {settings.port}; it must be between 0 and 65535.")
-    for name in ("cpu_overcommit", "memory_overcommit", "orphan_grace_s", "agent_silence_s", "launch_timeout_s"):
+    for name in (
+        "cpu_overcommit",
+        "memory_overcommit",
+        "orphan_grace_s",
+        "agent_silence_s",
+        "launch_timeout_s",
+        "autoscale_up_after_s",
+        "autoscale_down_after_s",
+    ):
         if not 0 < getattr(settings, name) < math.inf:
             raise ConfigError(f"{name} is {getattr(settings, name)}; it must be a number above 0.")
     return msgspec.structs.replace(

@@ -10,7 +10,8 @@ from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Failure, NodeStatus, Phase, Role
 from brickyard.domain.states import State
 from brickyard.domain.terminations import TerminationReasonCode, TerminationReasonType
-from brickyard.plan.cluster import Plan, Policy, plan
+from brickyard.plan.cluster import Plan, plan
+from brickyard.plan.policy import Policy
 from brickyard.testing.builders import NOW, SIZES, cluster, instance, nodes, up
 
 POLICY = Policy()

@@ -81,7 +81,13 @@ def test_single_node_in_both_spellings() -> None:
         ({"spark_env_vars": {"1A": "x"}}, "spark_env_vars has a bad name '1A'"),
         ({"spark_conf": {"spark.master": "spark://x"}}, "spark_conf.spark.master"),
         ({"spark_conf": {"spark.authenticate": "false"}}, "spark_conf.spark.authenticate cannot be set"),
-        ({"autoscale": AutoScale(min_workers=1, max_workers=2)}, "autoscale is not supported here"),
+        ({"autoscale": AutoScale(min_workers=1, max_workers=2)}, "num_workers (2) and autoscale are both given"),
+        (
+            {"autoscale": AutoScale(min_workers=2, max_workers=2), "num_workers": None},
+            "must be strictly greater than min_workers",
+        ),
+        ({"autoscale": AutoScale(min_workers=1, max_workers=2), "num_workers": 0, "spark_conf": SINGLE_CONF}, "autoscale cannot"),
+        ({"spark_conf": {"spark.databricks.aggressiveWindowDownS": "1h"}}, "spark.databricks.aggressiveWindowDownS is '1h'"),
         ({"instance_pool_id": "p"}, "instance_pool_id is not supported here"),
         ({"runtime_engine": RuntimeEngine.PHOTON}, "runtime_engine is not supported here"),
         ({"data_security_mode": DataSecurityMode.USER_ISOLATION}, "data_security_mode is not supported here"),
@@ -158,7 +164,7 @@ def test_any_specification_is_refused_or_holds(spec: ClusterSpec) -> None:
         assert refused.message
         return
     assert check(accepted) == accepted
-    assert accepted.num_workers is not None
+    assert (accepted.num_workers is None) == (accepted.autoscale is not None)
     assert accepted.autotermination_minutes is not None
     assert (accepted.num_workers == 0) == is_single_node(accepted)
     assert accepted.driver_node_type_id in SIZES
@@ -170,6 +176,21 @@ def test_a_mask_changes_what_it_names_and_nothing_else(old: ClusterSpec, new: Cl
     result = apply_mask(old, new, ",".join(paths))
     for name in ClusterSpec.__struct_fields__:
         assert getattr(result, name) == getattr(new if name in paths else old, name)
+
+
+def test_a_size_of_one_kind_replaces_the_other() -> None:
+    scale = AutoScale(min_workers=1, max_workers=4)
+    ranged = apply_mask(GOOD, ClusterSpec(autoscale=scale), "autoscale")
+    assert (ranged.num_workers, ranged.autoscale) == (None, scale)
+    assert apply_mask(ranged, ClusterSpec(autoscale=AutoScale(max_workers=9)), "autoscale.max_workers").autoscale == AutoScale(
+        min_workers=1, max_workers=9
+    )
+    fixed = apply_mask(ranged, ClusterSpec(num_workers=3), "num_workers")
+    assert (fixed.num_workers, fixed.autoscale) == (3, None)
+    both = apply_mask(ranged, ClusterSpec(num_workers=3, autoscale=scale), "num_workers,autoscale")
+    with pytest.raises(InvalidParameterValue, match="both given"):
+        check(both)
+    assert check(ranged).num_workers is None
 
 
 def test_masks() -> None:

@@ -9,6 +9,8 @@ from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Failure, Role
 from brickyard.domain.states import State
 from brickyard.domain.terminations import TerminationReasonCode
+from brickyard.plan.autoscale import Rules
+from brickyard.plan.policy import Policy
 from brickyard.store.store import Store
 from tests.reconcile.world import World, check_books, provider
 
@@ -134,5 +136,58 @@ def test_termination_while_starting(store: Store) -> None:
             assert not world.provider.observe()
             _, nodes = await world.look("c")
             assert not [node for node in nodes if node.state is not InstanceState.GONE]
+
+    asyncio.run(scenario())
+
+
+def test_an_autoscaling_cluster_follows_its_load(store: Store) -> None:
+    rules = Rules(up_after_ms=50, down_after_ms=300, down_pause_ms=50, unknown_ms=200)
+
+    async def scenario() -> None:
+        world = World(store, provider(), policy=Policy(autoscale=rules))
+        async with world.running():
+            await world.create("c", autoscale=(1, 6))
+            found = await world.wait("c", State.RUNNING)
+            assert (found.num_workers, len(world.provider.observe())) == (1, 2)
+            world.provider.set_tasks("c", 100, slots=4)
+            await world.until(lambda: len(world.provider.observe()) == 7)
+            found = await world.wait("c", State.RUNNING)
+            assert found.num_workers == 6
+            # A server that was killed and comes back learns of the load by itself.
+        again = World(store, world.provider, policy=Policy(autoscale=rules))
+        async with again.running():
+            again.provider.set_tasks("c", 5, slots=4)
+            await again.until(lambda: len(again.provider.observe()) == 3)
+            again.provider.set_tasks("c", 0)
+            await again.until(lambda: len(again.provider.observe()) == 2)
+            found = await again.wait("c", State.RUNNING)
+            async with asyncio.timeout(10):
+                while len(rows := (await again.look("c"))[1]) > 2:  # the last that left is still on record
+                    await asyncio.sleep(0.02)
+            check_books(found, rows, again.provider.observe())
+            kinds = await again.kinds("c")
+            assert EventType.RESIZING in kinds and EventType.UPSIZE_COMPLETED in kinds
+            assert kinds.count(EventType.DECOMMISSION_STARTED) == 5
+            assert EventType.NODES_LOST not in kinds
+
+    asyncio.run(scenario())
+
+
+def test_an_autoscaling_cluster_makes_do_where_capacity_ends(store: Store) -> None:
+    async def scenario() -> None:
+        world = World(store, provider(max_instances=4), policy=Policy(autoscale=Rules(up_after_ms=20), grow_backoff_ms=100))
+        async with world.running():
+            await world.create("c", autoscale=(1, 8))
+            await world.wait("c", State.RUNNING)
+            world.provider.set_tasks("c", 1_000)
+            await world.until(lambda: len(world.provider.observe()) == 4)
+            async with asyncio.timeout(10):
+                while EventType.AUTOSCALING_FAILED not in await world.kinds("c"):
+                    await asyncio.sleep(0.02)
+            found = await world.wait("c", State.RUNNING)
+            assert found.num_workers == 3
+            world.provider.knobs.max_instances = 9
+            await world.until(lambda: len(world.provider.observe()) == 9)
+            assert (await world.wait("c", State.RUNNING)).num_workers == 8
 
     asyncio.run(scenario())

@@ -13,9 +13,10 @@ from brickyard.domain.cluster import Cluster, Instance, Target, public_state
 from brickyard.domain.events import EventType
 from brickyard.domain.queries import EventFilter
 from brickyard.domain.states import State
-from brickyard.plan.cluster import Policy
+from brickyard.plan.policy import Policy
 from brickyard.reconcile.clusters import ClusterLoop
 from brickyard.reconcile.instances import InstanceMonitor
+from brickyard.reconcile.loads import Loads
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.services.agents import AgentService
 from brickyard.store.store import Store
@@ -32,8 +33,8 @@ class World:
     def __init__(self, store: Store, provider: SimulatedProvider, *, policy: Policy | None = None) -> None:
         self.store = store
         self.provider = provider
-        tokens = InstanceTokens(key=b"k" * 32)
-        self.agents = AgentService(store=store, clock=CLOCK, tokens=tokens, wake=self.wake, silence_s=30)
+        tokens, loads = InstanceTokens(key=b"k" * 32), Loads()
+        self.agents = AgentService(store=store, clock=CLOCK, tokens=tokens, wake=self.wake, silence_s=30, loads=loads)
         self.loop = ClusterLoop(
             store=store,
             provider=provider,
@@ -43,6 +44,7 @@ class World:
             tokens=tokens,
             server_url=lambda: "http://127.0.0.1:1",
             silent=self.agents.silent,
+            loads=loads,
             on_assignments=self.agents.assignments_changed,
         )
         self.monitor = InstanceMonitor(
@@ -70,9 +72,9 @@ class World:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def create(self, name: str, *, num_workers: int = 2) -> str:
+    async def create(self, name: str, *, num_workers: int = 2, autoscale: tuple[int, int] | None = None) -> str:
         now = CLOCK.now_ms()
-        row = cluster(num_workers=num_workers, cluster_id=name, created_ms=now, launch_started_ms=now)
+        row = cluster(num_workers=num_workers, autoscale=autoscale, cluster_id=name, created_ms=now, launch_started_ms=now)
         await self.store.write(lambda tx: tx.clusters.insert(row))
         self.loop.wake(name)
         return name

@@ -74,6 +74,21 @@ def test_activity_is_told(cluster: Cluster) -> None:
     assert any(change.get("busy") for change in driver.history)
 
 
+def test_the_load_is_told_worker_by_worker(cluster: Cluster) -> None:
+    driver = cluster.driver
+    addresses = sorted(worker.status["worker_address"] for worker in cluster.workers)
+    command = driver.begin("import time; sc.parallelize(range(6), 6).map(lambda _: time.sleep(3)).count()")
+    driver.wait(lambda status: (status.get("load") or {}).get("pending") == 4)
+    load = driver.status["load"]
+    assert load["backlog_since_ms"] > 0
+    assert [worker[:4] for worker in load["workers"]] == [[address, 1, 1, 0] for address in addresses]
+    driver.finish(command)
+    driver.wait(lambda status: not status["load"]["pending"] and all(worker[3] for worker in status["load"]["workers"]))
+    assert [worker[:3] for worker in driver.status["load"]["workers"]] == [[address, 1, 0] for address in addresses]
+    driver.run("spark.range(0, 300000).repartition(4).cache().count()")
+    driver.wait(lambda status: all(worker[4] >= 1 and worker[3] for worker in status["load"]["workers"]))
+
+
 def listening(nodes: list[Node]) -> set[tuple[str, int]]:
     found = set()
     for node in nodes:

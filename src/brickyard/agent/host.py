@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from brickyard.domain.node import Failure, Phase
+from brickyard.domain.node import Failure, Load, Phase
 
 MAX_LINE = 16 << 20
 MAX_TEXT = 2_000
@@ -62,6 +62,7 @@ class StatusEvent(msgspec.Struct, kw_only=True):
     alive_workers: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     last_activity_ms: int | msgspec.UnsetType = msgspec.UNSET
     busy: bool | msgspec.UnsetType = msgspec.UNSET
+    load: Load | msgspec.UnsetType = msgspec.UNSET
 
     def changes(self) -> dict[str, Any]:
         """The fields that are there, cut to size: keyword arguments for a new NodeStatus."""
@@ -72,6 +73,8 @@ class StatusEvent(msgspec.Struct, kw_only=True):
                 found[name] = found[name][:MAX_TEXT]
         if "alive_workers" in found:
             found["alive_workers"] = tuple(worker[:300] for worker in found["alive_workers"][:MAX_WORKERS])
+        if isinstance(load := found.get("load"), Load):
+            found["load"] = msgspec.structs.replace(load, workers=load.workers[:MAX_WORKERS])
         if found.get("connect_port") is not None and not 0 <= found["connect_port"] <= 65535:
             del found["connect_port"]
         if isinstance(failure := found.get("failure"), Failure):

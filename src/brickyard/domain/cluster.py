@@ -10,6 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
+from brickyard.domain.events import EventDetailsCause
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Assignment, NodeStatus, Phase, Role
 from brickyard.domain.spec import ClusterSpec
@@ -67,6 +68,9 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     grow_after_ms: int = 0  # no new workers before that: the last attempt met a shortage
     grow_failures: int = 0
     worker_failures: int = 0  # workers of this incarnation that failed in a row
+    target_workers: int = 0  # with autoscale: how many are wanted now
+    scaled_ms: int = 0  # when autoscale last changed that
+    resize_cause: EventDetailsCause | None = None  # why the size last changed
 
     version: int = 0  # grows with every write of the row
 
@@ -77,7 +81,11 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def num_workers(self) -> int:
-        return self.spec.num_workers or 0
+        """How many workers are wanted now."""
+        scale = self.spec.autoscale
+        if scale is None:
+            return self.spec.num_workers or 0
+        return min(max(self.target_workers, scale.min_workers or 0), scale.max_workers or 0)
 
 
 class LaunchError(msgspec.Struct, frozen=True, kw_only=True):

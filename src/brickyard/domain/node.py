@@ -79,6 +79,24 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     log_tail: str = ""
 
 
+class WorkerLoad(msgspec.Struct, frozen=True, array_like=True):
+    """What one worker has to do, as the driver sees it."""
+
+    address: str  # as in `NodeStatus.alive_workers`
+    slots: int  # tasks that it can run at once
+    running: int
+    idle_since_ms: int  # epoch ms; 0 while it runs tasks
+    held_mb: int  # cached blocks, and shuffle files that it has written
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a driver has to do: tasks that wait, and what each worker with an executor runs."""
+
+    pending: int = 0  # tasks of active stages that wait for a slot
+    backlog_since_ms: int = 0  # since when tasks have waited without a break; 0: none wait
+    workers: tuple[WorkerLoad, ...] = ()
+
+
 class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a node is, as its agent sees it. `generation` 0: it has never had an assignment."""
 
@@ -97,6 +115,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     last_activity_ms: int = 0  # driver: last moment with a running job, command or Connect operation; epoch ms
     busy: bool = False  # driver: one of those is running now
     started_ms: int = 0
+    load: Load | None = None  # driver with workers; kept in the server's memory, never stored
 
 
 class StatusReport(msgspec.Struct, frozen=True, kw_only=True):

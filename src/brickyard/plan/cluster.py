@@ -17,27 +17,15 @@ import msgspec
 from brickyard.domain.cluster import Cluster, Instance, Target, is_single_node
 from brickyard.domain.events import ClusterEvent, EventDetails, EventDetailsCause, EventType
 from brickyard.domain.instances import InstanceState
-from brickyard.domain.node import Assignment, Failure, Phase, Role
+from brickyard.domain.node import Assignment, Failure, Load, Phase, Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
+from brickyard.plan import autoscale
 from brickyard.plan.assignments import assignment_for, spark_context_id
+from brickyard.plan.policy import Policy
 from brickyard.plan.reasons import failure_reason, launch_reason, simple_reason
 
 FINDING = "Finding instances for new nodes, acquiring more instances if necessary"
-
-
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """The planner's settings. Times are milliseconds."""
-
-    launch_timeout_ms: int = 1_200_000
-    retire_timeout_ms: int = 600_000  # a retiring worker that still runs tasks after that is ended all the same
-    min_ready_ratio: float = 0.85  # a cluster may start with that share of its workers [databricks-sdk, `create`]
-    grow_backoff_ms: int = 30_000
-    grow_backoff_max_ms: int = 600_000
-    max_worker_failures: int = 3  # failed workers in a row before the planner pauses, or gives up a start
-    launch_attempts: int = 5  # for errors that may pass
-    launch_backoff_ms: int = 1_000
-    launch_lease_ms: int = 15_000  # how long one process may take for one launch call before another may repeat it
 
 
 class NewNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,13 +58,14 @@ def plan(
     sizes: Mapping[str, NodeType],
     policy: Policy,
     silent: frozenset[str] = frozenset(),
+    load: Load | None = None,
 ) -> Plan:
     """Decide about one cluster.
 
     `sizes` are the node types by id. `silent` are the instances that this process has not heard from lately: nothing is
-    concluded from their idleness.
+    concluded from their idleness. `load` is what the driver said last of its work; None: this process does not know.
     """
-    return _Pass(cluster, instances, now=now, sizes=sizes, policy=policy, silent=silent).run()
+    return _Pass(cluster, instances, now=now, sizes=sizes, policy=policy, silent=silent, load=load).run()
 
 
 class _Pass:
@@ -91,6 +80,7 @@ class _Pass:
         sizes: Mapping[str, NodeType],
         policy: Policy,
         silent: frozenset[str],
+        load: Load | None,
     ) -> None:
         self.cluster = cluster
         self.nodes = {instance.instance_id: instance for instance in instances}
@@ -99,6 +89,7 @@ class _Pass:
         self.sizes = sizes
         self.policy = policy
         self.silent = silent
+        self.load = load
         self.new: list[NewNode] = []
         self.removed: list[Instance] = []
         self.events: list[ClusterEvent] = []
@@ -114,6 +105,7 @@ class _Pass:
             self._driver()
         if self.cluster.target is Target.RUNNING:
             self._workers()
+            self._autoscale()
             self._size()
         if self.cluster.target is Target.RUNNING:
             self._tell_master()
@@ -170,7 +162,7 @@ class _Pass:
                     driver_state_message=why,
                 ),
             )
-            self._change(sized=False, last_state_loss_ms=self.now)
+            self._change(sized=False, last_state_loss_ms=self.now, resize_cause=EventDetailsCause.AUTORECOVERY)
 
     def _check_types(self) -> None:
         """The provider may have stopped offering a type since the cluster was specified."""
@@ -232,6 +224,27 @@ class _Pass:
                 self._set(node, ready_ms=self.now)
                 self._change(worker_failures=0)
 
+    def _autoscale(self) -> None:
+        """Follow the load within the cluster's range. The rest of the pass makes the size so."""
+        driver = self._driver_node()
+        if self.cluster.spec.autoscale is None or not self.cluster.up or driver is None or self.shortage is not None:
+            return
+        rules = self.policy.autoscale
+        if self.load is None or driver.instance_id in self.silent:
+            self.deadlines.append(self.now + rules.unknown_ms)
+            return
+        ready = self._registered_workers(driver)
+        staying = [node for node in self._current_workers() if not node.retiring]
+        cores = int(self.sizes[self.cluster.spec.node_type_id or ""].num_cores)
+        at = autoscale.situation(self.cluster, self.load, staying, cores=cores, growing=len(ready) < self._wanted())
+        decided = autoscale.decide(at, now=self.now, rules=rules, window_ms=autoscale.window_ms(self.cluster, rules))
+        if decided.due_ms is not None:
+            self.deadlines.append(decided.due_ms)
+        if decided.target != self._wanted():
+            cause = EventDetailsCause.AUTOSCALE
+            self._change(target_workers=decided.target, scaled_ms=self.now, sized=False, resize_cause=cause)
+            self._event(EventType.RESIZING, self._size_details(len(ready)))
+
     def _size(self) -> None:
         """More workers, or fewer, until they are as many as wanted."""
         if self.shortage is not None:
@@ -246,8 +259,9 @@ class _Pass:
             else:
                 node_type_id = self.cluster.spec.node_type_id or ""
                 self.new.extend(NewNode(role=Role.WORKER, node_type_id=node_type_id) for _ in range(missing))
-        # Those that do no work yet go first, then the newest: they hold the least.
-        staying.sort(key=lambda node: (node.ready, -node.created_ms, node.instance_id))
+        # Those that do no work go first, then those that hold the least: as the driver sees it, or else the newest.
+        loads = autoscale.loads_of(self.load) if missing < 0 else {}
+        staying.sort(key=lambda node: autoscale.weight(node, loads.get(node.current_status.worker_address)))
         for node in staying[: max(0, -missing)]:
             self._dismiss(node)
         for node in self._current_workers():
@@ -265,20 +279,22 @@ class _Pass:
         if not self.cluster.up and len(coming) < self._enough():
             self._end(reason, f"Only {len(coming)} of {self._wanted()} workers could be had. {message}")
             return
+        scale = self.cluster.spec.autoscale
+        growth = self.cluster.up and scale is not None and len(coming) >= (scale.min_workers or 0)
+        if growth and self.cluster.grow_after_ms > self.now:
+            self._change(target_workers=len(coming))  # one more refusal of the same attempt
+            return
         failures = self.cluster.grow_failures + 1
         pause = min(self.policy.grow_backoff_ms * 2 ** (failures - 1), self.policy.grow_backoff_max_ms)
         self._change(grow_failures=failures, grow_after_ms=self.now + pause, worker_failures=0)
         self._event(
-            EventType.ADD_NODES_FAILED,
-            EventDetails(
-                current_num_workers=len(coming),
-                target_num_workers=self._wanted(),
-                did_not_expand_reason=message,
-                reason=reason,
-            ),
+            EventType.AUTOSCALING_FAILED if growth else EventType.ADD_NODES_FAILED,
+            msgspec.structs.replace(self._size_details(len(coming)), did_not_expand_reason=message, reason=reason),
         )
         self._change(sized=True)  # the shortage has been reported; growing goes on in the background
-        if self.cluster.up:
+        if growth:
+            self._change(target_workers=len(coming))  # what there is must do until the load asks again
+        elif self.cluster.up:
             self._change(state_message=f"{self._missing_text(len(coming))}. {message}")
 
     def _dismiss(self, node: Instance) -> None:
@@ -311,9 +327,12 @@ class _Pass:
         elif not self.cluster.sized or self.cluster.grow_failures:
             retiring = any(node.retiring for node in self._current_workers())
             if len(ready) == self._wanted() and not retiring and not self.new:
-                if len(ready) > self.cluster.ready_workers:
+                grown = len(ready) > self.cluster.ready_workers
+                if grown:
                     self._event(EventType.UPSIZE_COMPLETED, self._size_details(len(ready)))
-                self._change(sized=True, grow_failures=0, grow_after_ms=0, ready_workers=len(ready), state_message="")
+                if grown or self.cluster.spec.autoscale is None:  # with autoscale, a shortage lowers the size: no success
+                    self._change(grow_failures=0, grow_after_ms=0)
+                self._change(sized=True, ready_workers=len(ready), state_message="")
         if self.cluster.up and self.cluster.sized and len(ready) != self.cluster.ready_workers:
             self._change(ready_workers=len(ready))
 
@@ -436,7 +455,8 @@ class _Pass:
         return f"{self._wanted() - ready} of {self._wanted()} workers could not be had; more are tried for in the background"
 
     def _size_details(self, current: int) -> EventDetails:
-        return EventDetails(current_num_workers=current, target_num_workers=self._wanted())
+        cause = self.cluster.resize_cause if self.cluster.up else None
+        return EventDetails(current_num_workers=current, target_num_workers=self._wanted(), cause=cause)
 
     # -- changes -----------------------------------------------------------------------------------------------------
 

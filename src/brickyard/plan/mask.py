@@ -23,7 +23,16 @@ def apply_mask(old: ClusterSpec, new: ClusterSpec, mask: str) -> ClusterSpec:
     result: ClusterSpec = old
     for path in paths:
         result = _replace(result, new, path.split("."), path)
-    return result
+    return _one_size(result, {path.partition(".")[0] for path in paths})
+
+
+def _one_size(result: ClusterSpec, named: set[str]) -> ClusterSpec:
+    """A number of workers and a range exclude each other: the one that the mask names replaces the other."""
+    if result.num_workers is None or result.autoscale is None or named >= {"num_workers", "autoscale"}:
+        return result
+    if "autoscale" in named:
+        return msgspec.structs.replace(result, num_workers=None)
+    return msgspec.structs.replace(result, autoscale=None) if "num_workers" in named else result
 
 
 def _replace(old: Any, new: Any, names: list[str], path: str) -> Any:

@@ -32,7 +32,6 @@ def _any(_value: Any) -> bool:
 _NO_EBS = "there are no EBS volumes; disks are the machine's own"
 
 REFUSED: dict[str, tuple[_Test, str]] = {
-    "autoscale": (_any, "clusters of a changing size are not there yet; give num_workers, and resize when it must change"),
     "apply_policy_default_values": (_any, "there are no cluster policies yet"),
     "policy_id": (_any, "there are no cluster policies yet"),
     "instance_pool_id": (_any, "there are no instance pools yet; give node_type_id"),

@@ -13,7 +13,8 @@ import msgspec
 from brickyard.domain.cluster import SINGLE_NODE_PROFILE, is_single_node
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.nodetypes import NodeType
-from brickyard.domain.spec import ClusterSpec, DataSecurityMode, Kind
+from brickyard.domain.spec import AutoScale, ClusterSpec, DataSecurityMode, Kind
+from brickyard.plan.autoscale import check_autoscale, check_window
 from brickyard.plan.owned import check_conf, check_variables
 from brickyard.plan.refused import check_refused
 from brickyard.plan.zones import check_zones
@@ -46,6 +47,7 @@ def normalise(request: ClusterSpec, *, user: str, node_types: Mapping[str, NodeT
     return msgspec.structs.replace(
         spec,
         num_workers=num_workers,
+        autoscale=spec.autoscale if num_workers is None else None,
         driver_node_type_id=driver_node_type_id,
         autotermination_minutes=_autotermination_minutes(spec),
         cluster_name=spec.cluster_name or "",
@@ -69,6 +71,13 @@ def check_num_workers(num_workers: int, *, single: bool) -> None:
         raise InvalidParameterValue(f"num_workers is {num_workers}; a SingleNode cluster has no workers.")
 
 
+def check_range(scale: AutoScale, *, single: bool) -> None:
+    """Raise InvalidParameterValue unless a cluster of that kind may have that range of sizes."""
+    if single:
+        raise InvalidParameterValue("autoscale cannot be used with a SingleNode cluster: it has no workers. Leave autoscale out.")
+    check_autoscale(scale, limit=MAX_WORKERS)
+
+
 def _single_node_defaults(spec: ClusterSpec) -> ClusterSpec:
     """`is_single_node` stands for the conf, the tag and the size that say the same [databricks-sdk, `create`]."""
     if not spec.is_single_node:
@@ -89,8 +98,17 @@ def _check_runtime(spec: ClusterSpec, runtimes: Collection[str]) -> None:
         raise InvalidParameterValue(f"Invalid spark version {spec.spark_version[:_SHOWN]}. Offered are: {', '.join(runtimes)}.")
 
 
-def _size(spec: ClusterSpec) -> int:
+def _size(spec: ClusterSpec) -> int | None:
+    """The number of workers; None where there is a range instead, in `autoscale`."""
     single = is_single_node(spec)
+    check_window(spec.spark_conf or {})
+    if spec.autoscale is not None and spec.autoscale != AutoScale():
+        check_range(spec.autoscale, single=single)
+        if spec.num_workers:  # a zero is what some clients send for nothing
+            raise InvalidParameterValue(
+                f"num_workers ({spec.num_workers}) and autoscale are both given: a cluster has a size or a range. Leave one out."
+            )
+        return None
     # Some clients (Go's) cannot send a zero: where a cluster can have no workers, no number is none of them.
     num_workers = 0 if spec.num_workers is None and single else spec.num_workers
     if num_workers is None:

@@ -9,9 +9,12 @@ import msgspec
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Instance
 from brickyard.domain.instances import InstanceState
+from brickyard.domain.node import Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.plan.assignments import assignment_for
-from brickyard.plan.cluster import NewNode, Plan, Policy, plan
+from brickyard.plan.cluster import NewNode, Plan, plan
+from brickyard.plan.policy import Policy
+from brickyard.reconcile.loads import Loads
 from brickyard.store.tx import Tx
 
 
@@ -21,10 +24,19 @@ class Outside(msgspec.Struct, frozen=True, kw_only=True):
     launch: tuple[Instance, ...] = ()
     terminate: tuple[Instance, ...] = ()
     changed_agents: tuple[str, ...] = ()  # instances whose assignment is a new one
+    follows_load: bool = False  # the cluster's size is to follow its load
 
 
 def run_pass(
-    tx: Tx, cluster_id: str, *, now: int, sizes: Mapping[str, NodeType], policy: Policy, ids: Ids, silent: frozenset[str]
+    tx: Tx,
+    cluster_id: str,
+    *,
+    now: int,
+    sizes: Mapping[str, NodeType],
+    policy: Policy,
+    ids: Ids,
+    silent: frozenset[str],
+    loads: Loads,
 ) -> Outside:
     """One pass over one cluster: read, plan, write.
 
@@ -36,7 +48,9 @@ def run_pass(
     if cluster is None:
         return Outside()
     before = tx.instances.of_cluster(cluster_id)
-    decided = plan(cluster, before, now=now, sizes=sizes, policy=policy, silent=silent)
+    drivers = (each for each in before if each.role is not Role.WORKER and each.generation == cluster.incarnation)
+    load = next((found for each in drivers if (found := loads.of(each.instance_id, each.generation)) is not None), None)
+    decided = plan(cluster, before, now=now, sizes=sizes, policy=policy, silent=silent, load=load)
     if decided.purge:
         for instance in decided.removed:
             tx.instances.delete(instance)
@@ -61,6 +75,7 @@ def run_pass(
             for row in after
             if row.state is InstanceState.TERMINATING and states[row.instance_id].state is not InstanceState.TERMINATING
         ),
+        follows_load=decided.cluster.up and decided.cluster.spec.autoscale is not None,
         changed_agents=tuple(row.instance_id for row in after if row.assignment != states[row.instance_id].assignment),
     )
 

@@ -17,9 +17,10 @@ from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.cluster import Instance, LaunchError
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.nodetypes import NodeType
-from brickyard.plan.cluster import Policy
+from brickyard.plan.policy import Policy
 from brickyard.providers.base import CapacityError, LaunchRequest, Provider, ProviderError
 from brickyard.reconcile.apply import Outside, run_pass
+from brickyard.reconcile.loads import Loads
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -45,6 +46,7 @@ class ClusterLoop:
         tokens: InstanceTokens,
         server_url: Callable[[], str],
         silent: Callable[[], frozenset[str]],
+        loads: Loads,
         on_assignments: Callable[[Sequence[str]], None],
     ) -> None:
         self._store = store
@@ -55,6 +57,7 @@ class ClusterLoop:
         self._tokens = tokens
         self._server_url = server_url
         self._silent = silent
+        self._loads = loads
         self._on_assignments = on_assignments
         self._queue: asyncio.Queue[str] = asyncio.Queue()
         self._waiting: set[str] = set()  # in the queue
@@ -127,9 +130,20 @@ class ClusterLoop:
         sizes = {node_type.node_type_id: node_type for node_type in self._provider.node_types()}
 
         def work(tx: Tx) -> Outside:
-            return run_pass(tx, cluster_id, now=now, sizes=sizes, policy=self._policy, ids=self._ids, silent=silent)
+            return run_pass(
+                tx,
+                cluster_id,
+                now=now,
+                sizes=sizes,
+                policy=self._policy,
+                ids=self._ids,
+                silent=silent,
+                loads=self._loads,
+            )
 
         outside = await self._store.write(work, background=True)
+        if self._loads.follow(cluster_id, outside.follows_load):
+            self.wake(cluster_id)  # for the load of before, which may not change again
         if outside.changed_agents:
             self._on_assignments(outside.changed_agents)
         # The provider is called beside the pass: a slow launch of one node delays neither this cluster's next pass nor another.

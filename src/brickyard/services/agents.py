@@ -15,6 +15,7 @@ from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Instance
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import AssignmentReply, NodeStatus, Phase, StatusReply, StatusReport
+from brickyard.reconcile.loads import Loads
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -35,6 +36,7 @@ class AgentService:
         tokens: InstanceTokens,
         wake: Callable[[str], None],
         silence_s: float,
+        loads: Loads,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -42,10 +44,11 @@ class AgentService:
         self._tokens = tokens
         self._wake = wake
         self._silence_s = silence_s
+        self._loads = loads
         self._monotonic = monotonic
         self._started = monotonic()
         self._heard: dict[str, float] = {}
-        self._known: dict[str, tuple[StatusReport, bool]] = {}  # the last report that was written, and its answer
+        self._known: dict[str, tuple[StatusReport, str | None]] = {}  # the last report that was written, and its cluster
         self._waiters: dict[str, set[asyncio.Event]] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._quiet: frozenset[str] = frozenset()
@@ -65,15 +68,18 @@ class AgentService:
     async def _report(self, report: StatusReport) -> StatusReply:
         instance_id = report.instance_id
         self._heard[instance_id] = self._monotonic()
+        busier = self._loads.hear(instance_id, report.status.generation, report.status.load)
         report = msgspec.structs.replace(report, status=_bounded(report.status))
         last = self._known.get(instance_id)
         if last is None or last[0] != report:
             now = self._clock.now_ms()
             cluster_id = await self._store.write(lambda tx: record_report(tx, report, now=now), background=True)
-            self._known[instance_id] = (report, cluster_id is not None)
+            self._known[instance_id] = (report, cluster_id)
             if cluster_id:
                 self._wake(cluster_id)
-        return StatusReply(server_token=self._tokens.server_token(instance_id), known=self._known[instance_id][1])
+        elif busier and last[1] and self._loads.follows(last[1]):
+            self._wake(last[1])
+        return StatusReply(server_token=self._tokens.server_token(instance_id), known=self._known[instance_id][1] is not None)
 
     async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply:
         """The instance's assignment, as soon as its version is not `have`, or after `wait_s` as it is."""
@@ -132,6 +138,7 @@ class AgentService:
         """The instance is gone: keep nothing of it."""
         self._heard.pop(instance_id, None)
         self._known.pop(instance_id, None)
+        self._loads.forget(instance_id)
         self._turns.pop(instance_id, None)
 
 
@@ -173,7 +180,8 @@ def _lost(instance: Instance) -> Instance:
 
 
 def _bounded(status: NodeStatus) -> NodeStatus:
-    """Agents are trusted to speak, not to be brief: what goes into a row has a limit."""
+    """Agents are trusted to speak, not to be brief: what goes into a row has a limit, and loads do not go there at all."""
+    status = msgspec.structs.replace(status, load=None)
     failure = status.failure
     if failure is not None:
         failure = msgspec.structs.replace(

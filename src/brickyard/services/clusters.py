@@ -29,7 +29,7 @@ from brickyard.domain.requests import (
     UpdateCluster,
 )
 from brickyard.domain.runtimes import Runtime
-from brickyard.domain.spec import ClusterSpec
+from brickyard.domain.spec import AutoScale, ClusterSpec
 from brickyard.domain.states import ClusterSource, State
 from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
 from brickyard.domain.views import (
@@ -40,7 +40,7 @@ from brickyard.domain.views import (
     SparkVersion,
 )
 from brickyard.plan.mask import apply_mask
-from brickyard.plan.spec import check_num_workers, normalise
+from brickyard.plan.spec import check_num_workers, check_range, normalise
 from brickyard.plan.zones import DEFAULT_ZONE, ZONES
 from brickyard.services.authz import Action, Authorizer
 from brickyard.services.caller import Caller
@@ -227,33 +227,29 @@ class ClusterService:
         await self._change(caller, Action.MANAGE, request.cluster_id, change)
 
     async def resize(self, caller: Caller, request: ResizeCluster) -> None:
-        """Change the number of workers of a running cluster."""
-        if request.autoscale is not None:
-            raise InvalidParameterValue("autoscale is not supported here: give num_workers.")
-        if request.num_workers is None:
+        """Change the number of workers of a running cluster, or the range in which it follows its load."""
+        scale = request.autoscale if request.autoscale != AutoScale() else None
+        if scale is None and request.num_workers is None:
             raise InvalidParameterValue("Missing required field: size")
-        wanted = request.num_workers
+        if scale is not None and request.num_workers:
+            raise InvalidParameterValue(
+                "num_workers and autoscale are both given: a cluster has a size or a range. Leave one out."
+            )
 
         def change(tx: Tx, cluster: Cluster) -> Cluster:
             _expect(cluster, State.RUNNING)
-            check_num_workers(wanted, single=is_single_node(cluster.spec))
-            if wanted == cluster.num_workers and not cluster.grow_failures:
+            resized = _resized(cluster, request.num_workers, scale)
+            if resized.spec == cluster.spec and not cluster.grow_failures:
                 return cluster
+            wanted, cause = resized.num_workers, EventDetailsCause.USER_REQUEST
+            if wanted == cluster.num_workers and not cluster.grow_failures:
+                return resized
             details = EventDetails(
-                current_num_workers=cluster.ready_workers,
-                target_num_workers=wanted,
-                cause=EventDetailsCause.USER_REQUEST,
-                user=caller.user_name,
+                current_num_workers=cluster.ready_workers, target_num_workers=wanted, cause=cause, user=caller.user_name
             )
             self._event(tx, cluster, EventType.RESIZING, details)
             return msgspec.structs.replace(
-                cluster,
-                spec=msgspec.structs.replace(cluster.spec, num_workers=wanted),
-                request=msgspec.structs.replace(cluster.request, num_workers=wanted),
-                sized=False,
-                grow_failures=0,
-                grow_after_ms=0,
-                state_message="",
+                resized, sized=False, resize_cause=cause, grow_failures=0, grow_after_ms=0, state_message=""
             )
 
         await self._change(caller, Action.MANAGE, request.cluster_id, change)
@@ -373,6 +369,8 @@ class ClusterService:
             grow_failures=0,
             worker_failures=0,
             ready_workers=0,
+            target_workers=0,  # with autoscale: begin at the least
+            resize_cause=None,
             termination_reason=None,
             state_message=_STARTING,
         )
@@ -403,6 +401,22 @@ def _create(tx: Tx, cluster: Cluster, *, user: str, clone_of: str) -> str:
 def _spec_of(request: ClusterSpec) -> ClusterSpec:
     """The plain specification in a request that carries more."""
     return ClusterSpec(**{name: getattr(request, name) for name in ClusterSpec.__struct_fields__})
+
+
+def _resized(cluster: Cluster, num_workers: int | None, scale: AutoScale | None) -> Cluster:
+    """The cluster with another size, or with a range into which its present size is moved. Raises InvalidParameterValue."""
+    single = is_single_node(cluster.spec)
+    if scale is not None:
+        check_range(scale, single=single)
+        num_workers = None
+    elif num_workers is not None:
+        check_num_workers(num_workers, single=single)
+    return msgspec.structs.replace(
+        cluster,
+        spec=msgspec.structs.replace(cluster.spec, num_workers=num_workers, autoscale=scale),
+        request=msgspec.structs.replace(cluster.request, num_workers=num_workers, autoscale=scale),
+        target_workers=cluster.num_workers if scale is not None else 0,
+    )
 
 
 def _attributes(spec: ClusterSpec) -> ClusterSpec:

@@ -8,7 +8,7 @@ from brickyard.domain.cluster import Cluster, Instance
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import NodeStatus, Phase, Role
 from brickyard.domain.nodetypes import NodeType
-from brickyard.domain.spec import ClusterSpec
+from brickyard.domain.spec import AutoScale, ClusterSpec
 from brickyard.plan.assignments import assignment_for
 
 SMALL = NodeType(node_type_id="small", num_cores=1.0, memory_mb=2_048, category="General Purpose")
@@ -16,14 +16,16 @@ SIZES = {"small": SMALL}
 NOW = 1_790_000_000_000
 
 
-def cluster(*, num_workers: int = 2, single: bool = False, **fields: object) -> Cluster:
-    """A cluster that has just been asked for."""
+def cluster(*, num_workers: int = 2, single: bool = False, autoscale: tuple[int, int] | None = None, **fields: object) -> Cluster:
+    """A cluster that has just been asked for; `autoscale`: (min, max) instead of a number of workers."""
+    scale = AutoScale(min_workers=autoscale[0], max_workers=autoscale[1]) if autoscale else None
     spec = ClusterSpec(
         cluster_name="test",
         spark_version="17.3.x-scala2.13",
         node_type_id="small",
         driver_node_type_id="small",
-        num_workers=0 if single else num_workers,
+        num_workers=None if scale else 0 if single else num_workers,
+        autoscale=scale,
         is_single_node=single or None,
     )
     values: dict[str, object] = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+import time
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol
 
@@ -19,11 +20,13 @@ from brickyard.domain.node import (
     Assignment,
     AssignmentReply,
     Failure,
+    Load,
     NodeStatus,
     Phase,
     Role,
     StatusReply,
     StatusReport,
+    WorkerLoad,
 )
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import (
@@ -74,6 +77,7 @@ class SimulatedProvider:
         self._home: Home | None = None
         self._moved = asyncio.Event()  # set when `home` is another one
         self.masters: dict[str, set[str]] = {}  # cluster id -> addresses of the workers that registered
+        self.tasks: dict[str, tuple[int, int]] = {}  # cluster id -> (tasks to run, tasks that one worker runs at once)
 
     def attach(self, home: Home) -> None:
         """Run agents on the current event loop, calling `home`. Those that lived through a server's end call the new one."""
@@ -145,6 +149,12 @@ class SimulatedProvider:
     def set_activity(self, instance_id: str, *, busy: bool, last_activity_ms: int) -> None:
         """What the driver says about work on it."""
         self._agents[instance_id].set_activity(busy=busy, last_activity_ms=last_activity_ms)
+
+    def set_tasks(self, cluster_id: str, tasks: int, *, slots: int = 4) -> None:
+        """Give a running cluster so many tasks, of which each worker runs `slots` at once. They run until there are fewer."""
+        self.tasks[cluster_id] = (tasks, slots)
+        if (driver := self.driver_of(cluster_id)) is not None:
+            driver.load_changed()
 
     # -- for the agents ------------------------------------------------------------------------------------------------
 
@@ -228,8 +238,28 @@ class SimulatedAgent:
     def set_activity(self, *, busy: bool, last_activity_ms: int) -> None:
         self._background(self._say(busy=busy, last_activity_ms=last_activity_ms))
 
+    def load_changed(self) -> None:
+        self._background(self._say(load=self._load()))
+
     async def workers_changed(self, alive: set[str]) -> None:
-        await self._say(alive_workers=tuple(sorted(alive)))
+        await self._say(alive_workers=tuple(sorted(alive)), load=self._load())
+
+    def _load(self) -> Load | None:
+        """The cluster's tasks, on its workers one after the other."""
+        if self._assignment is None or self._assignment.role is not Role.DRIVER:
+            return None
+        cluster_id, now = self._assignment.cluster_id, time.time_ns() // 1_000_000
+        left, slots = self._provider.tasks.get(cluster_id, (0, 1))
+        before = self._status.load or Load()
+        idle = {worker.address: worker.idle_since_ms for worker in before.workers}
+        workers = []
+        for address in sorted(self._provider.masters.get(cluster_id, ())):
+            running = min(left, slots)
+            left -= running
+            since = 0 if running else idle.get(address) or now
+            workers.append(WorkerLoad(address=address, slots=slots, running=running, idle_since_ms=since, held_mb=0))
+        since = (before.backlog_since_ms or now) if left else 0
+        return Load(pending=left, backlog_since_ms=since, workers=tuple(workers))
 
     async def _live(self) -> None:
         await self._provider.pause(self._provider.knobs.register_s)
@@ -270,7 +300,7 @@ class SimulatedAgent:
         await self._say(phase=Phase.STARTING, master_url=f"spark://{self._instance_id}:7077")
         if await self._came_up("DRIVER_UNEXPECTED_FAILURE"):
             workers = self._provider.masters.setdefault(wanted.cluster_id, set())
-            await self._say(phase=Phase.READY, alive_workers=tuple(sorted(workers)))
+            await self._say(phase=Phase.READY, alive_workers=tuple(sorted(workers)), load=self._load())
 
     async def _become_worker(self, wanted: Assignment) -> None:
         if not await self._came_up("WORKER_SETUP_FAILURE"):

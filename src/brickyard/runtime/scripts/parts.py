@@ -6,10 +6,12 @@ The classes used here are Spark's own and the same from 3.4 to 4.x; what differs
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from activity import Activity
+from load import Stage
 from py4j.protocol import Py4JError
 
 MASTER_SYSTEM, WORKER_SYSTEM = "sparkMaster", "sparkWorker"
@@ -69,6 +71,15 @@ class Master:
         """host:port of every worker that the master counts as alive, sorted."""
         workers = self._scala.ask(self._endpoint, self._state).workers()
         return tuple(sorted(f"{worker.host()}:{worker.port()}" for worker in workers if worker.state().toString() == "ALIVE"))
+
+    def homes(self) -> dict[str, str]:
+        """host:port of the worker of every executor, by the executor's id. There is one application on a cluster's master."""
+        found = {}
+        for worker in self._scala.ask(self._endpoint, self._state).workers():
+            # "app-20260101000000-0000/3,...": the keys of a Scala map, as one string
+            for name in filter(None, worker.executors().keys().mkString(",").split(",")):
+                found[name.rpartition("/")[2]] = f"{worker.host()}:{worker.port()}"
+        return found
 
 
 class Executor(NamedTuple):
@@ -134,6 +145,7 @@ class Driver:
         self._jobs = self._sc.dagScheduler()
         self._connect = scala.object("org.apache.spark.sql.connect.service", "SparkConnectService") if connect else None
         self._executions = self._connect.executionManager() if connect else None
+        self._mapper: Any = None
 
     @property
     def connect_port(self) -> int:
@@ -159,6 +171,24 @@ class Driver:
             else:
                 busy = True
         return Activity(busy=busy, jobs=int(self._jobs.numTotalJobs()), connect_ms=connect_ms)
+
+    def stages(self) -> list[Stage]:
+        """The stages that have tasks to run now."""
+        tracker, found = self._sc.statusTracker(), []
+        for number in tracker.getActiveStageIds():
+            info = tracker.getStageInfo(number)
+            if info.isDefined():
+                stage = info.get()
+                found.append(Stage(int(stage.numTasks()), int(stage.numActiveTasks()), int(stage.numCompletedTasks())))
+        return found
+
+    def executors(self) -> list[dict[str, Any]]:
+        """Summaries (ExecutorSummary) of the executors that live, without the driver, in one call however many there are."""
+        if self._mapper is None:
+            self._mapper = self._scala.jvm.com.fasterxml.jackson.databind.ObjectMapper()
+            self._mapper.registerModule(self._scala.object("com.fasterxml.jackson.module.scala", "DefaultScalaModule"))
+        summaries = json.loads(self._mapper.writeValueAsString(self._sc.statusStore().executorList(True)))
+        return [summary for summary in summaries if summary["id"] != "driver"]
 
     def stopped(self) -> bool:
         return bool(self._sc.isStopped())

@@ -17,9 +17,10 @@ from typing import Any, TypeVar
 
 import failures
 import sparkconf
-from activity import ActivityMeter
+from activity import Activity, ActivityMeter
 from jvm import Jvm, usable
 from launch import LaunchError
+from load import LoadMeter
 from parts import Driver, Executor, Master, Scala, Worker
 from protocol import Channel
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -28,6 +29,7 @@ T = TypeVar("T")
 
 REGISTER_TIMEOUT_S = 120.0
 FAST_S, SLOW_S = 0.3, 1.0
+LOAD_S = 0.5  # between two samples of what the cluster has to do
 SETTLED_S = 10.0  # so long without a change in the workers: ask less often
 DYING_S = 5.0  # a JVM that dies closes its connections before it is gone; it takes no longer than that
 
@@ -53,6 +55,10 @@ class Report:
             if not self.failed:
                 self.failed = True
                 self._channel.status(phase="failed", failure=dict(failure), message=failure["message"])
+
+    def told(self, field: str) -> Any:
+        """What was told last of a field; None: nothing."""
+        return self._told.get(field)
 
     def log(self, line: str) -> None:
         self._channel.log(line)
@@ -151,6 +157,10 @@ class DriverRole(Role):
         self._commands = commands
         self._driver: Driver | None = None
         self._meter = ActivityMeter()
+        self._master: Master | None = None
+        self._loads = LoadMeter()
+        self._homes: dict[str, str] = {}
+        self._loaded_jobs = -1  # jobs that there had been at the last sample of the load that found nothing running
 
     def cancel_group(self, group: str) -> None:
         """Cancel the Spark jobs of a group. Does nothing when there is no driver any more."""
@@ -180,7 +190,9 @@ class DriverRole(Role):
         master_url = f"local[{self._assignment['cores']}]"
         if not single:
             self._report.tell(phase="starting", message="starting the Spark master")
-            master = Master(scala, conf=sparkconf.master_conf(self._assignment, self._place), host=self._place.host)
+            self._master = master = Master(
+                scala, conf=sparkconf.master_conf(self._assignment, self._place), host=self._place.host
+            )
             master_url = master.url
             self._report.tell(master_url=master_url)
             self._run(lambda: self._watch_workers(master))
@@ -217,14 +229,36 @@ class DriverRole(Role):
     def _watch_activity(self) -> None:
         driver = self._driver
         assert driver is not None  # noqa: S101 - `_take` starts this after it has made the driver
-        while not self._stopping.wait(SLOW_S) and self._jvm.alive:
+        looked = 0.0
+        while not self._stopping.wait(LOAD_S) and self._jvm.alive:
+            activity = self._sample(driver.activity, None)
+            if self._master is not None and activity is not None:
+                self._tell_load(driver, self._master, activity)
+            if time.monotonic() < looked + SLOW_S:
+                continue
+            looked = time.monotonic()
             if self._sample(driver.stopped, False):
                 self._report.fail(failures.failure("SPARK_ERROR", _STOPPED, failures.tail([self._jvm.log_file])))
                 return
-            activity = self._sample(driver.activity, None)
             told = self._meter.sample(activity, self._commands(), now_ms()) if activity is not None else None
             if told is not None:
                 self._report.tell(**told)
+
+    def _tell_load(self, driver: Driver, master: Master, activity: Activity) -> None:
+        """What the cluster has to do, while it does something or its workers change."""
+        quiet = not activity.busy and activity.jobs == self._loaded_jobs
+        if quiet and set(self._homes.values()) == set(self._report.told("alive_workers") or ()):
+            return
+        executors = self._sample(driver.executors, None)
+        stages = self._sample(driver.stages, None)
+        if executors is None or stages is None:
+            return
+        if {executor["id"] for executor in executors} != self._homes.keys():
+            self._homes = self._sample(master.homes, self._homes)
+        load = self._loads.sample(stages, executors, self._homes, now_ms())
+        self._report.tell(load=load)
+        running = load["pending"] or any(worker[2] for worker in load["workers"])
+        self._loaded_jobs = activity.jobs if not activity.busy and not running else -1
 
 
 _STOPPED = (

@@ -1,0 +1,157 @@
+"""How many workers a cluster's load asks for. Pure.
+
+Up quickly: tasks that wait for `up_after_ms` bring as many workers as they can use, in at most two steps from min to max. Down
+gently: workers that were idle for the whole window go, a share of the cluster at a time, and only while nothing waits. A worker
+that runs tasks is never chosen; whoever is chosen is decommissioned, so that what it holds moves to others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from brickyard.domain.cluster import Cluster, Instance
+from brickyard.domain.errors import InvalidParameterValue
+from brickyard.domain.node import Load, WorkerLoad
+from brickyard.domain.spec import AutoScale
+from brickyard.domain.states import ClusterSource
+
+WINDOW_CONF = "spark.databricks.aggressiveWindowDownS"  # seconds that a worker must have been idle, for one cluster
+MAX_WINDOW_S = 600
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """When to grow and when to shrink. Milliseconds."""
+
+    up_after_ms: int = 1_000
+    down_after_ms: int = 150_000  # Databricks' window for all-purpose clusters
+    down_after_job_ms: int = 40_000  # and for job clusters, unless `down_after_ms` is shorter
+    down_share: float = 0.25  # of the cluster that may go at once; at least one worker
+    down_pause_ms: int = 10_000  # between two steps down
+    stuck_ms: int = 10_000  # tasks wait although a worker has been idle for so long: more workers would not help
+    unknown_ms: int = 5_000  # when to look again while the driver's load is not known
+
+
+class Decision(NamedTuple):
+    """The size to have now, and when to decide again if nothing else happens before."""
+
+    target: int
+    due_ms: int | None = None
+
+
+class Situation(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster at one moment. `idle_since_ms`: one entry for every staying worker that has nothing to do."""
+
+    low: int
+    high: int
+    present: int  # the size that is wanted now
+    pending: int
+    running: int
+    backlog_since_ms: int
+    slots: int  # tasks that one worker runs at once
+    idle_since_ms: Sequence[int]
+    growing: bool = False  # some of the wanted workers are not there yet
+    shrinking: bool = False  # some workers are leaving
+    scaled_ms: int = 0  # when the size was last changed by this
+    not_before_ms: int = 0  # no growth before: the last attempt met a shortage
+
+
+def decide(at: Situation, *, now: int, rules: Rules, window_ms: int) -> Decision:
+    """The size for a situation; always within `low` and `high`. `window_ms`: how long a worker must have been idle to go."""
+    present = min(max(at.present, at.low), at.high)
+    if at.pending:
+        return _up(at, present, now=now, rules=rules)
+    if at.growing or at.shrinking or present <= at.low or not at.idle_since_ms:
+        return Decision(present)
+    due = max(min(at.idle_since_ms) + window_ms, at.scaled_ms + rules.down_pause_ms)
+    if now < due:
+        return Decision(present, due)
+    idle = sum(1 for since in at.idle_since_ms if now - since >= window_ms)
+    return Decision(present - min(idle, present - at.low, max(1, math.ceil(present * rules.down_share))))
+
+
+def _up(at: Situation, present: int, *, now: int, rules: Rules) -> Decision:
+    if at.growing or present >= at.high:
+        return Decision(present)
+    due = max(at.backlog_since_ms + rules.up_after_ms, at.not_before_ms)
+    if now < due:
+        return Decision(present, due)
+    stuck = min(at.idle_since_ms, default=now) + rules.stuck_ms <= now
+    if stuck:
+        return Decision(present)
+    useful = math.ceil((at.pending + at.running) / max(1, at.slots))
+    half = at.low + math.ceil((at.high - at.low) / 2)
+    return Decision(max(present, min(useful, half if present < half else at.high)))
+
+
+def situation(cluster: Cluster, load: Load, staying: Iterable[Instance], *, cores: int, growing: bool) -> Situation:
+    """What a cluster with a range of sizes and its driver's load say together. `cores`: of a worker, where none tells its slots.
+
+    A worker without an executor has been idle since it became ready.
+    """
+    scale = cluster.spec.autoscale or AutoScale()
+    by_address = loads_of(load)
+    idle = []
+    for node in staying:
+        seen = by_address.get(node.current_status.worker_address)
+        since = seen.idle_since_ms if seen is not None else node.ready_ms
+        if since:
+            idle.append(max(since, node.ready_ms))
+    return Situation(
+        low=scale.min_workers or 0,
+        high=scale.max_workers or 0,
+        present=cluster.num_workers,
+        pending=load.pending,
+        running=sum(worker.running for worker in load.workers),
+        backlog_since_ms=load.backlog_since_ms,
+        slots=max((worker.slots for worker in load.workers), default=cores),
+        idle_since_ms=idle,
+        growing=growing,
+        shrinking=not cluster.sized,
+        scaled_ms=cluster.scaled_ms,
+        not_before_ms=cluster.grow_after_ms,
+    )
+
+
+def loads_of(load: Load | None) -> dict[str, WorkerLoad]:
+    """Workers by address."""
+    return {worker.address: worker for worker in load.workers} if load is not None else {}
+
+
+def weight(node: Instance, load: WorkerLoad | None) -> tuple[bool, bool, int, int, str]:
+    """What would be lost with a worker: the smallest goes first."""
+    return (node.ready, bool(load and load.running), load.held_mb if load else 0, -node.created_ms, node.instance_id)
+
+
+def window_ms(cluster: Cluster, rules: Rules) -> int:
+    """How long a worker of the cluster must have been idle to go: its conf's word, or the rules'."""
+    asked = (cluster.spec.spark_conf or {}).get(WINDOW_CONF)
+    if asked is not None:
+        return int(asked) * 1000
+    job = cluster.source is ClusterSource.JOB
+    return min(rules.down_after_ms, rules.down_after_job_ms) if job else rules.down_after_ms
+
+
+def check_autoscale(scale: AutoScale, *, limit: int) -> None:
+    """Raise InvalidParameterValue unless a cluster may have that range of sizes."""
+    low, high = scale.min_workers, scale.max_workers
+    if low is None or high is None:
+        raise InvalidParameterValue(f"Missing required field: autoscale.{'min' if low is None else 'max'}_workers")
+    if low < 1:
+        raise InvalidParameterValue(f"autoscale.min_workers is {low}; it must be at least 1: the driver runs no tasks.")
+    if high <= low:
+        raise InvalidParameterValue(f"autoscale.max_workers is {high}; it must be strictly greater than min_workers, {low}.")
+    if high > limit:
+        raise InvalidParameterValue(f"autoscale.max_workers is {high}; at most {limit} are possible.")
+
+
+def check_window(conf: Mapping[str, str]) -> None:
+    """Raise InvalidParameterValue unless the conf's window, if there is one, is a whole number of seconds within its limits."""
+    asked = conf.get(WINDOW_CONF)
+    if asked is not None and not (asked.isascii() and asked.isdigit() and len(asked) < 5 and 1 <= int(asked) <= MAX_WINDOW_S):
+        raise InvalidParameterValue(
+            f"spark_conf.{WINDOW_CONF} is {asked[:60]!r}; it must be a whole number of seconds from 1 to {MAX_WINDOW_S}."
+        )

@@ -1,0 +1,22 @@
+"""The planner's settings."""
+
+from __future__ import annotations
+
+import msgspec
+
+from brickyard.plan.autoscale import Rules
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """The planner's settings. Times are milliseconds."""
+
+    launch_timeout_ms: int = 1_200_000
+    retire_timeout_ms: int = 600_000  # a retiring worker that still runs tasks after that is ended all the same
+    min_ready_ratio: float = 0.85  # a cluster may start with that share of its workers [databricks-sdk, `create`]
+    grow_backoff_ms: int = 30_000
+    grow_backoff_max_ms: int = 600_000
+    max_worker_failures: int = 3  # failed workers in a row before the planner pauses, or gives up a start
+    launch_attempts: int = 5  # for errors that may pass
+    launch_backoff_ms: int = 1_000
+    launch_lease_ms: int = 15_000  # how long one process may take for one launch call before another may repeat it
+    autoscale: Rules = Rules()
