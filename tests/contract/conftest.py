@@ -7,12 +7,20 @@ from collections.abc import Iterator
 import pytest
 from databricks.sdk import WorkspaceClient
 
+from brickyard.providers.nodetypes import cloud_types
+from brickyard.testing.simulated import SimulatedProvider
 from tests.support.server import Server
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server.running(tmp_path_factory.mktemp("workspace"), provider="simulated") as running:
+def machines() -> SimulatedProvider:
+    """The simulated world, for its knobs."""
+    return SimulatedProvider(node_types=cloud_types())
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, machines: SimulatedProvider) -> Iterator[Server]:
+    with Server.running(tmp_path_factory.mktemp("workspace"), provider="simulated", instances=machines) as running:
         yield running
 
 

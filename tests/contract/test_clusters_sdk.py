@@ -19,6 +19,7 @@ from databricks.sdk.errors.platform import InvalidState
 from databricks.sdk.service import compute
 from databricks.sdk.service.compute import State
 
+from brickyard.testing.simulated import SimulatedProvider
 from tests.support.server import Server
 
 SOON = timedelta(seconds=30)
@@ -136,14 +137,33 @@ def test_refusals_have_the_sdks_classes(w: WorkspaceClient) -> None:
         w.clusters.create(spark_version="1.0", node_type_id="i3.xlarge", num_workers=1)
     with pytest.raises(InvalidParameterValue, match="Missing required field: size"):
         w.clusters.create(spark_version=RUNTIME, node_type_id="i3.xlarge")
-    with pytest.raises(InvalidParameterValue, match="autoscale is not supported"):
+    with pytest.raises(InvalidParameterValue, match=r"autoscale\.max_workers is 2; it must be strictly"):
         w.clusters.create(
-            spark_version=RUNTIME, node_type_id="i3.xlarge", autoscale=compute.AutoScale(min_workers=1, max_workers=2)
+            spark_version=RUNTIME, node_type_id="i3.xlarge", autoscale=compute.AutoScale(min_workers=2, max_workers=2)
         )
     with pytest.raises(NotFound, match="No API found"):
         w.api_client.do("GET", "/api/2.0/nonsense")
     with pytest.raises(BadRequest):
         w.api_client.do("POST", "/api/2.1/clusters/create", body={"num_workers": "many"})
+
+
+def test_an_autoscaling_cluster(machines: SimulatedProvider, w: WorkspaceClient) -> None:
+    scale = compute.AutoScale(min_workers=1, max_workers=5)
+    cluster = w.clusters.create(spark_version=RUNTIME, node_type_id="i3.xlarge", autoscale=scale).result(timeout=SOON)
+    name = cluster.cluster_id or ""
+    assert (cluster.autoscale, cluster.num_workers, len(cluster.executors or [])) == (scale, None, 1)
+    machines.set_tasks(name, 100)
+    deadline = time.monotonic() + SOON.total_seconds()
+    while len(w.clusters.get(name).executors or []) < 5:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    cluster = w.clusters.wait_get_cluster_running(name, timeout=SOON)
+    seen = {(event.type, event.details.cause) for event in w.clusters.events(name) if event.details}
+    assert (compute.EventType.RESIZING, compute.EventDetailsCause.AUTOSCALE) in seen
+    assert (compute.EventType.UPSIZE_COMPLETED, compute.EventDetailsCause.AUTOSCALE) in seen
+    cluster = w.clusters.resize_and_wait(name, num_workers=2, timeout=SOON)
+    assert (cluster.autoscale, cluster.num_workers) == (None, 2)
+    w.clusters.permanent_delete(name)
 
 
 def test_a_single_node(w: WorkspaceClient) -> None:

@@ -153,8 +153,8 @@ class SimulatedProvider:
     def set_tasks(self, cluster_id: str, tasks: int, *, slots: int = 4) -> None:
         """Give a running cluster so many tasks, of which each worker runs `slots` at once. They run until there are fewer."""
         self.tasks[cluster_id] = (tasks, slots)
-        if (driver := self.driver_of(cluster_id)) is not None:
-            driver.load_changed()
+        if (driver := self.driver_of(cluster_id)) is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(driver.load_changed)
 
     # -- for the agents ------------------------------------------------------------------------------------------------
 
