@@ -182,10 +182,11 @@ def test_an_autoscaling_cluster_makes_do_where_capacity_ends(store: Store) -> No
             world.provider.set_tasks("c", 1_000)
             await world.until(lambda: len(world.provider.observe()) == 4)
             async with asyncio.timeout(10):
-                while EventType.AUTOSCALING_FAILED not in await world.kinds("c"):
+                while not (failed := await world.events("c", EventType.AUTOSCALING_FAILED)):
                     await asyncio.sleep(0.02)
-            found = await world.wait("c", State.RUNNING)
-            assert found.num_workers == 3
+            assert "0 are left of 4" in (failed[0].details.did_not_expand_reason or "")
+            await world.wait("c", State.RUNNING)
+            assert len(world.provider.observe()) == 4
             world.provider.knobs.max_instances = 9
             await world.until(lambda: len(world.provider.observe()) == 9)
             assert (await world.wait("c", State.RUNNING)).num_workers == 8

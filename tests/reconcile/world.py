@@ -10,7 +10,7 @@ import msgspec
 
 from brickyard.domain.clock import Ids, SystemClock
 from brickyard.domain.cluster import Cluster, Instance, Target, public_state
-from brickyard.domain.events import EventType
+from brickyard.domain.events import ClusterEvent, EventType
 from brickyard.domain.queries import EventFilter
 from brickyard.domain.states import State
 from brickyard.plan.policy import Policy
@@ -131,9 +131,12 @@ class World:
             while not condition():
                 await asyncio.sleep(0.01)
 
+    async def events(self, name: str, *kinds: EventType) -> list[ClusterEvent]:
+        which = EventFilter(cluster_id=name, types=kinds)
+        return [event for _, event in await self.store.read(lambda tx: tx.events.page(which, descending=False, limit=500))]
+
     async def kinds(self, name: str) -> list[EventType]:
-        rows = await self.store.read(lambda tx: tx.events.page(EventFilter(cluster_id=name), descending=False, limit=500))
-        return [event.type for _, event in rows]
+        return [event.type for event in await self.events(name)]
 
 
 def provider(**knobs: object) -> SimulatedProvider:
