@@ -7,7 +7,7 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -19,6 +19,7 @@ from brickyard.api.app import build_app
 from brickyard.api.context import ApiContext
 from brickyard.config import Settings
 from brickyard.domain.clock import Clock, Ids, SystemClock
+from brickyard.gateway.errors import GatewayError
 from brickyard.plan.autoscale import Rules
 from brickyard.plan.policy import Policy
 from brickyard.providers.base import Provider
@@ -31,6 +32,7 @@ from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.services.agentclient import AgentClient, AgentRefused, HttpAgentClient
 from brickyard.services.agents import AgentService
+from brickyard.services.attach import AttachService
 from brickyard.services.authz import Authorizer
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
@@ -39,6 +41,9 @@ from brickyard.services.tokens import TokenService
 from brickyard.services.users import UserService
 from brickyard.store.store import Store
 from brickyard.testing.simulated import SimulatedProvider
+
+if TYPE_CHECKING:
+    from brickyard.gateway.connect import ConnectGateway
 
 log = structlog.get_logger(__name__)
 
@@ -65,6 +70,8 @@ class Application:
         self._admin = (settings.admin_user, admin_token)
         self._tasks: list[asyncio.Task[None]] = []
         self._not_ready = "the server is starting"
+        self._settings = settings
+        self.connect: ConnectGateway | None = None
         tokens, loads = InstanceTokens(key=workspace_key), Loads()
         self.agents = AgentService(
             store=store,
@@ -104,6 +111,9 @@ class Application:
             runtimes=runtimes,
             authorizer=authorizer,
             wake=self.loop.wake,
+        )
+        self.attach = AttachService(
+            store=store, authorizer=authorizer, agents=agent_client, tokens=tokens, start=self.clusters.start
         )
         metrics = CollectorRegistry()
         metrics.register(_WorkspaceMetrics(store, provider))
@@ -178,7 +188,25 @@ class Application:
             asyncio.create_task(_forever("clusters", self.loop.run)),
             asyncio.create_task(_forever("instances", self.monitor.run)),
         ]
+        await self._open_connect()
         self._not_ready = ""
+
+    async def _open_connect(self) -> None:
+        """Serve Spark Connect, unless it is off. Raises GatewayError; where only the default port was tried, and is taken, the
+        server does without."""
+        asked = self._settings.connect_port
+        if asked == 0 or (asked is None and self._settings.provider == "simulated"):
+            return
+        from brickyard.gateway.entrance import open_gateway  # noqa: PLC0415 - gRPC, only where it is used
+
+        try:
+            self.connect = await open_gateway(self._settings, tokens=self.tokens, attach=self.attach)
+        except GatewayError as error:
+            if asked is not None or error.fatal:
+                raise
+            log.warning("connect_is_off", why=str(error))
+        else:
+            log.info("connect_serves", host=self._settings.host, port=self.connect.port)
 
     async def stop(self) -> None:
         """End the loops; agents and Spark go on."""
@@ -187,6 +215,8 @@ class Application:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
+        if self.connect is not None:
+            await self.connect.stop()
         await self._agent_client.close()
 
     async def close(self, *, keep_nodes: bool) -> None:

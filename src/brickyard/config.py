@@ -47,6 +47,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     autoscale_down_after_s: float = 150.0  # workers that were idle for so long leave it; on a job cluster after 40 s at most
     default_runtime: str = ""  # empty: the newest Spark 4 LTS of the catalogue
     keep_nodes: bool = False
+    connect_port: int | None = None  # Spark Connect; None: 15002 if it is free, and none on the simulated provider; 0: none
+    connect_start_clusters: bool = False  # a connection to a terminated cluster starts it
+    tls_cert: Path | None = None  # of the Spark Connect port; PEM
+    tls_key: Path | None = None
+    tls_self_signed: bool = False  # make a certificate for this machine, in the data directory
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
 
@@ -76,6 +81,7 @@ def load(
         raise ConfigError(f"{error}. Settings: {', '.join(Settings.__struct_fields__)}.") from error
     if not 0 <= settings.port <= 65535:
         raise ConfigError(f"port is {settings.port}; it must be between 0 and 65535.")
+    _check_connect(settings)
     for name in (
         "cpu_overcommit",
         "memory_overcommit",
@@ -87,9 +93,17 @@ def load(
     ):
         if not 0 < getattr(settings, name) < math.inf:
             raise ConfigError(f"{name} is {getattr(settings, name)}; it must be a number above 0.")
-    return msgspec.structs.replace(
-        settings, data_dir=settings.data_dir.expanduser().resolve(), cache_dir=settings.cache_dir.expanduser().resolve()
-    )
+    places = {name: getattr(settings, name) for name in ("data_dir", "cache_dir", "tls_cert", "tls_key")}
+    return msgspec.structs.replace(settings, **{name: path and path.expanduser().resolve() for name, path in places.items()})
+
+
+def _check_connect(settings: Settings) -> None:
+    if not 0 <= (settings.connect_port or 0) <= 65535:
+        raise ConfigError(f"connect_port is {settings.connect_port}; it must be between 0 (none) and 65535.")
+    if (settings.tls_cert is None) != (settings.tls_key is None):
+        raise ConfigError("tls_cert and tls_key belong together: give both, or neither.")
+    if settings.tls_cert is not None and settings.tls_self_signed:
+        raise ConfigError("tls_self_signed makes a certificate, and tls_cert gives one: leave one of them out.")
 
 
 def _decode(kind: type, value: Any) -> Any:

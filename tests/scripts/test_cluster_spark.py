@@ -138,10 +138,13 @@ print(SparkSession.builder.remote(sys.argv[1]).getOrCreate().range(7).count())
 
 
 def test_connect_asks_for_its_token(cluster: Cluster, manifest: dict[str, Any]) -> None:
-    port = cluster.driver.status["connect_port"]
+    assert "connect_port" not in cluster.driver.status, "it starts when somebody asks for it"
     if not manifest["has_connect"]:
-        assert port == 0
+        assert "Maven" in cluster.driver.call("connect_open")["error"]["message"]
         return
+    port = cluster.driver.result("connect_open")["port"]
+    assert cluster.driver.result("connect_open") == {"port": port}, "asking again changes nothing"
+    assert cluster.workers[0].call("connect_open")["error"]["code"] == "INVALID"
 
     def count(token: str) -> subprocess.CompletedProcess[str]:
         url = f"sc://localhost:{port}/;token={token}"

@@ -54,12 +54,14 @@ def test_the_single_node_profile_is_not_worth_a_note() -> None:
 
 def test_connect_is_served_with_its_token_or_not_at_all() -> None:
     with_token = conf_of(assignment({"spark.plugins": "a.B"})).values
-    assert with_token["spark.plugins"] == f"{sparkconf.CONNECT_PLUGIN},a.B"
+    assert with_token["spark.plugins"] == "a.B", "Connect is started when it is asked for, not by its plugin"
     assert with_token["spark.connect.authenticate.token"] == "token"
     assert with_token["spark.connect.grpc.binding.address"] == "127.0.0.1"
-    assert "spark.plugins" not in conf_of(assignment(connect_token="")).values
-    assert "spark.plugins" not in conf_of(assignment(), SPARK_3).values
-    assert not sparkconf.has_connect(assignment(), {"spark_version": "3.5.9", "has_connect": True}), "Spark 3 knows no token"
+    for without in (conf_of(assignment(connect_token="")), conf_of(assignment(), SPARK_3)):
+        assert not [key for key in without.values if key.startswith("spark.connect")]
+    assert "Maven" in sparkconf.without_connect(assignment(), {"spark_version": "3.5.9", "has_connect": False})
+    unguarded = sparkconf.without_connect(assignment(), {"spark_version": "3.5.9", "has_connect": True})
+    assert "Spark 4" in unguarded, "Spark 3 knows no token"
 
 
 def test_the_web_ui_is_off_or_guarded() -> None:

@@ -9,6 +9,7 @@
 | `POST /v1/contexts/{id}/commands` `{"command_id", "language", "command"}` | `command_execute` |
 | `GET /v1/contexts/{id}/commands/{id}` | `command_status` |
 | `POST /v1/contexts/{id}/commands/{id}/cancel` | `command_cancel` |
+| `POST /v1/connect` | `connect_open`: `{"port"}` of Spark Connect on the node's address |
 | `GET /v1/logs` | `{"files": [{"name", "size"}]}` |
 | `GET /v1/logs?name=&tail=BYTES` | `{"name", "text"}`: the end of a log of the node, or of agent.log or node.log |
 
@@ -101,6 +102,8 @@ class Routes:
                 return Response(202, b"{}")
             case ("GET", "v1", "logs"):
                 return await asyncio.to_thread(self._logs, request)
+            case ("POST", "v1", "connect"):
+                return Response(200, msgspec.json.encode(await self._call("connect_open")))
             case (_, "v1", "contexts", *rest):
                 return Response(200, msgspec.json.encode(await self._context(request, rest)))
         raise _Refused(404, "NOT_FOUND", f"there is no {request.method} {request.path}")

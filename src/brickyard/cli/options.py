@@ -42,6 +42,13 @@ def serving(function: F) -> F:
         click.option("--isolation", help="auto, required or off."),
         click.option("--database-url", help="postgresql://...; SQLite in the data directory if left out."),
         click.option("--provider", help="local, or simulated (nodes that compute nothing, for tests)."),
+        click.option("--tls-self-signed", is_flag=True, default=None, help="Make a certificate for the Spark Connect port."),
+        click.option("--tls-key", type=click.Path(path_type=Path), help="Key of --tls-cert, PEM."),
+        click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate of the Spark Connect port, PEM."),
+        click.option(
+            "--connect-start-clusters", is_flag=True, default=None, help="Start a terminated cluster when somebody connects."
+        ),
+        click.option("--connect-port", type=int, help="Port for Spark Connect (15002); 0 for none."),
         click.option("--port", type=int, help="Port to listen on; 0 picks a free one."),
         click.option("--host", help="Address to listen on."),
     ):

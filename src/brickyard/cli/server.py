@@ -21,6 +21,7 @@ from brickyard.cli import CliError
 from brickyard.cli.machine import allowed_here
 from brickyard.cli.up import serve, token_line
 from brickyard.config import ConfigError, Settings, load
+from brickyard.gateway.errors import GatewayError
 from brickyard.lifecycle import logs
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 from brickyard.store.store import StoreError
@@ -42,6 +43,8 @@ def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, det
         raise CliError(f"{error}. Check the path and the disk, or database_url.") from error
     except DBAPIError as error:  # while it starts: later ones are answered by the API, or logged by the loops
         raise CliError(f"the database cannot be used: {error.orig}. Free space on its disk, or check database_url.") from error
+    except GatewayError as error:
+        raise CliError(str(error)) from error
     finally:
         workspace.withdraw()
 

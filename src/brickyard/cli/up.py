@@ -118,6 +118,8 @@ def as_environment(chosen: Settings) -> dict[str, str]:
     found = {}
     for name in Settings.__struct_fields__:
         value = getattr(chosen, name)
+        if value is None:
+            continue
         found[f"BRICKYARD_{name.upper()}"] = str(value).lower() if isinstance(value, bool) else str(value)
     return {**found, "BRICKYARD_CONFIG": ""}
 

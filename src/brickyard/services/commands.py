@@ -122,7 +122,7 @@ class CommandService:
             raise CommandError(
                 f"Cluster {cluster_id} is in unexpected state {state.title()}. Start it (clusters/start) to run commands on it."
             )
-        driver = _driver_instance(cluster, instances)
+        driver = driver_instance(cluster, instances)
         if driver is None:
             raise ClusterNotReady(f"The driver of cluster {cluster_id} is not there; it is being looked after.")
         return driver
@@ -132,7 +132,7 @@ class CommandService:
         _require(context_id, "contextId")
         cluster, instances = await self._find(caller, cluster_id)
         state = public_state(cluster)
-        driver = _driver_instance(cluster, instances) if state in _USABLE else None
+        driver = driver_instance(cluster, instances) if state in _USABLE else None
         if driver is None:
             raise ContextNotFound(
                 f"Execution context {context_id} does not exist: cluster {cluster_id} is {state.title()}, and contexts end"
@@ -184,7 +184,8 @@ class CommandService:
         )
 
 
-def _driver_instance(cluster: Cluster, instances: list[Instance]) -> Instance | None:
+def driver_instance(cluster: Cluster, instances: list[Instance]) -> Instance | None:
+    """The driver's instance of the present incarnation, if its agent can be called."""
     return next(
         (
             each

@@ -57,6 +57,7 @@ class NodeHost:
             "context_create": self._context_create, "context_status": self._context_status,
             "context_destroy": self._context_destroy, "command_execute": self._command_execute,
             "command_status": self._command_status, "command_cancel": self._command_cancel,
+            "connect_open": self._connect_open,
         }  # fmt: skip
 
     def handle(self, message: Message) -> None:
@@ -192,6 +193,14 @@ class NodeHost:
         elif self._jvm is not None:
             self._jvm.stop(grace_s)
         return {}
+
+    def _connect_open(self, _: Message) -> Result:
+        return {"port": self._needs_driver("Spark Connect").open_connect()}
+
+    def _needs_driver(self, what: str) -> Any:
+        if self._role is None or not hasattr(self._role, "open_connect"):
+            raise OpError("INVALID", f"{what} is a driver's, and this node is none")
+        return self._role
 
     # ── contexts and commands ───────────────────────────────────────────────────────────────────────────────────────────────
 

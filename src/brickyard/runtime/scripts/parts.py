@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -136,21 +137,30 @@ class Worker:
 
 
 class Driver:
-    """A SparkContext, and Spark Connect where it is part of it."""
+    """A SparkContext, and Spark Connect once somebody has asked for it."""
 
-    def __init__(self, scala: Scala, *, conf: Mapping[str, str], connect: bool) -> None:
+    def __init__(self, scala: Scala, *, conf: Mapping[str, str]) -> None:
         self._scala = scala
         self._context = scala.jvm.org.apache.spark.api.java.JavaSparkContext(scala.spark_conf(conf))
         self._sc = self._context.sc()
         self._jobs = self._sc.dagScheduler()
-        self._connect = scala.object("org.apache.spark.sql.connect.service", "SparkConnectService") if connect else None
-        self._executions = self._connect.executionManager() if connect else None
+        self._connect: Any = None
+        self._connect_lock = threading.Lock()
+        self._executions: Any = None
         self._mapper: Any = None
 
-    @property
-    def connect_port(self) -> int:
-        """Port of Spark Connect; 0 where there is none."""
-        return int(self._connect.localPort()) if self._connect is not None else 0
+    def open_connect(self) -> int:
+        """Start Spark Connect's server unless it runs; returns its port. Raises Py4JError.
+
+        The conf must name its token. Spark's own plugin would start it with the context, which every cluster would wait for.
+        """
+        with self._connect_lock:
+            if self._connect is None:
+                service = self._scala.object("org.apache.spark.sql.connect.service", "SparkConnectService")
+                service.start(self._sc)
+                self._executions = service.executionManager()
+                self._connect = service
+            return int(self._connect.localPort())
 
     def first_job(self) -> None:
         """Run a job of one task; returns when an executor has answered. Raises Py4JError."""
@@ -193,11 +203,31 @@ class Driver:
     def stopped(self) -> bool:
         return bool(self._sc.isStopped())
 
+    def connect_sessions(self, limit: int) -> list[dict[str, Any]]:
+        """Who is connected through Spark Connect, the newest sessions first. Raises Py4JError."""
+        if self._connect is None:
+            return []
+        found = self._connect.sessionManager().listActiveSessions()
+        infos = [found.apply(number) for number in range(min(int(found.size()), limit))]
+        return sorted((_session(info) for info in infos), key=lambda each: -int(each["started_ms"]))
+
     def cancel_group(self, group: str) -> None:
         self._sc.cancelJobGroup(group)
 
     def stop(self) -> None:
+        if self._connect is not None:
+            with contextlib.suppress(Py4JError):
+                self._connect.stop(self._scala.none, self._scala.none)
         self._context.stop()
+
+
+def _session(info: Any) -> dict[str, Any]:
+    return {
+        "session_id": str(info.sessionId()),
+        "user": str(info.userId()),
+        "started_ms": int(info.startTimeMs()),
+        "last_used_ms": int(info.lastAccessTimeMs()),
+    }
 
 
 def close_web_ui(scala: Scala, owner: Any, field: str) -> None:

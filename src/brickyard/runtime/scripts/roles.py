@@ -22,7 +22,7 @@ from jvm import Jvm, usable
 from launch import LaunchError
 from load import LoadMeter
 from parts import Driver, Executor, Master, Scala, Worker
-from protocol import Channel
+from protocol import Channel, OpError
 from py4j.protocol import Py4JError, Py4JJavaError
 
 T = TypeVar("T")
@@ -31,6 +31,7 @@ REGISTER_TIMEOUT_S = 120.0
 FAST_S, SLOW_S = 0.3, 1.0
 LOAD_S = 0.5  # between two samples of what the cluster has to do
 SETTLED_S = 10.0  # so long without a change in the workers: ask less often
+MAX_SESSIONS = 200
 DYING_S = 5.0  # a JVM that dies closes its connections before it is gone; it takes no longer than that
 
 
@@ -157,10 +158,34 @@ class DriverRole(Role):
         self._commands = commands
         self._driver: Driver | None = None
         self._meter = ActivityMeter()
+        self._connect_used_ms = 0
         self._master: Master | None = None
         self._loads = LoadMeter()
         self._homes: dict[str, str] = {}
         self._loaded_jobs = -1  # jobs that there had been at the last sample of the load that found nothing running
+
+    def open_connect(self) -> int:
+        """The port of Spark Connect, which is started when it is first asked for; to ask again is to say that it is in use.
+        Raises OpError."""
+        driver, manifest = self._driver, self._jvm.manifest
+        if driver is None or not self._report.ready:
+            raise OpError("DEAD", "the driver is not ready")
+        if why := sparkconf.without_connect(self._assignment, manifest):
+            raise OpError("INVALID", why)
+        try:
+            port = driver.open_connect()
+        except (Py4JError, OSError) as error:
+            raise OpError("DEAD", f"Spark Connect could not start: {failures.plain_message(error_text(error))}") from error
+        self._connect_used_ms = now_ms()
+        self._report.tell(connect_port=port)
+        return port
+
+    def connect_sessions(self) -> list[dict[str, Any]]:
+        """The sessions of Spark Connect's clients. Raises OpError."""
+        try:
+            return self._driver.connect_sessions(MAX_SESSIONS) if self._driver is not None else []
+        except (Py4JError, OSError) as error:
+            raise OpError("DEAD", f"Spark did not answer: {failures.plain_message(error_text(error))}") from error
 
     def cancel_group(self, group: str) -> None:
         """Cancel the Spark jobs of a group. Does nothing when there is no driver any more."""
@@ -204,9 +229,8 @@ class DriverRole(Role):
         for note in conf.notes:
             self._report.log(note)
         values = sparkconf.without_submitted(conf.values) if self._jvm.options.submit_conf else conf.values
-        connect = sparkconf.has_connect(self._assignment, manifest)
-        self._driver = driver = Driver(scala, conf=values, connect=connect)
-        self._report.tell(connect_port=driver.connect_port, message="running a first job")
+        self._driver = driver = Driver(scala, conf=values)
+        self._report.tell(message="running a first job")
         driver.first_job()
         self._meter.touch(now_ms())
         self._report.tell(phase="ready", message="", last_activity_ms=now_ms(), busy=False)
@@ -240,7 +264,10 @@ class DriverRole(Role):
             if self._sample(driver.stopped, False):
                 self._report.fail(failures.failure("SPARK_ERROR", _STOPPED, failures.tail([self._jvm.log_file])))
                 return
-            told = self._meter.sample(activity, self._commands(), now_ms()) if activity is not None else None
+            if activity is None:
+                continue
+            used_ms = max(activity.connect_ms, self._connect_used_ms)
+            told = self._meter.sample(activity._replace(connect_ms=used_ms), self._commands(), now_ms())
             if told is not None:
                 self._report.tell(**told)
 

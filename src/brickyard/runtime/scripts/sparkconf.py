@@ -2,7 +2,7 @@
 
 * OWN settings say where the cluster's parts are and who may talk to them. The user's values are left out, with a note.
 * DEFAULTS are what a cluster has when its conf is silent.
-* MERGED settings keep the user's values and gain ours: plugins, Java options of the executors, filters of the web UI.
+* MERGED settings keep the user's values and gain ours: Java options of the executors, filters of the web UI.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from launch import PATIENT_COMPILER, SUBMIT_CONF, LaunchError, archive_flags, size_mb, user_env
 
-CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 JWS_FILTER = "org.apache.spark.ui.JWSFilter"
 EXECUTOR_SHARE = 0.75  # of a worker's memory; the rest is for Python workers and what a JVM needs beside its heap
 MINIMUM_EXECUTOR_MB = 384
@@ -93,8 +92,6 @@ def driver_conf(
             values[key] = asked[key]
     values.update(_own(assignment, manifest, place, master_url))
     values["spark.executor.extraJavaOptions"] = _executor_java_options(asked, executor_archive)
-    if has_connect(assignment, manifest):
-        values["spark.plugins"] = _joined(CONNECT_PLUGIN, asked.get("spark.plugins", ""))
     notes += _guard_ui(values, asked, manifest, place)
     _check_size(assignment, values, master_url)
     return NodeConf(values, notes)
@@ -106,9 +103,25 @@ def without_submitted(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def has_connect(assignment: Mapping[str, Any], manifest: Mapping[str, Any]) -> bool:
-    """Whether the driver serves Spark Connect: only where its server knows the pre-shared token (Spark 4), since every user
-    of the machine can reach its port."""
-    return bool(manifest["has_connect"]) and spark_line(manifest) >= (4, 0) and bool(assignment.get("connect_token"))
+    """Whether the driver can serve Spark Connect."""
+    return not without_connect(assignment, manifest)
+
+
+def without_connect(assignment: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
+    """Why the driver cannot serve Spark Connect; "" when it can. Every user of the machine can reach its port, so it is served
+    only where its server knows the pre-shared token (Spark 4)."""
+    version = manifest["spark_version"]
+    if not manifest["has_connect"]:
+        return (
+            f"this cluster's Spark {version} has no Spark Connect server: for Spark 3 it is a separate Maven artifact, which is "
+            "not part of this runtime. Choose a spark_version on Spark 4 (17.3.x-scala2.13 or newer)."
+        )
+    if spark_line(manifest) < (4, 0):
+        return (
+            f"the Spark Connect server of Spark {version} cannot tell its own users from others on this machine. Choose a "
+            "spark_version on Spark 4 (17.3.x-scala2.13 or newer)."
+        )
+    return "" if assignment.get("connect_token") else "this cluster was started without a token for Spark Connect. Restart it."
 
 
 def spark_line(manifest: Mapping[str, Any]) -> tuple[int, int]:

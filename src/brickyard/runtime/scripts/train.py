@@ -97,7 +97,7 @@ def live(jvm: Jvm, manifest: Mapping[str, Any], executor_list: Path) -> str:
     worker.join(master.url)
     conf = sparkconf.driver_conf(wanted, manifest, place, master_url=master.url, executor_archive="").values
     conf["spark.executor.extraJavaOptions"] += f" -XX:DumpLoadedClassList={executor_list}"
-    driver = Driver(scala, conf=conf, connect=sparkconf.has_connect(wanted, manifest))
+    driver = Driver(scala, conf=conf)
     driver.first_job()
     driver.warm_up()
     driver.activity()
@@ -106,8 +106,8 @@ def live(jvm: Jvm, manifest: Mapping[str, Any], executor_list: Path) -> str:
     class_path = executor_class_path()
     gateway = {"PYSPARK_GATEWAY_PORT": str(jvm.port), "PYSPARK_GATEWAY_SECRET": jvm.secret, "PYSPARK_PYTHON": sys.executable}
     use("classic", f"{jvm.node_dir}/work", {**os.environ, **gateway})
-    if driver.connect_port:
-        use("connect", f"sc://localhost:{driver.connect_port}/;token={wanted['connect_token']}", os.environ)
+    if sparkconf.has_connect(wanted, manifest):
+        use("connect", f"sc://localhost:{driver.open_connect()}/;token={wanted['connect_token']}", os.environ)
     end_executors()
     driver.stop()
     return class_path

@@ -1,0 +1,207 @@
+"""The Spark Connect gateway: one port for the Spark Connect servers of all clusters.
+
+A client names its cluster in the metadata `x-databricks-cluster-id` and itself by a bearer token of the workspace; the gateway
+checks both and relays the call's bytes to the cluster's driver, under the cluster's own token. A driver's server is started by
+the first call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from functools import partial
+from typing import Any
+
+import grpc
+import grpc.aio
+import structlog
+
+from brickyard.domain.errors import (
+    ApiError,
+    InvalidParameterValue,
+    InvalidState,
+    PermissionDenied,
+    QuotaExceeded,
+    ResourceDoesNotExist,
+    TemporarilyUnavailable,
+    Unauthenticated,
+)
+from brickyard.gateway.doors import Door, Doors
+from brickyard.gateway.errors import GatewayError
+from brickyard.gateway.relay import ClientGone, Metadata, Relay
+from brickyard.services.attach import AttachService
+from brickyard.services.tokens import TokenService
+
+CLUSTER_ID = "x-databricks-cluster-id"
+MAX_MESSAGE = 128 << 20  # bytes: what Spark's own clients and servers take
+MAX_CALLS = 1_000  # at once, of all clients
+MAX_RELAYS = 100  # connections to drivers that are kept though nothing runs on them
+PATIENCE_S = 240.0  # a call waits so long for a cluster that is starting; Spark's clients try again after that
+_WINDOW = 4 << 20  # bytes of a stream that may be on their way
+# Of a client's metadata these stay here: they are the gateway's, or belong to the connection.
+_OWN = frozenset({"authorization", CLUSTER_ID, "user-agent", "te", "content-type", "host", "grpc-accept-encoding"})
+_STATUSES: dict[type[ApiError], grpc.StatusCode] = {
+    Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
+    PermissionDenied: grpc.StatusCode.PERMISSION_DENIED,
+    ResourceDoesNotExist: grpc.StatusCode.NOT_FOUND,
+    InvalidParameterValue: grpc.StatusCode.INVALID_ARGUMENT,
+    InvalidState: grpc.StatusCode.FAILED_PRECONDITION,
+    QuotaExceeded: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    TemporarilyUnavailable: grpc.StatusCode.UNAVAILABLE,
+}
+_BOTH = [
+    ("grpc.max_receive_message_length", MAX_MESSAGE),
+    ("grpc.max_send_message_length", MAX_MESSAGE),
+    ("grpc.http2.lookahead_bytes", _WINDOW),
+    ("grpc.http2.bdp_probe", 0),  # it widens windows to many MiB for a reader that is quick, and a slow one then has them too
+]
+_SERVER = [
+    *_BOTH,
+    ("grpc.so_reuseport", 0),  # two servers must not share the port without knowing
+    ("grpc.max_concurrent_streams", 200),  # of one client
+    # A client that has vanished is noticed, and its calls are cancelled.
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.max_metadata_size", 32 << 10),
+]
+_CHANNEL = [*_BOTH, ("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0), ("grpc.enable_http_proxy", 0)]
+
+log = structlog.get_logger(__name__)
+
+
+class ConnectGateway:
+    """The server. `credentials` None: without TLS."""
+
+    def __init__(
+        self,
+        *,
+        tokens: TokenService,
+        attach: AttachService,
+        credentials: grpc.ServerCredentials | None = None,
+        may_start: bool = False,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._tokens = tokens
+        self._doors = Doors(attach=attach, patience_s=patience_s, may_start=may_start)
+        self._credentials = credentials
+        self._relays: dict[str, Relay] = {}
+        self._server: grpc.aio.Server | None = None
+        self.port = 0
+
+    async def start(self, host: str, port: int) -> None:
+        """Serve on that address; port 0 finds a free one. Raises GatewayError."""
+        server = grpc.aio.server(handlers=[_Handler(self)], options=_SERVER, maximum_concurrent_rpcs=MAX_CALLS)
+        address = f"{_bracketed(host)}:{port}"
+        try:
+            if self._credentials is None:
+                self.port = server.add_insecure_port(address)
+            else:
+                self.port = server.add_secure_port(address, self._credentials)
+        except RuntimeError as error:
+            raise GatewayError(
+                f"Spark Connect cannot listen on {address}: the port is taken, or is not ours to take. Choose another with "
+                "--connect-port, or 0 for none."
+            ) from error
+        await server.start()
+        self._server = server
+
+    async def stop(self) -> None:
+        """End all calls at once; clusters and their sessions go on."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop(None)
+        relays, self._relays = list(self._relays.values()), {}
+        await asyncio.gather(*(relay.close() for relay in relays))
+
+    async def serve(self, method: str, context: Any) -> None:
+        """One call of a client, from its credentials to its status."""
+        metadata = {str(key): value for key, value in context.invocation_metadata() or ()}
+        try:
+            caller = await self._authenticate(metadata)
+            door = await self._doors.find(caller, _cluster_id(metadata))
+        except ApiError as error:
+            code = next((code for kind, code in _STATUSES.items() if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
+            await context.abort(code, error.message)
+        except Exception:
+            log.exception("connect_failed", method=method)
+            await context.abort(grpc.StatusCode.INTERNAL, "The server failed to find the cluster. Its log says why.")
+        try:
+            relay = await self._relay(door)
+            await relay.serve(method, context, _passed_on(metadata, door))
+        except grpc.aio.AioRpcError as error:
+            await self._fail(context, door, error)
+        except ClientGone:
+            return  # there is nobody to tell
+
+    async def _authenticate(self, metadata: dict[str, Any]) -> Any:
+        scheme, _, token = str(metadata.get("authorization", "")).partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise Unauthenticated("No token was sent. Put a token of the workspace into the URL: sc://HOST:PORT/;token=TOKEN;...")
+        caller = await self._tokens.authenticate(token.strip())
+        if caller is None:
+            raise Unauthenticated("Invalid access token. It is not known to this workspace, has expired or was revoked.")
+        return caller
+
+    async def _relay(self, door: Door) -> Relay:
+        if door.address not in self._relays and len(self._relays) >= MAX_RELAYS:
+            await self._drop_idle()
+        relay = self._relays.get(door.address)
+        if relay is None:
+            relay = self._relays[door.address] = Relay(grpc.aio.insecure_channel(door.address, options=_CHANNEL))
+        return relay
+
+    async def _drop_idle(self) -> None:
+        idle = {address: relay for address, relay in self._relays.items() if not relay.active}
+        self._relays = {address: relay for address, relay in self._relays.items() if address not in idle}
+        await asyncio.gather(*(relay.close() for relay in idle.values()))
+
+    async def _fail(self, context: Any, door: Door, error: grpc.aio.AioRpcError) -> None:
+        """End the call as the driver did. What only the way to the driver can have caused is said in our words."""
+        code, details = error.code(), error.details() or ""
+        if code is grpc.StatusCode.UNAVAILABLE:
+            self._doors.forget(door)
+            details = (
+                f"The driver of cluster {door.cluster_id} does not answer ({details}). Look at the cluster's state and events."
+            )
+        elif code is grpc.StatusCode.UNAUTHENTICATED:
+            # Our own token was refused: this is another driver that has taken over the port of one that is gone.
+            self._doors.forget(door)
+            code, details = grpc.StatusCode.UNAVAILABLE, f"The driver of cluster {door.cluster_id} has changed; call again."
+        await context.abort(code, details, tuple(error.trailing_metadata() or ()))
+
+
+class _Handler(grpc.GenericRpcHandler):
+    """Takes every method, without decoding anything."""
+
+    def __init__(self, gateway: ConnectGateway) -> None:
+        self._gateway = gateway
+
+    def service(self, handler_call_details: Any) -> Any:
+        return grpc.stream_stream_rpc_method_handler(partial(self._serve, handler_call_details.method))
+
+    async def _serve(self, method: str, _requests: Any, context: Any) -> None:
+        await self._gateway.serve(method, context)
+
+
+def _cluster_id(metadata: dict[str, Any]) -> str:
+    cluster_id = str(metadata.get(CLUSTER_ID, "")).strip()
+    if not cluster_id:
+        raise InvalidParameterValue(
+            f"No cluster was named. Add it to the URL: sc://HOST:PORT/;token=TOKEN;{CLUSTER_ID}=CLUSTER-ID"
+        )
+    return cluster_id
+
+
+def _passed_on(metadata: dict[str, Any], door: Door) -> Metadata:
+    kept = [(key, value) for key, value in metadata.items() if key not in _OWN and not key.startswith("grpc-")]
+    return (*kept, ("authorization", f"Bearer {door.token}"))
+
+
+def _bracketed(host: str) -> str:
+    try:
+        return f"[{host}]" if ipaddress.ip_address(host).version == 6 else host
+    except ValueError:
+        return host

@@ -1,0 +1,94 @@
+"""Where a caller's Spark Connect calls go: found and authorised once every few seconds, not with every call."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from brickyard.services.attach import AttachService, Running
+from brickyard.services.caller import Caller
+
+FRESH_S = 2.0  # a permission that was taken away, or a driver that has changed, may count so long
+OPEN_S = 30.0  # an open door is asked for again that often while it is used: it tells the driver that it is in use
+MAX_KNOWN = 10_000
+
+
+class Door(NamedTuple):
+    """Spark Connect of one start of one cluster: its address, and the token that opens it."""
+
+    cluster_id: str
+    incarnation: int
+    address: str
+    token: str
+
+
+class _Known(NamedTuple):
+    door: Door
+    until: float
+
+
+class Doors:
+    """One per server, for one event loop."""
+
+    def __init__(
+        self,
+        *,
+        attach: AttachService,
+        patience_s: float,
+        may_start: bool,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._attach = attach
+        self._patience_s = patience_s
+        self._may_start = may_start
+        self._monotonic = monotonic
+        self._known: dict[tuple[str, str], _Known] = {}
+        self._opened: dict[tuple[str, int], tuple[Door, float]] = {}
+        self._openings: dict[tuple[str, int], asyncio.Task[Door]] = {}
+
+    async def find(self, caller: Caller, cluster_id: str) -> Door:
+        """The door for this caller; waits for a cluster that is starting. Raises ApiError."""
+        key = (caller.user_name, cluster_id)
+        known = self._known.get(key)
+        if known is not None and self._monotonic() < known.until:
+            return known.door
+        running = await self._attach.running(caller, cluster_id, patience_s=self._patience_s, may_start=self._may_start)
+        door = await self._open(running)
+        if len(self._known) >= MAX_KNOWN:
+            self._known.clear()
+        self._known[key] = _Known(door, self._monotonic() + FRESH_S)
+        return door
+
+    def forget(self, door: Door) -> None:
+        """Nobody answers there: look again."""
+        self._known = {key: known for key, known in self._known.items() if known.door != door}
+        self._opened.pop((door.cluster_id, door.incarnation), None)
+
+    async def _open(self, running: Running) -> Door:
+        """Ask the driver for its port, and with that tell it that it is used. Only the first to ask has to wait."""
+        key = (running.cluster.cluster_id, running.cluster.incarnation)
+        opened = self._opened.get(key)
+        if opened is not None and self._monotonic() < opened[1]:
+            return opened[0]
+        opening = self._openings.get(key)
+        if opening is None:
+            opening = self._openings[key] = asyncio.create_task(self._ask(running))
+            opening.add_done_callback(lambda done: self._asked(key, done))
+        return opened[0] if opened is not None else await asyncio.shield(opening)
+
+    async def _ask(self, running: Running) -> Door:
+        cluster = running.cluster
+        answer = await self._attach.call(running.driver, "POST", "/v1/connect", {})
+        address = f"{running.host}:{int(answer['port'])}"
+        return Door(cluster.cluster_id, cluster.incarnation, address, cluster.connect_token)
+
+    def _asked(self, key: tuple[str, int], done: asyncio.Task[Door]) -> None:
+        self._openings.pop(key, None)
+        for old in [old for old in self._opened if old[0] == key[0]]:
+            del self._opened[old]
+        if not done.cancelled() and done.exception() is None:
+            if len(self._opened) >= MAX_KNOWN:
+                self._opened.clear()
+            self._opened[key] = (done.result(), self._monotonic() + OPEN_S)

@@ -1,0 +1,27 @@
+"""The Spark Connect gateway as a server's settings ask for it."""
+
+from __future__ import annotations
+
+from brickyard.config import Settings
+from brickyard.gateway import tls
+from brickyard.gateway.connect import ConnectGateway
+from brickyard.gateway.errors import GatewayError
+from brickyard.services.attach import AttachService
+from brickyard.services.tokens import TokenService
+
+DEFAULT_PORT = 15002  # Spark's own
+
+
+async def open_gateway(settings: Settings, *, tokens: TokenService, attach: AttachService) -> ConnectGateway:
+    """A gateway that serves. Raises GatewayError; a certificate that cannot be used is one."""
+    try:
+        credentials = None
+        if settings.tls_cert is not None and settings.tls_key is not None:
+            credentials = tls.credentials(settings.tls_cert, settings.tls_key)
+        elif settings.tls_self_signed:
+            credentials = tls.self_signed(settings.data_dir / "tls", settings.host)
+    except tls.TlsError as error:
+        raise GatewayError(str(error), fatal=True) from error
+    gateway = ConnectGateway(tokens=tokens, attach=attach, credentials=credentials, may_start=settings.connect_start_clusters)
+    await gateway.start(settings.host, DEFAULT_PORT if settings.connect_port is None else settings.connect_port)
+    return gateway

@@ -1,0 +1,108 @@
+"""The gateway's certificate: given, or made here for this machine."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import socket
+import ssl
+from pathlib import Path
+
+import grpc
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from brickyard.lifecycle.workspace import write_private
+
+VALID = datetime.timedelta(days=825)  # the longest that every client accepts
+RENEW = datetime.timedelta(days=30)
+
+
+class TlsError(Exception):
+    """The certificate cannot be used; the message says why and what to do."""
+
+
+def credentials(cert: Path, key: Path) -> grpc.ServerCredentials:
+    """A given certificate chain and its key, both PEM. Raises TlsError."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password=_no_password)
+        return grpc.ssl_server_credentials([(key.read_bytes(), cert.read_bytes())])
+    except ssl.SSLError as error:
+        raise TlsError(
+            f"{cert} and {key} are no certificate and its key: {error.reason or error}. Give a PEM chain and its key without "
+            "a passphrase (--tls-cert, --tls-key)."
+        ) from error
+    except (OSError, ValueError) as error:
+        raise TlsError(f"cannot read the certificate {cert} or its key {key}: {error}. Fix --tls-cert and --tls-key.") from error
+
+
+def self_signed(directory: Path, host: str) -> grpc.ServerCredentials:
+    """A certificate of our own for `host` and this machine's names, kept in `directory`; made anew when it is about to expire.
+
+    `directory/connect.pem` is the certificate, for clients to trust; `connect-key.pem` is private. Raises TlsError.
+    """
+    cert, key = directory / "connect.pem", directory / "connect-key.pem"
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _still_good(cert, key, host):
+            chain, secret = _make(host)
+            write_private(key, secret.decode())
+            write_private(cert, chain.decode())
+        return credentials(cert, key)
+    except OSError as error:
+        raise TlsError(
+            f"cannot write a certificate to {directory}: {error.strerror}. Fix its owner, or give --tls-cert."
+        ) from error
+
+
+def names(host: str) -> list[x509.GeneralName]:
+    """What a client may call this machine: its own names, and the address that the server listens on."""
+    found: dict[str, x509.GeneralName] = {}
+    for name in ("localhost", "127.0.0.1", "::1", socket.gethostname(), host):
+        try:
+            address = ipaddress.ip_address(name)
+        except ValueError:
+            found[name] = x509.DNSName(name)
+            continue
+        if not address.is_unspecified:
+            found[name] = x509.IPAddress(address)
+    return list(found.values())
+
+
+def _still_good(cert: Path, key: Path, host: str) -> bool:
+    """Whether they belong together, are for the names that we have now, and last for a while."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
+        parsed = x509.load_pem_x509_certificate(cert.read_bytes())
+        named = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (OSError, ValueError, x509.ExtensionNotFound):  # ssl.SSLError is an OSError
+        return False
+    ends = parsed.not_valid_after_utc
+    return list(named) == names(host) and ends - datetime.datetime.now(datetime.UTC) > RENEW
+
+
+def _make(host: str) -> tuple[bytes, bytes]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Brickyard Spark Connect")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + VALID)
+        .add_extension(x509.SubjectAlternativeName(names(host)), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return certificate.public_bytes(serialization.Encoding.PEM), secret
+
+
+def _no_password() -> str:
+    raise ValueError("the key has a passphrase")

@@ -1,0 +1,143 @@
+"""Who may attach to a cluster, and where its driver is: for ways in that go past the command API."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from brickyard.domain.cluster import Cluster, Instance, public_state
+from brickyard.domain.errors import (
+    ApiError,
+    InvalidParameterValue,
+    InvalidState,
+    PermissionDenied,
+    ResourceDoesNotExist,
+    TemporarilyUnavailable,
+)
+from brickyard.domain.requests import StartCluster
+from brickyard.domain.states import State
+from brickyard.providers.base import ProviderError
+from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.services.agentclient import AgentClient, AgentRefused, AgentUnreachable
+from brickyard.services.authz import Action, Authorizer
+from brickyard.services.caller import Caller
+from brickyard.services.commands import driver_instance
+from brickyard.store.store import Store
+
+PAUSE_S = 0.5
+USABLE = (State.RUNNING, State.RESIZING)
+_COMING = (State.PENDING, State.RESTARTING)
+Start = Callable[[Caller, StartCluster], Awaitable[None]]
+
+
+class Attached(NamedTuple):
+    """A cluster that the caller may attach to; `driver` is None while none runs."""
+
+    cluster: Cluster
+    driver: Instance | None
+
+    @property
+    def state(self) -> State:
+        return public_state(self.cluster)
+
+
+class Running(NamedTuple):
+    """A running cluster and its driver's instance."""
+
+    cluster: Cluster
+    driver: Instance
+
+    @property
+    def host(self) -> str:
+        """The address that the driver's ports are bound to."""
+        return self.driver.status.host or "127.0.0.1"
+
+
+class AttachService:
+    """One per server. Methods raise ApiError."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        authorizer: Authorizer,
+        agents: AgentClient,
+        tokens: InstanceTokens,
+        start: Start,
+        pause_s: float = PAUSE_S,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._authorizer = authorizer
+        self._agents = agents
+        self._tokens = tokens
+        self._start = start
+        self._pause_s = pause_s
+        self._monotonic = monotonic
+
+    async def look(self, caller: Caller, cluster_id: str) -> Attached:
+        """The cluster as it is now, if the caller may attach to it."""
+        if not cluster_id:
+            raise InvalidParameterValue("No cluster was named: give the cluster's id.")
+        cluster, nodes = await self._store.read(lambda tx: (tx.clusters.get(cluster_id), tx.instances.of_cluster(cluster_id)))
+        if cluster is None or cluster.deleted_ms:
+            raise ResourceDoesNotExist(f"Cluster {cluster_id[:100]} does not exist")
+        self._authorizer.require(caller, Action.ATTACH, cluster)
+        owner = cluster.spec.single_user_name
+        if owner and owner != caller.user_name:
+            raise PermissionDenied(f"{caller.user_name} may not attach to cluster {cluster_id}: its single user is {owner}.")
+        usable = public_state(cluster) in USABLE
+        return Attached(cluster, driver_instance(cluster, list(nodes)) if usable else None)
+
+    async def running(self, caller: Caller, cluster_id: str, *, patience_s: float, may_start: bool = False) -> Running:
+        """The cluster once it runs: one that is starting is waited for, and a stopped one is started first where that is
+        allowed. Raises TemporarilyUnavailable when it takes longer than `patience_s`, InvalidState when it does not run."""
+        deadline = self._monotonic() + patience_s
+        started = False
+        while True:
+            found = await self.look(caller, cluster_id)
+            if found.driver is not None:
+                return Running(found.cluster, found.driver)
+            if found.state in (State.TERMINATED, State.TERMINATING):
+                if started or not may_start:
+                    raise _stopped(found)
+                started = await self._started(caller, found)
+            elif found.state not in (*_COMING, *USABLE):
+                raise _stopped(found)
+            if self._monotonic() >= deadline:
+                raise TemporarilyUnavailable(f"Cluster {cluster_id} is {found.state.title()}. It is not ready yet; ask again.")
+            await asyncio.sleep(self._pause_s)
+
+    async def _started(self, caller: Caller, found: Attached) -> bool:
+        """Start a cluster that is stopped; False while it is still stopping."""
+        if found.state is State.TERMINATING:
+            return False
+        try:
+            await self._start(caller, StartCluster(cluster_id=found.cluster.cluster_id))
+        except InvalidState:
+            return False  # somebody else was quicker; the next look tells
+        return True
+
+    async def call(self, driver: Instance, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Ask the driver's agent. Raises TemporarilyUnavailable when nobody answers, InvalidState when it refuses."""
+        token = self._tokens.server_token(driver.instance_id)
+        try:
+            return await self._agents.call(driver.endpoint, token, method, path, body)
+        except AgentUnreachable as silence:
+            raise TemporarilyUnavailable(f"The driver of cluster {driver.cluster_id} does not answer: {silence}.") from silence
+        except (AgentRefused, ProviderError) as refused:
+            raise _refusal(driver, refused) from refused
+
+
+def _stopped(found: Attached) -> InvalidState:
+    why = f" ({found.cluster.state_message})" if found.cluster.state_message else ""
+    return InvalidState(f"Cluster {found.cluster.cluster_id} is {found.state.title()}{why}. Start it (clusters/start) first.")
+
+
+def _refusal(driver: Instance, refused: AgentRefused | ProviderError) -> ApiError:
+    if isinstance(refused, AgentRefused) and refused.code == "DEAD":
+        return TemporarilyUnavailable(f"The driver of cluster {driver.cluster_id} cannot do that now: {refused.message}")
+    message = refused.message if isinstance(refused, AgentRefused) else str(refused)
+    return InvalidState(f"Cluster {driver.cluster_id} refused: {message}")

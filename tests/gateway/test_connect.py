@@ -1,0 +1,301 @@
+"""The Spark Connect gateway before a driver that is a fake."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import msgspec
+import pytest
+
+from brickyard.domain.cluster import Cluster, Target
+from brickyard.gateway.connect import MAX_MESSAGE
+from brickyard.gateway.doors import FRESH_S, OPEN_S, Doors
+from brickyard.gateway.errors import GatewayError
+from brickyard.services.agentclient import AgentRefused, AgentUnreachable
+from brickyard.services.caller import Caller
+from brickyard.testing.builders import cluster, up
+from tests.gateway.driver import BLOCK, SERVICE, FakeDriver
+from tests.gateway.world import CLUSTER_ID, as_metadata, call, credentials, method, world
+
+RUNNING = up(cluster())
+STOPPED = cluster(target=Target.TERMINATED, ended=True, state_message="Inactive for 120 minutes")
+THEIRS = up(cluster(), spec=msgspec.structs.replace(RUNNING.spec, single_user_name="other@example.com"))
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(work, 60))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.01)
+
+
+async def refusal(work: Awaitable[Any]) -> tuple[str, str]:
+    """The status and the message that a call ends with."""
+    try:
+        await work
+    except grpc.aio.AioRpcError as error:
+        return error.code().name, error.details() or ""
+    raise AssertionError("the call went through")
+
+
+def test_a_call_reaches_the_cluster_under_the_clusters_own_token(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w, w.channel() as channel:
+            await w.set(RUNNING)
+            token = await w.token("me@example.com")
+            assert await call(channel, "Config", b"hello", **credentials(token), x_mine="kept") == b"hello"
+            called, metadata = w.driver.seen[0]
+            assert called == SERVICE + "Config"
+            assert metadata["authorization"] == "Bearer c"
+            assert metadata["x-mine"] == "kept"
+            assert "x-databricks-cluster-id" not in metadata
+            assert token not in str(metadata)
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("state", "sent", "status", "says"),
+    [
+        (RUNNING, {"x_databricks_cluster_id": CLUSTER_ID}, "UNAUTHENTICATED", "token=TOKEN"),
+        (RUNNING, credentials("dapi0"), "UNAUTHENTICATED", "Invalid access token"),
+        (RUNNING, {"authorization": "Bearer {token}"}, "INVALID_ARGUMENT", "x-databricks-cluster-id=CLUSTER-ID"),
+        (RUNNING, credentials("{token}", "0101-000000-unknown0"), "NOT_FOUND", "does not exist"),
+        (STOPPED, credentials("{token}"), "FAILED_PRECONDITION", "Terminated (Inactive for 120 minutes). Start it"),
+        (cluster(), credentials("{token}"), "UNAVAILABLE", "Pending"),
+        (THEIRS, credentials("{token}"), "PERMISSION_DENIED", "its single user is other@example.com"),
+        (msgspec.structs.replace(RUNNING, deleted_ms=1), credentials("{token}"), "NOT_FOUND", "does not exist"),
+    ],
+)
+def test_whoever_may_not_enter_is_told_why(tmp_path: Path, state: Cluster, sent: dict[str, str], status: str, says: str) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w, w.channel() as channel:
+            await w.set(state)
+            token = await w.token("me@example.com")
+            given = {key: value.format(token=token) for key, value in sent.items()}
+            code, message = await refusal(call(channel, "Config", **given))
+            assert (code, says in message) == (status, True), message
+            assert w.driver.seen == []
+            assert w.agent.asked == 0
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("refused", "status", "says"),
+    [
+        (AgentRefused("INVALID", "no Spark Connect server: it is a Maven artifact"), "FAILED_PRECONDITION", "Maven"),
+        (AgentRefused("DEAD", "the driver is not ready"), "UNAVAILABLE", "not ready"),
+        (AgentUnreachable("cannot connect", sent=False), "UNAVAILABLE", "cannot connect"),
+    ],
+)
+def test_a_driver_that_has_no_connect_says_so(
+    tmp_path: Path, refused: AgentRefused | AgentUnreachable, status: str, says: str
+) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w, w.channel() as channel:
+            await w.set(RUNNING)
+            w.agent.refusal = refused
+            given = credentials(await w.token("me@example.com"))
+            code, message = await refusal(call(channel, "Config", **given))
+            assert (code, says in message) == (status, True), message
+            w.agent.refusal = None
+            assert await call(channel, "Config", **given) == b"hello", "a refusal is not remembered"
+
+    run(work())
+
+
+def test_sparks_own_errors_come_through_whole(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w, w.channel() as channel:
+            await w.set(RUNNING)
+            given = credentials(await w.token("me@example.com"))
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await call(channel, "AnalyzePlan", **given)
+            assert caught.value.code() is grpc.StatusCode.INTERNAL
+            assert caught.value.details() == "[TABLE_NOT_FOUND]"
+            assert dict(caught.value.trailing_metadata() or ())["grpc-status-details-bin"] == b"\x01\x02"
+            assert (await refusal(call(channel, "Tomorrow", **given)))[0] == "UNIMPLEMENTED"
+
+    run(work())
+
+
+def test_streams_go_both_ways(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w, w.channel() as channel:
+            await w.set(RUNNING)
+            token = await w.token("me@example.com")
+            metadata = as_metadata(token)
+            got = [block async for block in method(channel.unary_stream, "ExecutePlan")(b"40", metadata=metadata)]
+            assert (len(got), set(got)) == (40, {BLOCK})
+            upload: Any = method(channel.stream_unary, "AddArtifacts")((BLOCK for _ in range(40)), metadata=metadata)
+            assert await upload == b"%d" % (40 << 20)
+            large = b"y" * (MAX_MESSAGE - 1)
+            assert await call(channel, "Config", large, **credentials(token)) == large
+
+    run(work())
+
+
+def test_a_client_that_never_reads_costs_a_window_and_delays_nobody(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w, w.channel() as lazy, w.channel() as busy:
+            await w.set(RUNNING)
+            token = await w.token("me@example.com")
+            metadata = as_metadata(token)
+            stalled: Any = method(lazy.unary_stream, "ExecutePlan")(b"2000", metadata=metadata)
+            await until(lambda: w.driver.sent > 0)
+            before = -1
+            while before != w.driver.sent:  # until the driver can give away no more
+                before = w.driver.sent
+                await asyncio.sleep(0.3)
+            assert w.driver.sent < 32, "what is on its way is bounded"
+            # Another client of the same driver, over the same connection to it, is not held up.
+            got = [block async for block in method(busy.unary_stream, "ExecutePlan")(b"64", metadata=metadata)]
+            assert len(got) == 64
+            stalled.cancel()
+            await w.driver.cancelled.wait()
+
+    run(work())
+
+
+def test_a_client_that_vanishes_ends_its_calls(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w:
+            await w.set(RUNNING)
+            metadata = as_metadata(await w.token("me@example.com"))
+            channel = w.channel()
+            stream: Any = method(channel.unary_stream, "ExecutePlan")(b"2000", metadata=metadata)
+            await stream.read()
+            await channel.close()
+            await w.driver.cancelled.wait()
+
+    run(work())
+
+
+def test_a_cluster_that_starts_is_waited_for(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path, patience_s=30) as w, w.channel() as channel:
+            await w.set(cluster())
+            calling = asyncio.create_task(call(channel, "Config", **credentials(await w.token("me@example.com"))))
+            await asyncio.sleep(0.1)
+            assert not calling.done()
+            await w.set(RUNNING)
+            assert await calling == b"hello"
+            assert w.started == []
+
+    run(work())
+
+
+def test_a_stopped_cluster_is_started_once_where_the_settings_say_so(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path, may_start=True, patience_s=30) as w, w.channel() as channel:
+            await w.set(STOPPED)
+            assert await call(channel, "Config", **credentials(await w.token("me@example.com"))) == b"hello"
+            assert w.started == [CLUSTER_ID]
+
+    run(work())
+
+
+def test_a_driver_that_has_moved_is_found_again(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w, w.channel() as channel:
+            await w.set(RUNNING)
+            given = credentials(await w.token("me@example.com"))
+            await call(channel, "Config", **given)
+            await w.driver.stop()
+            code, message = await refusal(call(channel, "Config", **given))
+            assert (code, CLUSTER_ID in message) == ("UNAVAILABLE", True)
+            w.driver = FakeDriver("c")
+            await w.driver.start()
+            w.agent.port = w.driver.port
+            assert await call(channel, "Config", **given) == b"hello"
+
+    run(work())
+
+
+def test_a_stranger_on_a_drivers_port_gets_no_answer_to_pass_on(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w, w.channel() as channel:
+            await w.set(RUNNING)
+            w.driver.token = "another cluster's"
+            given = credentials(await w.token("me@example.com"))
+            code, message = await refusal(call(channel, "Config", **given))
+            assert (code, "has changed" in message) == ("UNAVAILABLE", True)
+
+    run(work())
+
+
+def test_the_driver_hears_that_it_is_used_but_not_with_every_call(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w:
+            await w.set(RUNNING)
+            now = 0.0
+            doors = Doors(attach=w.attach, patience_s=0, may_start=False, monotonic=lambda: now)
+            me = Caller(user_name="me@example.com", user_id="1", is_admin=False, token_id="t")
+            for _ in range(50):
+                await doors.find(me, CLUSTER_ID)
+            assert w.agent.asked == 1
+            now = FRESH_S + 1
+            await doors.find(me, CLUSTER_ID)
+            assert w.agent.asked == 1
+            now += OPEN_S
+            await doors.find(me, CLUSTER_ID)  # in the background
+            await until(lambda: w.agent.asked == 2)
+
+    run(work())
+
+
+def test_a_permission_that_was_taken_away_ends_within_seconds(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w:
+            await w.set(RUNNING)
+            now = 0.0
+            doors = Doors(attach=w.attach, patience_s=0, may_start=False, monotonic=lambda: now)
+            me = Caller(user_name="me@example.com", user_id="1", is_admin=False, token_id="t")
+            await doors.find(me, CLUSTER_ID)
+            await w.set(THEIRS)
+            now = FRESH_S + 0.1
+            with pytest.raises(Exception, match="single user"):
+                await doors.find(me, CLUSTER_ID)
+
+    run(work())
+
+
+def test_a_port_that_is_taken_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    async def work() -> None:
+        with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
+            async with world(tmp_path) as w:
+                again = type(w.gateway)(tokens=w.tokens, attach=w.attach)
+                for port in (taken.getsockname()[1], w.gateway.port):
+                    with pytest.raises(GatewayError, match="--connect-port"):
+                        await again.start("127.0.0.1", port)
+
+    run(work())
+
+
+def test_the_gateway_stops_while_calls_run(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w, w.channel() as channel:
+            await w.set(RUNNING)
+            metadata = as_metadata(await w.token("me@example.com"))
+            stream: Any = method(channel.unary_stream, "ExecutePlan")(b"2000", metadata=metadata)
+            await stream.read()
+            await w.gateway.stop()
+            assert (await refusal(_drain(stream)))[0] in ("UNAVAILABLE", "CANCELLED")
+            await w.driver.cancelled.wait()
+
+    run(work())
+
+
+async def _drain(stream: Any) -> None:
+    while await stream.read() is not grpc.aio.EOF:
+        pass

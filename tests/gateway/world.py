@@ -1,0 +1,136 @@
+"""A gateway before a cluster whose driver is a fake: what Spark's clients see, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import msgspec
+
+from brickyard.domain.clock import Ids
+from brickyard.domain.cluster import Cluster
+from brickyard.domain.node import Role
+from brickyard.domain.requests import StartCluster
+from brickyard.gateway.connect import ConnectGateway
+from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.services.agentclient import AgentRefused, AgentUnreachable
+from brickyard.services.attach import AttachService
+from brickyard.services.authz import Authorizer
+from brickyard.services.caller import Caller
+from brickyard.services.tokens import TokenService
+from brickyard.services.users import new_user
+from brickyard.store.store import Store
+from brickyard.testing.builders import cluster, instance, up
+from brickyard.testing.clock import ManualClock
+from tests.gateway.driver import SERVICE, UNLIMITED, FakeDriver
+
+CLUSTER_ID = "0101-000000-testtest"
+
+
+class FakeAgent:
+    """Answers `POST /v1/connect` with the driver's port."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.asked = 0
+        self.refusal: AgentRefused | AgentUnreachable | None = None
+
+    async def call(
+        self, endpoint: str, server_token: str, method: str, path: str, body: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        assert (method, path) == ("POST", "/v1/connect")
+        self.asked += 1
+        if self.refusal is not None:
+            raise self.refusal
+        return {"port": self.port}
+
+    async def close(self) -> None:
+        pass
+
+
+class World:
+    """The gateway and everything behind it."""
+
+    def __init__(self, store: Store, *, may_start: bool, patience_s: float) -> None:
+        self.store = store
+        self.agent = FakeAgent()
+        self.started: list[str] = []
+        self.driver = FakeDriver("c")
+        self.now = 0.0
+        clock, ids = ManualClock(), Ids()
+        self.tokens = TokenService(store=store, clock=clock, ids=ids)
+        self.ids = ids
+        self.attach = AttachService(
+            store=store, authorizer=Authorizer(), agents=self.agent, tokens=InstanceTokens(key=b"k" * 32), start=self._start,
+            pause_s=0.01,
+        )  # fmt: skip
+        self.gateway = ConnectGateway(tokens=self.tokens, attach=self.attach, may_start=may_start, patience_s=patience_s)
+
+    async def _start(self, caller: Caller, request: StartCluster) -> None:
+        self.started.append(request.cluster_id)
+        await self.set(up(cluster(cluster_id=request.cluster_id)))
+
+    async def set(self, wanted: Cluster) -> None:
+        """Make the cluster so, with a driver."""
+
+        def work(tx: Any) -> None:
+            known = tx.clusters.get(wanted.cluster_id)
+            if known is None:
+                tx.clusters.insert(wanted)
+                node = instance(wanted, role=Role.DRIVER)
+                tx.instances.insert(msgspec.structs.replace(node, endpoint="http://127.0.0.1:1"))
+            else:
+                tx.clusters.update(msgspec.structs.replace(wanted, version=known.version))
+
+        await self.store.write(work)
+
+    async def token(self, user: str) -> str:
+        """A new token of that user."""
+        fresh = new_user(user, is_admin=False, ids=self.ids)
+        await self.store.write(lambda tx: tx.users.upsert(fresh) if tx.users.get(user) is None else None)
+        caller = Caller(user_name=user, user_id=fresh.user_id, is_admin=False, token_id="")
+        return (await self.tokens.create(caller))[0]
+
+    def channel(self) -> grpc.aio.Channel:
+        """A client's connection."""
+        return grpc.aio.insecure_channel(f"127.0.0.1:{self.gateway.port}", options=UNLIMITED)
+
+
+@asynccontextmanager
+async def world(tmp_path: Path, *, may_start: bool = False, patience_s: float = 0.0) -> AsyncIterator[World]:
+    store = Store.open(f"sqlite:///{tmp_path / 'gateway.db'}")
+    made = World(store, may_start=may_start, patience_s=patience_s)
+    await made.driver.start()
+    made.agent.port = made.driver.port
+    await made.gateway.start("127.0.0.1", 0)
+    try:
+        yield made
+    finally:
+        await made.gateway.stop()
+        await made.driver.stop()
+        store.close()
+
+
+async def call(channel: grpc.aio.Channel, name: str, request: bytes = b"hello", /, **metadata: str) -> bytes:
+    """One call with one answer. Raises AioRpcError."""
+    sent = tuple((key.replace("_", "-"), value) for key, value in metadata.items())
+    answer: bytes = await method(channel.unary_unary, name)(request, metadata=sent)
+    return answer
+
+
+def method(kind: Any, name: str) -> Any:
+    """A method of Spark Connect's service, of that kind (`channel.unary_unary`, ...), that takes and gives bytes."""
+    return kind(SERVICE + name)
+
+
+def as_metadata(token: str) -> tuple[tuple[str, str], ...]:
+    """What a client of the cluster sends with every call."""
+    return tuple((key.replace("_", "-"), value) for key, value in credentials(token).items())
+
+
+def credentials(token: str, cluster_id: str = CLUSTER_ID) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}", "x_databricks_cluster_id": cluster_id}
