@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 from databricks.sdk.service.compute import State
 
-from tests.scripts.conftest import SPARK_4, manifest_of
+from tests.support.runtimes import SPARK_4, manifest_of
 from tests.support.server import TOKEN, Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
