@@ -247,14 +247,27 @@ def test_errors_of_the_sdk(workspace: WorkspaceClient) -> None:
     assert bad.value.error_code == "MAX_BLOCK_SIZE_EXCEEDED"
 
 
-def test_a_form_may_carry_the_contents(url: str, desk: Desk) -> None:
+@pytest.mark.parametrize("part", ["contents", "content", "file"])  # the documentation, its examples, the older CLI
+def test_a_form_may_carry_the_contents(url: str, desk: Desk, part: str) -> None:
     data = bytes(range(256)) + b"\r\n--x"
     answer = requests.post(
         f"{url}/api/2.0/dbfs/put",
         headers={"Authorization": "Bearer secret"},
         data={"path": "/form", "overwrite": "true"},
-        files={"contents": data},
+        files={part: data},
         timeout=10,
     )
     assert answer.status_code == 200, answer.text
     assert (desk.root / "form").read_bytes() == data
+
+
+def test_a_form_with_two_files_is_refused(url: str, desk: Desk) -> None:
+    answer = requests.post(
+        f"{url}/api/2.0/dbfs/put",
+        headers={"Authorization": "Bearer secret"},
+        data={"path": "/form"},
+        files={"contents": b"1", "other": b"2"},
+        timeout=10,
+    )
+    assert answer.json()["error_code"] == "INVALID_PARAMETER_VALUE"
+    assert not (desk.root / "form").exists()

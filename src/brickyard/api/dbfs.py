@@ -127,13 +127,18 @@ async def _move(ctx: ApiContext, caller: Caller, request: DbfsMove) -> None:
 
 
 def put_form(fields: Mapping[str, bytes]) -> dict[str, str]:
-    """A form's fields, of which `contents` (or, as curl examples have it, `content`) is a file, as those of the request."""
-    contents = fields.get("contents", fields.get("content", b""))
+    """A form's fields as those of the request. The part that is neither path nor overwrite is the file.
+
+    Clients disagree about that part's name: the documentation says `contents`, its curl examples `content`, the older CLI `file`.
+    """
+    files = [name for name in fields if name not in ("path", "overwrite")]
+    if len(files) > 1:
+        raise InvalidParameterValue(f"The form has more than one file: {', '.join(sorted(files))}. Send one, named contents.")
     try:
-        others = {name: value.decode() for name, value in fields.items() if name in ("path", "overwrite")}
+        found = {name: value.decode() for name, value in fields.items() if name not in files}
     except UnicodeDecodeError as error:
         raise InvalidParameterValue("The form's path is not valid UTF-8.") from error
-    return {**others, "contents": base64.b64encode(contents).decode()}
+    return {**found, "contents": base64.b64encode(fields[files[0]] if files else b"").decode()}
 
 
 def _operation(
