@@ -219,9 +219,14 @@ class Application:
             await self.connect.stop()
         await self._agent_client.close()
 
-    async def close(self, *, keep_nodes: bool) -> None:
-        """Before leaving for good: end the loops, then the local nodes unless they are to be kept for the next start."""
+    async def close(self, *, keep_nodes: bool, why: str = "it was told to") -> None:
+        """Before leaving for good: end the loops, then the local nodes unless they are to be kept for the next start.
+
+        `why`, a phrase, is what their clusters say of it from then on.
+        """
         await self.stop()
+        if self._provider.ends_with_server and not keep_nodes:
+            await self.clusters.end_all(why)
         await asyncio.get_running_loop().run_in_executor(None, lambda: self._provider.close(keep_nodes=keep_nodes))
 
 

@@ -10,6 +10,7 @@ import sys
 import time
 
 from databricks.sdk import WorkspaceClient
+from databricks.sdk.service.compute import State, TerminationReasonCode
 
 from tests.support.command import Cli
 
@@ -33,6 +34,20 @@ def test_up_status_configure_down(cli: Cli) -> None:
     assert profile.stat().st_mode & 0o777 == 0o600
     assert cli.run("down").returncode == 0
     assert cli.run("status").returncode == 3
+    assert cli.run("down").returncode == 0
+
+
+def test_down_says_in_each_cluster_why_it_ended(cli: Cli) -> None:
+    assert cli.run("up", "--detach").returncode == 0
+    made = cli.client().clusters.create(spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=1).result()
+    assert made.cluster_id
+    assert cli.run("down").returncode == 0
+    assert cli.run("up", "--detach").returncode == 0
+    ended = cli.client().clusters.wait_get_cluster_terminated(made.cluster_id)
+    assert ended.termination_reason is not None
+    assert ended.termination_reason.code is TerminationReasonCode.CLOUD_PROVIDER_SHUTDOWN
+    assert "server was stopped (SIGTERM or brickyard down)" in str(ended.state_message)
+    assert cli.client().clusters.start(made.cluster_id).result().state is State.RUNNING
     assert cli.run("down").returncode == 0
 
 

@@ -85,8 +85,9 @@ class _Server:
             await self._greet(token if is_new else "", time.monotonic() - started)
             await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
             keep = self._workspace.asked_to_keep_nodes() or self._settings.keep_nodes
-            log.info("stopping", why=self._why or "the web server has ended", nodes="kept" if keep else "ended")
-            await application.close(keep_nodes=keep)
+            why = self._why or "the web server has ended"
+            log.info("stopping", why=why, nodes="kept" if keep else "ended")
+            await application.close(keep_nodes=keep, why=why)
             application.agents.release()
             server.should_exit = True
             await serving

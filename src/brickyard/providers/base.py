@@ -74,6 +74,7 @@ class Provider(Protocol):
     raise nothing but `ProviderError`s."""
 
     name: str
+    ends_with_server: bool  # `close` ends the instances, unless they are to be kept
 
     def node_types(self) -> Sequence[NodeType]:
         """What may be launched here, best default first. Cheap; callers ask often."""

@@ -71,6 +71,7 @@ class LocalProvider:
     """
 
     name = "local"
+    ends_with_server = True
 
     def __init__(
         self,

@@ -191,7 +191,7 @@ class ClusterService:
         """Terminate a cluster; nothing happens to one that is terminated or terminating."""
 
         def change(tx: Tx, cluster: Cluster) -> Cluster:
-            return cluster if cluster.target is Target.TERMINATED else self._terminated(tx, cluster, caller)
+            return cluster if cluster.target is Target.TERMINATED else self._terminated_by(tx, cluster, caller)
 
         await self._change(caller, Action.RESTART, request.cluster_id, change)
 
@@ -204,7 +204,7 @@ class ClusterService:
                     f"Cluster {cluster.cluster_id} is pinned and cannot be permanently deleted: unpin the cluster first."
                 )
             if cluster.target is not Target.TERMINATED:
-                cluster = self._terminated(tx, cluster, caller)
+                cluster = self._terminated_by(tx, cluster, caller)
             return msgspec.structs.replace(cluster, deleted_ms=self._clock.now_ms())
 
         await self._change(caller, Action.MANAGE, request.cluster_id, change)
@@ -314,20 +314,43 @@ class ClusterService:
         if await self._store.write(work):
             self._wake(cluster_id)
 
-    def _terminated(self, tx: Tx, cluster: Cluster, caller: Caller) -> Cluster:
+    async def end_all(self, why: str) -> None:
+        """The server is about to stop and to end every node: terminate what runs, with that as its reason (`why`, a phrase)."""
+        reason = TerminationReason(
+            code=TerminationReasonCode.CLOUD_PROVIDER_SHUTDOWN,
+            type=TerminationReasonType.CLOUD_FAILURE,
+            parameters={"databricks_error_message": why},
+        )
+        message = f"The workspace's server was stopped ({why}), and its nodes with it. Start the cluster again."
+
+        def work(tx: Tx) -> None:
+            for cluster_id in tx.clusters.running():
+                cluster = tx.clusters.get(cluster_id)
+                if cluster is not None and cluster.target is Target.RUNNING:
+                    tx.clusters.update(self._terminated(tx, cluster, reason, message))
+                    tx.clusters.wake(cluster_id)
+
+        await self._store.write(work)
+
+    def _terminated_by(self, tx: Tx, cluster: Cluster, caller: Caller) -> Cluster:
         reason = TerminationReason(
             code=TerminationReasonCode.USER_REQUEST,
             type=TerminationReasonType.SUCCESS,
             parameters={"username": caller.user_name},
         )
-        self._event(tx, cluster, EventType.TERMINATING, EventDetails(reason=reason, user=caller.user_name))
+        return self._terminated(tx, cluster, reason, f"Termination requested by {caller.user_name}", user=caller.user_name)
+
+    def _terminated(
+        self, tx: Tx, cluster: Cluster, reason: TerminationReason, message: str, *, user: str | None = None
+    ) -> Cluster:
+        self._event(tx, cluster, EventType.TERMINATING, EventDetails(reason=reason, user=user))
         return msgspec.structs.replace(
             cluster,
             target=Target.TERMINATED,
             ended=False,
             restarting=False,
             termination_reason=reason,
-            state_message=f"Termination requested by {caller.user_name}",
+            state_message=message,
         )
 
     def _edited(self, tx: Tx, cluster: Cluster, asked: ClusterSpec, caller: Caller, *, unless_same: bool = False) -> Cluster:

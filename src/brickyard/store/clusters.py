@@ -9,6 +9,7 @@ import msgspec
 from sqlalchemy import Connection, bindparam, case, delete, func, insert, or_, select, update
 
 from brickyard.domain.cluster import Cluster, Target, public_state
+from brickyard.domain.states import State
 from brickyard.store.tables import clusters as t
 
 _decode = msgspec.json.Decoder(Cluster).decode
@@ -113,6 +114,11 @@ class ClusterRows:
             if cluster.target is Target.RUNNING:
                 return cluster
         return None
+
+    def running(self) -> list[str]:
+        """Ids of the clusters that run, start or restart."""
+        states = (State.PENDING, State.RUNNING, State.RESTARTING, State.RESIZING)
+        return list(self._connection.execute(select(t.c.cluster_id).where(t.c.state.in_(states), t.c.deleted_ms == 0)).scalars())
 
     def count_pinned(self) -> int:
         return self._connection.execute(

@@ -65,6 +65,7 @@ class SimulatedProvider:
     """Make it, then `attach(home)` on the event loop that its agents shall run on."""
 
     name = "simulated"
+    ends_with_server = True
 
     def __init__(self, *, node_types: Sequence[NodeType], knobs: Knobs | None = None) -> None:
         self._node_types = tuple(node_types)
