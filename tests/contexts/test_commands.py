@@ -19,6 +19,7 @@ from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.errors import RETRY_PHRASES, ClusterNotReady, CommandError
 from brickyard.domain.node import Role
+from brickyard.domain.spec import ClientsTypes, WorkloadType
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.services.agentclient import AgentRefused, AgentUnreachable, HttpAgentClient
 from brickyard.services.authz import Authorizer
@@ -171,6 +172,16 @@ def test_unknown_clusters_languages_and_missing_ids(desk: Desk) -> None:
                 await attempt
 
     asyncio.run(run())
+
+
+def test_a_cluster_without_notebooks_takes_no_contexts(desk: Desk) -> None:
+    closed = WorkloadType(clients=ClientsTypes(notebooks=False))
+    desk.change(spec=msgspec.structs.replace(desk.cluster.spec, workload_type=closed))
+    with pytest.raises(CommandForbidden, match=r"workload_type\.clients\.notebooks is false"):
+        asyncio.run(desk.service.create_context(USER, desk.id, "python"))
+    without_jobs = WorkloadType(clients=ClientsTypes(jobs=False))
+    desk.change(spec=msgspec.structs.replace(desk.cluster.spec, workload_type=without_jobs))
+    assert asyncio.run(desk.service.create_context(USER, desk.id, "python"))
 
 
 def test_the_single_user_alone_may_run_commands(desk: Desk) -> None:

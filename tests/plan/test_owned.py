@@ -12,17 +12,14 @@ import pytest
 import brickyard
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.spec import (
-    AutoScale,
     AwsAttributes,
     AzureAttributes,
-    ClientsTypes,
     ClusterLogConf,
     ClusterSpec,
     DockerImage,
     GcpAttributes,
     InitScriptInfo,
     NodeTypeFlexibility,
-    WorkloadType,
 )
 from brickyard.plan.owned import OWNED_VARIABLES, check_conf, check_variables
 from brickyard.plan.refused import REFUSED, check_refused
@@ -99,7 +96,6 @@ def test_bad_variables(variables: dict[str, str]) -> None:
 
 # A value that each refused field might carry, where one can be made of its type alone.
 EXAMPLES: dict[str, Any] = {
-    "autoscale": AutoScale(min_workers=1, max_workers=2),
     "cluster_log_conf": msgspec.convert({"dbfs": {"destination": "dbfs:/logs"}}, ClusterLogConf),
     "data_security_mode": "USER_ISOLATION",
     "dependency_mode": "DEPENDENCY_MODE_ENVIRONMENTS",
@@ -109,7 +105,6 @@ EXAMPLES: dict[str, Any] = {
     "runtime_engine": "PHOTON",
     "ssh_public_keys": ["ssh-rsa AAAA"],
     "worker_node_type_flexibility": NodeTypeFlexibility(alternate_node_type_ids=["small"]),
-    "workload_type": WorkloadType(clients=ClientsTypes(jobs=False, notebooks=True)),
     "aws_attributes.availability": "SPOT",
     "aws_attributes.ebs_volume_type": "GENERAL_PURPOSE_SSD",
     "azure_attributes.availability": "SPOT_AZURE",
@@ -156,8 +151,3 @@ def test_every_refused_field_is_refused_by_name_with_a_reason(path: str) -> None
 )
 def test_values_that_ask_for_nothing_are_accepted(body: dict[str, Any]) -> None:
     check_refused(msgspec.convert(body, ClusterSpec))
-
-
-def test_a_workload_restriction_is_not_an_empty_value() -> None:
-    with pytest.raises(InvalidParameterValue, match="workload_type"):
-        check_refused(ClusterSpec(workload_type=WorkloadType(clients=ClientsTypes(jobs=False, notebooks=False))))

@@ -221,6 +221,10 @@ def test_an_update_that_only_says_what_holds_restarts_nothing(store: Store) -> N
 
 def test_a_single_users_cluster_stays_that_users(store: Store) -> None:
     async def scenario(desk: Desk) -> None:
+        message = await refused(
+            InvalidParameterValue, desk.create(data_security_mode=DataSecurityMode.SINGLE_USER, single_user_name="stranger")
+        )
+        assert message == "single_user_name stranger is not a user of this workspace."
         name = await desk.create(data_security_mode=DataSecurityMode.SINGLE_USER)
         await desk.settle(name, target=Target.TERMINATED, ended=True)
         renamed = UpdateCluster(cluster_id=name, update_mask="cluster_name", cluster=ClusterSpec(cluster_name="new"))

@@ -13,6 +13,7 @@ from brickyard.domain.cluster import Target
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.queries import ClusterOrder, ClusterSort
 from brickyard.domain.requests import ClusterId, ListClusters, ListClustersFilterBy, ListClustersSortBy
+from brickyard.domain.spec import ClientsTypes, WorkloadType
 from brickyard.domain.states import ClusterSource, ListClustersSortByDirection, ListClustersSortByField, State
 from brickyard.services.pagetokens import cluster_cursor, event_cursor
 from brickyard.store.store import Store
@@ -158,3 +159,25 @@ def test_any_text_is_a_token_or_is_refused(token: str) -> None:
     except InvalidParameterValue:
         return
     assert not token
+
+
+def test_clusters_for_one_kind_of_work(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        both = await desk.create()
+        no_jobs = await desk.create(workload_type=WorkloadType(clients=ClientsTypes(jobs=False, notebooks=True)))
+        no_notebooks = await desk.create(workload_type=WorkloadType(clients=ClientsTypes(notebooks=False)))
+        assert (await desk.get(no_jobs))["workload_type"] == {"clients": {"jobs": False, "notebooks": True}}
+        for paged in (True, False):
+            names = {
+                client: {each["cluster_id"] for each in (await desk.list(paged=paged, can_use_client=client))["clusters"]}
+                for client in ("JOBS", "NOTEBOOKS", "")
+            }
+            assert names == {
+                "JOBS": {both, no_notebooks},
+                "NOTEBOOKS": {both, no_jobs},
+                "": {both, no_jobs, no_notebooks},
+            }
+        message = await refused(InvalidParameterValue, desk.list(can_use_client="ANYTHING"))
+        assert message == "can_use_client is 'ANYTHING'; it must be JOBS or NOTEBOOKS."
+
+    play(store, scenario)

@@ -9,6 +9,8 @@ import msgspec
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.spec import ClusterSpec
 
+NOT_UPDATED = frozenset({"apply_policy_default_values"})  # of ClusterSpec and not of UpdateClusterResource
+
 
 def apply_mask(old: ClusterSpec, new: ClusterSpec, mask: str) -> ClusterSpec:
     """`old` with every field of the mask taken from `new`; a field that `new` does not have is cleared.
@@ -22,6 +24,8 @@ def apply_mask(old: ClusterSpec, new: ClusterSpec, mask: str) -> ClusterSpec:
         return new
     result: ClusterSpec = old
     for path in paths:
+        if path.partition(".")[0] in NOT_UPDATED:
+            raise InvalidParameterValue(f"update_mask has {path!r}, which can only be given to create and edit.")
         result = _replace(result, new, path.split("."), path)
     return _one_size(result, {path.partition(".")[0] for path in paths})
 

@@ -54,6 +54,8 @@ REFUSED: dict[str, tuple[_Test, str]] = {
                 DataSecurityMode.NONE,
                 DataSecurityMode.SINGLE_USER,
                 DataSecurityMode.DATA_SECURITY_MODE_DEDICATED,
+                DataSecurityMode.LEGACY_SINGLE_USER,
+                DataSecurityMode.LEGACY_SINGLE_USER_STANDARD,
                 DataSecurityMode.DATA_SECURITY_MODE_AUTO,
             )
         ),
@@ -63,10 +65,6 @@ REFUSED: dict[str, tuple[_Test, str]] = {
     "total_initial_remote_disk_size": (_any, "there are no remote disks"),
     "driver_node_type_flexibility": (_any, "a node is of the type that was asked for, or the start fails"),
     "worker_node_type_flexibility": (_any, "a node is of the type that was asked for, or the start fails"),
-    "workload_type": (
-        lambda value: value.clients is not None and False in (value.clients.jobs, value.clients.notebooks),
-        "a cluster takes every kind of work",
-    ),
     "aws_attributes.availability": (lambda value: value is AwsAvailability.SPOT, "there is no spot market here"),
     "aws_attributes.instance_profile_arn": (_any, "there are no instance profiles"),
     "aws_attributes.ebs_volume_count": (_any, _NO_EBS),

@@ -25,7 +25,12 @@ MAX_TAGS = 45
 MAX_TAG_KEY, MAX_TAG_VALUE = 127, 255
 MAX_NAME = 1_000
 MAX_SPOT_BID_PERCENT = 10_000
-_SINGLE_USER_MODES = (DataSecurityMode.SINGLE_USER, DataSecurityMode.DATA_SECURITY_MODE_DEDICATED)
+_SINGLE_USER_MODES = (
+    DataSecurityMode.SINGLE_USER,
+    DataSecurityMode.DATA_SECURITY_MODE_DEDICATED,
+    DataSecurityMode.LEGACY_SINGLE_USER,
+    DataSecurityMode.LEGACY_SINGLE_USER_STANDARD,
+)
 _SHOWN = 140  # characters of a client's own value that a message repeats
 
 
@@ -41,9 +46,6 @@ def normalise(request: ClusterSpec, *, user: str, node_types: Mapping[str, NodeT
     _check_clouds(spec)
     check_variables(spec.spark_env_vars or {})
     check_conf(spec.spark_conf or {}, single=is_single_node(spec))
-    single_user_name = spec.single_user_name
-    if spec.data_security_mode in _SINGLE_USER_MODES and not single_user_name:
-        single_user_name = user
     return msgspec.structs.replace(
         spec,
         num_workers=num_workers,
@@ -52,8 +54,16 @@ def normalise(request: ClusterSpec, *, user: str, node_types: Mapping[str, NodeT
         autotermination_minutes=_autotermination_minutes(spec),
         cluster_name=spec.cluster_name or "",
         enable_elastic_disk=True if spec.enable_elastic_disk is None else spec.enable_elastic_disk,
-        single_user_name=single_user_name,
+        single_user_name=_single_user(spec, user),
     )
+
+
+def _single_user(spec: ClusterSpec, user: str) -> str | None:
+    if spec.data_security_mode in _SINGLE_USER_MODES:
+        return spec.single_user_name or user
+    if spec.single_user_name:
+        raise InvalidParameterValue("single_user_name can only be used with data_security_mode SINGLE_USER.")
+    return None
 
 
 def check_num_workers(num_workers: int, *, single: bool) -> None:
@@ -80,10 +90,11 @@ def check_range(scale: AutoScale, *, single: bool) -> None:
 
 def _single_node_defaults(spec: ClusterSpec) -> ClusterSpec:
     """`is_single_node` stands for the conf, the tag and the size that say the same [databricks-sdk, `create`]."""
+    for field in ("is_single_node", "use_ml_runtime"):
+        if getattr(spec, field) and spec.kind is not Kind.CLASSIC_PREVIEW:
+            raise InvalidParameterValue(f"{field} can only be used with kind CLASSIC_PREVIEW.")
     if not spec.is_single_node:
         return spec
-    if spec.kind is not Kind.CLASSIC_PREVIEW:
-        raise InvalidParameterValue("is_single_node can only be used with kind CLASSIC_PREVIEW.")
     if spec.num_workers:
         raise InvalidParameterValue(f"num_workers is {spec.num_workers}; a cluster with is_single_node has none.")
     conf = {**(spec.spark_conf or {}), SINGLE_NODE_PROFILE: "singleNode", "spark.master": "local[*]"}

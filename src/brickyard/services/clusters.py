@@ -359,6 +359,8 @@ class ClusterService:
             raise _unexpected(cluster)
         # A cluster of a single user stays that user's, whoever changes something else of it.
         spec = self._normalise(asked, user=cluster.spec.single_user_name or caller.user_name)
+        if spec.single_user_name != cluster.spec.single_user_name:
+            _check_single_user(tx, spec, caller.user_name)
         changed = msgspec.structs.replace(cluster, spec=spec, request=asked)
         if unless_same and spec == cluster.spec:
             return changed
@@ -414,11 +416,18 @@ def _create(tx: Tx, cluster: Cluster, *, user: str, clone_of: str) -> str:
         source = tx.clusters.get(clone_of)
         if source is None or source.deleted_ms:
             raise _unknown(clone_of)
+    _check_single_user(tx, cluster.spec, user)
     tx.clusters.insert(cluster)
     details = EventDetails(cluster_size=_size(cluster.spec), attributes=_attributes(cluster.spec), user=user)
     event = ClusterEvent(cluster_id=cluster.cluster_id, timestamp=cluster.created_ms, type=EventType.CREATING, details=details)
     tx.events.append(event)
     return cluster.cluster_id
+
+
+def _check_single_user(tx: Tx, spec: ClusterSpec, caller: str) -> None:
+    name = spec.single_user_name
+    if name and name != caller and tx.users.get(name) is None:
+        raise InvalidParameterValue(f"single_user_name {name[:140]} is not a user of this workspace.")
 
 
 def _spec_of(request: ClusterSpec) -> ClusterSpec:

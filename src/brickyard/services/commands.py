@@ -14,6 +14,7 @@ from brickyard.domain.cluster import Cluster, Instance, public_state
 from brickyard.domain.errors import ClusterNotReady, CommandError
 from brickyard.domain.node import Role
 from brickyard.domain.states import Language, State
+from brickyard.plan.attach import Client, attach_refusal
 from brickyard.providers.base import ProviderError
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.services.agentclient import AgentClient, AgentRefused, AgentUnreachable
@@ -146,12 +147,9 @@ class CommandService:
         if cluster is None or cluster.deleted_ms:
             raise CommandError(f"Cluster {cluster_id} does not exist")
         self._authorizer.require(caller, Action.ATTACH, cluster)
-        owner = cluster.spec.single_user_name
-        if owner and owner != caller.user_name:
-            raise CommandForbidden(
-                f"Single-user check failed: user '{caller.user_name}' attempted to run a command on single-user cluster"
-                f" {cluster_id}, but the single user of this cluster is '{owner}'"
-            )
+        spec, user = cluster.spec, caller.user_name
+        if why := attach_refusal(spec, cluster_id=cluster_id, user_name=user, client=Client.NOTEBOOKS):
+            raise CommandForbidden(why)
         return cluster, list(instances)
 
     async def _call(

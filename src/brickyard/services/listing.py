@@ -8,7 +8,9 @@ from brickyard.domain.clock import Clock
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.queries import ClusterFilter, ClusterOrder, ClusterSort
 from brickyard.domain.requests import ListClusters
+from brickyard.domain.spec import ClusterSpec, WorkloadType
 from brickyard.domain.states import ListClustersSortByDirection, ListClustersSortByField
+from brickyard.plan.attach import Client, takes
 from brickyard.services.pagetokens import ClusterCursor, cluster_cursor, encode
 from brickyard.services.viewcache import ViewCache
 from brickyard.store.store import Store
@@ -28,12 +30,13 @@ class ClusterLists:
     async def page(self, request: ListClusters, *, paged: bool) -> bytes:
         """One page as JSON, or everything in one. Raises InvalidParameterValue.
 
-        `can_use_client` filters nothing: every cluster takes jobs and notebooks alike.
+        `can_use_client` leaves out clusters that do not take that kind of work; a page may have fewer for it.
         """
+        client = _client(request.can_use_client)
         which, sort = self._which(request), _sort(request)
         if not paged:
             every = await self._store.read(lambda tx: tx.listing.page(which, sort=sort))
-            return _body(await self._views.items([row.cluster_id for row in every]))
+            return _body(_usable(await self._views.items([row.cluster_id for row in every]), client))
         size = _page_size(request.page_size)
         cursor = cluster_cursor(request.page_token, sort)
         backward = cursor is not None and cursor.backward
@@ -52,7 +55,7 @@ class ClusterLists:
 
         # Whoever comes by a token comes from a page on the other side.
         return _body(
-            items,
+            _usable(items, client),
             next_page_token=token(more or backward, -1, back=False),
             prev_page_token=token(more if backward else cursor is not None, 0, back=True),
         )
@@ -66,6 +69,30 @@ class ClusterLists:
             policy_id=(by.policy_id or None) if by else None,
             ended_after_ms=self._clock.now_ms() - RETENTION_MS,
         )
+
+
+class _Workload(msgspec.Struct):
+    """The one field of an item that `can_use_client` needs."""
+
+    workload_type: WorkloadType | None = None
+
+
+_workload = msgspec.json.Decoder(_Workload).decode
+
+
+def _client(asked: str | None) -> Client | None:
+    if not asked:
+        return None
+    try:
+        return Client(asked.lower())
+    except ValueError as error:
+        raise InvalidParameterValue(f"can_use_client is {asked[:60]!r}; it must be JOBS or NOTEBOOKS.") from error
+
+
+def _usable(items: list[bytes], client: Client | None) -> list[bytes]:
+    if client is None:
+        return items
+    return [item for item in items if takes(ClusterSpec(workload_type=_workload(item).workload_type), client)]
 
 
 def _page_size(asked: int | None) -> int:

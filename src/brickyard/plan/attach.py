@@ -1,0 +1,36 @@
+"""Who may run code on a cluster, and for what: `single_user_name` and `workload_type`. Pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from brickyard.domain.spec import ClientsTypes, ClusterSpec
+
+
+class Client(StrEnum):
+    """Kinds of work that a cluster may be closed to; the names are those of `workload_type.clients`."""
+
+    NOTEBOOKS = "notebooks"  # whatever is interactive: execution contexts, Spark Connect
+    JOBS = "jobs"
+
+
+def takes(spec: ClusterSpec, client: Client) -> bool:
+    """Whether a cluster takes that kind of work: all, unless its workload_type says no."""
+    clients = (spec.workload_type.clients if spec.workload_type else None) or ClientsTypes()
+    return (clients.notebooks if client is Client.NOTEBOOKS else clients.jobs) is not False
+
+
+def attach_refusal(spec: ClusterSpec, *, cluster_id: str, user_name: str, client: Client) -> str:
+    """Why the user may not do that kind of work on the cluster; "" when he may. The first wording is Databricks' own."""
+    owner = spec.single_user_name
+    if owner and owner != user_name:
+        return (
+            f"Single-user check failed: user '{user_name}' attempted to run a command on single-user cluster {cluster_id}, but"
+            f" the single user of this cluster is '{owner}'"
+        )
+    if not takes(spec, client):
+        return (
+            f"Cluster {cluster_id} does not take {client}: its workload_type.clients.{client} is false. Edit the cluster, or use"
+            " another one."
+        )
+    return ""
