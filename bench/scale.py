@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from typing import Any
 
@@ -45,7 +46,7 @@ async def run(url: str, count: int) -> None:
 
 def main() -> None:
     rows: list[list[Any]] = []
-    for count in SIZES:
+    for count in [int(size) for size in sys.argv[1:]] or SIZES:
         with brickyard() as served:
             cpu, started = cpu_s(served.pid), time.perf_counter()
             asyncio.run(run(served.url, count))

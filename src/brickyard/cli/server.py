@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -26,6 +27,7 @@ from brickyard.lifecycle import logs
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 from brickyard.store.store import StoreError
 
+_COLLECT_AFTER = (20_000, 20, 20)  # allocations until the youngest generation is collected; then the older ones
 DRAIN_S = 2  # requests in flight get so long when the server stops
 WORDS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM or brickyard down"}
 
@@ -36,6 +38,9 @@ def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, det
     """Serve until a signal; the data directory is locked and the socket bound. Raises CliError, WorkspaceError."""
     logs.configure(level=chosen.log_level, form=chosen.log_format)
     os.environ.pop("BRICKYARD_ADMIN_TOKEN", None)  # no child needs it
+    # What a request or a pass makes dies without the cyclic collector, which by default would look at it every 700 objects.
+    gc.freeze()
+    gc.set_threshold(*_COLLECT_AFTER)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_Server(chosen, workspace, listening, detached=detached).run())

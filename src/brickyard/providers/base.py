@@ -53,7 +53,7 @@ class LaunchRequest(msgspec.Struct, frozen=True, kw_only=True):
     tags: dict[str, str] = {}
 
 
-class Observed(msgspec.Struct, frozen=True, kw_only=True):
+class Observed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One instance that the provider lists. An instance that it does not list does not exist."""
 
     instance_id: str

@@ -94,20 +94,26 @@ class AgentService:
                 instance = await self._store.read(lambda tx: tx.instances.get(instance_id))
                 known = instance is not None and instance.live
                 assignment = instance.assignment if instance is not None and known else None
-                left = deadline - self._monotonic()
-                if not known or left <= 0 or self._leaving or (assignment.version if assignment else 0) != have:
+                if not known or (assignment.version if assignment else 0) != have or not await self._change(changed, deadline):
                     token = self._tokens.server_token(instance_id)
                     return AssignmentReply(server_token=token, known=known, assignment=assignment)
-                try:
-                    # Another server on the same database cannot ring our bell: then look again now and then.
-                    await asyncio.wait_for(changed.wait(), left if self._store.exclusive else min(left, 1.0))
-                except TimeoutError:
-                    continue
         finally:
             waiters = self._waiters.get(instance_id, set())
             waiters.discard(changed)
             if not waiters:
                 self._waiters.pop(instance_id, None)
+
+    async def _change(self, changed: asyncio.Event, deadline: float) -> bool:
+        """Wait until the instance's row may be another one: look again. False: what was read is the answer."""
+        left = deadline - self._monotonic()
+        if left <= 0 or self._leaving:
+            return False
+        try:
+            # Another server on the same database cannot ring our bell: then look again now and then.
+            await asyncio.wait_for(changed.wait(), left if self._store.exclusive else min(left, 1.0))
+        except TimeoutError:
+            return not self._store.exclusive
+        return True
 
     def assignments_changed(self, instance_ids: Iterable[str]) -> None:
         """Answer the long polls of these instances now."""

@@ -79,6 +79,7 @@ class SimulatedProvider:
         self._moved = asyncio.Event()  # set when `home` is another one
         self.masters: dict[str, set[str]] = {}  # cluster id -> addresses of the workers that registered
         self.tasks: dict[str, tuple[int, int]] = {}  # cluster id -> (tasks to run, tasks that one worker runs at once)
+        self.drivers: dict[str, SimulatedAgent] = {}  # cluster id -> the node that drives it, or did
 
     def attach(self, home: Home) -> None:
         """Run agents on the current event loop, calling `home`. Those that lived through a server's end call the new one."""
@@ -195,9 +196,8 @@ class SimulatedProvider:
             agent.cancel()
 
     def driver_of(self, cluster_id: str) -> SimulatedAgent | None:
-        with self._lock:
-            agents = list(self._agents.values())
-        return next((agent for agent in agents if agent.drives(cluster_id)), None)
+        driver = self.drivers.get(cluster_id)
+        return driver if driver is not None and driver.drives(cluster_id) else None
 
     def _chance(self, probability: float) -> bool:
         return probability > 0 and self._random.random() < probability
@@ -287,6 +287,7 @@ class SimulatedAgent:
             self._status = NodeStatus(isolation=self._status.isolation, limits=self._status.limits, host="127.0.0.1")
             if wanted.role is not Role.WORKER:
                 self._provider.masters[wanted.cluster_id] = set()
+                self._provider.drivers[wanted.cluster_id] = self
         self._status = msgspec.structs.replace(self._status, assignment_version=wanted.version, generation=wanted.generation)
         if wanted.retiring:
             await self._leave(wanted)
