@@ -37,6 +37,7 @@ from brickyard.services.authz import Authorizer
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
 from brickyard.services.dbfs import DbfsService
+from brickyard.services.pools import PoolService
 from brickyard.services.tokens import TokenService
 from brickyard.services.users import UserService
 from brickyard.store.store import Store
@@ -120,6 +121,15 @@ class Application:
         self.asgi: ASGIApp = build_app(
             ApiContext(
                 clusters=self.clusters,
+                pools=PoolService(
+                    store=store,
+                    clock=clock,
+                    ids=ids,
+                    node_types=provider.node_types,
+                    runtimes=runtimes,
+                    authorizer=authorizer,
+                    wake=self.loop.wake,
+                ),
                 agents=self.agents,
                 tokens=self.tokens,
                 users=UserService(store=store),

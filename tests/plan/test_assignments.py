@@ -20,7 +20,7 @@ def with_spec(of: Cluster, **fields: object) -> Cluster:
 
 
 def assigned(of: Cluster, role: Role, node_type_id: str) -> Assignment:
-    return assignment_for(of, role=role, node_type_id=node_type_id, sizes=TYPES, version=1)
+    return assignment_for(of, role=role, node_type_id=node_type_id, sizes=TYPES)
 
 
 def test_a_driver_knows_the_size_of_its_workers() -> None:

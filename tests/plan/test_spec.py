@@ -89,7 +89,7 @@ def test_single_node_in_both_spellings() -> None:
         ),
         ({"autoscale": AutoScale(min_workers=1, max_workers=2), "num_workers": 0, "spark_conf": SINGLE_CONF}, "autoscale cannot"),
         ({"spark_conf": {"spark.databricks.aggressiveWindowDownS": "1h"}}, "spark.databricks.aggressiveWindowDownS is '1h'"),
-        ({"instance_pool_id": "p"}, "instance_pool_id is not supported here"),
+        ({"instance_pool_id": "p"}, "Can't find an instance pool with id: p"),
         ({"runtime_engine": RuntimeEngine.PHOTON}, "runtime_engine is not supported here"),
         ({"data_security_mode": DataSecurityMode.USER_ISOLATION}, "data_security_mode is not supported here"),
         ({"aws_attributes": AwsAttributes(availability=AwsAvailability.SPOT)}, "aws_attributes.availability is not supported"),

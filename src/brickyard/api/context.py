@@ -9,6 +9,13 @@ from typing import Any, Protocol
 from prometheus_client import CollectorRegistry
 
 from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
+from brickyard.domain.pools import (
+    CreateInstancePool,
+    EditInstancePool,
+    InstancePoolId,
+    InstancePoolView,
+    ListInstancePoolsResponse,
+)
 from brickyard.domain.requests import (
     ChangeClusterOwner,
     ClusterId,
@@ -49,6 +56,16 @@ class ClusterCalls(Protocol):
     async def spark_versions(self, caller: Caller) -> bytes: ...
 
 
+class PoolCalls(Protocol):
+    """`services.pools.PoolService`. Every method raises ApiError."""
+
+    async def create(self, caller: Caller, request: CreateInstancePool) -> str: ...
+    async def edit(self, caller: Caller, request: EditInstancePool) -> None: ...
+    async def delete(self, caller: Caller, request: InstancePoolId) -> None: ...
+    async def get(self, caller: Caller, request: InstancePoolId) -> InstancePoolView: ...
+    async def list(self, caller: Caller) -> ListInstancePoolsResponse: ...
+
+
 class AgentCalls(Protocol):
     """`services.agents.AgentService`."""
 
@@ -69,6 +86,7 @@ class ApiContext:
     agents: AgentCalls
     tokens: TokenService
     users: UserService
+    pools: PoolCalls
     commands: Any  # services.commands.CommandService; its operations declare what they call
     dbfs: Any  # services.dbfs.DbfsService; likewise
     workspace_id: str

@@ -32,6 +32,11 @@ class Ids:
         """`MMDD-HHMMSS-xxxxxxxx`, as the Databricks API writes them (UTC)."""
         return f"{time.strftime('%m%d-%H%M%S', time.gmtime(now_ms / 1000))}-{self._word(8)}"
 
+    def pool_id(self, now_ms: int) -> str:
+        """`MMDD-HHMMSS-xxxxxx-pool-XXXXXXXX`, as the Databricks API writes them (UTC)."""
+        stamp = time.strftime("%m%d-%H%M%S", time.gmtime(now_ms / 1000))
+        return f"{stamp}-{self._word(6)}-pool-{self._word(8).upper()}"
+
     def instance_id(self) -> str:
         """`i-` and 16 hex digits."""
         return f"i-{secrets.token_hex(8)}"

@@ -52,6 +52,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     termination_reason: TerminationReason | None = None
     secret: str = ""  # Spark's authentication secret, new with every incarnation
     connect_token: str = ""
+    pool_tags: dict[str, str] = {}  # inherited from the instance pool
 
     # Observed
     ready_incarnation: int = 0
@@ -98,7 +99,11 @@ class LaunchError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
-    """One instance; a node while `cluster_id` is set. `generation` is the cluster's incarnation that it works for."""
+    """One instance; a node while `cluster_id` is set. `generation` is the cluster's incarnation that it works for.
+
+    An instance of a pool is idle while `cluster_id` is empty. It belongs to its cluster until its agent has ended and cleaned
+    everything of it (`releasing_ms`), and only then to the pool again.
+    """
 
     instance_id: str
     node_id: str
@@ -121,6 +126,20 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     boot_id: str = ""
     pid: int = 0
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+    pool_id: str = ""  # the pool that it came from and goes back to
+    idle_ms: int = 0  # since when it waits in its pool
+    releasing_ms: int = 0  # since when its agent cleans it, to go back to the pool
+    cold: str = ""  # why it was not warm when a cluster took it
+
+    @property
+    def owner_id(self) -> str:
+        """The cluster or the pool whose pass looks after it."""
+        return self.cluster_id or self.pool_id
+
+    @property
+    def clean(self) -> bool:
+        """Its agent has ended everything of the generations before the present assignment's."""
+        return self.assignment is not None and self.status.generation == self.assignment.generation
 
     @property
     def live(self) -> bool:
@@ -134,7 +153,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def current_status(self) -> NodeStatus:
         """What the agent says of the present generation; an idle status while it still reports an older one."""
-        return self.status if self.status.generation == self.generation else NodeStatus()
+        wanted = self.assignment.generation if self.assignment is not None else self.generation
+        return self.status if self.status.generation == wanted else NodeStatus()
 
     @property
     def ready(self) -> bool:
@@ -147,7 +167,14 @@ def is_single_node(spec: ClusterSpec) -> bool:
 
 
 def default_tags(cluster: Cluster) -> dict[str, str]:
-    """The tags that every cluster has."""
+    """The tags that every cluster has, and before them those that it inherits from its pool. A tag of the cluster's own replaces
+    an inherited one."""
+    own = cluster.spec.custom_tags or {}
+    inherited = {key: value for key, value in cluster.pool_tags.items() if key not in own}
+    return {**inherited, **_own_tags(cluster)}
+
+
+def _own_tags(cluster: Cluster) -> dict[str, str]:
     return {
         "Vendor": "Databricks",
         "Creator": cluster.creator_user_name,
@@ -158,7 +185,7 @@ def default_tags(cluster: Cluster) -> dict[str, str]:
 
 def custom_tags(cluster: Cluster) -> dict[str, str]:
     """The user's tags. None of them may hide a default one: Databricks puts x_ before such a key."""
-    defaults = default_tags(cluster)
+    defaults = _own_tags(cluster)
     return {(f"x_{key}" if key in defaults else key): value for key, value in (cluster.spec.custom_tags or {}).items()}
 
 

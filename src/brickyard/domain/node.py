@@ -26,6 +26,7 @@ class Role(StrEnum):
     DRIVER = "driver"  # Spark master and driver in one JVM
     WORKER = "worker"
     SINGLE = "single"  # driver with local[*]: a cluster without workers
+    WARM = "warm"  # none yet: an idle instance of a pool, which prepares `runtime` if one is named, and waits
 
 
 class Phase(StrEnum):
@@ -44,7 +45,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a node should be. The server makes a new `version` with every change.
 
     A new `generation` is a new node: the agent ends everything of the last one, cleans its directories and begins anew.
-    Within one generation only `master_url` (from empty to set) and `retiring` (from false to true) change.
+    Within one generation only `master_url` (from empty to set) and `retiring` (from false to true) change. Generations and
+    versions belong to the instance and only grow, whichever clusters it works for in turn.
     """
 
     version: int
@@ -116,6 +118,10 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     busy: bool = False  # driver: one of those is running now
     started_ms: int = 0
     load: Load | None = None  # driver with workers; kept in the server's memory, never stored
+    warm: str = ""  # role WARM: the runtime key whose JVM waits for its role; "" when none does
+    warm_error: str = ""  # role WARM: why it could not be prepared; the agent tries again by itself
+    warm_start: bool = False  # a cluster's node: it took over the JVM that waited
+    cold_reason: str = ""  # a cluster's node: why the JVM that waited could not be used for it; "" when it was, or there was none
 
 
 class StatusReport(msgspec.Struct, frozen=True, kw_only=True):

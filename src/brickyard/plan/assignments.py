@@ -16,13 +16,15 @@ def spark_context_id(cluster_id: str, incarnation: int) -> int:
     return (int.from_bytes(digest, "big") >> 2) | (1 << 61)
 
 
-def assignment_for(cluster: Cluster, *, role: Role, node_type_id: str, sizes: Mapping[str, NodeType], version: int) -> Assignment:
-    """What a node of the cluster's present incarnation should be, before its master is known."""
+def assignment_for(
+    cluster: Cluster, *, role: Role, node_type_id: str, sizes: Mapping[str, NodeType], after: Assignment | None = None
+) -> Assignment:
+    """What a node of the cluster's present incarnation should be, before its master is known. `after`: the instance's last."""
     spec, own = cluster.spec, sizes[node_type_id]
     worker = sizes.get(spec.node_type_id or "") if role is not Role.SINGLE else None
     return Assignment(
-        version=version,
-        generation=cluster.incarnation,
+        version=after.version + 1 if after else 1,
+        generation=max(cluster.incarnation, after.generation + 1 if after else 1),
         cluster_id=cluster.cluster_id,
         cluster_name=spec.cluster_name or "",
         role=role,
@@ -41,6 +43,23 @@ def assignment_for(cluster: Cluster, *, role: Role, node_type_id: str, sizes: Ma
         user=cluster.creator_user_name,
         default_tags=default_tags(cluster),
         custom_tags=custom_tags(cluster),
+    )
+
+
+def idle_assignment(*, node_type: NodeType, runtime: str, after: Assignment | None = None) -> Assignment:
+    """What an idle instance of a pool should be: nobody's, with `runtime` prepared ("": with nothing). A new generation, so its
+    agent first ends and cleans everything of the last one."""
+    return Assignment(
+        version=after.version + 1 if after else 1,
+        generation=after.generation + 1 if after else 1,
+        cluster_id="",
+        role=Role.WARM,
+        runtime=runtime,
+        node_type_id=node_type.node_type_id,
+        cores=_cores(node_type),
+        memory_mb=node_type.memory_mb,
+        gpus=node_type.num_gpus,
+        secret="",
     )
 
 

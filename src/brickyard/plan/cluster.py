@@ -9,45 +9,27 @@ A pass has small phases in a fixed order: first reflect what the world did (`_re
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
-from brickyard.domain.cluster import Cluster, Instance, Target, is_single_node
-from brickyard.domain.events import ClusterEvent, EventDetails, EventDetailsCause, EventType
+from brickyard.domain.cluster import Cluster, Instance, Target
+from brickyard.domain.events import EventDetails, EventDetailsCause, EventType
 from brickyard.domain.instances import InstanceState
-from brickyard.domain.node import Assignment, Failure, Load, Phase, Role
+from brickyard.domain.node import Load, Phase, Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
 from brickyard.plan import autoscale
-from brickyard.plan.assignments import assignment_for, spark_context_id
+from brickyard.plan.assignments import spark_context_id
+from brickyard.plan.books import Books, NewNode, Plan
 from brickyard.plan.policy import Policy
-from brickyard.plan.reasons import failure_reason, launch_reason, simple_reason
+from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, Room, pool_of, returned
+from brickyard.plan.reasons import failure_reason, launch_reason, shortage_text, simple_reason
+
+__all__ = ["NewNode", "Plan", "plan"]
 
 FINDING = "Finding instances for new nodes, acquiring more instances if necessary"
-
-
-class NewNode(msgspec.Struct, frozen=True, kw_only=True):
-    """An instance to record and launch. Its ids are given by whoever applies the plan."""
-
-    role: Role
-    node_type_id: str
-
-
-class Plan(msgspec.Struct, kw_only=True):
-    """What a pass decided: rows to write, and when to look again.
-
-    `instances` are only those that changed. `due_ms` None: not before something wakes the cluster.
-    """
-
-    cluster: Cluster
-    instances: dict[str, Instance]
-    new: list[NewNode]
-    removed: list[Instance]
-    events: list[ClusterEvent]
-    due_ms: int | None
-    purge: bool = False  # nothing is left of a permanently deleted cluster: remove its row
 
 
 def plan(
@@ -59,42 +41,20 @@ def plan(
     policy: Policy,
     silent: frozenset[str] = frozenset(),
     load: Load | None = None,
+    rooms: Mapping[str, Room] = MappingProxyType({}),
 ) -> Plan:
     """Decide about one cluster.
 
     `sizes` are the node types by id. `silent` are the instances that this process has not heard from lately: nothing is
     concluded from their idleness. `load` is what the driver said last of its work; None: this process does not know.
+    `rooms` are those of the pools of `poolroom.pools_needed` that exist; the plan takes from them.
     """
-    return _Pass(cluster, instances, now=now, sizes=sizes, policy=policy, silent=silent, load=load).run()
+    books = _Pass(cluster, instances, now=now, sizes=sizes, policy=policy, silent=silent, load=load, rooms=rooms)
+    return books.run()
 
 
-class _Pass:
-    """The state of one pass. Every phase leaves `cluster` and `nodes` consistent for the next."""
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        instances: Sequence[Instance],
-        *,
-        now: int,
-        sizes: Mapping[str, NodeType],
-        policy: Policy,
-        silent: frozenset[str],
-        load: Load | None,
-    ) -> None:
-        self.cluster = cluster
-        self.nodes = {instance.instance_id: instance for instance in instances}
-        self.before = dict(self.nodes)
-        self.now = now
-        self.sizes = sizes
-        self.policy = policy
-        self.silent = silent
-        self.load = load
-        self.new: list[NewNode] = []
-        self.removed: list[Instance] = []
-        self.events: list[ClusterEvent] = []
-        self.shortage: TerminationReason | None = None  # why a worker could not be had, in this pass
-        self.deadlines: list[int] = []
+class _Pass(Books):
+    """The phases, each owning one condition."""
 
     def run(self) -> Plan:
         self._reap()
@@ -122,14 +82,17 @@ class _Pass:
             removed=self.removed,
             events=self.events,
             due_ms=min(self.deadlines, default=None),
+            returned=self.returned,
             purge=bool(self.cluster.deleted_ms) and self.cluster.ended,
         )
 
     # -- phases ------------------------------------------------------------------------------------------------------
 
     def _reap(self) -> None:
-        """Instances that are gone leave the books; those that nobody sent away are losses."""
+        """Instances that are gone, or clean and back in their pool, leave the books; those that nobody sent away are losses."""
         for node in list(self.nodes.values()):
+            if node.releasing_ms and node.live:
+                self._release(node)
             if node.state is not InstanceState.GONE:
                 continue
             del self.nodes[node.instance_id]
@@ -164,6 +127,17 @@ class _Pass:
             )
             self._change(sized=False, last_state_loss_ms=self.now, resize_cause=EventDetailsCause.AUTORECOVERY)
 
+    def _release(self, node: Instance) -> None:
+        """Nothing of the cluster runs on it any more: then it is its pool's. Or it takes too long: then it ends."""
+        deadline = node.releasing_ms + CLEAN_TIMEOUT_MS
+        if node.clean:
+            del self.nodes[node.instance_id]
+            self.returned.append(returned(node, now=self.now))
+        elif self.now >= deadline:
+            self._set(node, state=InstanceState.TERMINATING)
+        else:
+            self.deadlines.append(deadline)
+
     def _check_types(self) -> None:
         """The provider may have stopped offering a type since the cluster was specified."""
         spec = self.cluster.spec
@@ -178,23 +152,30 @@ class _Pass:
     def _regenerate(self) -> None:
         """Nodes of an earlier incarnation get the new one's assignment where they fit it, and go where they do not."""
         spec = self.cluster.spec
-        wanted = {self._driver_role(): (1, spec.driver_node_type_id), Role.WORKER: (self._wanted(), spec.node_type_id)}
+        wanted = {
+            role: (count, node_type_id, pool_of(spec, role))
+            for role, count, node_type_id in (
+                (self._driver_role(), 1, spec.driver_node_type_id),
+                (Role.WORKER, self._wanted(), spec.node_type_id),
+            )
+        }
         taken = {role: sum(1 for n in self._current() if n.role is role) for role in Role}
         for node in self._live():
             if node.generation == self.cluster.incarnation:
                 continue
-            count, node_type_id = wanted.get(node.role, (0, None))
-            fits = node.node_type_id == node_type_id and not node.retiring and node.launch_error is None
+            count, *kind = wanted.get(node.role, (0, None, ""))
+            fits = [node.node_type_id, node.pool_id] == kind and not node.retiring and node.launch_error is None
             if fits and node.state is InstanceState.REGISTERED and taken[node.role] < count:
                 taken[node.role] += 1
-                self._set(node, generation=self.cluster.incarnation, ready_ms=0, assignment=self._assignment(node))
+                self._set(node, generation=self.cluster.incarnation, ready_ms=0, cold="", assignment=self._assignment(node))
             else:
-                self._set(node, state=InstanceState.TERMINATING)
+                self._send_away(node)
 
     def _driver(self) -> None:
         drivers = [node for node in self._current() if node.role is not Role.WORKER]
         if not drivers:
-            self.new.append(NewNode(role=self._driver_role(), node_type_id=self.cluster.spec.driver_node_type_id or ""))
+            if (short := self._add(self._driver_role())) is not None:
+                self._end(short, f"No instance could be had for the driver. {shortage_text(short)}")
             return
         driver = drivers[0]
         if driver.launch_error is not None:
@@ -257,8 +238,7 @@ class _Pass:
             if self.cluster.grow_after_ms > self.now:
                 self.deadlines.append(self.cluster.grow_after_ms)
             else:
-                node_type_id = self.cluster.spec.node_type_id or ""
-                self.new.extend(NewNode(role=Role.WORKER, node_type_id=node_type_id) for _ in range(missing))
+                self._grow(missing)
         # Those that do no work go first, then those that hold the least: as the driver sees it, or else the newest.
         loads = autoscale.loads_of(self.load) if missing < 0 else {}
         staying.sort(key=lambda node: autoscale.weight(node, loads.get(node.current_status.worker_address)))
@@ -267,16 +247,24 @@ class _Pass:
         for node in self._current_workers():
             done = node.current_status.phase in (Phase.RETIRED, Phase.FAILED) or self.now >= node.retire_after_ms
             if node.retiring and done:
-                self._set(node, state=InstanceState.TERMINATING)
+                self._send_away(node)
                 self._event(EventType.DECOMMISSION_ENDED, EventDetails(instance_id=node.instance_id))
             elif node.retiring:
                 self.deadlines.append(node.retire_after_ms)
 
-    def _note_shortage(self, reason: TerminationReason) -> None:
+    def _grow(self, missing: int) -> None:
+        """More workers. A start that the pool has no room for fails; a cluster that is up takes what there is."""
+        for _ in range(missing):
+            if (short := self._add(Role.WORKER)) is not None:
+                self._note_shortage(short, enough=self._wanted())
+                return
+
+    def _note_shortage(self, reason: TerminationReason, *, enough: int | None = None) -> None:
         """Some workers cannot be had now. A start goes on if enough can; a cluster that is up says so and tries again later."""
-        message = (reason.parameters or {}).get("databricks_error_message", str(reason.code))
-        coming = [node for node in self._current_workers() if not node.retiring]
-        if not self.cluster.up and len(coming) < self._enough():
+        message = shortage_text(reason)
+        coming: list[Instance | NewNode] = [node for node in self._current_workers() if not node.retiring]
+        coming += [node for node in self.new if node.role is Role.WORKER]
+        if not self.cluster.up and len(coming) < (self._enough() if enough is None else enough):
             self._end(reason, f"Only {len(coming)} of {self._wanted()} workers could be had. {message}")
             return
         scale = self.cluster.spec.autoscale
@@ -300,7 +288,7 @@ class _Pass:
     def _dismiss(self, node: Instance) -> None:
         """Send a worker away: gracefully when it works, at once when it does not yet."""
         if not node.ready or node.assignment is None:
-            self._set(node, state=InstanceState.TERMINATING)
+            self._send_away(node)
             return
         retiring = msgspec.structs.replace(node.assignment, version=node.assignment.version + 1, retiring=True)
         self._set(node, assignment=retiring, retire_after_ms=self.now + self.policy.retire_timeout_ms)
@@ -405,95 +393,10 @@ class _Pass:
 
     def _drain(self) -> None:
         """Nothing is wanted: every instance goes, and the cluster has ended when the last one is gone."""
-        for node in self._live():
-            self._set(node, state=InstanceState.TERMINATING)
-        self.new.clear()
         self.deadlines.clear()
+        for node in self._live():
+            self._send_away(node)
+        self.deadlines.extend(node.releasing_ms + CLEAN_TIMEOUT_MS for node in self.nodes.values() if node.releasing_ms)
+        self.new.clear()
         if not self.nodes and not self.cluster.ended:
             self._change(ended=True, terminated_ms=self.now, restarting=False)
-
-    # -- facts -------------------------------------------------------------------------------------------------------
-
-    def _driver_role(self) -> Role:
-        return Role.SINGLE if is_single_node(self.cluster.spec) else Role.DRIVER
-
-    def _wanted(self) -> int:
-        return 0 if is_single_node(self.cluster.spec) else self.cluster.num_workers
-
-    def _enough(self) -> int:
-        """The fewest workers that a start may end with."""
-        return min(self._wanted(), max(1, math.ceil(self.policy.min_ready_ratio * self._wanted())))
-
-    def _live(self) -> list[Instance]:
-        return [node for node in self.nodes.values() if node.live]
-
-    def _current(self) -> list[Instance]:
-        return [node for node in self._live() if node.generation == self.cluster.incarnation]
-
-    def _current_workers(self) -> list[Instance]:
-        return [node for node in self._current() if node.role is Role.WORKER]
-
-    def _driver_node(self) -> Instance | None:
-        return next((node for node in self._current() if node.role is not Role.WORKER), None)
-
-    def _registered_workers(self, driver: Instance) -> list[Instance]:
-        """Workers that say they are ready and that the master counts as alive."""
-        alive = driver.current_status.alive_workers
-        return [
-            node
-            for node in self._current_workers()
-            if node.ready and not node.retiring and node.current_status.worker_address in alive
-        ]
-
-    def _failure(self, node: Instance) -> Failure | None:
-        status = node.current_status
-        if status.phase is not Phase.FAILED:
-            return None
-        return status.failure or Failure(code="", message=status.message or "it failed without saying why")
-
-    def _missing_text(self, ready: int) -> str:
-        return f"{self._wanted() - ready} of {self._wanted()} workers could not be had; more are tried for in the background"
-
-    def _size_details(self, current: int) -> EventDetails:
-        cause = self.cluster.resize_cause if self.cluster.up else None
-        return EventDetails(current_num_workers=current, target_num_workers=self._wanted(), cause=cause)
-
-    # -- changes -----------------------------------------------------------------------------------------------------
-
-    def _retry_launch(self, node: Instance) -> bool:
-        """Whether a refused launch will be tried again: only for what may pass by itself."""
-        error = node.launch_error
-        if error is None or error.kind not in ("ThrottledError", "TransientError"):
-            return False
-        if node.attempts >= self.policy.launch_attempts:
-            return False
-        not_before = self.now + self.policy.launch_backoff_ms * 2 ** (node.attempts - 1)
-        self._set(node, launch_error=None, not_before_ms=not_before)
-        return True
-
-    def _assignment(self, node: Instance) -> Assignment:
-        """The assignment of a node for the present incarnation. Its master is told later."""
-        return assignment_for(
-            self.cluster,
-            role=node.role,
-            node_type_id=node.node_type_id,
-            sizes=self.sizes,
-            version=node.assignment.version + 1 if node.assignment else 1,
-        )
-
-    def _end(self, reason: TerminationReason, message: str, *, state_loss: bool = False) -> None:
-        """The system ends the cluster: its target changes, with a reason, exactly as if somebody had asked for it."""
-        self._change(target=Target.TERMINATED, ended=False, termination_reason=reason, state_message=message)
-        if state_loss:
-            self._change(last_state_loss_ms=self.now)
-        self._event(EventType.TERMINATING, EventDetails(reason=reason))
-
-    def _change(self, **fields: object) -> None:
-        if any(getattr(self.cluster, name) != value for name, value in fields.items()):
-            self.cluster = msgspec.structs.replace(self.cluster, **fields)
-
-    def _set(self, node: Instance, **fields: object) -> None:
-        self.nodes[node.instance_id] = msgspec.structs.replace(self.nodes[node.instance_id], **fields)
-
-    def _event(self, kind: EventType, details: EventDetails) -> None:
-        self.events.append(ClusterEvent(cluster_id=self.cluster.cluster_id, timestamp=self.now, type=kind, details=details))

@@ -16,6 +16,8 @@ _TYPES = {
     TerminationReasonCode.INIT_SCRIPT_FAILURE: _CLIENT,
     TerminationReasonCode.DRIVER_OUT_OF_MEMORY: _CLIENT,
     TerminationReasonCode.UNSUPPORTED_INSTANCE_TYPE: _CLIENT,
+    TerminationReasonCode.INSTANCE_POOL_MAX_CAPACITY_REACHED: _CLIENT,
+    TerminationReasonCode.INSTANCE_POOL_NOT_FOUND: _CLIENT,
     TerminationReasonCode.CLOUD_PROVIDER_RESOURCE_STOCKOUT: _CLOUD,
     TerminationReasonCode.CLOUD_PROVIDER_LAUNCH_FAILURE: _CLOUD,
     TerminationReasonCode.CLOUD_PROVIDER_SHUTDOWN: _CLOUD,
@@ -59,3 +61,8 @@ def failure_reason(failure: Failure, *, what: str) -> tuple[TerminationReason, s
     if failure.log_tail:
         message += f"\nLast lines of its log:\n{failure.log_tail}"
     return simple_reason(code, **parameters), message
+
+
+def shortage_text(reason: TerminationReason) -> str:
+    """What a reason says to a person."""
+    return (reason.parameters or {}).get("databricks_error_message", str(reason.code))

@@ -34,8 +34,6 @@ _NO_EBS = "there are no EBS volumes; disks are the machine's own"
 REFUSED: dict[str, tuple[_Test, str]] = {
     "apply_policy_default_values": (_any, "there are no cluster policies yet"),
     "policy_id": (_any, "there are no cluster policies yet"),
-    "instance_pool_id": (_any, "there are no instance pools yet; give node_type_id"),
-    "driver_instance_pool_id": (_any, "there are no instance pools yet; give driver_node_type_id"),
     "cluster_log_conf": (_any, "logs are kept in the workspace's data directory; delivery elsewhere is not there yet"),
     "init_scripts": (_any, "init scripts are not there yet"),
     "docker_image": (_any, "nodes run on the machine itself, without containers"),

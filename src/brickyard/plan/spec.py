@@ -7,12 +7,14 @@ refused by name (`plan.refused`), and so is what the cluster decides itself (`pl
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 import msgspec
 
 from brickyard.domain.cluster import SINGLE_NODE_PROFILE, is_single_node
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.pools import Pool
 from brickyard.domain.spec import AutoScale, ClusterSpec, DataSecurityMode, Kind
 from brickyard.plan.autoscale import check_autoscale, check_window
 from brickyard.plan.owned import check_conf, check_variables
@@ -34,13 +36,22 @@ _SINGLE_USER_MODES = (
 _SHOWN = 140  # characters of a client's own value that a message repeats
 
 
-def normalise(request: ClusterSpec, *, user: str, node_types: Mapping[str, NodeType], runtimes: Collection[str]) -> ClusterSpec:
+def normalise(
+    request: ClusterSpec,
+    *,
+    user: str,
+    node_types: Mapping[str, NodeType],
+    runtimes: Collection[str],
+    pools: Mapping[str, Pool] = MappingProxyType({}),
+) -> ClusterSpec:
     """The effective specification. `user` becomes the single user where a mode needs one and none is named; `runtimes` are the
-    keys on offer. Normalising the result again changes nothing. Raises InvalidParameterValue and nothing else."""
+    keys on offer, `pools` those of the pools that the request names (`named_pools`) which exist. Normalising the result again
+    changes nothing. Raises InvalidParameterValue and nothing else."""
     spec = _single_node_defaults(request)
     check_refused(spec)
     _check_runtime(spec, runtimes)
     num_workers = _size(spec)
+    spec = _pool_defaults(spec, pools)
     driver_node_type_id = _check_node_types(spec, node_types)
     _check_name_and_tags(spec)
     _check_clouds(spec)
@@ -64,6 +75,37 @@ def _single_user(spec: ClusterSpec, user: str) -> str | None:
     if spec.single_user_name:
         raise InvalidParameterValue("single_user_name can only be used with data_security_mode SINGLE_USER.")
     return None
+
+
+def named_pools(spec: ClusterSpec) -> set[str]:
+    """Ids of the pools that a specification names."""
+    return {spec.instance_pool_id or "", spec.driver_instance_pool_id or ""} - {""}
+
+
+def _pool_defaults(spec: ClusterSpec, pools: Mapping[str, Pool]) -> ClusterSpec:
+    """Nodes are of their pool's type. A client that sends back what `get` showed names both: then they must agree."""
+    if not spec.instance_pool_id:
+        if spec.driver_instance_pool_id:
+            raise InvalidParameterValue(
+                "driver_instance_pool_id needs instance_pool_id: if the driver comes from a pool, the workers must too."
+            )
+        return spec
+    driver_pool_id = spec.driver_instance_pool_id or spec.instance_pool_id
+    types: dict[str, str] = {}
+    for field, own, pool_id in (
+        ("node_type_id", spec.node_type_id, spec.instance_pool_id),
+        ("driver_node_type_id", spec.driver_node_type_id, driver_pool_id),
+    ):
+        pool = pools.get(pool_id)
+        if pool is None or not pool.active:
+            raise InvalidParameterValue(f"Can't find an instance pool with id: {pool_id[:_SHOWN]}.")
+        if own and own != pool.spec.node_type_id:
+            raise InvalidParameterValue(
+                f"{field} is {own[:_SHOWN]}, but the nodes come from instance pool {pool_id} and are {pool.spec.node_type_id}. "
+                f"Leave {field} out when a pool is given."
+            )
+        types[field] = pool.spec.node_type_id
+    return msgspec.structs.replace(spec, driver_instance_pool_id=driver_pool_id, **types)
 
 
 def check_num_workers(num_workers: int, *, single: bool) -> None:

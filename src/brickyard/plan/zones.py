@@ -59,6 +59,10 @@ _ACCEPTED = frozenset({*ZONES, "HA", "AUTO"})
 def check_zones(spec: ClusterSpec) -> None:
     """Raise InvalidParameterValue for a zone that is not known."""
     for name, attributes in (("aws_attributes", spec.aws_attributes), ("gcp_attributes", spec.gcp_attributes)):
-        zone = attributes.zone_id if attributes is not None else None
-        if zone and zone not in _ACCEPTED:
-            raise InvalidParameterValue(f"{name}.zone_id is {zone[:60]!r}, which is not a known zone. Choose one of list-zones.")
+        check_zone(name, attributes.zone_id if attributes is not None else None)
+
+
+def check_zone(name: str, zone: str | None) -> None:
+    """The same for the zone of one object, of which `name` is the field."""
+    if zone and zone not in _ACCEPTED:
+        raise InvalidParameterValue(f"{name}.zone_id is {zone[:60]!r}, which is not a known zone. Choose one of list-zones.")

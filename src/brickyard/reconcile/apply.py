@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Instance
 from brickyard.domain.instances import InstanceState
-from brickyard.domain.node import Role
+from brickyard.domain.node import Assignment, Load, Role
 from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.pools import Standing
 from brickyard.plan.assignments import assignment_for
 from brickyard.plan.cluster import NewNode, Plan, plan
 from brickyard.plan.policy import Policy
+from brickyard.plan.poolroom import Room, pools_needed
 from brickyard.reconcile.loads import Loads
 from brickyard.store.tx import Tx
 
 
 class Outside(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left to do with the provider once the pass is committed."""
+    """What is left to do once the pass is committed: with the provider, and for others who wait."""
 
     launch: tuple[Instance, ...] = ()
     terminate: tuple[Instance, ...] = ()
     changed_agents: tuple[str, ...] = ()  # instances whose assignment is a new one
     follows_load: bool = False  # the cluster's size is to follow its load
+    woken: tuple[str, ...] = ()  # pools that must look at what they have now
 
 
 def run_pass(
@@ -42,51 +45,100 @@ def run_pass(
 
     The rows stay locked from the read to the commit, so neither a user's request nor another loop can come between. Launches are
     leased: `not_before_ms` moves on before the call, so that no second process repeats it while this one is at it, and one that
-    died in the middle is repeated (launching is idempotent).
+    died in the middle is repeated (launching is idempotent). What is taken from a pool changes hands in the same transaction,
+    with the pool's row locked: no second cluster can take it.
     """
     cluster = tx.clusters.get(cluster_id)
     if cluster is None:
         return Outside()
     before = tx.instances.of_cluster(cluster_id)
-    drivers = (each for each in before if each.role is not Role.WORKER and each.generation == cluster.incarnation)
-    load = next((found for each in drivers if (found := loads.of(each.instance_id, each.generation)) is not None), None)
-    decided = plan(cluster, before, now=now, sizes=sizes, policy=policy, silent=silent, load=load)
+    # Its own instances are locked before the pools: nobody else locks them without the cluster, so that cannot be a deadlock.
+    rooms = _rooms(tx, cluster, before)
+    load = next((found for each in before if (found := _load(each, cluster, loads)) is not None), None)
+    decided = plan(cluster, before, now=now, sizes=sizes, policy=policy, silent=silent, load=load, rooms=rooms)
     if decided.purge:
-        for instance in decided.removed:
-            tx.instances.delete(instance)
-        tx.events.delete(cluster_id)
-        tx.clusters.delete(cluster_id)
-        return Outside()
-    rows = [decided.instances.get(instance.instance_id, instance) for instance in before]
-    gone = {instance.instance_id for instance in decided.removed}
-    after = [row for row in rows if row.instance_id not in gone]
+        return _purge(tx, cluster_id, decided)
+    old = {instance.instance_id: instance for instance in before}
+    left = {instance.instance_id for instance in (*decided.removed, *decided.returned)}
+    after = [decided.instances.get(name, row) for name, row in old.items() if name not in left]
+    after += [row for name, row in decided.instances.items() if name not in old]  # taken from a pool
     created = [_new_instance(node, decided.cluster, now=now, sizes=sizes, ids=ids) for node in decided.new]
-    launch, due = _lease_launches([*after, *created], now=now, policy=policy, due=decided.due_ms)
+    launch, due = lease_launches([*after, *created], now=now, policy=policy, due=decided.due_ms)
     leased = {instance.instance_id: instance for instance in launch}
-    _write(tx, cluster, decided, before, [leased.get(row.instance_id, row) for row in after])
+    _write(tx, cluster, decided, old, [leased.get(row.instance_id, row) for row in after])
     for instance in created:
         tx.instances.insert(leased.get(instance.instance_id, instance))
     tx.clusters.schedule(cluster_id, due)
-    states = {instance.instance_id: instance for instance in before}
+    changed = [row for row in after if row != old.get(row.instance_id)]
+    woken = _wake_pools(tx, changed, old, decided)
     return Outside(
         launch=launch,
         terminate=tuple(
-            row
-            for row in after
-            if row.state is InstanceState.TERMINATING and states[row.instance_id].state is not InstanceState.TERMINATING
+            row for row in changed if row.state is InstanceState.TERMINATING and _state(old, row) is not InstanceState.TERMINATING
         ),
         follows_load=decided.cluster.up and decided.cluster.spec.autoscale is not None,
-        changed_agents=tuple(row.instance_id for row in after if row.assignment != states[row.instance_id].assignment),
+        changed_agents=tuple(row.instance_id for row in changed if row.assignment != _assignment(old, row)),
+        woken=woken,
     )
 
 
-def _write(tx: Tx, cluster: Cluster, decided: Plan, before: list[Instance], after: list[Instance]) -> None:
-    old = {instance.instance_id: instance for instance in before}
+def _rooms(tx: Tx, cluster: Cluster, instances: Sequence[Instance]) -> dict[str, Room]:
+    """The pools that the pass may take from or give back to, locked, with as many of their idle instances as it may take."""
+    needed, wanted = pools_needed(cluster, instances)
+    rooms: dict[str, Room] = {}
+    for pool_id, pool in tx.pools.many(needed).items():
+        live = sum(count for kind, count in tx.instances.standings(pool_id).get(pool_id, {}).items() if kind is not Standing.NONE)
+        idle = tx.instances.to_take(pool_id, wanted) if wanted and pool.active else ()
+        rooms[pool_id] = Room(pool, idle=idle, live=live)
+    return rooms
+
+
+def _load(node: Instance, cluster: Cluster, loads: Loads) -> Load | None:
+    """What a node says of the cluster's work, if it is its driver."""
+    if node.role is Role.WORKER or node.generation != cluster.incarnation or node.assignment is None:
+        return None
+    return loads.of(node.instance_id, node.assignment.generation)
+
+
+def _purge(tx: Tx, cluster_id: str, decided: Plan) -> Outside:
+    """Nothing is left of a permanently deleted cluster."""
+    for instance in decided.removed:
+        tx.instances.delete(instance)
+    for instance in decided.returned:
+        tx.instances.update(instance)
+    tx.events.delete(cluster_id)
+    tx.clusters.delete(cluster_id)
+    return Outside(woken=_wake_pools(tx, (), {}, decided))
+
+
+def _wake_pools(tx: Tx, changed: Sequence[Instance], old: Mapping[str, Instance], decided: Plan) -> tuple[str, ...]:
+    """Have the loop look at the pools that have lost an idle instance, or an instance altogether, or have one back."""
+    moved = [row for row in changed if row.instance_id not in old or row.state is InstanceState.TERMINATING]
+    woken = tuple(sorted({row.pool_id for row in (*moved, *decided.removed, *decided.returned) if row.pool_id}))
+    for pool_id in woken:
+        tx.pools.wake(pool_id)
+    return woken
+
+
+def _state(old: Mapping[str, Instance], row: Instance) -> InstanceState | None:
+    found = old.get(row.instance_id)
+    return found.state if found is not None else None
+
+
+def _assignment(old: Mapping[str, Instance], row: Instance) -> Assignment | None:
+    found = old.get(row.instance_id)
+    return found.assignment if found is not None else None
+
+
+def _write(tx: Tx, cluster: Cluster, decided: Plan, old: Mapping[str, Instance], after: list[Instance]) -> None:
     for instance in decided.removed:
         tx.instances.delete(instance)
     for instance in after:
-        if instance != old[instance.instance_id]:
+        if instance != old.get(instance.instance_id):
             tx.instances.update(instance)
+    for instance in decided.returned:
+        tx.instances.update(instance)
+        tx.clusters.touch(cluster.cluster_id)
     if decided.cluster != cluster:
         tx.clusters.update(decided.cluster)
     for event in decided.events:
@@ -102,11 +154,13 @@ def _new_instance(node: NewNode, cluster: Cluster, *, now: int, sizes: Mapping[s
         generation=cluster.incarnation,
         node_type_id=node.node_type_id,
         created_ms=now,
-        assignment=assignment_for(cluster, role=node.role, node_type_id=node.node_type_id, sizes=sizes, version=1),
+        pool_id=node.pool_id,
+        cold="the pool had no idle instance" if node.pool_id else "",
+        assignment=assignment_for(cluster, role=node.role, node_type_id=node.node_type_id, sizes=sizes),
     )
 
 
-def _lease_launches(
+def lease_launches(
     instances: list[Instance], *, now: int, policy: Policy, due: int | None
 ) -> tuple[tuple[Instance, ...], int | None]:
     """The requested instances whose turn it is, leased; and when to look again at those whose turn is later."""

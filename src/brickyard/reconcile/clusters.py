@@ -1,6 +1,7 @@
-"""The cluster loop: level-triggered passes over clusters, one worker a key, wake-up hints merged.
+"""The loop: level-triggered passes over clusters and instance pools, one worker a key, wake-up hints merged.
 
-The database says which clusters are due (`due_ms`); a hint only makes it look sooner. A lost hint is a delay, never a bug.
+A key is the id of a cluster or of a pool. The database says which are due (`due_ms`); a hint only makes it look sooner. A
+lost hint is a delay, never a bug.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.cluster import Instance, LaunchError
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.pools import is_pool_id
 from brickyard.plan.policy import Policy
 from brickyard.providers.base import CapacityError, LaunchRequest, Provider, ProviderError
 from brickyard.reconcile.apply import Outside, run_pass
 from brickyard.reconcile.loads import Loads
+from brickyard.reconcile.pools import run_pool_pass
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -66,13 +69,13 @@ class ClusterLoop:
         self._calls = ThreadPoolExecutor(WORKERS, thread_name_prefix="provider")
         self._outside: set[asyncio.Task[None]] = set()
 
-    def wake(self, cluster_id: str) -> None:
+    def wake(self, key: str) -> None:
         """Have a pass soon. Merges with a pass that is already waiting."""
-        if cluster_id in self._running:
-            self._again.add(cluster_id)
-        elif cluster_id not in self._waiting:
-            self._waiting.add(cluster_id)
-            self._queue.put_nowait(cluster_id)
+        if key in self._running:
+            self._again.add(key)
+        elif key not in self._waiting:
+            self._waiting.add(key)
+            self._queue.put_nowait(key)
 
     async def run(self) -> None:
         """Poll for due clusters and work on them until cancelled."""
@@ -87,52 +90,58 @@ class ClusterLoop:
             self._calls.shutdown(wait=False, cancel_futures=True)
 
     async def first_pass(self) -> None:
-        """Look at every cluster that is due, before the API serves: what a killed server left behind is picked up here.
+        """Look at every cluster and pool that is due, before the API serves: what a killed server left behind is picked up here.
 
         Where no other server can be at work, launches that one had begun are repeated at once instead of when their lease ends.
         """
         if self._store.exclusive:
             await self._store.write(take_over_launches)
-        for cluster_id in await self._store.read(lambda tx: tx.clusters.due(self._clock.now_ms(), 1_000_000)):
-            await self._pass(cluster_id)
+        for key in await self._store.read(lambda tx: self._due(tx, 1_000_000)):
+            await self._pass(key)
+
+    def _due(self, tx: Tx, limit: int) -> list[str]:
+        now = self._clock.now_ms()
+        return [*tx.clusters.due(now, limit), *tx.pools.due(now, limit)]
 
     async def _poll(self) -> None:
         while True:
             try:
-                for cluster_id in await self._store.read(lambda tx: tx.clusters.due(self._clock.now_ms(), _BATCH)):
-                    self.wake(cluster_id)
+                for key in await self._store.read(lambda tx: self._due(tx, _BATCH)):
+                    self.wake(key)
             except Exception:
-                log.exception("cluster_poll_failed")
+                log.exception("poll_failed")
             await asyncio.sleep(POLL_S)
 
     async def _work(self) -> None:
         while True:
-            cluster_id = await self._queue.get()
-            self._waiting.discard(cluster_id)
-            if cluster_id in self._running:  # another worker is at it: one key, one worker
-                self._again.add(cluster_id)
+            key = await self._queue.get()
+            self._waiting.discard(key)
+            if key in self._running:  # another worker is at it: one key, one worker
+                self._again.add(key)
                 continue
-            self._running.add(cluster_id)
+            self._running.add(key)
             try:
-                await self._pass(cluster_id)
+                await self._pass(key)
             except Exception:
-                log.exception("cluster_pass_failed", cluster_id=cluster_id)
+                log.exception("pass_failed", key=key)
                 # The row is still due, so the poll will bring it back: a pause, not a spin.
-                self._again.discard(cluster_id)
+                self._again.discard(key)
             finally:
-                self._running.discard(cluster_id)
-            if cluster_id in self._again:
-                self._again.discard(cluster_id)
-                self.wake(cluster_id)
+                self._running.discard(key)
+            if key in self._again:
+                self._again.discard(key)
+                self.wake(key)
 
-    async def _pass(self, cluster_id: str) -> None:
+    async def _pass(self, key: str) -> None:
         now, silent = self._clock.now_ms(), self._silent()
         sizes = {node_type.node_type_id: node_type for node_type in self._provider.node_types()}
 
         def work(tx: Tx) -> Outside:
+            if is_pool_id(key):
+                return run_pool_pass(tx, key, now=now, sizes=sizes, policy=self._policy, ids=self._ids)
             return run_pass(
                 tx,
-                cluster_id,
+                key,
                 now=now,
                 sizes=sizes,
                 policy=self._policy,
@@ -142,10 +151,12 @@ class ClusterLoop:
             )
 
         outside = await self._store.write(work, background=True)
-        if self._loads.follow(cluster_id, outside.follows_load):
-            self.wake(cluster_id)  # for the load of before, which may not change again
+        if self._loads.follow(key, outside.follows_load):
+            self.wake(key)  # for the load of before, which may not change again
         if outside.changed_agents:
             self._on_assignments(outside.changed_agents)
+        for pool_id in outside.woken:
+            self.wake(pool_id)
         # The provider is called beside the pass: a slow launch of one node delays neither this cluster's next pass nor another.
         for instance in outside.terminate:
             self._begin(self._terminate(instance))
@@ -164,7 +175,7 @@ class ClusterLoop:
             server_url=self._server_url(),
             agent_token=self._tokens.agent_token(instance.instance_id),
             server_token=self._tokens.server_token(instance.instance_id),
-            tags={"ClusterId": instance.cluster_id, "Role": instance.role.value},
+            tags={"ClusterId": instance.cluster_id, "InstancePoolId": instance.pool_id, "Role": instance.role.value},
         )
         error: LaunchError | None = None
         try:
@@ -177,8 +188,10 @@ class ClusterLoop:
             log.exception("launch_failed", instance_id=instance.instance_id)
             error = LaunchError(kind="TransientError", message=f"{type(broken).__name__}: {broken}")
         now = self._clock.now_ms()
-        await self._store.write(lambda tx: record_launch(tx, instance.instance_id, error, now=now), background=True)
-        self.wake(instance.cluster_id)
+        # Whoever has it by now: a cluster may have taken it from its pool meanwhile.
+        owner_id = await self._store.write(lambda tx: record_launch(tx, instance.instance_id, error, now=now), background=True)
+        if owner_id:
+            self.wake(owner_id)
 
     async def _terminate(self, instance: Instance) -> None:
         """A first attempt, for speed; the monitor repeats it until the provider no longer lists the instance."""
@@ -193,17 +206,18 @@ def take_over_launches(tx: Tx) -> None:
     states = tx.instances.states()
     for instance in tx.instances.many(key for key, (_, state) in states.items() if state is InstanceState.REQUESTED):
         tx.instances.update(msgspec.structs.replace(instance, not_before_ms=0))
-        tx.clusters.wake(instance.cluster_id)
+        tx.wake_owner(instance)
 
 
-def record_launch(tx: Tx, instance_id: str, error: LaunchError | None, *, now: int) -> None:
-    """Write what came of a launch call. The agent may have called home before the call returned, and the instance may have been
-    sent away meanwhile: then its state stays."""
-    instance = tx.instances.get(instance_id)
+def record_launch(tx: Tx, instance_id: str, error: LaunchError | None, *, now: int) -> str:
+    """Write what came of a launch call; returns who must look at it, or "". The agent may have called home before the call
+    returned, and the instance may have been sent away meanwhile: then its state stays."""
+    instance = tx.lock_owner(instance_id)
     if instance is None or instance.state is not InstanceState.REQUESTED:
-        return
+        return ""
     if error is None:
         tx.instances.update(msgspec.structs.replace(instance, state=InstanceState.LAUNCHED, launched_ms=now))
     else:
         tx.instances.update(msgspec.structs.replace(instance, launch_error=error))
-    tx.clusters.wake(instance.cluster_id)
+    tx.wake_owner(instance)
+    return instance.owner_id

@@ -16,6 +16,7 @@ import msgspec
 import structlog
 
 from brickyard.domain.clock import Clock
+from brickyard.domain.cluster import Instance
 from brickyard.domain.instances import InstanceState
 from brickyard.providers.base import Observed, Provider, ProviderError
 from brickyard.store.store import Store
@@ -71,7 +72,7 @@ class InstanceMonitor:
         states = await self._store.read(lambda tx: tx.instances.states())
         for instance_id in listed.keys() - states.keys():
             log.warning("orphan_instance", instance_id=instance_id)
-            await self._terminate(instance_id, "it belongs to no cluster of this workspace")
+            await self._terminate(instance_id, "it belongs to no cluster and no pool of this workspace")
         suspects = suspicious(states, listed, silent=self._silent())
         if suspects:
             for cluster_id in await self._store.write(
@@ -113,29 +114,43 @@ def suspicious(
 
 
 def mark_gone(tx: Tx, suspects: Mapping[str, str], listed: Mapping[str, Observed], *, before: int) -> set[str]:
-    """Move the suspects on, now that their rows are locked; returns the clusters that must look.
+    """Move the suspects on, now that their rows are locked; returns the clusters and pools that must look.
 
     One that is not listed is GONE. One that is listed but dead or silent is sent to TERMINATING with its loss on record, and is
     GONE once the provider agrees.
     """
     woken: set[str] = set()
-    clusters = {row.cluster_id for row in tx.instances.many(suspects)}
-    for cluster_id in sorted(clusters):  # clusters before their instances, in one order: no deadlock
-        tx.clusters.get(cluster_id)
+    rows = tx.instances.many(suspects)
+    # Clusters, then pools, then their instances, each in one order: no deadlock. One that changes hands meanwhile is not found
+    # below, and the next look finds it.
+    for cluster_id in sorted({row.cluster_id for row in rows} - {""}):
+        tx.clusters.lock(cluster_id)
         for instance in tx.instances.of_cluster(cluster_id):
-            why = suspects.get(instance.instance_id)
-            if why is None or instance.launched_ms >= before or not (instance.launched_ms or instance.registered_ms or not why):
-                continue
-            if instance.state is InstanceState.GONE:
-                continue
-            if instance.instance_id in listed:
-                if instance.state is InstanceState.TERMINATING:
-                    continue
-                moved = msgspec.structs.replace(instance, state=InstanceState.TERMINATING, lost=why)
-            else:
-                lost = instance.lost or (why if instance.state is not InstanceState.TERMINATING else "")
-                moved = msgspec.structs.replace(instance, state=InstanceState.GONE, lost=lost)
-            tx.instances.update(moved)
-            tx.clusters.wake(cluster_id)
-            woken.add(cluster_id)
+            if _moved_on(tx, instance, suspects, listed, before=before):
+                tx.clusters.wake(cluster_id)
+                woken.add(cluster_id)
+    for pool_id in sorted({row.pool_id for row in rows if not row.cluster_id}):
+        tx.pools.get(pool_id)
+        for instance in tx.instances.idle_of_pool(pool_id):
+            if _moved_on(tx, instance, suspects, listed, before=before):
+                tx.pools.wake(pool_id)
+                woken.add(pool_id)
     return woken
+
+
+def _moved_on(tx: Tx, instance: Instance, suspects: Mapping[str, str], listed: Mapping[str, Observed], *, before: int) -> bool:
+    """Whether the instance is in another state now."""
+    why = suspects.get(instance.instance_id)
+    if why is None or instance.launched_ms >= before or not (instance.launched_ms or instance.registered_ms or not why):
+        return False
+    if instance.state is InstanceState.GONE:
+        return False
+    if instance.instance_id in listed:
+        if instance.state is InstanceState.TERMINATING:
+            return False
+        moved = msgspec.structs.replace(instance, state=InstanceState.TERMINATING, lost=why)
+    else:
+        lost = instance.lost or (why if instance.state is not InstanceState.TERMINATING else "")
+        moved = msgspec.structs.replace(instance, state=InstanceState.GONE, lost=lost)
+    tx.instances.update(moved)
+    return True

@@ -26,7 +26,7 @@ _NOTHING = NodeStatus()
 
 
 class AgentService:
-    """One per server. `wake` is told of every cluster whose nodes have changed."""
+    """One per server. `wake` is told of every cluster and pool whose instances have changed."""
 
     def __init__(
         self,
@@ -73,10 +73,10 @@ class AgentService:
         last = self._known.get(instance_id)
         if last is None or last[0] != report:
             now = self._clock.now_ms()
-            cluster_id = await self._store.write(lambda tx: record_report(tx, report, now=now), background=True)
-            self._known[instance_id] = (report, cluster_id)
-            if cluster_id:
-                self._wake(cluster_id)
+            owner_id = await self._store.write(lambda tx: record_report(tx, report, now=now), background=True)
+            self._known[instance_id] = (report, owner_id)
+            if owner_id:
+                self._wake(owner_id)
         elif busier and last[1] and self._loads.follows(last[1]):
             self._wake(last[1])
         return StatusReply(server_token=self._tokens.server_token(instance_id), known=self._known[instance_id][1] is not None)
@@ -149,15 +149,12 @@ class AgentService:
 
 
 def record_report(tx: Tx, report: StatusReport, *, now: int) -> str | None:
-    """Write what an agent reports; returns its cluster, or None when the instance is not (or no longer) wanted.
+    """Write what an agent reports; returns the cluster or pool that must look at it ("": none must), or None when the instance is
+    not (or no longer) wanted.
 
-    The cluster's row is locked first, as everywhere: two writers of one cluster take turns instead of meeting in a deadlock.
+    Whoever has it is locked first, as everywhere: two writers of one cluster take turns instead of meeting in a deadlock.
     """
-    cluster_id = tx.instances.cluster_of(report.instance_id)
-    if cluster_id is None:
-        return None
-    tx.clusters.lock(cluster_id)
-    instance = tx.instances.get(report.instance_id)
+    instance = tx.lock_owner(report.instance_id)
     if instance is None or not instance.live:
         return None
     status = report.status
@@ -177,8 +174,11 @@ def record_report(tx: Tx, report: StatusReport, *, now: int) -> str | None:
             status=status,
         )
     )
-    tx.clusters.wake(instance.cluster_id)
-    return instance.cluster_id
+    settled = instance.registered_ms and not status.warm_error and not instance.status.warm_error
+    if not instance.cluster_id and settled and status.phase is not Phase.FAILED:
+        return ""  # a pool has nothing to decide about an idle instance that gets on
+    tx.wake_owner(instance)
+    return instance.owner_id
 
 
 def _lost(instance: Instance) -> Instance:

@@ -6,7 +6,7 @@ cluster take turns, and the second sees what the first has done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -16,6 +16,7 @@ from brickyard.domain.cluster import Cluster, Target, is_single_node, public_sta
 from brickyard.domain.errors import InvalidParameterValue, InvalidState
 from brickyard.domain.events import ClusterEvent, ClusterSize, EventDetails, EventDetailsCause, EventType
 from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.pools import Pool, inherited_tags
 from brickyard.domain.requests import (
     ChangeClusterOwner,
     ClusterId,
@@ -40,7 +41,7 @@ from brickyard.domain.views import (
     SparkVersion,
 )
 from brickyard.plan.mask import apply_mask
-from brickyard.plan.spec import check_num_workers, check_range, normalise
+from brickyard.plan.spec import check_num_workers, check_range, named_pools, normalise
 from brickyard.plan.zones import DEFAULT_ZONE, ZONES
 from brickyard.services.authz import Action, Authorizer
 from brickyard.services.caller import Caller
@@ -147,6 +148,10 @@ class ClusterService:
             )
         now = self._clock.now_ms()
         asked = _spec_of(request)
+        # A pool that is deleted between this look and the write is found missing by the cluster's first pass.
+        named = named_pools(asked)
+        pools = await self._store.read(lambda tx: tx.pools.many(named)) if named else {}
+        self._may_attach(caller, pools)
         cluster = Cluster(
             cluster_id=self._ids.cluster_id(now),
             creator_user_name=caller.user_name,
@@ -154,8 +159,9 @@ class ClusterService:
             created_ms=now,
             start_ms=now,
             launch_started_ms=now,
-            spec=self._normalise(asked, user=caller.user_name),
+            spec=self._normalise(asked, user=caller.user_name, pools=pools),
             request=asked,
+            pool_tags=_inherited(asked, pools),
             idempotency_token=token,
             secret=self._ids.secret(),
             connect_token=self._ids.secret(),
@@ -293,8 +299,12 @@ class ClusterService:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _normalise(self, asked: ClusterSpec, *, user: str) -> ClusterSpec:
-        return normalise(asked, user=user, node_types=self._node_types, runtimes=self._runtimes)
+    def _normalise(self, asked: ClusterSpec, *, user: str, pools: Mapping[str, Pool]) -> ClusterSpec:
+        return normalise(asked, user=user, node_types=self._node_types, runtimes=self._runtimes, pools=pools)
+
+    def _may_attach(self, caller: Caller, pools: Mapping[str, Pool]) -> None:
+        for pool in pools.values():
+            self._authorizer.require_pool(caller, Action.ATTACH, pool)
 
     async def _change(self, caller: Caller, action: Action, cluster_id: str, change: Change) -> None:
         """Find, authorise, change and wake, in one transaction. A change that returns the same cluster writes nothing."""
@@ -358,10 +368,12 @@ class ClusterService:
         if state not in (State.RUNNING, State.TERMINATED):
             raise _unexpected(cluster)
         # A cluster of a single user stays that user's, whoever changes something else of it.
-        spec = self._normalise(asked, user=cluster.spec.single_user_name or caller.user_name)
+        pools = tx.pools.many(named_pools(asked))
+        self._may_attach(caller, pools)
+        spec = self._normalise(asked, user=cluster.spec.single_user_name or caller.user_name, pools=pools)
         if spec.single_user_name != cluster.spec.single_user_name:
             _check_single_user(tx, spec, caller.user_name)
-        changed = msgspec.structs.replace(cluster, spec=spec, request=asked)
+        changed = msgspec.structs.replace(cluster, spec=spec, request=asked, pool_tags=_inherited(asked, pools))
         if unless_same and spec == cluster.spec:
             return changed
         details = EventDetails(
@@ -449,6 +461,11 @@ def _resized(cluster: Cluster, num_workers: int | None, scale: AutoScale | None)
         request=msgspec.structs.replace(cluster.request, num_workers=num_workers, autoscale=scale),
         target_workers=cluster.num_workers if scale is not None else 0,
     )
+
+
+def _inherited(asked: ClusterSpec, pools: Mapping[str, Pool]) -> dict[str, str]:
+    pool = pools.get(asked.instance_pool_id or "")
+    return inherited_tags(pool) if pool is not None else {}
 
 
 def _attributes(spec: ClusterSpec) -> ClusterSpec:

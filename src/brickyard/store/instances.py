@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from brickyard.domain.cluster import Instance
 from brickyard.domain.instances import InstanceState, check_edge
+from brickyard.domain.pools import Standing, standing
 from brickyard.store.tables import instances as t
 
 _decode = msgspec.json.Decoder(Instance).decode
@@ -21,8 +23,17 @@ _OF_CLUSTER_LOCKED = _OF_CLUSTER.with_for_update()
 _INSERT = insert(t)
 _UPDATE = update(t).where(t.c.instance_id == bindparam("id"))
 _DELETE = delete(t).where(t.c.instance_id == bindparam("id"))
-_CLUSTER = select(t.c.cluster_id).where(t.c.instance_id == bindparam("id"))
 _STATE = select(t.c.state).where(t.c.instance_id == bindparam("id"))
+
+_OF_POOL = select(t.c.doc).where(t.c.pool_id == bindparam("id"), t.c.cluster_id == "").order_by(t.c.instance_id)
+_TO_TAKE = (
+    select(t.c.doc)
+    .where(t.c.pool_id == bindparam("id"), t.c.standing >= Standing.WARM)
+    .order_by(t.c.standing, t.c.instance_id)
+    .limit(bindparam("limit"))
+)
+_STANDINGS = select(t.c.pool_id, t.c.standing, func.count()).group_by(t.c.pool_id, t.c.standing)
+_OWNER = select(t.c.cluster_id, t.c.pool_id).where(t.c.instance_id == bindparam("id"))
 
 
 class InstanceRows:
@@ -34,10 +45,6 @@ class InstanceRows:
         self._of_cluster = _OF_CLUSTER_LOCKED if locking else _OF_CLUSTER
         self._changed = changed
         self._states: dict[str, InstanceState] = {}  # of the rows read or written in this transaction, which nobody else changes
-
-    def cluster_of(self, instance_id: str) -> str | None:
-        """The cluster that an instance belongs to, without a lock: ask again once the cluster is locked."""
-        return self._connection.execute(_CLUSTER, {"id": instance_id}).scalar()
 
     def get(self, instance_id: str) -> Instance | None:
         """The instance. Inside `write` the row is locked until the commit: lock its cluster first, or deadlock."""
@@ -82,8 +89,7 @@ class InstanceRows:
             {
                 "instance_id": instance.instance_id,
                 "cluster_id": instance.cluster_id,
-                "state": instance.state.value,
-                "doc": _encode(instance).decode(),
+                **_columns(instance),
             },
         )
 
@@ -100,8 +106,7 @@ class InstanceRows:
             {
                 "id": instance.instance_id,
                 "cluster_id": instance.cluster_id,
-                "state": instance.state.value,
-                "doc": _encode(instance).decode(),
+                **_columns(instance),
             },
         )
 
@@ -109,6 +114,33 @@ class InstanceRows:
         self._changed.add(instance.cluster_id)
         self._states.pop(instance.instance_id, None)
         self._connection.execute(_DELETE, {"id": instance.instance_id})
+
+    def idle_of_pool(self, pool_id: str) -> list[Instance]:
+        """The instances of a pool that no cluster has, in any state, in the order of their ids. Lock the pool first: whoever
+        changes one of them does."""
+        return [self._seen(_decode(doc)) for doc in self._connection.execute(_OF_POOL, {"id": pool_id}).scalars()]
+
+    def to_take(self, pool_id: str, limit: int) -> list[Instance]:
+        """The best idle instances of a pool, at most `limit`: warm ones first. Lock the pool first."""
+        rows = self._connection.execute(_TO_TAKE, {"id": pool_id, "limit": limit}).scalars()
+        return [self._seen(_decode(doc)) for doc in rows]
+
+    def standings(self, pool_id: str | None = None) -> dict[str, dict[Standing, int]]:
+        """How many instances are what to their pool, by pool: of one, or of all that have any."""
+        query = _STANDINGS.where(t.c.pool_id != "" if pool_id is None else t.c.pool_id == pool_id)
+        found: dict[str, dict[Standing, int]] = {}
+        for name, kind, count in self._connection.execute(query):
+            found.setdefault(name, {})[Standing(kind)] = count
+        return found
+
+    def count_of_pool(self, pool_id: str) -> int:
+        """How many rows a pool has, whatever their state and whoever has them."""
+        return self._connection.execute(select(func.count()).select_from(t).where(t.c.pool_id == pool_id)).scalar_one()
+
+    def owner_of(self, instance_id: str) -> tuple[str, str] | None:
+        """(cluster id or "", pool id or ""), without a lock: ask again once the owner is locked."""
+        row = self._connection.execute(_OWNER, {"id": instance_id}).one_or_none()
+        return None if row is None else (row[0], row[1])
 
     def count_by_state(self) -> dict[str, int]:
         """How many instances are in each state."""
@@ -118,3 +150,12 @@ class InstanceRows:
     def _seen(self, instance: Instance) -> Instance:
         self._states[instance.instance_id] = instance.state
         return instance
+
+
+def _columns(instance: Instance) -> dict[str, Any]:
+    return {
+        "state": instance.state.value,
+        "pool_id": instance.pool_id,
+        "standing": standing(instance).value,
+        "doc": _encode(instance).decode(),
+    }

@@ -5,7 +5,7 @@ Documents make a new field of a struct no migration; the columns are derived fro
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, SmallInteger, String, Table, Text
 
 metadata = MetaData()
 
@@ -42,8 +42,25 @@ instances = Table(
     Column("instance_id", String(64), primary_key=True),
     Column("cluster_id", String(64), nullable=False),
     Column("state", String(16), nullable=False),
+    Column("pool_id", String(64), nullable=False, server_default=""),
+    Column("standing", SmallInteger, nullable=False, server_default="0"),  # domain.pools.Standing
     Column("doc", Text, nullable=False),
     Index("instances_cluster", "cluster_id"),
+    Index("instances_pool", "pool_id", "standing", "instance_id"),
+)
+
+pools = Table(
+    "pools",
+    metadata,
+    Column("instance_pool_id", String(64), primary_key=True),
+    Column(
+        "unique_name", String(128), nullable=False, unique=True
+    ),  # the name; of a deleted pool its id, so that the name is free
+    Column("created_ms", BigInteger, nullable=False),
+    Column("deleted_ms", BigInteger, nullable=False),
+    Column("due_ms", BigInteger, nullable=True),  # when the loop must look at it; null: never by itself
+    Column("doc", Text, nullable=False),
+    Index("pools_due", "due_ms"),
 )
 
 events = Table(

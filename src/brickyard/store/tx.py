@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from brickyard.domain.cluster import Instance
 from brickyard.store.clusters import ClusterRows
 from brickyard.store.events import EventRows
 from brickyard.store.identity import TokenRows, UserRows
 from brickyard.store.instances import InstanceRows
 from brickyard.store.listing import ListingRows
+from brickyard.store.pools import PoolRows
 from brickyard.store.tables import meta
 
 
@@ -20,6 +22,7 @@ class Tx:
         self._changed: set[str] = set()
         self.clusters = ClusterRows(connection, locking=locking, changed=self._changed)
         self.instances = InstanceRows(connection, locking=locking, changed=self._changed)
+        self.pools = PoolRows(connection, locking=locking)
         self.listing = ListingRows(connection)
         self.events = EventRows(connection)
         self.tokens = TokenRows(connection)
@@ -41,6 +44,31 @@ class Tx:
         if self._connection.dialect.name == "postgresql":
             self._connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
 
+    def lock_owner(self, instance_id: str) -> Instance | None:
+        """The instance, with whoever has it locked before it: its cluster, or its pool while it is idle.
+
+        Race: it may change hands between the look and the lock; then the new owner is locked as well.
+        """
+        while True:
+            owner = self.instances.owner_of(instance_id)
+            if owner is None:
+                return None
+            cluster_id, pool_id = owner
+            if cluster_id:
+                self.clusters.lock(cluster_id)
+            else:
+                self.pools.get(pool_id)
+            instance = self.instances.get(instance_id)
+            if instance is None or (instance.cluster_id, instance.pool_id) == owner:
+                return instance
+
+    def wake_owner(self, instance: Instance) -> None:
+        """Have the loop look at the cluster or the pool that has the instance."""
+        if instance.cluster_id:
+            self.clusters.wake(instance.cluster_id)
+        else:
+            self.pools.wake(instance.pool_id)
+
     def finish(self) -> frozenset[str]:
         """Ids of the clusters whose public view this transaction may have changed."""
-        return frozenset(self._changed)
+        return frozenset(self._changed - {""})  # idle instances of pools are no cluster's

@@ -63,7 +63,7 @@ def instance(of: Cluster, *, role: Role = Role.WORKER, number: int = 0, phase: P
         master_url="spark://127.0.0.1:7077" if role is not Role.WORKER else "",
         worker_address=f"127.0.0.1:{9000 + number}" if role is Role.WORKER else "",
     )
-    assignment = assignment_for(of, role=role, node_type_id="small", sizes=SIZES, version=1)
+    assignment = assignment_for(of, role=role, node_type_id="small", sizes=SIZES)
     if role is Role.WORKER:
         assignment = msgspec.structs.replace(assignment, master_url="spark://127.0.0.1:7077")
     made = Instance(

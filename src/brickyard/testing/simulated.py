@@ -44,6 +44,9 @@ class Knobs(msgspec.Struct, kw_only=True):
 
     register_s: float = 0.0  # from launch until the agent calls home
     start_s: float = 0.0  # from assignment until the node is ready
+    warm_start_s: float = 0.0  # the same, where the runtime was prepared
+    prepare_s: float = 0.0  # an idle instance of a pool: until its runtime is prepared
+    prepare_error: float = 0.0  # preparations that fail
     stop_s: float = 0.0  # from terminate until the instance is gone
     jitter: float = 0.0  # share by which the times above vary
     max_instances: int = 1_000_000
@@ -212,6 +215,7 @@ class SimulatedAgent:
         self._task: asyncio.Task[None] | None = None
         self._status = NodeStatus(isolation="none: simulated", limits="none: simulated", host="127.0.0.1")
         self._assignment: Assignment | None = None
+        self._warm = False  # the runtime of the present generation was prepared before
         self._speaking = asyncio.Lock()
         self.alive = True
 
@@ -231,7 +235,9 @@ class SimulatedAgent:
 
     def drives(self, cluster_id: str) -> bool:
         current = self._assignment
-        return self.alive and current is not None and current.role is not Role.WORKER and current.cluster_id == cluster_id
+        return (
+            self.alive and current is not None and current.role in (Role.DRIVER, Role.SINGLE) and current.cluster_id == cluster_id
+        )
 
     def fail(self, failure: Failure) -> None:
         self._background(self._say(phase=Phase.FAILED, failure=failure))
@@ -284,12 +290,17 @@ class SimulatedAgent:
         before, self._assignment = self._assignment, wanted
         fresh = before is None or before.generation != wanted.generation
         if fresh:
+            self._warm = self._status.warm == wanted.runtime and wanted.role is not Role.WARM
             self._status = NodeStatus(isolation=self._status.isolation, limits=self._status.limits, host="127.0.0.1")
-            if wanted.role is not Role.WORKER:
+            self._status = msgspec.structs.replace(self._status, warm_start=self._warm)
+            if wanted.role in (Role.DRIVER, Role.SINGLE):
                 self._provider.masters[wanted.cluster_id] = set()
                 self._provider.drivers[wanted.cluster_id] = self
         self._status = msgspec.structs.replace(self._status, assignment_version=wanted.version, generation=wanted.generation)
-        if wanted.retiring:
+        if wanted.role is Role.WARM:
+            if fresh:
+                self._background(self._prepare(wanted))
+        elif wanted.retiring:
             await self._leave(wanted)
         elif wanted.role is not Role.WORKER and fresh:
             await self._become_driver(wanted)
@@ -297,6 +308,20 @@ class SimulatedAgent:
             await self._become_worker(wanted)
         elif fresh:
             await self._say(phase=Phase.PREPARING)
+
+    async def _prepare(self, wanted: Assignment) -> None:
+        if not wanted.runtime:
+            await self._say(phase=Phase.READY)
+            return
+        await self._say(phase=Phase.PREPARING)
+        await self._provider.pause(self._provider.knobs.prepare_s)
+        if not self.alive or self._assignment is not wanted:
+            return  # it was taken before it was warm
+        if self._provider.chance(self._provider.knobs.prepare_error):
+            failure = Failure(code="BOOTSTRAP_TIMEOUT", message="simulated failure of the preparation")
+            await self._say(phase=Phase.FAILED, failure=failure)
+        else:
+            await self._say(phase=Phase.READY, warm=wanted.runtime)
 
     async def _become_driver(self, wanted: Assignment) -> None:
         await self._say(phase=Phase.STARTING, master_url=f"spark://{self._instance_id}:7077")
@@ -326,7 +351,8 @@ class SimulatedAgent:
             await driver.workers_changed(workers)
 
     async def _came_up(self, code: str) -> bool:
-        await self._provider.pause(self._provider.knobs.start_s)
+        knobs = self._provider.knobs
+        await self._provider.pause(knobs.warm_start_s if self._warm else knobs.start_s)
         if self._provider.chance(self._provider.knobs.node_failure):
             await self._say(phase=Phase.FAILED, failure=Failure(code=code, message="simulated node failure"))
             return False

@@ -1,0 +1,59 @@
+"""The Instance Pools API: 5 calls."""
+
+from __future__ import annotations
+
+from brickyard.api.context import ApiContext
+from brickyard.api.registry import Empty, Handler, Operation
+from brickyard.domain import pools
+from brickyard.services.caller import Caller
+
+
+async def _create(ctx: ApiContext, caller: Caller, request: pools.CreateInstancePool) -> pools.CreateInstancePoolResponse:
+    return pools.CreateInstancePoolResponse(instance_pool_id=await ctx.pools.create(caller, request))
+
+
+async def _edit(ctx: ApiContext, caller: Caller, request: pools.EditInstancePool) -> None:
+    await ctx.pools.edit(caller, request)
+
+
+async def _delete(ctx: ApiContext, caller: Caller, request: pools.InstancePoolId) -> None:
+    await ctx.pools.delete(caller, request)
+
+
+async def _get(ctx: ApiContext, caller: Caller, request: pools.InstancePoolId) -> pools.InstancePoolView:
+    return await ctx.pools.get(caller, request)
+
+
+async def _list(ctx: ApiContext, caller: Caller, request: Empty) -> pools.ListInstancePoolsResponse:
+    return await ctx.pools.list(caller)
+
+
+def _operation(
+    verb: str, method: str, handler: Handler, summary: str, *, request: type = Empty, response: type | None = None
+) -> Operation:
+    return Operation(
+        name=f"instance_pools.{verb}",
+        method=method,
+        paths=(f"/api/2.0/instance-pools/{verb}",),
+        handler=handler,
+        request=request,
+        response=response,
+        summary=summary,
+        errors=() if verb in ("create", "list") else (404,),
+    )
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    _operation(
+        "create",
+        "POST",
+        _create,
+        "Create an instance pool; its idle instances come in the background",
+        request=pools.CreateInstancePool,
+        response=pools.CreateInstancePoolResponse,
+    ),
+    _operation("edit", "POST", _edit, "Change an instance pool's name, size, idle time or tags", request=pools.EditInstancePool),
+    _operation("delete", "POST", _delete, "Delete an instance pool for good", request=pools.InstancePoolId),
+    _operation("get", "GET", _get, "One instance pool", request=pools.InstancePoolId, response=pools.InstancePoolView),
+    _operation("list", "GET", _list, "All instance pools", response=pools.ListInstancePoolsResponse),
+)

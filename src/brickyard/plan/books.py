@@ -1,0 +1,199 @@
+"""The books of one planning pass: a cluster and its nodes, what a phase may ask of them, and what it may change. Pure.
+
+Every change goes through here, so that each phase of `plan.cluster` finds the cluster and its nodes consistent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from brickyard.domain.cluster import Cluster, Instance, Target, is_single_node
+from brickyard.domain.events import ClusterEvent, EventDetails, EventType
+from brickyard.domain.instances import InstanceState
+from brickyard.domain.node import Assignment, Failure, Load, Phase, Role
+from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.terminations import TerminationReason
+from brickyard.plan.assignments import assignment_for
+from brickyard.plan.policy import Policy
+from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, Room, can_release, joined, pool_not_found, pool_of, releasing
+
+
+class NewNode(msgspec.Struct, frozen=True, kw_only=True):
+    """An instance to record and launch. Its ids are given by whoever applies the plan."""
+
+    role: Role
+    node_type_id: str
+    pool_id: str = ""  # the pool whose it is
+
+
+class Plan(msgspec.Struct, kw_only=True):
+    """What a pass decided: rows to write, and when to look again.
+
+    `instances` are only those that changed. `due_ms` None: not before something wakes the cluster.
+    """
+
+    cluster: Cluster
+    instances: dict[str, Instance]
+    new: list[NewNode]
+    removed: list[Instance]
+    events: list[ClusterEvent]
+    due_ms: int | None
+    returned: list[Instance] = []  # idle in their pools again
+    purge: bool = False  # nothing is left of a permanently deleted cluster: remove its row
+
+
+class Books:
+    """The state of one pass."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        instances: Sequence[Instance],
+        *,
+        now: int,
+        sizes: Mapping[str, NodeType],
+        policy: Policy,
+        silent: frozenset[str],
+        load: Load | None,
+        rooms: Mapping[str, Room],
+    ) -> None:
+        self.cluster = cluster
+        self.nodes = {instance.instance_id: instance for instance in instances}
+        self.before = dict(self.nodes)
+        self.now = now
+        self.sizes = sizes
+        self.policy = policy
+        self.silent = silent
+        self.load = load
+        self.rooms = rooms
+        self.returned: list[Instance] = []
+        self.new: list[NewNode] = []
+        self.removed: list[Instance] = []
+        self.events: list[ClusterEvent] = []
+        self.shortage: TerminationReason | None = None  # why a worker could not be had, in this pass
+        self.deadlines: list[int] = []
+
+    # -- facts -------------------------------------------------------------------------------------------------------
+
+    def _driver_role(self) -> Role:
+        return Role.SINGLE if is_single_node(self.cluster.spec) else Role.DRIVER
+
+    def _wanted(self) -> int:
+        return 0 if is_single_node(self.cluster.spec) else self.cluster.num_workers
+
+    def _enough(self) -> int:
+        """The fewest workers that a start may end with."""
+        return min(self._wanted(), max(1, math.ceil(self.policy.min_ready_ratio * self._wanted())))
+
+    def _live(self) -> list[Instance]:
+        return [node for node in self.nodes.values() if node.live and not node.releasing_ms]
+
+    def _current(self) -> list[Instance]:
+        return [node for node in self._live() if node.generation == self.cluster.incarnation]
+
+    def _current_workers(self) -> list[Instance]:
+        return [node for node in self._current() if node.role is Role.WORKER]
+
+    def _driver_node(self) -> Instance | None:
+        return next((node for node in self._current() if node.role is not Role.WORKER), None)
+
+    def _registered_workers(self, driver: Instance) -> list[Instance]:
+        """Workers that say they are ready and that the master counts as alive."""
+        alive = driver.current_status.alive_workers
+        return [
+            node
+            for node in self._current_workers()
+            if node.ready and not node.retiring and node.current_status.worker_address in alive
+        ]
+
+    def _failure(self, node: Instance) -> Failure | None:
+        status = node.current_status
+        if status.phase is not Phase.FAILED:
+            return None
+        return status.failure or Failure(code="", message=status.message or "it failed without saying why")
+
+    def _missing_text(self, ready: int) -> str:
+        return f"{self._wanted() - ready} of {self._wanted()} workers could not be had; more are tried for in the background"
+
+    def _size_details(self, current: int) -> EventDetails:
+        cause = self.cluster.resize_cause if self.cluster.up else None
+        return EventDetails(current_num_workers=current, target_num_workers=self._wanted(), cause=cause)
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def _add(self, role: Role) -> TerminationReason | None:
+        """One more node: an idle one of its pool, or a new one. Otherwise why there is none."""
+        spec, pool_id = self.cluster.spec, pool_of(self.cluster.spec, role)
+        node_type_id = (spec.node_type_id if role is Role.WORKER else spec.driver_node_type_id) or ""
+        found = None
+        if pool_id:
+            room = self.rooms.get(pool_id)
+            taken = room.take() if room is not None else pool_not_found(pool_id)
+            if isinstance(taken, TerminationReason):
+                return taken
+            if room is not None and taken.instance is not None:
+                found = joined(
+                    taken.instance,
+                    self.cluster,
+                    role=role,
+                    preloaded=room.pool.preloaded,
+                    assignment=self._assignment(taken.instance, role),
+                    now=self.now,
+                )
+        if found is not None:
+            self.nodes[found.instance_id] = found
+        else:
+            self.new.append(NewNode(role=role, node_type_id=node_type_id, pool_id=pool_id))
+        return None
+
+    def _send_away(self, node: Instance) -> None:
+        """Back to its pool when that has it back, else to its end."""
+        if node.instance_id not in self.before:  # taken in this very pass: nobody has heard of it
+            del self.nodes[node.instance_id]
+        elif can_release(node, self.rooms):
+            pool, node_type = self.rooms[node.pool_id].pool, self.sizes[node.node_type_id]
+            self.nodes[node.instance_id] = releasing(node, pool, node_type=node_type, now=self.now)
+            self.deadlines.append(self.now + CLEAN_TIMEOUT_MS)
+        else:
+            self._set(node, state=InstanceState.TERMINATING)
+
+    def _retry_launch(self, node: Instance) -> bool:
+        """Whether a refused launch will be tried again: only for what may pass by itself."""
+        error = node.launch_error
+        if error is None or error.kind not in ("ThrottledError", "TransientError"):
+            return False
+        if node.attempts >= self.policy.launch_attempts:
+            return False
+        not_before = self.now + self.policy.launch_backoff_ms * 2 ** (node.attempts - 1)
+        self._set(node, launch_error=None, not_before_ms=not_before)
+        return True
+
+    def _assignment(self, node: Instance, role: Role | None = None) -> Assignment:
+        """The assignment of a node for the present incarnation. Its master is told later."""
+        return assignment_for(
+            self.cluster,
+            role=role or node.role,
+            node_type_id=node.node_type_id,
+            sizes=self.sizes,
+            after=node.assignment,
+        )
+
+    def _end(self, reason: TerminationReason, message: str, *, state_loss: bool = False) -> None:
+        """The system ends the cluster: its target changes, with a reason, exactly as if somebody had asked for it."""
+        self._change(target=Target.TERMINATED, ended=False, termination_reason=reason, state_message=message)
+        if state_loss:
+            self._change(last_state_loss_ms=self.now)
+        self._event(EventType.TERMINATING, EventDetails(reason=reason))
+
+    def _change(self, **fields: object) -> None:
+        if any(getattr(self.cluster, name) != value for name, value in fields.items()):
+            self.cluster = msgspec.structs.replace(self.cluster, **fields)
+
+    def _set(self, node: Instance, **fields: object) -> None:
+        self.nodes[node.instance_id] = msgspec.structs.replace(self.nodes[node.instance_id], **fields)
+
+    def _event(self, kind: EventType, details: EventDetails) -> None:
+        self.events.append(ClusterEvent(cluster_id=self.cluster.cluster_id, timestamp=self.now, type=kind, details=details))

@@ -1,0 +1,68 @@
+"""One pass over one instance pool: read, plan, write, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from brickyard.domain.clock import Ids
+from brickyard.domain.cluster import Instance
+from brickyard.domain.instances import InstanceState
+from brickyard.domain.node import Role
+from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.pools import Pool, Standing
+from brickyard.plan.assignments import idle_assignment
+from brickyard.plan.policy import Policy
+from brickyard.plan.pool import plan_pool
+from brickyard.reconcile.apply import Outside, lease_launches
+from brickyard.store.tx import Tx
+
+
+def run_pool_pass(tx: Tx, pool_id: str, *, now: int, sizes: Mapping[str, NodeType], policy: Policy, ids: Ids) -> Outside:
+    """Look after the idle instances of a pool. Its row stays locked until the commit: no cluster takes one meanwhile."""
+    pool = tx.pools.get(pool_id)
+    if pool is None:
+        return Outside()
+    idle = tx.instances.idle_of_pool(pool_id)
+    standings = tx.instances.standings(pool_id).get(pool_id, {})
+    used = standings.get(Standing.USED, 0) + standings.get(Standing.PENDING_USED, 0)
+    others = tx.instances.count_of_pool(pool_id) - len(idle)
+    decided = plan_pool(pool, idle, used=used, others=others, now=now, policy=policy)
+    for instance in decided.removed:
+        tx.instances.delete(instance)
+    if decided.purge:
+        tx.pools.delete(pool_id)
+        return Outside()
+    left = {instance.instance_id for instance in decided.removed}
+    after = [decided.instances.get(row.instance_id, row) for row in idle if row.instance_id not in left]
+    created = [
+        _new_instance(pool, now=now, sizes=sizes, ids=ids) for _ in range(decided.new if pool.spec.node_type_id in sizes else 0)
+    ]
+    launch, due = lease_launches([*after, *created], now=now, policy=policy, due=decided.due_ms)
+    leased = {instance.instance_id: instance for instance in launch}
+    old = {row.instance_id: row for row in idle}
+    for row in (leased.get(row.instance_id, row) for row in after):
+        if row != old[row.instance_id]:
+            tx.instances.update(row)
+    for row in created:
+        tx.instances.insert(leased.get(row.instance_id, row))
+    if decided.pool != pool:
+        tx.pools.update(decided.pool)
+    tx.pools.schedule(pool_id, due)
+    return Outside(
+        launch=launch, terminate=tuple(row for row in decided.instances.values() if row.state is InstanceState.TERMINATING)
+    )
+
+
+def _new_instance(pool: Pool, *, now: int, sizes: Mapping[str, NodeType], ids: Ids) -> Instance:
+    return Instance(
+        instance_id=ids.instance_id(),
+        node_id=ids.node_id(),
+        cluster_id="",
+        pool_id=pool.instance_pool_id,
+        role=Role.WARM,
+        generation=0,
+        node_type_id=pool.spec.node_type_id,
+        created_ms=now,
+        idle_ms=now,
+        assignment=idle_assignment(node_type=sizes[pool.spec.node_type_id], runtime=pool.preloaded),
+    )

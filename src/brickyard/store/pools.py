@@ -1,0 +1,89 @@
+"""Rows of instance pools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, bindparam, case, delete, insert, or_, select, update
+
+from brickyard.domain.pools import Pool
+from brickyard.store.tables import pools as t
+
+_decode = msgspec.json.Decoder(Pool).decode
+_encode = msgspec.json.Encoder().encode
+
+_GET = select(t.c.doc).where(t.c.instance_pool_id == bindparam("id"))
+_GET_LOCKED = _GET.with_for_update()
+_ACTIVE = select(t.c.doc).where(t.c.deleted_ms == 0).order_by(t.c.created_ms, t.c.instance_pool_id)
+_BY_NAME = select(t.c.instance_pool_id).where(t.c.unique_name == bindparam("name"))
+_INSERT = insert(t)
+_UPDATE = update(t).where(t.c.instance_pool_id == bindparam("id"))
+_DELETE = delete(t).where(t.c.instance_pool_id == bindparam("id"))
+_WAKE = (
+    update(t)
+    .where(t.c.instance_pool_id == bindparam("id"))
+    .values(due_ms=case((or_(t.c.due_ms.is_(None), t.c.due_ms > bindparam("at")), bindparam("at")), else_=t.c.due_ms))
+)
+_SCHEDULE = update(t).where(t.c.instance_pool_id == bindparam("id")).values(due_ms=bindparam("at"))
+_DUE = select(t.c.instance_pool_id).where(t.c.due_ms <= bindparam("now")).order_by(t.c.due_ms).limit(bindparam("limit"))
+
+
+def _columns(pool: Pool) -> dict[str, Any]:
+    return {
+        "unique_name": pool.spec.instance_pool_name if pool.active else pool.instance_pool_id,
+        "created_ms": pool.created_ms,
+        "deleted_ms": pool.deleted_ms,
+        "doc": _encode(pool).decode(),
+    }
+
+
+class PoolRows:
+    """Pools of one transaction. Lock order everywhere: clusters, then pools by id, then instances."""
+
+    def __init__(self, connection: Connection, *, locking: bool) -> None:
+        self._connection = connection
+        self._get = _GET_LOCKED if locking else _GET
+
+    def get(self, pool_id: str) -> Pool | None:
+        """The pool, also a deleted one of which something is left. Inside `write` the row is locked until the commit."""
+        doc = self._connection.execute(self._get, {"id": pool_id}).scalar()
+        return None if doc is None else _decode(doc)
+
+    def many(self, pool_ids: Iterable[str]) -> dict[str, Pool]:
+        """Those of the pools that exist, by id; locked inside `write`, in one order."""
+        found = {pool_id: self.get(pool_id) for pool_id in sorted(set(pool_ids))}
+        return {pool_id: pool for pool_id, pool in found.items() if pool is not None}
+
+    def active(self) -> list[Pool]:
+        """Every pool that is not deleted, oldest first."""
+        return [_decode(doc) for doc in self._connection.execute(_ACTIVE).scalars()]
+
+    def named(self, name: str) -> str | None:
+        """The id of the active pool of that name."""
+        return self._connection.execute(_BY_NAME, {"name": name}).scalar()
+
+    def insert(self, pool: Pool) -> None:
+        """A new pool, due at once. Raises IntegrityError when its id or its name is taken."""
+        self._connection.execute(_INSERT, {"instance_pool_id": pool.instance_pool_id, "due_ms": 0, **_columns(pool)})
+
+    def update(self, pool: Pool) -> None:
+        """Write the whole row. `get` it in this transaction first."""
+        self._connection.execute(_UPDATE, {"id": pool.instance_pool_id, **_columns(pool)})
+
+    def delete(self, pool_id: str) -> None:
+        """Remove the row for good."""
+        self._connection.execute(_DELETE, {"id": pool_id})
+
+    def wake(self, pool_id: str, at_ms: int | None = None) -> None:
+        """Have the loop look at the pool at `at_ms`, or now; never later than it would anyway."""
+        self._connection.execute(_WAKE, {"id": pool_id, "at": at_ms or 0})
+
+    def schedule(self, pool_id: str, at_ms: int | None) -> None:
+        """Have the loop look at the pool at `at_ms`, or not before something wakes it. For the loop itself."""
+        self._connection.execute(_SCHEDULE, {"id": pool_id, "at": at_ms})
+
+    def due(self, now_ms: int, limit: int) -> list[str]:
+        """Ids of pools that the loop must look at, longest waiting first."""
+        return list(self._connection.execute(_DUE, {"now": now_ms, "limit": limit}).scalars())
