@@ -22,8 +22,8 @@ def test_up_status_configure_down(cli: Cli) -> None:
     assert (cli.data / "workspace.key").stat().st_mode & 0o777 == 0o600
     assert cli.client().current_user.me().user_name == "admin@brickyard.local"
     status = json.loads(cli.run("status", "--json").stdout)
-    assert status["running"] is True
-    assert status["clusters"] == []
+    assert (status["running"], status["provider"], status["nodes"], status["clusters"]) == (True, "simulated", 0, [])
+    assert status["runtimes"] == []
     profile = cli.data.parent / ".databrickscfg"
     profile.write_text("[other]\nhost = https://example.com\n")
     assert cli.run("configure", "--profile", "mine").returncode == 0
@@ -35,6 +35,27 @@ def test_up_status_configure_down(cli: Cli) -> None:
     assert cli.run("down").returncode == 0
     assert cli.run("status").returncode == 3
     assert cli.run("down").returncode == 0
+
+
+def test_status_shows_clusters_and_nodes(cli: Cli) -> None:
+    assert cli.run("up", "--detach").returncode == 0
+    make = cli.client().clusters.create
+    ended = make(cluster_name="ended", spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=2).result()
+    cli.client().clusters.delete(str(ended.cluster_id))
+    make(cluster_name="runs", spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=3).result()
+    cli.client().clusters.wait_get_cluster_terminated(str(ended.cluster_id))
+    status = json.loads(cli.run("status", "--json").stdout)
+    assert {each["cluster_name"]: (each["state"], each["nodes"]) for each in status["clusters"]} == {
+        "ended": ("TERMINATED", 0),
+        "runs": ("RUNNING", 4),
+    }
+    assert status["nodes"] == 4
+    shown = cli.run("status").stdout
+    assert f"at {status['url']} (process {status['pid']})" in shown
+    assert "Provider: simulated; isolation of clusters: " in shown
+    assert "Installed runtimes: none yet" in shown
+    assert "Clusters: 2 (" in shown
+    assert str(ended.cluster_id) in shown, "ids are never cut"
 
 
 def test_down_says_in_each_cluster_why_it_ended(cli: Cli) -> None:

@@ -15,6 +15,7 @@ from databricks.sdk.service.compute import ClusterDetails, Language, ResultType,
 
 from brickyard.cli import CliError
 from brickyard.cli.flights import Airline, Data
+from brickyard.cli.interrupts import held_back
 from brickyard.cli.progress import Say
 
 NAME = "quickstart"
@@ -62,19 +63,21 @@ def have_cluster(
             if each.state in states:
                 say(f"  cluster {each.cluster_id} is there" + (", starting it again" if State.TERMINATED in states else ""))
                 if State.TERMINATED in states:
-                    w.clusters.start(str(each.cluster_id))
-                    started(str(each.cluster_id))
+                    with held_back():
+                        w.clusters.start(str(each.cluster_id))
+                        started(str(each.cluster_id))
                 return _running(w, str(each.cluster_id), say)
     node_type = smallest_node_type(w)
     say(f"  creating cluster {NAME!r}: driver and {WORKERS} workers of type {node_type}, runtime {runtime}")
-    made = w.clusters.create(
-        cluster_name=NAME,
-        spark_version=runtime,
-        node_type_id=node_type,
-        num_workers=WORKERS,
-        autotermination_minutes=IDLE_MINUTES,
-    )
-    started(str(made.cluster_id))
+    with held_back():
+        made = w.clusters.create(
+            cluster_name=NAME,
+            spark_version=runtime,
+            node_type_id=node_type,
+            num_workers=WORKERS,
+            autotermination_minutes=IDLE_MINUTES,
+        )
+        started(str(made.cluster_id))
     return _running(w, str(made.cluster_id), say)
 
 

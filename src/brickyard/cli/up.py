@@ -15,6 +15,7 @@ import click
 
 from brickyard.cli import CliError
 from brickyard.cli.http import get
+from brickyard.cli.interrupts import held_back
 from brickyard.cli.options import place, serving, settings
 from brickyard.cli.progress import working
 from brickyard.config import Settings
@@ -67,20 +68,22 @@ def start_detached(chosen: Settings, workspace: Workspace) -> Started:
         raise CliError(f"another Brickyard server ({running}) is using {chosen.data_dir}. Stop it with `brickyard down`.")
     token_is_new = not chosen.admin_token and not (chosen.data_dir / "admin-token").exists()
     log, start = _open_log(workspace)
-    with log:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "brickyard.cli.server"],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env={**os.environ, **as_environment(chosen), "PYTHONPATH": _absolute_path()},
-            start_new_session=True,
-            cwd="/",
-        )
+    process: subprocess.Popen[bytes] | None = None
     try:
+        with log, held_back():
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "brickyard.cli.server"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **as_environment(chosen), "PYTHONPATH": _absolute_path()},
+                start_new_session=True,
+                cwd="/",
+            )
         url = _wait_until_it_serves(process, workspace, start)
     except BaseException:
-        process.terminate()  # also after Ctrl-C: a server that nobody was told of must not stay
+        if process is not None:
+            process.terminate()  # also after Ctrl-C: a server that nobody was told of must not stay
         raise
     return Started(url, workspace.stored_token() if token_is_new else "")
 

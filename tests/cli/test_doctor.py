@@ -1,0 +1,70 @@
+"""What `brickyard doctor` finds, and the remedy that it names for each thing that it does not like."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import Cli
+
+
+@pytest.fixture
+def no_index() -> Iterator[str]:
+    """The URL of a package index that refuses to talk: a bound port that nobody listens on."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}/simple"
+
+
+def findings(cli: Cli, *arguments: str, **environment: str) -> tuple[int, dict[str, tuple[str, str]]]:
+    """The exit code, and name -> (state, text)."""
+    done = cli.run("doctor", "--json", *arguments, **environment)
+    assert done.stderr == ""
+    return done.returncode, {each["name"]: (each["state"], each["text"]) for each in json.loads(done.stdout)}
+
+
+def test_a_machine_that_is_well(cli: Cli, no_index: str) -> None:
+    code, found = findings(cli, UV_DEFAULT_INDEX=no_index)
+    assert list(found) == [
+        "Python", "Java", "data directory", "cache directory", "port", "package index", "GPU", "isolation", "control groups",
+    ]  # fmt: skip
+    assert code == 0, "nothing that is needed is broken: runtimes that are there work without an index"
+    state, text = found["package index"]
+    assert state == "note"
+    assert "Check the network, and pip's or uv's index." in text
+    assert not cli.data.exists(), "it only looks"
+
+
+def test_what_is_broken_is_named_with_its_remedy(cli: Cli, no_index: str, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, found = findings(
+            cli,
+            "--port", str(port), "--data-dir", str(file / "data"), "--cache-dir", "/proc/brickyard", "--isolation", "off",
+            UV_DEFAULT_INDEX=no_index,
+            BRICKYARD_JAVA_HOME=str(tmp_path),
+        )  # fmt: skip
+    assert code == 1
+    assert found["port"][0] == "broken"
+    assert f"127.0.0.1:{port}" in found["port"][1]
+    assert "--port" in found["port"][1]
+    assert found["Java"] == (
+        "broken", f"BRICKYARD_JAVA_HOME={tmp_path} has no bin/java that runs. Correct it, or unset it to use another.",
+    )  # fmt: skip
+    assert found["data directory"] == ("broken", f"{file} is no directory. Remove it, or choose another data directory.")
+    assert found["cache directory"][0] == "broken"
+    assert found["isolation"] == ("note", "switched off: code on clusters can read whatever this user can")
+
+
+def test_it_is_readable(cli: Cli, no_index: str) -> None:
+    shown = cli.run("doctor", UV_DEFAULT_INDEX=no_index).stdout.splitlines()
+    assert len(shown) == 9
+    assert all(line.split()[0] in ("ok", "note", "broken") for line in shown)

@@ -1,0 +1,112 @@
+"""The quickstart's ways to end without a result: what it started is taken back, what ran before runs on. No Spark is needed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from databricks.sdk.service.compute import State
+
+from brickyard.cli import CliError
+from brickyard.cli.flights import Airline, Data, expected
+from brickyard.cli.mainjob import Answer, check
+from tests.support.command import Cli, one_line
+
+
+@pytest.fixture
+def slow_index() -> Iterator[str]:
+    """A package index that takes calls and never answers: a runtime's installation goes on for as long as the test needs."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(64)
+        yield f"http://127.0.0.1:{silent.getsockname()[1]}/simple"
+
+
+@pytest.fixture
+def local(cli: Cli, slow_index: str) -> Cli:
+    """The command with real nodes, whose runtime cannot be had."""
+    cli.environment |= {"BRICKYARD_PROVIDER": "local", "UV_DEFAULT_INDEX": slow_index}
+    return cli
+
+
+def processes_of(home: Path) -> list[str]:
+    """Command lines of living processes that were started for the test's home."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            line = " ".join(process.cmdline())
+            if process.status() != psutil.STATUS_ZOMBIE and (str(home) in line or process.environ().get("HOME") == str(home)):
+                found.append(line)
+        except psutil.Error:
+            continue
+    return found
+
+
+def interrupt_while_the_cluster_starts(cli: Cli) -> str:
+    """Press Ctrl-C in the middle of it; returns the last words."""
+    quickstart = cli.start("quickstart")
+    assert quickstart.stdout is not None
+    assert any(" PENDING: " in line for line in quickstart.stdout), "its cluster starts"
+    os.killpg(quickstart.pid, signal.SIGINT)
+    _, said = quickstart.communicate(timeout=90)
+    assert quickstart.returncode == 130, said
+    return said.splitlines()[-1]
+
+
+def test_ctrl_c_stops_the_server_that_it_started(local: Cli) -> None:
+    said = interrupt_while_the_cluster_starts(local)
+    assert said.startswith("brickyard: interrupted. The server that quickstart had started is stopped")
+    assert local.workspace.running() is None
+    deadline = time.monotonic() + 30
+    while left := processes_of(local.data.parent):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+    assert list((local.data / "instances").iterdir()) == []
+
+
+def test_ctrl_c_leaves_a_server_that_ran_before(local: Cli) -> None:
+    assert local.run("up", "--detach").returncode == 0
+    before = local.workspace.running()
+    said = interrupt_while_the_cluster_starts(local)
+    assert "which quickstart had started, is terminated; the server runs on" in said
+    assert local.workspace.running() == before
+    (cluster,) = local.client().clusters.list()
+    assert local.client().clusters.wait_get_cluster_terminated(str(cluster.cluster_id)).state is State.TERMINATED
+    assert local.run("down").returncode == 0
+
+
+def test_a_simulated_workspace_is_refused(cli: Cli) -> None:
+    assert cli.run("up", "--detach").returncode == 0
+    said = one_line(cli.run("quickstart"))
+    assert "simulated provider, whose nodes compute nothing" in said
+    assert "ended in phase 'server'" in said
+
+
+def test_the_answer_is_worked_out_from_the_files(tmp_path: Path) -> None:
+    data = Data(tmp_path / "flights.csv", tmp_path / "airlines.csv")
+    data.airlines.write_text('carrier,name\nAA,"American, Inc."\nUA,United\n')
+    data.flights.write_text("year,carrier,arr_delay\n2013,UA,2\n2013,UA,NA\n2013,UA,5\n2013,AA,-1\n")
+    assert expected(data) == [Airline("United", 3, 3.5), Airline("American, Inc.", 1, -1.0)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "airlines", "said"),
+    [
+        (3, [Airline("United", 3, 3.5)], "Spark counted 3 flights, and there are 4"),
+        (4, [Airline("United", 3, 3.5001)], "Spark says Airline(name='United', flights=3, mean_delay=3.5001)"),
+        (4, [Airline("United", 2, 3.5)], "is right"),
+        (4, [], "Spark says 0, and 1 is right"),
+    ],
+)
+def test_a_wrong_answer_fails(rows: int, airlines: list[Airline], said: str) -> None:
+    right = [Airline("United", 3, 3.5)]
+    check(Answer(4, right, "4.0.5"), right, rows=4)
+    with pytest.raises(CliError) as wrong:
+        check(Answer(rows, airlines, "4.0.5"), right, rows=4)
+    assert said in wrong.value.message
