@@ -110,7 +110,9 @@ class AgentService:
             return False
         try:
             # Another server on the same database cannot ring our bell: then look again now and then.
-            await asyncio.wait_for(changed.wait(), left if self._store.exclusive else min(left, 1.0))
+            # (Not wait_for, which makes a task: thousands of agents wait here.)
+            async with asyncio.timeout(left if self._store.exclusive else min(left, 1.0)):
+                await changed.wait()
         except TimeoutError:
             return not self._store.exclusive
         return True

@@ -79,7 +79,6 @@ class SimulatedProvider:
         self._ended: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._home: Home | None = None
-        self._moved = asyncio.Event()  # set when `home` is another one
         self.masters: dict[str, set[str]] = {}  # cluster id -> addresses of the workers that registered
         self.tasks: dict[str, tuple[int, int]] = {}  # cluster id -> (tasks to run, tasks that one worker runs at once)
         self.drivers: dict[str, SimulatedAgent] = {}  # cluster id -> the node that drives it, or did
@@ -88,8 +87,10 @@ class SimulatedProvider:
         """Run agents on the current event loop, calling `home`. Those that lived through a server's end call the new one."""
         self._loop = asyncio.get_running_loop()
         self._home = home
-        self._moved.set()
-        self._moved = asyncio.Event()
+        with self._lock:
+            agents = list(self._agents.values())
+        for agent in agents:
+            agent.home_moved()
 
     # -- the provider contract -----------------------------------------------------------------------------------------
 
@@ -170,17 +171,6 @@ class SimulatedProvider:
             raise TransientError("the simulated provider is not attached to a server yet")
         return self._home
 
-    async def poll(self, instance_id: str, have: int) -> AssignmentReply | None:
-        """The instance's assignment, or None when the server went away meanwhile."""
-        moved = asyncio.ensure_future(self._moved.wait())
-        poll = asyncio.ensure_future(self.home.assignment(instance_id, have, 20.0))
-        try:
-            await asyncio.wait([moved, poll], return_when=asyncio.FIRST_COMPLETED)
-            return poll.result() if poll.done() else None
-        finally:
-            moved.cancel()
-            poll.cancel()
-
     def pause(self, seconds: float) -> Awaitable[None]:
         with self._lock:
             spread = 1.0 + self.knobs.jitter * (2 * self._random.random() - 1)
@@ -217,6 +207,7 @@ class SimulatedAgent:
         self._assignment: Assignment | None = None
         self._warm = False  # the runtime of the present generation was prepared before
         self._speaking = asyncio.Lock()
+        self._poll: asyncio.Task[AssignmentReply] | None = None
         self.alive = True
 
     def start(self) -> None:
@@ -275,7 +266,7 @@ class SimulatedAgent:
         await self._say()
         have = 0
         while self.alive:
-            reply = await self._provider.poll(self._instance_id, have)
+            reply = await self._polled(have)
             if reply is None:
                 await self._say()  # a new server: tell it what this node is
                 continue
@@ -285,6 +276,22 @@ class SimulatedAgent:
             if reply.assignment is not None and reply.assignment.version != have:
                 have = reply.assignment.version
                 await self._follow(reply.assignment)
+
+    async def _polled(self, have: int) -> AssignmentReply | None:
+        """The assignment, or None when the server went away meanwhile."""
+        poll = self._poll = asyncio.ensure_future(self._provider.home.assignment(self._instance_id, have, 20.0))
+        try:
+            return await poll
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise  # this agent ends
+            return None
+
+    def home_moved(self) -> None:
+        """The server that was asked is no more: ask the new one."""
+        if self._poll is not None:
+            self._poll.cancel()
 
     async def _follow(self, wanted: Assignment) -> None:
         before, self._assignment = self._assignment, wanted
