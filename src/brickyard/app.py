@@ -87,7 +87,7 @@ class Application:
             provider=provider,
             clock=clock,
             ids=ids,
-            policy=_policy(settings),
+            policy=_policy(settings, provider),
             tokens=tokens,
             server_url=lambda: server_url,
             silent=self.agents.silent,
@@ -110,6 +110,7 @@ class Application:
             ids=ids,
             node_types=provider.node_types,
             runtimes=runtimes,
+            photon=settings.photon == "standard",
             authorizer=authorizer,
             wake=self.loop.wake,
         )
@@ -240,11 +241,11 @@ class Application:
         await asyncio.get_running_loop().run_in_executor(None, lambda: self._provider.close(keep_nodes=keep_nodes))
 
 
-def _policy(settings: Settings) -> Policy:
+def _policy(settings: Settings, provider: Provider) -> Policy:
     rules = Rules(
         up_after_ms=int(settings.autoscale_up_after_s * 1000), down_after_ms=int(settings.autoscale_down_after_s * 1000)
     )
-    return Policy(launch_timeout_ms=int(settings.launch_timeout_s * 1000), autoscale=rules)
+    return Policy(launch_timeout_ms=int(settings.launch_timeout_s * 1000), autoscale=rules, spot_market=provider.spot_market)
 
 
 def _local_provider(settings: Settings) -> LocalProvider:

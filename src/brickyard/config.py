@@ -45,6 +45,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     launch_timeout_s: float = 1200.0  # from request to READY, runtime installation included
     autoscale_up_after_s: float = 1.0  # tasks that have waited for so long bring workers to an autoscaling cluster
     autoscale_down_after_s: float = 150.0  # workers that were idle for so long leave it; on a job cluster after 40 s at most
+    photon: Literal["refuse", "standard"] = "refuse"  # what a cluster that asks for Photon gets: an error, or Spark's own engine
     default_runtime: str = ""  # empty: the newest Spark 4 LTS of the catalogue
     keep_nodes: bool = False
     connect_port: int | None = None  # Spark Connect; None: 15002 if it is free, and none on the simulated provider; 0: none

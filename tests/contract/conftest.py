@@ -15,7 +15,7 @@ from tests.support.server import Server
 @pytest.fixture(scope="module")
 def machines() -> SimulatedProvider:
     """The simulated world, for its knobs."""
-    return SimulatedProvider(node_types=cloud_types())
+    return SimulatedProvider(node_types=cloud_types(), spot_market=True)
 
 
 @pytest.fixture(scope="module")

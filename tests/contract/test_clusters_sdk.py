@@ -166,6 +166,32 @@ def test_an_autoscaling_cluster(machines: SimulatedProvider, w: WorkspaceClient)
     w.clusters.permanent_delete(name)
 
 
+def test_spot_nodes_and_alternate_types(machines: SimulatedProvider, w: WorkspaceClient) -> None:
+    machines.knobs.max_spot = 1
+    machines.knobs.full_types = frozenset({"i3.xlarge"})
+    flexible = compute.NodeTypeFlexibility(alternate_node_type_ids=["i3.2xlarge"])
+    try:
+        cluster = w.clusters.create(
+            spark_version=RUNTIME,
+            node_type_id="i3.xlarge",
+            driver_node_type_id="i3.4xlarge",
+            num_workers=2,
+            worker_node_type_flexibility=flexible,
+            aws_attributes=compute.AwsAttributes(
+                availability=compute.AwsAvailability.SPOT_WITH_FALLBACK, first_on_demand=1, zone_id="us-west-2a"
+            ),
+        ).result(timeout=SOON)
+    finally:
+        machines.knobs.max_spot, machines.knobs.full_types = 1_000_000, frozenset()
+    nodes = [cluster.driver, *(cluster.executors or [])]
+    spot = [bool(node.node_aws_attributes.is_spot) for node in nodes if node and node.node_aws_attributes]
+    assert spot[0] is False
+    assert sorted(spot[1:]) == [False, True], "one spot instance was to be had, the other worker is on demand"
+    assert cluster.cluster_cores == 16 + 2 * 8, "a larger driver, and workers of the alternate type"
+    assert cluster.worker_node_type_flexibility == flexible
+    w.clusters.permanent_delete(cluster.cluster_id or "")
+
+
 def test_a_single_node(w: WorkspaceClient) -> None:
     waiting = w.clusters.create(
         cluster_name="single",

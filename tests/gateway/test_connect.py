@@ -72,7 +72,7 @@ def test_a_call_reaches_the_cluster_under_the_clusters_own_token(tmp_path: Path)
         (RUNNING, credentials("{token}", "0101-000000-unknown0"), "NOT_FOUND", "does not exist"),
         (STOPPED, credentials("{token}"), "FAILED_PRECONDITION", "Terminated (Inactive for 120 minutes). Start it"),
         (cluster(), credentials("{token}"), "UNAVAILABLE", "Pending"),
-        (THEIRS, credentials("{token}"), "PERMISSION_DENIED", "its single user is other@example.com"),
+        (THEIRS, credentials("{token}"), "PERMISSION_DENIED", "the single user of this cluster is 'other@example.com'"),
         (msgspec.structs.replace(RUNNING, deleted_ms=1), credentials("{token}"), "NOT_FOUND", "does not exist"),
     ],
 )

@@ -100,16 +100,11 @@ EXAMPLES: dict[str, Any] = {
     "data_security_mode": "USER_ISOLATION",
     "dependency_mode": "DEPENDENCY_MODE_ENVIRONMENTS",
     "docker_image": DockerImage(url="image"),
-    "driver_node_type_flexibility": NodeTypeFlexibility(alternate_node_type_ids=["small"]),
     "init_scripts": [msgspec.convert({"dbfs": {"destination": "dbfs:/a.sh"}}, InitScriptInfo)],
     "runtime_engine": "PHOTON",
     "ssh_public_keys": ["ssh-rsa AAAA"],
-    "worker_node_type_flexibility": NodeTypeFlexibility(alternate_node_type_ids=["small"]),
-    "aws_attributes.availability": "SPOT",
     "aws_attributes.ebs_volume_type": "GENERAL_PURPOSE_SSD",
-    "azure_attributes.availability": "SPOT_AZURE",
     "azure_attributes.log_analytics_info": {"log_analytics_workspace_id": "id"},
-    "gcp_attributes.availability": "PREEMPTIBLE_GCP",
     "gcp_attributes.confidential_compute_type": "SEV_SNP",
 }
 
@@ -123,7 +118,13 @@ def with_field(path: str, value: Any) -> ClusterSpec:
 def example(path: str) -> Any:
     if path in EXAMPLES:
         return EXAMPLES[path]
-    owners = {"aws_attributes": AwsAttributes, "azure_attributes": AzureAttributes, "gcp_attributes": GcpAttributes}
+    owners: dict[str, Any] = {
+        "aws_attributes": AwsAttributes,
+        "azure_attributes": AzureAttributes,
+        "gcp_attributes": GcpAttributes,
+        "driver_node_type_flexibility": NodeTypeFlexibility,
+        "worker_node_type_flexibility": NodeTypeFlexibility,
+    }
     parent, _, name = path.rpartition(".")
     owner: Any = owners.get(parent, ClusterSpec)
     kind = str(next(field.type for field in msgspec.structs.fields(owner) if field.name == name))

@@ -22,20 +22,32 @@ from brickyard.domain.spec import (
     DataSecurityMode,
     GcpAttributes,
     Kind,
+    NodeTypeFlexibility,
     RuntimeEngine,
 )
 from brickyard.plan.mask import NOT_UPDATED, apply_mask
 from brickyard.plan.spec import normalise
 from brickyard.plan.zones import ZONES
-from brickyard.testing.builders import SIZES
+from brickyard.testing.builders import SIZES, SMALL
 
 RUNTIMES = ("17.3.x-scala2.13",)
 GOOD = ClusterSpec(cluster_name="c", spark_version=RUNTIMES[0], node_type_id="small", num_workers=2)
 SINGLE_CONF = {"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"}
 
 
+def flexible(*names: str) -> NodeTypeFlexibility:
+    return NodeTypeFlexibility(alternate_node_type_ids=list(names))
+
+
+TYPES = SIZES | {
+    "tiny": msgspec.structs.replace(SMALL, node_type_id="tiny", memory_mb=1_024),
+    "large": msgspec.structs.replace(SMALL, node_type_id="large", num_cores=8.0, memory_mb=16_384),
+    "gpu": msgspec.structs.replace(SMALL, node_type_id="gpu", num_gpus=1),
+}
+
+
 def check(spec: ClusterSpec) -> ClusterSpec:
-    return normalise(spec, user="me@example.com", node_types=SIZES, runtimes=RUNTIMES)
+    return normalise(spec, user="me@example.com", node_types=TYPES, runtimes=RUNTIMES)
 
 
 def but(**changes: Any) -> ClusterSpec:
@@ -92,7 +104,10 @@ def test_single_node_in_both_spellings() -> None:
         ({"instance_pool_id": "p"}, "Can't find an instance pool with id: p"),
         ({"runtime_engine": RuntimeEngine.PHOTON}, "runtime_engine is not supported here"),
         ({"data_security_mode": DataSecurityMode.USER_ISOLATION}, "data_security_mode is not supported here"),
-        ({"aws_attributes": AwsAttributes(availability=AwsAvailability.SPOT)}, "aws_attributes.availability is not supported"),
+        ({"worker_node_type_flexibility": flexible("none.such")}, "worker_node_type_flexibility.alternate_node_type_ids has"),
+        ({"driver_node_type_flexibility": flexible("none.such")}, "driver_node_type_flexibility.alternate_node_type_ids has"),
+        ({"worker_node_type_flexibility": flexible("tiny")}, "which is smaller than small: an executor would not fit"),
+        ({"driver_node_type_flexibility": flexible("gpu")}, "has 'gpu' with 1 GPUs, and small has 0"),
         ({"aws_attributes": AwsAttributes(zone_id="mars-1a")}, "aws_attributes.zone_id is 'mars-1a'"),
         ({"gcp_attributes": GcpAttributes(zone_id="us-west-2")}, "gcp_attributes.zone_id is 'us-west-2'"),
         ({"aws_attributes": AwsAttributes(spot_bid_price_percent=10_001)}, "aws_attributes.spot_bid_price_percent is 10001"),
@@ -117,6 +132,16 @@ def test_refusals_name_the_field_and_the_rule(changes: dict[str, Any], message: 
 
 def test_empty_values_of_refused_fields_mean_absent() -> None:
     check(but(ssh_public_keys=[], init_scripts=[], policy_id="", enable_local_disk_encryption=False))
+
+
+def test_alternates_are_as_large_for_workers_and_any_size_for_drivers() -> None:
+    check(but(worker_node_type_flexibility=flexible("large", "small"), driver_node_type_flexibility=flexible("tiny")))
+
+
+def test_photon_is_accepted_where_the_workspace_says_what_it_gets() -> None:
+    asked = but(runtime_engine=RuntimeEngine.PHOTON)
+    accepted = normalise(asked, user="me", node_types=TYPES, runtimes=RUNTIMES, photon=True)
+    assert accepted.runtime_engine is RuntimeEngine.PHOTON
 
 
 def test_what_holds_without_a_cloud_is_accepted() -> None:

@@ -111,6 +111,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     role: Role
     generation: int
     node_type_id: str
+    spot: bool = False
     state: InstanceState = InstanceState.REQUESTED
     created_ms: int = 0
     launched_ms: int = 0

@@ -17,6 +17,7 @@ from brickyard.domain.node import Assignment, Failure, Load, Phase, Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.terminations import TerminationReason
 from brickyard.plan.assignments import assignment_for
+from brickyard.plan.launching import is_spot, next_attempt, types_of
 from brickyard.plan.policy import Policy
 from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, Room, can_release, joined, pool_not_found, pool_of, releasing
 
@@ -27,6 +28,7 @@ class NewNode(msgspec.Struct, frozen=True, kw_only=True):
     role: Role
     node_type_id: str
     pool_id: str = ""  # the pool whose it is
+    spot: bool = False
 
 
 class Plan(msgspec.Struct, kw_only=True):
@@ -127,7 +129,6 @@ class Books:
     def _add(self, role: Role) -> TerminationReason | None:
         """One more node: an idle one of its pool, or a new one. Otherwise why there is none."""
         spec, pool_id = self.cluster.spec, pool_of(self.cluster.spec, role)
-        node_type_id = (spec.node_type_id if role is Role.WORKER else spec.driver_node_type_id) or ""
         found = None
         if pool_id:
             room = self.rooms.get(pool_id)
@@ -146,7 +147,9 @@ class Books:
         if found is not None:
             self.nodes[found.instance_id] = found
         else:
-            self.new.append(NewNode(role=role, node_type_id=node_type_id, pool_id=pool_id))
+            on_demand = sum(not node.spot for node in self._current()) + sum(not node.spot for node in self.new)
+            spot = not pool_id and is_spot(spec, self.policy, on_demand)
+            self.new.append(NewNode(role=role, node_type_id=types_of(spec, role)[0], pool_id=pool_id, spot=spot))
         return None
 
     def _send_away(self, node: Instance) -> None:
@@ -161,14 +164,13 @@ class Books:
             self._set(node, state=InstanceState.TERMINATING)
 
     def _retry_launch(self, node: Instance) -> bool:
-        """Whether a refused launch will be tried again: only for what may pass by itself."""
-        error = node.launch_error
-        if error is None or error.kind not in ("ThrottledError", "TransientError"):
+        """Whether a refused launch will be tried again, as it was or otherwise."""
+        changes = next_attempt(node, self.cluster.spec, now=self.now, policy=self.policy, offered=self.sizes)
+        if changes is None:
             return False
-        if node.attempts >= self.policy.launch_attempts:
-            return False
-        not_before = self.now + self.policy.launch_backoff_ms * 2 ** (node.attempts - 1)
-        self._set(node, launch_error=None, not_before_ms=not_before)
+        self._set(node, **changes)
+        if "node_type_id" in changes:
+            self._set(node, assignment=self._assignment(self.nodes[node.instance_id]))
         return True
 
     def _assignment(self, node: Instance, role: Role | None = None) -> Assignment:

@@ -23,8 +23,9 @@ from brickyard.domain.terminations import TerminationReason, TerminationReasonCo
 from brickyard.plan import autoscale
 from brickyard.plan.assignments import spark_context_id
 from brickyard.plan.books import Books, NewNode, Plan
+from brickyard.plan.launching import remarks, reusable
 from brickyard.plan.policy import Policy
-from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, Room, pool_of, returned
+from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, Room, returned
 from brickyard.plan.reasons import failure_reason, launch_reason, shortage_text, simple_reason
 
 __all__ = ["NewNode", "Plan", "plan"]
@@ -107,7 +108,7 @@ class _Pass(Books):
             verb = "was lost" if self.cluster.up else "was lost while the cluster was starting"
             self._end(
                 simple_reason(
-                    TerminationReasonCode.DRIVER_UNREACHABLE,
+                    TerminationReasonCode.SPOT_INSTANCE_TERMINATION if node.spot else TerminationReasonCode.DRIVER_UNREACHABLE,
                     instance_id=node.instance_id,
                     databricks_error_message=f"The driver {verb}: {why}",
                 ),
@@ -152,20 +153,13 @@ class _Pass(Books):
     def _regenerate(self) -> None:
         """Nodes of an earlier incarnation get the new one's assignment where they fit it, and go where they do not."""
         spec = self.cluster.spec
-        wanted = {
-            role: (count, node_type_id, pool_of(spec, role))
-            for role, count, node_type_id in (
-                (self._driver_role(), 1, spec.driver_node_type_id),
-                (Role.WORKER, self._wanted(), spec.node_type_id),
-            )
-        }
+        wanted = {self._driver_role(): 1, Role.WORKER: self._wanted()}
         taken = {role: sum(1 for n in self._current() if n.role is role) for role in Role}
         for node in self._live():
             if node.generation == self.cluster.incarnation:
                 continue
-            count, *kind = wanted.get(node.role, (0, None, ""))
-            fits = [node.node_type_id, node.pool_id] == kind and not node.retiring and node.launch_error is None
-            if fits and node.state is InstanceState.REGISTERED and taken[node.role] < count:
+            room = taken[node.role] < wanted.get(node.role, 0)
+            if room and node.state is InstanceState.REGISTERED and reusable(node, spec, offered=self.sizes):
                 taken[node.role] += 1
                 self._set(node, generation=self.cluster.incarnation, ready_ms=0, cold="", assignment=self._assignment(node))
             else:
@@ -354,7 +348,11 @@ class _Pass(Books):
             state_message=shortfall,
             termination_reason=None,
         )
-        details = msgspec.structs.replace(self._size_details(len(ready)), did_not_expand_reason=shortfall or None)
+        details = msgspec.structs.replace(
+            self._size_details(len(ready)),
+            did_not_expand_reason=shortfall or None,
+            driver_state_message=remarks(cluster.spec, self.policy) or None,
+        )
         self._event(EventType.RUNNING, details)
         self._event(EventType.DRIVER_HEALTHY, EventDetails())
 

@@ -20,3 +20,4 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     launch_backoff_ms: int = 1_000
     launch_lease_ms: int = 15_000  # how long one process may take for one launch call before another may repeat it
     autoscale: Rules = Rules()
+    spot_market: bool = False  # whether the provider has one

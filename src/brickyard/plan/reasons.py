@@ -21,6 +21,7 @@ _TYPES = {
     TerminationReasonCode.CLOUD_PROVIDER_RESOURCE_STOCKOUT: _CLOUD,
     TerminationReasonCode.CLOUD_PROVIDER_LAUNCH_FAILURE: _CLOUD,
     TerminationReasonCode.CLOUD_PROVIDER_SHUTDOWN: _CLOUD,
+    TerminationReasonCode.SPOT_INSTANCE_TERMINATION: _CLOUD,
 }
 
 # What each kind of provider error means for the cluster that met it.

@@ -12,12 +12,9 @@ import msgspec
 
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.spec import (
-    AwsAvailability,
-    AzureAvailability,
     ClusterSpec,
     DataSecurityMode,
     DependencyMode,
-    GcpAvailability,
     RuntimeEngine,
 )
 
@@ -40,7 +37,10 @@ REFUSED: dict[str, tuple[_Test, str]] = {
     "enable_local_disk_encryption": (_any, "the machine's own disks are used as they are"),
     "ssh_public_keys": (_any, "nodes have no SSH server"),
     "use_ml_runtime": (_any, "machine learning runtimes are not offered; choose one of spark-versions"),
-    "runtime_engine": (lambda value: value is RuntimeEngine.PHOTON, "Photon is not offered; leave it out, or ask for STANDARD"),
+    "runtime_engine": (
+        lambda value: value is RuntimeEngine.PHOTON,
+        'Photon is not offered; leave it out, or ask for STANDARD, or have the server set photon = "standard"',
+    ),
     "dependency_mode": (
         lambda value: value is DependencyMode.DEPENDENCY_MODE_ENVIRONMENTS,
         "environments per command are not there yet",
@@ -61,20 +61,16 @@ REFUSED: dict[str, tuple[_Test, str]] = {
     ),
     "remote_disk_throughput": (_any, "there are no remote disks"),
     "total_initial_remote_disk_size": (_any, "there are no remote disks"),
-    "driver_node_type_flexibility": (_any, "a node is of the type that was asked for, or the start fails"),
-    "worker_node_type_flexibility": (_any, "a node is of the type that was asked for, or the start fails"),
-    "aws_attributes.availability": (lambda value: value is AwsAvailability.SPOT, "there is no spot market here"),
+    "driver_node_type_flexibility.aws_context_id": (_any, "there are no EC2 capacity contexts"),
+    "worker_node_type_flexibility.aws_context_id": (_any, "there are no EC2 capacity contexts"),
     "aws_attributes.instance_profile_arn": (_any, "there are no instance profiles"),
     "aws_attributes.ebs_volume_count": (_any, _NO_EBS),
     "aws_attributes.ebs_volume_iops": (_any, _NO_EBS),
     "aws_attributes.ebs_volume_size": (_any, _NO_EBS),
     "aws_attributes.ebs_volume_throughput": (_any, _NO_EBS),
     "aws_attributes.ebs_volume_type": (_any, _NO_EBS),
-    "azure_attributes.availability": (lambda value: value is AzureAvailability.SPOT_AZURE, "there is no spot market here"),
     "azure_attributes.log_analytics_info": (_any, "there is no log analytics"),
     "azure_attributes.capacity_reservation_group": (_any, "there are no capacity reservations"),
-    "gcp_attributes.availability": (lambda value: value is GcpAvailability.PREEMPTIBLE_GCP, "there is no spot market here"),
-    "gcp_attributes.use_preemptible_executors": (_any, "there is no spot market here"),
     "gcp_attributes.google_service_account": (_any, "there are no Google service accounts"),
     "gcp_attributes.confidential_compute_type": (
         lambda value: value != "CONFIDENTIAL_COMPUTE_TYPE_NONE",
@@ -85,9 +81,12 @@ REFUSED: dict[str, tuple[_Test, str]] = {
 }
 
 
-def check_refused(spec: ClusterSpec) -> None:
-    """Raise InvalidParameterValue for the first field that cannot be honoured."""
+def check_refused(spec: ClusterSpec, *, photon: bool = False) -> None:
+    """Raise InvalidParameterValue for the first field that cannot be honoured. `photon`: who asks for it may have the standard
+    engine instead."""
     for path, (refused, why) in REFUSED.items():
+        if photon and path == "runtime_engine":
+            continue
         value: Any = spec
         for name in path.split("."):
             value = getattr(value, name) if value is not None else None

@@ -13,10 +13,12 @@ import msgspec
 
 from brickyard.domain.cluster import SINGLE_NODE_PROFILE, is_single_node
 from brickyard.domain.errors import InvalidParameterValue
+from brickyard.domain.node import Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.pools import Pool
 from brickyard.domain.spec import AutoScale, ClusterSpec, DataSecurityMode, Kind
 from brickyard.plan.autoscale import check_autoscale, check_window
+from brickyard.plan.launching import types_of
 from brickyard.plan.owned import check_conf, check_variables
 from brickyard.plan.refused import check_refused
 from brickyard.plan.zones import check_zones
@@ -43,12 +45,13 @@ def normalise(
     node_types: Mapping[str, NodeType],
     runtimes: Collection[str],
     pools: Mapping[str, Pool] = MappingProxyType({}),
+    photon: bool = False,
 ) -> ClusterSpec:
     """The effective specification. `user` becomes the single user where a mode needs one and none is named; `runtimes` are the
     keys on offer, `pools` those of the pools that the request names (`named_pools`) which exist. Normalising the result again
     changes nothing. Raises InvalidParameterValue and nothing else."""
     spec = _single_node_defaults(request)
-    check_refused(spec)
+    check_refused(spec, photon=photon)
     _check_runtime(spec, runtimes)
     num_workers = _size(spec)
     spec = _pool_defaults(spec, pools)
@@ -181,7 +184,31 @@ def _check_node_types(spec: ClusterSpec, node_types: Mapping[str, NodeType]) -> 
                 f"{field} {value[:_SHOWN]} is not supported here. Choose one of list-node-types; GPU types need a GPU in the "
                 "machine."
             )
+    for field, alternates, own in (
+        ("driver_node_type_flexibility", types_of(spec, Role.DRIVER), node_types[driver]),
+        ("worker_node_type_flexibility", types_of(spec, Role.WORKER), node_types[spec.node_type_id]),
+    ):
+        if alternates[1:] and spec.instance_pool_id:
+            raise InvalidParameterValue(f"{field} cannot be used with a pool, whose nodes are of its own type. Leave it out.")
+        for name in alternates[1:]:
+            _check_alternate(f"{field}.alternate_node_type_ids", name, node_types.get(name), own)
     return driver
+
+
+def _check_alternate(field: str, name: str, alternate: NodeType | None, own: NodeType) -> None:
+    """An executor is made for the workers' own type: it must fit on every other one. Drivers take what they get."""
+    if alternate is None:
+        raise InvalidParameterValue(f"{field} has {name[:_SHOWN]!r}, which is not supported here. Choose from list-node-types.")
+    if alternate.num_gpus != own.num_gpus:
+        raise InvalidParameterValue(
+            f"{field} has {name!r} with {alternate.num_gpus} GPUs, and {own.node_type_id} has {own.num_gpus}: they must be equal."
+        )
+    smaller = alternate.num_cores < own.num_cores or alternate.memory_mb < own.memory_mb
+    if smaller and field.startswith("worker"):
+        raise InvalidParameterValue(
+            f"{field} has {name!r}, which is smaller than {own.node_type_id}: an executor would not fit. Choose types with at"
+            f" least {own.num_cores:g} cores and {own.memory_mb} MiB."
+        )
 
 
 def _autotermination_minutes(spec: ClusterSpec) -> int:

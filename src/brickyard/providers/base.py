@@ -50,6 +50,7 @@ class LaunchRequest(msgspec.Struct, frozen=True, kw_only=True):
     server_url: str
     agent_token: str
     server_token: str
+    spot: bool = False  # an instance that may be taken away, where the provider has such
     tags: dict[str, str] = {}
 
 
@@ -74,6 +75,7 @@ class Provider(Protocol):
     raise nothing but `ProviderError`s."""
 
     name: str
+    spot_market: bool  # whether `LaunchRequest.spot` means something here
     ends_with_server: bool  # `close` ends the instances, unless they are to be kept
 
     def node_types(self) -> Sequence[NodeType]:

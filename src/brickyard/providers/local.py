@@ -71,6 +71,7 @@ class LocalProvider:
     """
 
     name = "local"
+    spot_market = False
     ends_with_server = True
 
     def __init__(

@@ -153,6 +153,7 @@ def _new_instance(node: NewNode, cluster: Cluster, *, now: int, sizes: Mapping[s
         role=node.role,
         generation=cluster.incarnation,
         node_type_id=node.node_type_id,
+        spot=node.spot,
         created_ms=now,
         pool_id=node.pool_id,
         cold="the pool had no idle instance" if node.pool_id else "",

@@ -172,6 +172,7 @@ class ClusterLoop:
         request = LaunchRequest(
             instance_id=instance.instance_id,
             node_type=node_type,
+            spot=instance.spot,
             server_url=self._server_url(),
             agent_token=self._tokens.agent_token(instance.instance_id),
             server_token=self._tokens.server_token(instance.instance_id),

@@ -18,6 +18,7 @@ from brickyard.domain.errors import (
 )
 from brickyard.domain.requests import StartCluster
 from brickyard.domain.states import State
+from brickyard.plan.attach import Client, attach_refusal
 from brickyard.providers.base import ProviderError
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.services.agentclient import AgentClient, AgentRefused, AgentUnreachable
@@ -85,9 +86,9 @@ class AttachService:
         if cluster is None or cluster.deleted_ms:
             raise ResourceDoesNotExist(f"Cluster {cluster_id[:100]} does not exist")
         self._authorizer.require(caller, Action.ATTACH, cluster)
-        owner = cluster.spec.single_user_name
-        if owner and owner != caller.user_name:
-            raise PermissionDenied(f"{caller.user_name} may not attach to cluster {cluster_id}: its single user is {owner}.")
+        spec, user = cluster.spec, caller.user_name
+        if why := attach_refusal(spec, cluster_id=cluster_id, user_name=user, client=Client.NOTEBOOKS):
+            raise PermissionDenied(why)
         usable = public_state(cluster) in USABLE
         return Attached(cluster, driver_instance(cluster, list(nodes)) if usable else None)
 

@@ -80,6 +80,7 @@ class ClusterService:
         runtimes: Callable[[], Iterable[Runtime]],
         authorizer: Authorizer,
         wake: Callable[[str], None],
+        photon: bool = False,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -88,6 +89,7 @@ class ClusterService:
         self._runtimes = {runtime.key: runtime for runtime in runtimes()}
         self._authorizer = authorizer
         self._wake = wake
+        self._photon = photon
         self._views = ViewCache(store=store, sizes=self._node_types)
         self._lists = ClusterLists(store=store, clock=clock, views=self._views)
         self._events = ClusterEvents(store=store)
@@ -300,7 +302,7 @@ class ClusterService:
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _normalise(self, asked: ClusterSpec, *, user: str, pools: Mapping[str, Pool]) -> ClusterSpec:
-        return normalise(asked, user=user, node_types=self._node_types, runtimes=self._runtimes, pools=pools)
+        return normalise(asked, user=user, node_types=self._node_types, runtimes=self._runtimes, pools=pools, photon=self._photon)
 
     def _may_attach(self, caller: Caller, pools: Mapping[str, Pool]) -> None:
         for pool in pools.values():

@@ -78,7 +78,7 @@ def _node(node: Instance) -> SparkNode:
         instance_id=node.instance_id,
         node_id=node.node_id,
         start_timestamp=node.registered_ms or node.created_ms,
-        node_aws_attributes=SparkNodeAwsAttributes(is_spot=False),
+        node_aws_attributes=SparkNodeAwsAttributes(is_spot=node.spot),
     )
 
 

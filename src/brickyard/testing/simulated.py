@@ -50,6 +50,8 @@ class Knobs(msgspec.Struct, kw_only=True):
     stop_s: float = 0.0  # from terminate until the instance is gone
     jitter: float = 0.0  # share by which the times above vary
     max_instances: int = 1_000_000
+    max_spot: int = 1_000_000  # of these, in the spot market
+    full_types: frozenset[str] = frozenset()  # node types of which none is to be had
     launch_error: float = 0.0  # launches that raise TransientError
     node_failure: float = 0.0  # nodes that fail instead of becoming ready
     never_registers: float = 0.0
@@ -70,7 +72,8 @@ class SimulatedProvider:
     name = "simulated"
     ends_with_server = True
 
-    def __init__(self, *, node_types: Sequence[NodeType], knobs: Knobs | None = None) -> None:
+    def __init__(self, *, node_types: Sequence[NodeType], knobs: Knobs | None = None, spot_market: bool = False) -> None:
+        self.spot_market = spot_market
         self._node_types = tuple(node_types)
         self.knobs = knobs or Knobs()
         self._random = random.Random(self.knobs.seed)  # noqa: S311 - reproducible failures, not secrets
@@ -118,9 +121,18 @@ class SimulatedProvider:
                     asked="1 instance",
                     left=f"{left} instances",
                 )
-            agent = SimulatedAgent(request.instance_id, provider=self)
+            self._check_kind(request)
+            agent = SimulatedAgent(request.instance_id, provider=self, spot=request.spot)
             self._agents[request.instance_id] = agent
         self._loop.call_soon_threadsafe(agent.start)
+
+    def _check_kind(self, request: LaunchRequest) -> None:
+        spot = sum(1 for agent in self._agents.values() if agent.spot)
+        name = request.node_type.node_type_id
+        if request.spot and spot >= self.knobs.max_spot:
+            raise CapacityError(f"no spot instance of {name} is left of {spot}", asked="1 instance", left="0 instances")
+        if name in self.knobs.full_types:
+            raise CapacityError(f"there are no instances of {name} now", asked="1 instance", left="0 instances")
 
     def terminate(self, instance_id: str, *, reason: str) -> None:
         del reason
@@ -199,8 +211,9 @@ class SimulatedProvider:
 class SimulatedAgent:
     """Behaves towards the server as a real agent does: reports changes, polls for its assignment, follows it."""
 
-    def __init__(self, instance_id: str, *, provider: SimulatedProvider) -> None:
+    def __init__(self, instance_id: str, *, provider: SimulatedProvider, spot: bool = False) -> None:
         self._instance_id = instance_id
+        self.spot = spot
         self._provider = provider
         self._task: asyncio.Task[None] | None = None
         self._status = NodeStatus(isolation="none: simulated", limits="none: simulated", host="127.0.0.1")

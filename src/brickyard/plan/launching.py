@@ -1,0 +1,104 @@
+"""What kind of instance to ask for, and what next when it is refused: node types, their alternates, and the spot market. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+from brickyard.domain.cluster import Instance
+from brickyard.domain.node import Role
+from brickyard.domain.spec import (
+    AwsAvailability,
+    AzureAvailability,
+    ClusterSpec,
+    GcpAvailability,
+    RuntimeEngine,
+)
+from brickyard.plan.policy import Policy
+from brickyard.plan.poolroom import pool_of
+
+_FALLBACK = (
+    AwsAvailability.SPOT_WITH_FALLBACK,
+    AzureAvailability.SPOT_WITH_FALLBACK_AZURE,
+    GcpAvailability.PREEMPTIBLE_WITH_FALLBACK_GCP,
+)
+_SPOT = (AwsAvailability.SPOT, AzureAvailability.SPOT_AZURE, GcpAvailability.PREEMPTIBLE_GCP, *_FALLBACK)
+
+
+class Market(NamedTuple):
+    """How a cluster's nodes are to be had. The first `first_on_demand` of them, the driver before all, are on demand."""
+
+    spot: bool = False
+    fallback: bool = False  # on demand where no spot instance is to be had
+    first_on_demand: int = 0
+    field: str = ""  # what asks for spot instances
+
+
+def market_of(spec: ClusterSpec) -> Market:
+    """What the specification says; the clouds' attributes mean the same, and one of them is given."""
+    for name in ("aws_attributes", "azure_attributes", "gcp_attributes"):
+        attributes = getattr(spec, name)
+        if attributes is not None and attributes.availability in _SPOT:
+            fallback = attributes.availability in _FALLBACK
+            return Market(True, fallback, attributes.first_on_demand or 0, f"{name}.availability is {attributes.availability}")
+    if spec.gcp_attributes is not None and spec.gcp_attributes.use_preemptible_executors:
+        return Market(True, False, max(1, spec.gcp_attributes.first_on_demand or 0), "gcp_attributes.use_preemptible_executors")
+    return Market()
+
+
+def is_spot(spec: ClusterSpec, policy: Policy, on_demand: int) -> bool:
+    """Whether the next node is a spot instance, where the cluster has so many nodes on demand already."""
+    market = market_of(spec)
+    return market.spot and policy.spot_market and on_demand >= market.first_on_demand
+
+
+def types_of(spec: ClusterSpec, role: Role) -> list[str]:
+    """The node types that a node may have, the preferred one first."""
+    worker = role is Role.WORKER
+    first = spec.node_type_id if worker else spec.driver_node_type_id or spec.node_type_id
+    flexibility = spec.worker_node_type_flexibility if worker else spec.driver_node_type_flexibility
+    return [first or "", *((flexibility.alternate_node_type_ids or []) if flexibility else [])]
+
+
+def reusable(node: Instance, spec: ClusterSpec, *, offered: Collection[str]) -> bool:
+    """Whether a node of an earlier start is what the specification now asks for."""
+    fits = node.node_type_id in types_of(spec, node.role) and node.pool_id == pool_of(spec, node.role)
+    fits = fits and (market_of(spec).spot or not node.spot)
+    return fits and node.node_type_id in offered and not node.retiring and node.launch_error is None
+
+
+def next_attempt(
+    node: Instance, spec: ClusterSpec, *, now: int, policy: Policy, offered: Collection[str]
+) -> dict[str, Any] | None:
+    """The changes to a refused instance with which it is asked for again; None: there is nothing left to try.
+
+    What may pass by itself is repeated after a pause. Where there is no room, the alternate types are tried in their order,
+    and then, if that is allowed, all of them once more on demand.
+    """
+    error = node.launch_error
+    if error is None:
+        return None
+    if error.kind in ("ThrottledError", "TransientError") and node.attempts < policy.launch_attempts:
+        pause = policy.launch_backoff_ms * 2 ** (node.attempts - 1)
+        return {"launch_error": None, "not_before_ms": now + pause}
+    if error.kind != "CapacityError" or node.pool_id:
+        return None
+    fresh = {"launch_error": None, "not_before_ms": now, "attempts": 0}
+    types = types_of(spec, node.role)
+    behind = types[types.index(node.node_type_id) + 1 :] if node.node_type_id in types else []
+    following = next((name for name in behind if name in offered and name != node.node_type_id), None)
+    if following is not None:
+        return {**fresh, "node_type_id": following}
+    if node.spot and market_of(spec).fallback:
+        return {**fresh, "node_type_id": types[0], "spot": False}
+    return None
+
+
+def remarks(spec: ClusterSpec, policy: Policy) -> str:
+    """What a person should know about a cluster that runs otherwise than it was asked for; "" where nothing is to be said."""
+    found = []
+    if (market := market_of(spec)).spot and not policy.spot_market and not spec.instance_pool_id:
+        found.append(f"{market.field}, but there is no spot market here: every node is on demand.")
+    if spec.runtime_engine is RuntimeEngine.PHOTON:
+        found.append("runtime_engine is PHOTON, which is not offered: the cluster runs on the standard engine.")
+    return " ".join(found)
