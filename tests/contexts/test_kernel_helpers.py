@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+import operator
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +97,12 @@ def test_leaving_a_notebook_publishes_the_value() -> None:
     with pytest.raises(kernel_dbutils.NotebookExit):
         utils.notebook.exit({"a": 1})
     assert said == [{kernel_dbutils.EXIT_MIME: {"value": "{'a': 1}"}, "text/plain": "{'a': 1}"}]
-    with pytest.raises(AttributeError, match="not offered"):
-        _ = utils.jobs
+
+
+@pytest.mark.parametrize("name", ["jobs", "fs.mount", "notebook.run"])
+def test_what_is_not_offered_is_named(name: str) -> None:
+    with pytest.raises(AttributeError, match=rf"dbutils\.{name} is not offered on this cluster"):
+        operator.attrgetter(name)(kernel_dbutils.make_dbutils(lambda _: None))
 
 
 def test_secrets_say_what_is_missing() -> None:

@@ -126,6 +126,14 @@ class Node:
             return [root, *root.children(recursive=True)]
         return []
 
+    def command_lines(self) -> str:
+        """Those of all its processes."""
+        lines = []
+        for process in self.processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                lines.append(" ".join(process.cmdline()))
+        return "\n".join(lines)
+
     def jvm(self) -> psutil.Process:
         return next(process for process in self.processes() if "PythonGatewayServer" in " ".join(process.cmdline()))
 

@@ -125,9 +125,10 @@ def test_a_worker_without_the_secret_stays_outside(cluster: Cluster) -> None:
 
 
 def test_no_secret_is_on_a_command_line(cluster: Cluster) -> None:
-    lines = [" ".join(process.cmdline()) for node in cluster.nodes for process in node.processes()]
-    assert any("CoarseGrainedExecutorBackend" in line for line in lines)
-    assert not [line for line in lines if "the cluster's secret" in line or "the-token" in line]
+    lines = " ".join(node.command_lines() for node in cluster.nodes)
+    assert "CoarseGrainedExecutorBackend" in lines
+    assert "the cluster's secret" not in lines
+    assert "the-token" not in lines
 
 
 CONNECT = """
@@ -182,6 +183,17 @@ def test_a_worker_retires_while_a_job_runs(cluster: Cluster) -> None:
     assert " failed in " not in log, "no stage failed"
     leaving.result("stop", grace_s=5)
     assert leaving.process.wait(20) == 0
+
+
+def test_a_worker_retires_while_its_executor_starts(cluster: Cluster) -> None:
+    """Spark tells executors to leave once, and one that is not there yet does not hear it."""
+    hasty = cluster.node()
+    hasty.become("worker", master_url=cluster.driver.status["master_url"])
+    until(lambda: "CoarseGrainedExecutorBackend" in hasty.command_lines(), "no executor was started")
+    hasty.result("retire")
+    hasty.wait_phase("retired")
+    assert cluster.driver.run("sc.parallelize(range(10), 2).sum()") == "45"
+    hasty.close()
 
 
 def test_a_lost_worker_is_told_by_both_sides(cluster: Cluster) -> None:

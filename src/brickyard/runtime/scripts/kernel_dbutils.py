@@ -36,6 +36,9 @@ class Notebook:
         self._publish({EXIT_MIME: {"value": text}, "text/plain": text})
         raise NotebookExit(text)
 
+    def __getattr__(self, name: str) -> NoReturn:
+        raise _not_offered(f"notebook.{name}")
+
 
 class Files:
     """`dbutils.fs` over the workspace's files (dbfs:/...) and this node's (file:/...)."""
@@ -115,6 +118,9 @@ class Files:
         slash = "/" if local.is_dir() else ""
         return FileInfo(shown + slash, local.name + slash, 0 if slash else info.st_size, info.st_mtime_ns // 1_000_000)
 
+    def __getattr__(self, name: str) -> NoReturn:
+        raise _not_offered(f"fs.{name}")
+
 
 class Secrets:
     """`dbutils.secrets`: the workspace keeps none yet, and says so."""
@@ -148,10 +154,15 @@ class DBUtils:
         self.widgets = Widgets()
         self.secrets = Secrets()
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"dbutils.{name} is not offered on this cluster. Available: dbutils.fs, dbutils.notebook.exit, dbutils.widgets."
-        )
+    def __getattr__(self, name: str) -> NoReturn:
+        raise _not_offered(name)
+
+
+def _not_offered(what: str) -> AttributeError:
+    return AttributeError(
+        f"dbutils.{what} is not offered on this cluster. Available: dbutils.fs (ls, head, put, mkdirs, rm, cp, mv),"
+        " dbutils.notebook.exit, dbutils.widgets."
+    )
 
 
 def make_dbutils(publish: Callable[[dict[str, Any]], None]) -> DBUtils:

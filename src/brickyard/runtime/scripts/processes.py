@@ -59,16 +59,27 @@ class Spawner:
 
 def descendants(root: int) -> list[int]:
     """Every living process below `root`. Zombies do not count."""
-    children: dict[int, list[int]] = {}
+    below = _families()
+    found, level = [], [root]
+    while level:
+        level = [child for parent in level for child in below.get(parent, [])]
+        found += level
+    return found
+
+
+def children(parent: int) -> list[int]:
+    """The living processes that `parent` has started itself."""
+    return _families().get(parent, [])
+
+
+def _families() -> dict[int, list[int]]:
+    """Living processes by their parent."""
+    found: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208 - names, quickly
         if name.isdigit():
             state, parent = _state(int(name))
             if state not in ("", "Z", "X"):
-                children.setdefault(parent, []).append(int(name))
-    found, level = [], [root]
-    while level:
-        level = [child for parent in level for child in children.get(parent, [])]
-        found += level
+                found.setdefault(parent, []).append(int(name))
     return found
 
 

@@ -9,6 +9,7 @@ import base64
 import contextlib
 import os
 import secrets
+import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ from jvm import Jvm, usable
 from launch import LaunchError
 from load import LoadMeter
 from parts import Driver, Executor, Master, Scala, Worker
+from processes import children
 from protocol import Channel, OpError
 from py4j.protocol import Py4JError, Py4JJavaError
 
@@ -32,6 +34,8 @@ FAST_S, SLOW_S = 0.3, 1.0
 LOAD_S = 0.5  # between two samples of what the cluster has to do
 SETTLED_S = 10.0  # so long without a change in the workers: ask less often
 MAX_SESSIONS = 200
+NUDGE_S = 4.0  # between reminders to executors that a retiring worker still has
+EXECUTOR_CLASS = b"CoarseGrainedExecutorBackend"
 DYING_S = 5.0  # a JVM that dies closes its connections before it is gone; it takes no longer than that
 
 
@@ -349,7 +353,7 @@ class WorkerRole(Role):
 
     def _watch(self, worker: Worker) -> None:
         """Keep the executors' logs where logs are kept, and follow a retirement to its end."""
-        asked = False
+        asked, nudged = False, 0.0
         while not self.stopping and self._jvm.alive:
             executors = self._sample(worker.executors, None)
             if executors is None:
@@ -358,10 +362,13 @@ class WorkerRole(Role):
             self._keep_logs(executors)
             if self._retiring.is_set() and not asked:
                 worker.decommission()
-                asked = True
+                asked, nudged = True, time.monotonic()
             elif asked and not executors:
                 self._report.tell(phase="retired", message="")
                 return
+            elif asked and time.monotonic() - nudged > NUDGE_S:
+                nudge_executors(self._jvm.pid)
+                nudged = time.monotonic()
             self._retiring.wait(SLOW_S) if not asked else self._stopping.wait(FAST_S)
 
     def _keep_logs(self, executors: list[Executor]) -> None:
@@ -375,6 +382,16 @@ class WorkerRole(Role):
                 with contextlib.suppress(OSError):  # not there yet: the next round
                     os.link(source / stream, target)
                     self._kept.add(executor)
+
+
+def nudge_executors(worker_pid: int) -> None:
+    """Tell a worker's executors again to leave. One that was still starting when its worker was retired has not been told, and
+    would take tasks for ever. Those that leave already take no notice; one that is not ready for the signal has no work and ends.
+    """
+    for pid in children(worker_pid):
+        with contextlib.suppress(OSError):
+            if EXECUTOR_CLASS in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGPWR)
 
 
 def error_text(error: Exception) -> str:
