@@ -85,7 +85,7 @@ def test_the_load_is_told_worker_by_worker(cluster: Cluster) -> None:
     driver.finish(command)
     driver.wait(lambda status: not status["load"]["pending"] and all(worker[3] for worker in status["load"]["workers"]))
     assert [worker[:3] for worker in driver.status["load"]["workers"]] == [[address, 1, 0] for address in addresses]
-    driver.run("spark.range(0, 300000).repartition(4).cache().count()")
+    driver.run("spark.range(0, 1000000, 1, 8).selectExpr('rand() AS r').cache().count()")  # does not compress: 8 MB
     driver.wait(lambda status: all(worker[4] >= 1 and worker[3] for worker in status["load"]["workers"]))
 
 
