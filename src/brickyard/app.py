@@ -28,6 +28,7 @@ from brickyard.providers.nodetypes import cloud_types, offered
 from brickyard.reconcile.clusters import ClusterLoop
 from brickyard.reconcile.instances import InstanceMonitor
 from brickyard.reconcile.loads import Loads
+from brickyard.reconcile.retention import EventRetention
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.services.agentclient import AgentClient, AgentRefused, HttpAgentClient
@@ -102,6 +103,7 @@ class Application:
             wake=self.loop.wake,
             on_gone=self.agents.forget,
         )
+        self.retention = EventRetention(store=store, clock=clock)
         authorizer = Authorizer()
         self.tokens = TokenService(store=store, clock=clock, ids=ids)
         self.clusters = ClusterService(
@@ -198,6 +200,7 @@ class Application:
         self._tasks = [
             asyncio.create_task(_forever("clusters", self.loop.run)),
             asyncio.create_task(_forever("instances", self.monitor.run)),
+            asyncio.create_task(_forever("retention", self.retention.run)),
         ]
         await self._open_connect()
         self._not_ready = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from brickyard.domain.cluster import Cluster, Instance, LaunchError, Target, public_state
+from brickyard.domain.cluster import RETENTION_MS, Cluster, Instance, LaunchError, Target, public_state
 from brickyard.domain.events import EventType
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Failure, NodeStatus, Phase, Role
@@ -248,7 +248,7 @@ def test_termination_sends_everything_away_and_ends_when_all_is_gone() -> None:
     done = decide(decided.cluster, gone)
     assert public_state(done.cluster) is State.TERMINATED
     assert done.cluster.terminated_ms == NOW
-    assert done.due_ms is None
+    assert done.due_ms == NOW + RETENTION_MS
 
 
 def idle(minutes: int) -> Cluster:
@@ -289,6 +289,22 @@ def test_a_deleted_cluster_is_purged_once_nothing_is_left() -> None:
     of = msgspec.structs.replace(up(cluster(num_workers=0, single=True)), target=Target.TERMINATED, deleted_ms=NOW)
     assert not decide(of, [instance(of, role=Role.SINGLE)]).purge
     assert decide(of, []).purge
+
+
+def test_a_terminated_cluster_is_purged_when_nothing_has_kept_it_for_thirty_days() -> None:
+    of = cluster(target=Target.TERMINATED, ended=True, terminated_ms=NOW)
+    last = NOW + RETENTION_MS
+    assert not decide(of, [], now=last - 1).purge
+    assert decide(of, [], now=last - 1).due_ms == last
+    assert decide(of, [], now=last).purge
+    pinned = msgspec.structs.replace(of, pinned_ms=NOW)
+    assert not decide(pinned, [], now=last * 2).purge
+    assert decide(pinned, [], now=last * 2).due_ms is None
+    unpinned = msgspec.structs.replace(of, unpinned_ms=last)
+    assert decide(unpinned, [], now=last).due_ms == last + RETENTION_MS
+    assert decide(unpinned, [], now=last + RETENTION_MS).purge
+    running = msgspec.structs.replace(of, target=Target.RUNNING, ended=False, incarnation=2)
+    assert not decide(running, [], now=last).purge
 
 
 def test_a_node_type_that_is_no_longer_offered_ends_the_cluster() -> None:

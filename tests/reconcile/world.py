@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 
 import msgspec
 
-from brickyard.domain.clock import Ids, SystemClock
+from brickyard.domain.clock import Clock, Ids, SystemClock
 from brickyard.domain.cluster import Cluster, Instance, Target, public_state
 from brickyard.domain.events import ClusterEvent, EventType
 from brickyard.domain.queries import EventFilter
@@ -30,15 +30,15 @@ CLOCK = SystemClock()
 class World:
     """One server process; make a second one over the same store and provider to play a restart."""
 
-    def __init__(self, store: Store, provider: SimulatedProvider, *, policy: Policy | None = None) -> None:
+    def __init__(self, store: Store, provider: SimulatedProvider, *, policy: Policy | None = None, clock: Clock = CLOCK) -> None:
         self.store = store
         self.provider = provider
         tokens, loads = InstanceTokens(key=b"k" * 32), Loads()
-        self.agents = AgentService(store=store, clock=CLOCK, tokens=tokens, wake=self.wake, silence_s=30, loads=loads)
+        self.agents = AgentService(store=store, clock=clock, tokens=tokens, wake=self.wake, silence_s=30, loads=loads)
         self.loop = ClusterLoop(
             store=store,
             provider=provider,
-            clock=CLOCK,
+            clock=clock,
             ids=Ids(),
             policy=policy or Policy(launch_backoff_ms=10, grow_backoff_ms=200),
             tokens=tokens,
@@ -50,7 +50,7 @@ class World:
         self.monitor = InstanceMonitor(
             store=store,
             provider=provider,
-            clock=CLOCK,
+            clock=clock,
             silent=self.agents.silent,
             wake=self.loop.wake,
             on_gone=self.agents.forget,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import secrets
 import string
+import threading
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -17,10 +19,23 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The machine's own clock, but never backwards: when that is set back, this one goes at half speed until the two agree again.
+
+    So no event comes before its cause, and whatever waits for a moment waits at most twice as long: nothing is stuck until the
+    old time comes round again.
+    """
+
+    def __init__(self, *, wall_ns: Callable[[], int] = time.time_ns, monotonic_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self._wall_ns, self._monotonic_ns = wall_ns, monotonic_ns
+        self._lock = threading.Lock()
+        self._now_ns, self._read_ns = wall_ns(), monotonic_ns()
 
     def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        with self._lock:
+            read = self._monotonic_ns()
+            slowly = self._now_ns + (read - self._read_ns) // 2
+            self._now_ns, self._read_ns = max(self._wall_ns(), slowly), read
+            return self._now_ns // 1_000_000
 
 
 class Ids:

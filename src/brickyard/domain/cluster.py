@@ -18,6 +18,7 @@ from brickyard.domain.states import ClusterSource, State
 from brickyard.domain.terminations import TerminationReason
 
 SINGLE_NODE_PROFILE = "spark.databricks.cluster.profile"
+RETENTION_MS = 30 * 24 * 3600 * 1000  # a terminated cluster that is not pinned is kept for so long, and then removed
 
 
 class Target(StrEnum):
@@ -43,6 +44,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     request: ClusterSpec  # as sent, for the echo in `get`
     idempotency_token: str = ""
     pinned_ms: int = 0
+    unpinned_ms: int = 0
     deleted_ms: int = 0  # permanently deleted: hidden from every call, removed once nothing of it is left
 
     # Desired
@@ -79,6 +81,16 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     def up(self) -> bool:
         """The driver has answered and the workers were there: code can run."""
         return self.target is Target.RUNNING and self.ready_incarnation == self.incarnation
+
+    @property
+    def unkept_ms(self) -> int:
+        """Since when nothing keeps the cluster: it has terminated and is not pinned. 0 while something does."""
+        return max(self.terminated_ms, self.unpinned_ms) if self.ended and not self.pinned_ms else 0
+
+    @property
+    def forget_ms(self) -> int:
+        """When the cluster is to be removed because nothing has kept it for too long; 0 while something keeps it."""
+        return self.unkept_ms + RETENTION_MS if self.unkept_ms else 0
 
     @property
     def num_workers(self) -> int:

@@ -44,7 +44,7 @@ class Plan(msgspec.Struct, kw_only=True):
     events: list[ClusterEvent]
     due_ms: int | None
     returned: list[Instance] = []  # idle in their pools again
-    purge: bool = False  # nothing is left of a permanently deleted cluster: remove its row
+    purge: bool = False  # permanently deleted, or unkept for too long, and nothing is left of it: remove its rows
 
 
 class Books:

@@ -84,7 +84,7 @@ class _Pass(Books):
             events=self.events,
             due_ms=min(self.deadlines, default=None),
             returned=self.returned,
-            purge=bool(self.cluster.deleted_ms) and self.cluster.ended,
+            purge=self.cluster.ended and (bool(self.cluster.deleted_ms) or 0 < self.cluster.forget_ms <= self.now),
         )
 
     # -- phases ------------------------------------------------------------------------------------------------------
@@ -398,3 +398,5 @@ class _Pass(Books):
         self.new.clear()
         if not self.nodes and not self.cluster.ended:
             self._change(ended=True, terminated_ms=self.now, restarting=False)
+        if self.cluster.forget_ms:
+            self.deadlines.append(self.cluster.forget_ms)

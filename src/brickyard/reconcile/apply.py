@@ -57,7 +57,7 @@ def run_pass(
     load = next((found for each in before if (found := _load(each, cluster, loads)) is not None), None)
     decided = plan(cluster, before, now=now, sizes=sizes, policy=policy, silent=silent, load=load, rooms=rooms)
     if decided.purge:
-        return _purge(tx, cluster_id, decided)
+        return _purge(tx, cluster, decided, now)
     old = {instance.instance_id: instance for instance in before}
     left = {instance.instance_id for instance in (*decided.removed, *decided.returned)}
     after = [decided.instances.get(name, row) for name, row in old.items() if name not in left]
@@ -100,14 +100,16 @@ def _load(node: Instance, cluster: Cluster, loads: Loads) -> Load | None:
     return loads.of(node.instance_id, node.assignment.generation)
 
 
-def _purge(tx: Tx, cluster_id: str, decided: Plan) -> Outside:
-    """Nothing is left of a permanently deleted cluster."""
+def _purge(tx: Tx, cluster: Cluster, decided: Plan, now: int) -> Outside:
+    """Nothing is left of a permanently deleted cluster, or nothing has kept one for too long."""
     for instance in decided.removed:
         tx.instances.delete(instance)
     for instance in decided.returned:
         tx.instances.update(instance)
-    tx.events.delete(cluster_id)
-    tx.clusters.delete(cluster_id)
+    tx.events.delete(cluster.cluster_id)
+    tx.clusters.delete(cluster.cluster_id)
+    if not cluster.deleted_ms:
+        tx.clusters.remember_purged(cluster.cluster_id, now)
     return Outside(woken=_wake_pools(tx, (), {}, decided))
 
 

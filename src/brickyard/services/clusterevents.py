@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from brickyard.domain.errors import InvalidParameterValue
+from brickyard.domain.errors import ApiError, InvalidParameterValue
 from brickyard.domain.events import ClusterEvent
 from brickyard.domain.queries import EventFilter, EventPosition
 from brickyard.domain.requests import GetEvents
 from brickyard.domain.states import GetEventsOrder
 from brickyard.domain.views import GetEventsResponse
+from brickyard.services.missing import missing_cluster
 from brickyard.services.pagetokens import EventCursor, encode, event_cursor
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -27,11 +28,8 @@ class ClusterEvents:
     def __init__(self, *, store: Store) -> None:
         self._store = store
 
-    async def page(self, request: GetEvents) -> GetEventsResponse | None:
-        """One page, with the whole next request where there is more; None for a cluster that does not exist.
-
-        Raises InvalidParameterValue.
-        """
+    async def page(self, request: GetEvents) -> GetEventsResponse:
+        """One page, with the whole next request where there is more. Raises ApiError."""
         window = _window(request)
         which = EventFilter(
             cluster_id=request.cluster_id,
@@ -40,10 +38,10 @@ class ClusterEvents:
             end_ms=request.end_time or 0,
         )
 
-        def work(tx: Tx) -> tuple[_Rows, int] | None:
+        def work(tx: Tx) -> tuple[_Rows, int | None] | ApiError:
             cluster = tx.clusters.get(request.cluster_id)
             if cluster is None or cluster.deleted_ms:
-                return None
+                return missing_cluster(tx, request.cluster_id)
             # One row more than is shown tells whether there are more.
             rows = tx.events.page(
                 which,
@@ -52,10 +50,13 @@ class ClusterEvents:
                 offset=window.offset,
                 after=window.cursor.at if window.cursor else None,
             )
-            return rows, tx.events.count(which)
+            # Counting by type reads every match: only where clients page by offset and need it [databricks-sdk, `total_count`].
+            return rows, None if which.types and window.cursor else tx.events.count(which)
 
         found = await self._store.read(work)
-        return None if found is None else _response(request, window, *found)
+        if isinstance(found, ApiError):
+            raise found
+        return _response(request, window, *found)
 
 
 class _Window(NamedTuple):
@@ -94,7 +95,7 @@ def _limit(request: GetEvents) -> int:
     return limit
 
 
-def _response(request: GetEvents, window: _Window, rows: _Rows, total: int) -> GetEventsResponse:
+def _response(request: GetEvents, window: _Window, rows: _Rows, total: int | None) -> GetEventsResponse:
     more, shown = len(rows) > window.limit, list(rows[: window.limit])
     if window.backward:
         shown.reverse()

@@ -47,6 +47,7 @@ from brickyard.services.authz import Action, Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.clusterevents import ClusterEvents
 from brickyard.services.listing import ClusterLists
+from brickyard.services.missing import missing_cluster
 from brickyard.services.viewcache import ViewCache
 from brickyard.services.views import node_type_view
 from brickyard.store.store import Store
@@ -106,7 +107,7 @@ class ClusterService:
         """One cluster, as JSON."""
         view = await self._views.full(cluster_id)
         if view is None:
-            raise _unknown(cluster_id)
+            raise await self._store.read(lambda tx: missing_cluster(tx, cluster_id))
         self._authorizer.require(caller, Action.VIEW)
         return view
 
@@ -118,10 +119,7 @@ class ClusterService:
     async def events(self, caller: Caller, request: GetEvents) -> GetEventsResponse:
         """What happened to a cluster."""
         self._authorizer.require(caller, Action.VIEW)
-        page = await self._events.page(request)
-        if page is None:
-            raise _unknown(request.cluster_id)
-        return page
+        return await self._events.page(request)
 
     async def list_node_types(self, caller: Caller) -> bytes:
         """Sizes of machine, as JSON."""
@@ -284,7 +282,7 @@ class ClusterService:
             if not cluster.pinned_ms:
                 return cluster
             self._event(tx, cluster, EventType.UNPINNED, EventDetails(user=caller.user_name))
-            return msgspec.structs.replace(cluster, pinned_ms=0)
+            return msgspec.structs.replace(cluster, pinned_ms=0, unpinned_ms=self._clock.now_ms())
 
         await self._change(caller, Action.PIN, request.cluster_id, change)
 
@@ -314,7 +312,7 @@ class ClusterService:
         def work(tx: Tx) -> bool:
             cluster = tx.clusters.get(cluster_id)
             if cluster is None or cluster.deleted_ms:
-                raise _unknown(cluster_id)
+                raise missing_cluster(tx, cluster_id)
             self._authorizer.require(caller, action, cluster)
             changed = change(tx, cluster)
             if changed == cluster:
@@ -429,7 +427,7 @@ def _create(tx: Tx, cluster: Cluster, *, user: str, clone_of: str) -> str:
     if clone_of:
         source = tx.clusters.get(clone_of)
         if source is None or source.deleted_ms:
-            raise _unknown(clone_of)
+            raise missing_cluster(tx, clone_of)
     _check_single_user(tx, cluster.spec, user)
     tx.clusters.insert(cluster)
     details = EventDetails(cluster_size=_size(cluster.spec), attributes=_attributes(cluster.spec), user=user)
@@ -485,8 +483,3 @@ def _expect(cluster: Cluster, state: State) -> None:
 
 def _unexpected(cluster: Cluster) -> InvalidState:
     return InvalidState(f"Cluster {cluster.cluster_id} is in unexpected state {public_state(cluster).value.capitalize()}.")
-
-
-def _unknown(cluster_id: str) -> InvalidParameterValue:
-    # Clients match this wording to tell a missing cluster from a bad request.
-    return InvalidParameterValue(f"Cluster {cluster_id} does not exist")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from brickyard.domain.clock import Clock
+from brickyard.domain.cluster import RETENTION_MS
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.queries import ClusterFilter, ClusterOrder, ClusterSort
 from brickyard.domain.requests import ListClusters
@@ -15,7 +16,6 @@ from brickyard.services.pagetokens import ClusterCursor, cluster_cursor, encode
 from brickyard.services.viewcache import ViewCache
 from brickyard.store.store import Store
 
-RETENTION_MS = 30 * 24 * 3600 * 1000  # a terminated cluster that is not pinned leaves the list after that
 DEFAULT_PAGE, MAX_PAGE = 20, 100
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, bindparam, case, delete, func, insert, or_, s
 from brickyard.domain.cluster import Cluster, Target, public_state
 from brickyard.domain.states import State
 from brickyard.store.tables import clusters as t
+from brickyard.store.tables import purged
 
 _decode = msgspec.json.Decoder(Cluster).decode
 _encode = msgspec.json.Encoder().encode
@@ -28,6 +29,7 @@ _WAKE = (
 )
 _SCHEDULE = update(t).where(t.c.cluster_id == bindparam("id")).values(due_ms=bindparam("at"))
 _DUE = select(t.c.cluster_id).where(t.c.due_ms <= bindparam("now")).order_by(t.c.due_ms).limit(bindparam("limit"))
+_PURGED = select(purged.c.cluster_id).where(purged.c.cluster_id == bindparam("id"))
 _BY_TOKEN = select(t.c.doc).where(t.c.idempotency_token == bindparam("token"), t.c.deleted_ms == 0)
 
 
@@ -40,7 +42,7 @@ def _columns(cluster: Cluster) -> dict[str, Any]:
         "policy_id": cluster.spec.policy_id or "",
         "idempotency_token": cluster.idempotency_token,
         "created_ms": cluster.created_ms,
-        "terminated_ms": cluster.terminated_ms if cluster.ended else 0,
+        "unkept_ms": cluster.unkept_ms,
         "pinned_ms": cluster.pinned_ms,
         "deleted_ms": cluster.deleted_ms,
         "version": cluster.version,
@@ -94,6 +96,13 @@ class ClusterRows:
         """Remove the row for good."""
         self._changed.add(cluster_id)
         self._connection.execute(delete(t).where(t.c.cluster_id == cluster_id))
+
+    def remember_purged(self, cluster_id: str, now_ms: int) -> None:
+        """Remember that there was such a cluster, so that whoever asks for it can be told what became of it."""
+        self._connection.execute(insert(purged), {"cluster_id": cluster_id, "purged_ms": now_ms})
+
+    def was_purged(self, cluster_id: str) -> bool:
+        return self._connection.execute(_PURGED, {"id": cluster_id}).scalar() is not None
 
     def wake(self, cluster_id: str, at_ms: int | None = None) -> None:
         """Have the loop look at the cluster at `at_ms`, or now; never later than it would anyway."""

@@ -1,11 +1,15 @@
-"""Rows of events: append-only, in the order of their time and then of their writing."""
+"""Rows of events: append-only, in the order of their writing, which is that of their times."""
 
 from __future__ import annotations
 
-import msgspec
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, insert, or_, select
+import heapq
+from itertools import islice
+from typing import Any
 
-from brickyard.domain.events import ClusterEvent
+import msgspec
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, select, tuple_
+
+from brickyard.domain.events import ClusterEvent, EventType
 from brickyard.domain.queries import EventFilter, EventPosition
 from brickyard.store.tables import events as t
 
@@ -14,6 +18,12 @@ _encode = msgspec.json.Encoder().encode
 
 _INSERT = insert(t)
 _DELETE = delete(t).where(t.c.cluster_id == bindparam("id"))
+_LAST = (
+    select(t.c.timestamp, t.c.number)
+    .where(t.c.cluster_id == bindparam("id"))
+    .order_by(t.c.timestamp.desc(), t.c.seq.desc())
+    .limit(1)
+)
 
 
 class EventRows:
@@ -23,12 +33,21 @@ class EventRows:
         self._connection = connection
 
     def append(self, event: ClusterEvent) -> None:
+        """Add an event behind the others of its cluster, whose row the caller has locked.
+
+        Its time is never before theirs: a clock that was set back must not turn the order of events round.
+        """
+        last = self._connection.execute(_LAST, {"id": event.cluster_id}).first()
+        latest, number = (last[0], last[1]) if last is not None else (0, 0)
+        if event.timestamp < latest:
+            event = msgspec.structs.replace(event, timestamp=latest)
         self._connection.execute(
             _INSERT,
             {
                 "cluster_id": event.cluster_id,
                 "timestamp": event.timestamp,
                 "type": event.type.value,
+                "number": number + 1,
                 "doc": _encode(event).decode(),
             },
         )
@@ -37,34 +56,69 @@ class EventRows:
         self, which: EventFilter, *, descending: bool = True, limit: int, offset: int = 0, after: EventPosition | None = None
     ) -> list[tuple[EventPosition, ClusterEvent]]:
         """At most `limit` matching events with their positions, strictly behind `after`, or after skipping `offset`."""
-        query = select(t.c.timestamp, t.c.seq, t.c.doc).where(*_matches(which))
-        if after is not None:
-            behind, tie = (
-                (t.c.timestamp < after.timestamp, t.c.seq < after.seq)
-                if descending
-                else (t.c.timestamp > after.timestamp, t.c.seq > after.seq)
-            )
-            query = query.where(or_(behind, and_(t.c.timestamp == after.timestamp, tie)))
-        order = (t.c.timestamp.desc(), t.c.seq.desc()) if descending else (t.c.timestamp.asc(), t.c.seq.asc())
-        query = query.order_by(*order).limit(limit).offset(offset)
-        return [
-            (EventPosition(timestamp=timestamp, seq=seq), _decode(doc)) for timestamp, seq, doc in self._connection.execute(query)
-        ]
+        kinds: list[EventType | None] = [*dict.fromkeys(which.types)] or [None]
+        # An index gives the events of one type in order, but those of several only after sorting all of them: so a page is merged
+        # from one of each.
+        skipped = offset if len(kinds) == 1 else 0
+        wanted = limit + offset - skipped
+        parts = [self._part(which, kind, descending, limit=wanted, offset=skipped, after=after) for kind in kinds]
+        merged = heapq.merge(*parts, key=_place, reverse=descending)
+        rows = islice(merged, offset - skipped, wanted)
+        return [(EventPosition(timestamp=timestamp, seq=seq), _decode(doc)) for timestamp, seq, doc in rows]
 
     def count(self, which: EventFilter) -> int:
-        return self._connection.execute(select(func.count()).select_from(t).where(*_matches(which))).scalar_one()
+        """How many match. Without types it reads two rows, however many match: the numbers of a cluster's events have no gaps."""
+        if which.types:
+            return self._connection.execute(select(func.count()).select_from(t).where(*_matches(which))).scalar_one()
+        numbers = select(t.c.number).where(*_matches(which)).limit(1)
+        first = self._connection.execute(numbers.order_by(t.c.timestamp.asc(), t.c.seq.asc())).scalar()
+        last = self._connection.execute(numbers.order_by(t.c.timestamp.desc(), t.c.seq.desc())).scalar()
+        return 0 if first is None or last is None else last - first + 1
 
     def delete(self, cluster_id: str) -> None:
         """Remove a cluster's events, with the cluster."""
         self._connection.execute(_DELETE, {"id": cluster_id})
 
+    def trim(self, before_ms: int, limit: int) -> int:
+        """Remove events of any cluster that are older than `before_ms`, the oldest first and at most `limit`; returns how many.
 
-def _matches(which: EventFilter) -> list[ColumnElement[bool]]:
+        Of every cluster only the oldest go, so what stays has numbers without gaps.
+        """
+        oldest = select(t.c.seq).order_by(t.c.seq).limit(limit)
+        return self._connection.execute(delete(t).where(t.c.seq.in_(oldest), t.c.timestamp < before_ms)).rowcount
+
+    def _part(
+        self,
+        which: EventFilter,
+        kind: EventType | None,
+        descending: bool,
+        *,
+        limit: int,
+        offset: int,
+        after: EventPosition | None,
+    ) -> list[tuple[int, int, str]]:
+        query = select(t.c.timestamp, t.c.seq, t.c.doc).where(*_matches(which, kind))
+        if after is not None:
+            here, there = tuple_(t.c.timestamp, t.c.seq), tuple_(after.timestamp, after.seq)
+            query = query.where(here < there if descending else here > there)
+        order = (t.c.timestamp.desc(), t.c.seq.desc()) if descending else (t.c.timestamp.asc(), t.c.seq.asc())
+        query = query.order_by(*order).limit(limit).offset(offset)
+        return [(timestamp, seq, doc) for timestamp, seq, doc in self._connection.execute(query)]
+
+
+def _matches(which: EventFilter, kind: EventType | None = None) -> list[ColumnElement[bool]]:
+    """What an event must be; `kind` stands for the filter's types."""
     conditions: list[ColumnElement[bool]] = [t.c.cluster_id == which.cluster_id]
-    if which.types:
-        conditions.append(t.c.type.in_([kind.value for kind in which.types]))
+    if kind is not None:
+        conditions.append(t.c.type == kind.value)
+    elif which.types:
+        conditions.append(t.c.type.in_([each.value for each in which.types]))
     if which.start_ms:
         conditions.append(t.c.timestamp >= which.start_ms)
     if which.end_ms:
         conditions.append(t.c.timestamp <= which.end_ms)
     return conditions
+
+
+def _place(row: tuple[Any, ...]) -> tuple[int, int]:
+    return row[0], row[1]

@@ -23,17 +23,32 @@ clusters = Table(
     Column("policy_id", String(64), nullable=False),
     Column("idempotency_token", String(64), nullable=False),
     Column("created_ms", BigInteger, nullable=False),
-    Column("terminated_ms", BigInteger, nullable=False),
+    Column("unkept_ms", BigInteger, nullable=False),  # Cluster.unkept_ms
     Column("pinned_ms", BigInteger, nullable=False),
     Column("deleted_ms", BigInteger, nullable=False),
     Column("due_ms", BigInteger, nullable=True),  # when the loop must look at it; null: never by itself
     Column("version", BigInteger, nullable=False),
     Column("doc", Text, nullable=False),
     Index("clusters_due", "due_ms"),
+    # Every order of a list, alone and behind what it is filtered by: a page then costs the same however many rows there are.
     Index("clusters_created", "created_ms", "cluster_id"),
     Index("clusters_name", "cluster_name", "cluster_id"),
+    Index("clusters_state_created", "state", "created_ms", "cluster_id"),
+    Index("clusters_state_name", "state", "cluster_name", "cluster_id"),
+    Index("clusters_source_created", "source", "created_ms", "cluster_id"),
+    Index("clusters_source_name", "source", "cluster_name", "cluster_id"),
+    Index("clusters_policy_created", "policy_id", "created_ms", "cluster_id"),
+    Index("clusters_policy_name", "policy_id", "cluster_name", "cluster_id"),
     Index("clusters_pinned", "pinned_ms"),
     Index("clusters_idempotency", "idempotency_token"),
+)
+
+# Clusters that were removed because nothing had kept them for too long.
+purged = Table(
+    "purged",
+    metadata,
+    Column("cluster_id", String(64), primary_key=True),
+    Column("purged_ms", BigInteger, nullable=False),
 )
 
 instances = Table(
@@ -70,8 +85,10 @@ events = Table(
     Column("cluster_id", String(64), nullable=False),
     Column("timestamp", BigInteger, nullable=False),
     Column("type", String(48), nullable=False),
+    Column("number", BigInteger, nullable=False),  # 1, 2, ... within the cluster, so that events are counted without reading them
     Column("doc", Text, nullable=False),
     Index("events_by_time", "cluster_id", "timestamp", "seq"),
+    Index("events_by_type", "cluster_id", "type", "timestamp", "seq"),
 )
 
 tokens = Table(

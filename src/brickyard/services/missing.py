@@ -1,0 +1,14 @@
+"""Clusters that are not there: what whoever asks for one is told."""
+
+from __future__ import annotations
+
+from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidState
+from brickyard.store.tx import Tx
+
+
+def missing_cluster(tx: Tx, cluster_id: str) -> ApiError:
+    """The error for a cluster that `tx` does not find, or that is permanently deleted. Clients match both wordings to tell a
+    missing cluster from a bad request."""
+    if tx.clusters.was_purged(cluster_id):
+        return InvalidState(f"Cannot access cluster {cluster_id} that was terminated or unpinned more than 30 days ago.")
+    return InvalidParameterValue(f"Cluster {cluster_id} does not exist")

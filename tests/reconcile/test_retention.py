@@ -1,0 +1,196 @@
+"""What nothing has kept for too long is removed: once, by a loop, whatever restarts in between."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+
+import msgspec
+import pytest
+
+from brickyard.domain.clock import Ids
+from brickyard.domain.cluster import RETENTION_MS, Cluster, Target
+from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidState
+from brickyard.domain.events import ClusterEvent, EventType
+from brickyard.domain.queries import EventFilter
+from brickyard.domain.requests import ClusterId, CreateCluster, EditCluster, GetEvents, ResizeCluster, StartCluster
+from brickyard.plan.policy import Policy
+from brickyard.reconcile.apply import run_pass
+from brickyard.reconcile.loads import Loads
+from brickyard.reconcile.retention import EVENTS_KEPT_MS, EventRetention
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+from brickyard.testing.builders import SIZES, cluster
+from brickyard.testing.clock import ManualClock
+from tests.reconcile.world import World, provider
+from tests.services.desk import ADMIN, Desk, refused
+
+DAY = 24 * 3600 * 1000
+
+
+def terminated(name: str, now: int, *, pinned_ms: int = 0) -> Cluster:
+    return cluster(cluster_id=name, target=Target.TERMINATED, ended=True, terminated_ms=now, pinned_ms=pinned_ms)
+
+
+def put(store: Store, *rows: Cluster) -> None:
+    def work(tx: Tx) -> None:
+        for row in rows:
+            tx.clusters.insert(row)
+            tx.events.append(ClusterEvent(cluster_id=row.cluster_id, timestamp=row.terminated_ms, type=EventType.TERMINATING))
+
+    store.write_sync(work)
+
+
+def there(store: Store, name: str) -> tuple[bool, int]:
+    """Whether a cluster's row exists, and how many events it has."""
+    return store.read_sync(lambda tx: (tx.clusters.get(name) is not None, tx.events.count(EventFilter(cluster_id=name))))
+
+
+async def server(store: Store, clock: ManualClock) -> None:
+    """A server's life: it looks at what is due, and ends."""
+    await World(store, provider(), clock=clock).loop.first_pass()
+
+
+def test_a_terminated_cluster_goes_after_thirty_days_and_a_pinned_one_thirty_days_after_its_pin(store: Store) -> None:
+    async def scenario() -> None:
+        desk = Desk(store)
+        clock = desk.clock
+        put(store, terminated("old", clock.now_ms()), terminated("kept", clock.now_ms(), pinned_ms=1))
+        await server(store, clock)
+        clock.advance(ms=RETENTION_MS - 1)
+        await server(store, clock)
+        assert there(store, "old") == there(store, "kept") == (True, 1)
+        clock.advance(ms=1)
+        await server(store, clock)
+        assert there(store, "old") == (False, 0)
+        assert there(store, "kept") == (True, 1)
+        clock.advance(ms=10 * DAY)
+        await desk.service.unpin(ADMIN, ClusterId(cluster_id="kept"))
+        clock.advance(ms=RETENTION_MS - 1)
+        await server(store, clock)
+        assert there(store, "kept") == (True, 2)
+        clock.advance(ms=1)
+        await server(store, clock)
+        assert there(store, "kept") == (False, 0)
+
+    asyncio.run(scenario())
+
+
+def test_the_loop_of_a_server_that_runs_finds_it_by_itself(store: Store) -> None:
+    async def scenario() -> None:
+        clock = ManualClock()
+        put(store, terminated("old", clock.now_ms()))
+        async with World(store, provider(), clock=clock).running() as world:
+            await world.until(lambda: not store.read_sync(lambda tx: tx.clusters.due(clock.now_ms(), 1)))
+            clock.advance(ms=RETENTION_MS)
+            await world.until(lambda: there(store, "old") == (False, 0))
+
+    asyncio.run(scenario())
+
+
+def test_two_passes_purge_once(store: Store) -> None:
+    """Two servers on one database find the same cluster due: the second finds nothing."""
+    clock = ManualClock()
+    put(store, terminated("old", clock.now_ms() - RETENTION_MS))
+    once = functools.partial(
+        run_pass, cluster_id="old", now=clock.now_ms(), sizes=SIZES, policy=Policy(), ids=Ids(), silent=frozenset(), loads=Loads()
+    )
+
+    async def both() -> None:
+        await asyncio.gather(store.write(once), store.write(once))
+
+    asyncio.run(both())
+    assert there(store, "old") == (False, 0)
+    assert store.read_sync(lambda tx: tx.clusters.was_purged("old"))
+
+
+def test_a_start_that_comes_first_keeps_the_cluster(store: Store) -> None:
+    async def scenario() -> None:
+        desk = Desk(store)
+        put(store, terminated("back", desk.clock.now_ms()))
+        desk.clock.advance(ms=RETENTION_MS + DAY)
+        await desk.service.start(ADMIN, StartCluster(cluster_id="back"))
+        await server(store, desk.clock)
+        assert there(store, "back")[0]
+
+    asyncio.run(scenario())
+
+
+def test_whoever_asks_for_a_purged_cluster_is_told(store: Store) -> None:
+    async def scenario() -> None:
+        desk = Desk(store)
+        put(store, terminated("old", desk.clock.now_ms() - RETENTION_MS))
+        await server(store, desk.clock)
+        service, which = desk.service, ClusterId(cluster_id="old")
+        edit = EditCluster(cluster_id="old", spark_version="17.3.x-scala2.13", node_type_id="small", num_workers=1)
+        clone = msgspec.convert(
+            {
+                "spark_version": "17.3.x-scala2.13",
+                "node_type_id": "small",
+                "num_workers": 1,
+                "clone_from": {"source_cluster_id": "old"},
+            },
+            CreateCluster,
+        )
+        for call in (
+            service.get(ADMIN, "old"),
+            service.events(ADMIN, GetEvents(cluster_id="old")),
+            service.start(ADMIN, StartCluster(cluster_id="old")),
+            service.delete(ADMIN, which),
+            service.permanent_delete(ADMIN, which),
+            service.pin(ADMIN, which),
+            service.edit(ADMIN, edit),
+            service.resize(ADMIN, ResizeCluster(cluster_id="old", num_workers=1)),
+            service.create(ADMIN, clone),
+        ):
+            expected = "Cannot access cluster old that was terminated or unpinned more than 30 days ago."
+            assert await refused(InvalidState, call) == expected
+        assert (await desk.list(paged=False))["clusters"] == []
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_a_permanently_deleted_cluster_never_was(store: Store, *, pinned: bool) -> None:
+    async def scenario() -> None:
+        desk = Desk(store)
+        put(store, terminated("gone", desk.clock.now_ms()))
+        if pinned:
+            await desk.service.pin(ADMIN, ClusterId(cluster_id="gone"))
+            message = await refused(ApiError, desk.service.permanent_delete(ADMIN, ClusterId(cluster_id="gone")))
+            assert "unpin the cluster first" in message
+            await desk.service.unpin(ADMIN, ClusterId(cluster_id="gone"))
+        await desk.service.permanent_delete(ADMIN, ClusterId(cluster_id="gone"))
+        for _ in range(2):  # hidden at once, and the same once nothing is left of it
+            message = await refused(InvalidParameterValue, desk.service.get(ADMIN, "gone"))
+            assert message == "Cluster gone does not exist"
+            await server(store, desk.clock)
+        assert there(store, "gone") == (False, 0)
+
+    asyncio.run(scenario())
+
+
+def test_events_are_kept_for_sixty_days(store: Store) -> None:
+    clock = ManualClock()
+    first = clock.now_ms()
+    put(store, cluster(cluster_id="c"))
+
+    def fill(tx: Tx) -> None:
+        for day in range(100):
+            tx.events.append(ClusterEvent(cluster_id="c", timestamp=first + day * DAY, type=EventType.PINNED))
+
+    store.write_sync(fill)
+    clock.advance(ms=99 * DAY)
+    kept = [first + day * DAY for day in range(39, 100)]
+    assert kept[0] == clock.now_ms() - EVENTS_KEPT_MS
+
+    async def scenario() -> None:
+        retention = EventRetention(store=store, clock=clock)
+        assert await retention.trim() == 101 - len(kept)
+        assert await retention.trim() == 0
+
+    asyncio.run(scenario())
+    which = EventFilter(cluster_id="c")
+    rows = store.read_sync(lambda tx: tx.events.page(which, descending=False, limit=500))
+    assert [event.timestamp for _, event in rows] == kept
+    assert store.read_sync(lambda tx: tx.events.count(which)) == len(kept)
