@@ -32,6 +32,10 @@ def serving(function: F) -> F:
         click.option("--log-level", help="debug, info, warning or error."),
         click.option("--keep-nodes", is_flag=True, default=None, help="Leave nodes running when the server stops."),
         click.option("--default-runtime", help="Runtime key that `quickstart` and `runtime install` take."),
+        click.option(
+            "--autoscale-down-after-s", type=float, help="Idle seconds after which a worker leaves an autoscaling cluster."
+        ),
+        click.option("--autoscale-up-after-s", type=float, help="Seconds of waiting tasks after which such a cluster grows."),
         click.option("--launch-timeout-s", type=float, help="Seconds that a cluster may take to start."),
         click.option("--agent-silence-s", type=float, help="Seconds of silence after which a node counts as lost."),
         click.option("--orphan-grace-s", type=float, help="Seconds without a server after which nodes end themselves."),

@@ -1,0 +1,87 @@
+"""The command's start: `brickyard --help` against a bare click program with as many commands, and `./dev`, warm.
+
+Runs of all take turns, so that other work on the machine disturbs them alike; a row is the median of them.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from bench._common import table
+from brickyard.cli import _COMMANDS
+
+ROOT = Path(__file__).parent.parent
+ROUNDS = 25
+LIMIT = 2.0  # times the bare program's time, which `brickyard --help` may take
+DEV_LIMIT_S = 2.0
+
+BARE = """\
+import click
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def cli():
+    "A program with nothing in it."
+
+for name, text in COMMANDS.items():
+    cli.command(name, help=text)(lambda: None)
+cli()
+"""
+
+
+class Run(NamedTuple):
+    """Seconds of one run, or medians of many: by the clock, and of CPU."""
+
+    wall: float
+    cpu: float
+
+
+def measure(command: list[str]) -> Run:
+    started = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd="/") as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{command} ended with {process.returncode}")
+    return Run(time.perf_counter() - started, usage.ru_utime + usage.ru_stime)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        bare = Path(folder, "bare.py")
+        bare.write_text(BARE.replace("COMMANDS", repr(_COMMANDS)))
+        commands = {
+            "bare click program --help": [sys.executable, "-P", str(bare), "--help"],
+            "brickyard --help": [sys.executable, "-P", "-m", "brickyard", "--help"],
+            "brickyard version": [sys.executable, "-P", "-m", "brickyard", "version"],
+            "./dev help": [str(ROOT / "dev"), "help"],
+            "./dev version": [str(ROOT / "dev"), "version"],
+        }
+        for command in commands.values():
+            measure(command)  # byte code and disk cache
+        runs: dict[str, list[Run]] = {name: [] for name in commands}
+        for _ in range(ROUNDS):
+            for name, command in commands.items():
+                runs[name].append(measure(command))
+    medians = {
+        name: Run(statistics.median(each.wall for each in found), statistics.median(each.cpu for each in found))
+        for name, found in runs.items()
+    }
+    floor = medians["bare click program --help"]
+    table(
+        f"Start of the command: medians of {ROUNDS} runs, taking turns",
+        ("command", "ms", "CPU ms", "times the bare program", "times its CPU"),
+        [(name, run.wall * 1e3, run.cpu * 1e3, run.wall / floor.wall, run.cpu / floor.cpu) for name, run in medians.items()],
+    )
+    assert medians["brickyard --help"].wall <= LIMIT * floor.wall, f"--help takes more than {LIMIT} times a bare program"
+    assert medians["./dev version"].wall <= DEV_LIMIT_S, f"./dev takes more than {DEV_LIMIT_S} s to start"
+
+
+if __name__ == "__main__":
+    main()

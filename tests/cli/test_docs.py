@@ -1,0 +1,54 @@
+"""The documents name what there is: every setting, every variable, every command."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from click import Option
+
+from brickyard.cli import _COMMANDS
+from brickyard.cli.up import command as up
+from brickyard.config import Settings, load
+
+ROOT = Path(__file__).parents[2]
+CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text()
+NAMES = set(re.findall(r"^\| (.*?) \|", CONFIGURATION, re.MULTILINE))
+DOCUMENTED = {name for cell in NAMES for name in re.findall(r"`(\w+)`", cell)}
+
+
+def test_every_setting_is_documented_and_no_other() -> None:
+    assert {name for name in DOCUMENTED if name.islower()} == set(Settings.__struct_fields__)
+
+
+def test_every_setting_is_an_option_of_up() -> None:
+    options = {option.name for option in up.params if isinstance(option, Option)}
+    assert options == set(Settings.__struct_fields__) | {"config_file", "detach"}
+
+
+def test_every_variable_is_documented() -> None:
+    sources = [ROOT / "dev", *(ROOT / "src").rglob("*.py"), *(ROOT / "requirements").glob("*.py")]
+    used = {name for path in sources for name in re.findall(r"BRICKYARD_[A-Z][A-Z0-9_]*[A-Z0-9]", path.read_text())}
+    settings = {f"BRICKYARD_{name.upper()}" for name in Settings.__struct_fields__}
+    assert used - settings == {name for name in DOCUMENTED if name.startswith("BRICKYARD_")}
+
+
+def test_the_example_file_is_a_good_one(tmp_path: Path) -> None:
+
+    example = re.search(r"```toml\n(.*?)```", CONFIGURATION, re.DOTALL)
+    assert example is not None
+    file = tmp_path / "brickyard.toml"
+    file.write_text(example[1])
+    assert load(config_file=file, environ={}).isolation == "required"
+
+
+def test_the_readme_names_every_command_of_its_sections() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert [name for name in _COMMANDS if name not in ("version", "runtime") and name not in readme] == []
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")):
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
