@@ -20,6 +20,9 @@ from brickyard.api.context import ApiContext
 from brickyard.config import Settings
 from brickyard.domain.clock import Clock, Ids, SystemClock
 from brickyard.gateway.errors import GatewayError
+from brickyard.gateway.history import HistoryServers
+from brickyard.gateway.sparkui import PREFIX, SparkUi
+from brickyard.gateway.uisources import UiSources
 from brickyard.plan.autoscale import Rules
 from brickyard.plan.policy import Policy
 from brickyard.providers.base import Provider
@@ -40,6 +43,7 @@ from brickyard.services.commands import CommandService
 from brickyard.services.dbfs import DbfsService
 from brickyard.services.pools import PoolService
 from brickyard.services.tokens import TokenService
+from brickyard.services.uilinks import UiLinks
 from brickyard.services.users import UserService
 from brickyard.store.store import Store
 from brickyard.testing.simulated import SimulatedProvider
@@ -119,6 +123,12 @@ class Application:
         self.attach = AttachService(
             store=store, authorizer=authorizer, agents=agent_client, tokens=tokens, start=self.clusters.start
         )
+        self._history = HistoryServers(settings=settings)
+        self._spark_ui = SparkUi(
+            tokens=self.tokens,
+            links=UiLinks(key=workspace_key, store=store, clock=clock),
+            sources=UiSources(attach=self.attach, history=self._history),
+        )
         metrics = CollectorRegistry()
         metrics.register(_WorkspaceMetrics(store, provider))
         self.asgi: ASGIApp = build_app(
@@ -141,7 +151,8 @@ class Application:
                 workspace_id=_workspace_id(store, ids),
                 ready=lambda: self._not_ready,
                 metrics=metrics,
-            )
+            ),
+            mounts={PREFIX: self._spark_ui},
         )
 
     def _wake(self, cluster_id: str) -> None:
@@ -231,6 +242,8 @@ class Application:
         self._tasks = []
         if self.connect is not None:
             await self.connect.stop()
+        await self._history.close()
+        await self._spark_ui.close()
         await self._agent_client.close()
 
     async def close(self, *, keep_nodes: bool, why: str = "it was told to") -> None:

@@ -21,6 +21,8 @@ MAX_FILES = 200
 MAX_DEPTH = 4
 MAX_FILE_BYTES = 16 << 20
 MAX_TOTAL_BYTES = 64 << 20
+EVENTS = "eventlog/"  # Spark's event logs: of use as a whole or not at all
+MAX_EVENTS_BYTES = 64 << 20
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int = 0o600) -> None:
@@ -155,16 +157,22 @@ def read_tail(root: Path, name: str, limit: int) -> bytes:
 
 def keep_logs(source: Path, target: Path) -> int:
     """Copy the end of every log below `source` to `target`, within the limits above. Best effort; returns how many were kept."""
-    kept = total = 0
-    for name, _ in list(list_files(source)):
+    kept = total = events = 0
+    for name, size in list(list_files(source)):
+        whole = name.startswith(EVENTS)
+        if whole and events + size > MAX_EVENTS_BYTES:
+            continue
         try:
-            data = read_tail(source, name, min(MAX_FILE_BYTES, MAX_TOTAL_BYTES - total))
+            data = read_tail(source, name, MAX_EVENTS_BYTES if whole else min(MAX_FILE_BYTES, MAX_TOTAL_BYTES - total))
             destination = target / name
             destination.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomic(destination, data)
         except (OSError, ValueError):
             continue
         kept += 1
+        if whole:
+            events += len(data)
+            continue
         total += len(data)
         if total >= MAX_TOTAL_BYTES:
             break

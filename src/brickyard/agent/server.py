@@ -4,12 +4,14 @@
 |---|---|
 | `GET /v1/status` | the StatusReport |
 | `POST /v1/stop` `{"reason"}` | ends the node, then the agent: 202 at once |
-| `POST /v1/contexts` `{"context_id", "language"}` | `context_create` of the node host |
+| `POST /v1/contexts` `{"context_id", "language", "user"}` | `context_create` of the node host |
 | `GET`, `DELETE /v1/contexts/{id}` | `context_status`, `context_destroy` |
 | `POST /v1/contexts/{id}/commands` `{"command_id", "language", "command"}` | `command_execute` |
 | `GET /v1/contexts/{id}/commands/{id}` | `command_status` |
 | `POST /v1/contexts/{id}/commands/{id}/cancel` | `command_cancel` |
 | `POST /v1/connect` | `connect_open`: `{"port"}` of Spark Connect on the node's address |
+| `POST /v1/ui` | `ui_open`: `{"port", "key"}` of Spark's web UI on the node's address |
+| `GET /v1/attached` | `attached`: `{"contexts", "connect_sessions"}` |
 | `GET /v1/logs` | `{"files": [{"name", "size"}]}` |
 | `GET /v1/logs?name=&tail=BYTES` | `{"name", "text"}`: the end of a log of the node, or of agent.log or node.log |
 
@@ -37,6 +39,7 @@ MAX_COMMAND = 8 << 20
 MAX_TAIL = 4 << 20
 _STATUSES = {"NOT_FOUND": 404, "DEAD": 409, "LIMIT": 409, "INVALID": 400, "GONE": 503, "TIMEOUT": 503}
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_PLAIN_OPS = {("POST", "connect"): "connect_open", ("POST", "ui"): "ui_open", ("GET", "attached"): "attached"}
 _OWN_LOGS = ("agent.log", "node.log")
 
 
@@ -47,6 +50,7 @@ class _Stop(msgspec.Struct):
 class _NewContext(msgspec.Struct):
     context_id: str
     language: str
+    user: str = ""
 
 
 class _NewCommand(msgspec.Struct):
@@ -102,8 +106,8 @@ class Routes:
                 return Response(202, b"{}")
             case ("GET", "v1", "logs"):
                 return await asyncio.to_thread(self._logs, request)
-            case ("POST", "v1", "connect"):
-                return Response(200, msgspec.json.encode(await self._call("connect_open")))
+            case (method, "v1", name) if (method, name) in _PLAIN_OPS:
+                return Response(200, msgspec.json.encode(await self._call(_PLAIN_OPS[method, name])))
             case (_, "v1", "contexts", *rest):
                 return Response(200, msgspec.json.encode(await self._context(request, rest)))
         raise _Refused(404, "NOT_FOUND", f"there is no {request.method} {request.path}")
@@ -114,7 +118,7 @@ class Routes:
         match (request.method, *rest):
             case ("POST",):
                 new = msgspec.json.decode(request.body, type=_NewContext)
-                return await self._call("context_create", context_id=new.context_id, language=new.language)
+                return await self._call("context_create", **msgspec.structs.asdict(new))
             case ("GET", context_id):
                 return await self._call("context_status", context_id=context_id)
             case ("DELETE", context_id):

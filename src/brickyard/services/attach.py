@@ -16,6 +16,7 @@ from brickyard.domain.errors import (
     ResourceDoesNotExist,
     TemporarilyUnavailable,
 )
+from brickyard.domain.node import Role
 from brickyard.domain.requests import StartCluster
 from brickyard.domain.states import State
 from brickyard.plan.attach import Client, attach_refusal
@@ -91,6 +92,13 @@ class AttachService:
             raise PermissionDenied(why)
         usable = public_state(cluster) in USABLE
         return Attached(cluster, driver_instance(cluster, list(nodes)) if usable else None)
+
+    async def workers(self, caller: Caller, cluster_id: str) -> list[Instance]:
+        """The workers that run now, if the caller may attach to the cluster."""
+        found = await self.look(caller, cluster_id)
+        nodes = await self._store.read(lambda tx: tx.instances.of_cluster(cluster_id))
+        now = found.cluster.incarnation
+        return [each for each in nodes if each.role is Role.WORKER and each.generation == now and each.live and each.endpoint]
 
     async def running(self, caller: Caller, cluster_id: str, *, patience_s: float, may_start: bool = False) -> Running:
         """The cluster once it runs: one that is starting is waited for, and a stopped one is started first where that is

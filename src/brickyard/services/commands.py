@@ -73,7 +73,7 @@ class CommandService:
         _language(language or Language.PYTHON)
         driver = await self._driver(caller, cluster_id)
         context_id = self._ids.hex()
-        body = {"context_id": context_id, "language": language or Language.PYTHON.value}
+        body = {"context_id": context_id, "language": language or Language.PYTHON.value, "user": caller.user_name}
         await self._call(driver, "POST", "/v1/contexts", body)
         return context_id
 

@@ -74,8 +74,9 @@ class Contexts:
 
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def create(self, context_id: str, language: str) -> None:
-        """Start a context. Repeating it changes nothing. Raises ContextError LIMIT, INVALID."""
+    def create(self, context_id: str, language: str, user: str = "") -> None:
+        """Start a context; `user` is whose it is, for the list. Repeating it changes nothing.
+        Raises ContextError LIMIT, INVALID."""
         _check_language(language)
         with self._lock:
             if context_id in self._contexts:
@@ -95,6 +96,7 @@ class Contexts:
             self._contexts[context_id] = Context(
                 context_id=context_id,
                 language=language,
+                user=user,
                 kernel=spare,
                 start_kernel=self._start_kernel,
                 cancel_jobs=self._cancel_jobs,
@@ -106,6 +108,12 @@ class Contexts:
             timer = threading.Timer(SPARE_DELAY_S, self.warm)
             timer.daemon = True
             timer.start()
+
+    def overview(self) -> list[dict[str, Any]]:
+        """Every context: whose it is, and what it does."""
+        with self._lock:
+            contexts = list(self._contexts.values())
+        return [context.about() for context in contexts]
 
     def status(self, context_id: str) -> dict[str, Any]:
         """`{"id", "status"}` with Pending, Running or Error; with Error also `message`. Raises ContextError NOT_FOUND."""

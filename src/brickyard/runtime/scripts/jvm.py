@@ -45,7 +45,7 @@ class Jvm:
 
     def spawn(self, *, dump_to: str = "", submit_conf: Mapping[str, str] | None = None) -> None:
         """Start the process; `connect` waits for it. `submit_conf`: the whole conf, when it is to start through SparkSubmit."""
-        for name in ("work/local", "tmp", "home", "logs", "conf"):
+        for name in ("work/local", "tmp", "home", "logs/eventlog", "conf"):
             (self.node_dir / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.node_dir / "conf" / "log4j2.properties").write_text(launch.log4j_text(self.log_file))
         properties = ""

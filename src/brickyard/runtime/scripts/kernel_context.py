@@ -47,6 +47,10 @@ class Command:
         return self.status in ("Finished", "Error", "Cancelled")
 
 
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
 class _Destroyed(Exception):
     """The context is to go: nobody will ask for results any more."""
 
@@ -63,12 +67,15 @@ class Context:
         *,
         context_id: str,
         language: str,
+        user: str,
         kernel: Kernel | None,
         start_kernel: Callable[[Callable[[], bool]], Kernel | None],
         cancel_jobs: Callable[[str], None],
         touch: Callable[[], None],
     ) -> None:
         self.language = language
+        self._user = user
+        self._created_ms = self._used_ms = now_ms()
         self._id = context_id
         self._start_kernel = start_kernel
         self._cancel_jobs = cancel_jobs
@@ -92,9 +99,19 @@ class Context:
                 answer["message"] = results.clean(self._failure)
             return answer
 
+    def about(self) -> dict[str, Any]:
+        """For a list of contexts: whose it is, and what it does."""
+        with self._wake:
+            waiting = [command for command in self._commands.values() if not command.over]
+            return {
+                "context_id": self._id, "user": self._user, "language": self.language, "status": self._state,
+                "created_ms": self._created_ms, "last_used_ms": now_ms() if waiting else self._used_ms, "commands": len(waiting),
+            }  # fmt: skip
+
     def submit(self, command: Command) -> None:
         """Queue it. Raises ContextError DEAD, LIMIT, INVALID."""
         with self._wake:
+            self._used_ms = now_ms()
             if command.command_id in self._commands:
                 return
             if self._state == "Error":

@@ -57,7 +57,7 @@ class NodeHost:
             "context_create": self._context_create, "context_status": self._context_status,
             "context_destroy": self._context_destroy, "command_execute": self._command_execute,
             "command_status": self._command_status, "command_cancel": self._command_cancel,
-            "connect_open": self._connect_open,
+            "connect_open": self._connect_open, "ui_open": self._ui_open, "attached": self._attached,
         }  # fmt: skip
 
     def handle(self, message: Message) -> None:
@@ -197,6 +197,13 @@ class NodeHost:
     def _connect_open(self, _: Message) -> Result:
         return {"port": self._needs_driver("Spark Connect").open_connect()}
 
+    def _ui_open(self, _: Message) -> Result:
+        return dict(self._needs_driver("the web UI").open_web_ui())
+
+    def _attached(self, _: Message) -> Result:
+        contexts = self._contexts.overview() if self._contexts is not None else []
+        return {"contexts": contexts, "connect_sessions": self._needs_driver("who is attached").connect_sessions()}
+
     def _needs_driver(self, what: str) -> Any:
         if self._role is None or not hasattr(self._role, "open_connect"):
             raise OpError("INVALID", f"{what} is a driver's, and this node is none")
@@ -231,7 +238,7 @@ class NodeHost:
         return (contexts.busy(), contexts.last_activity_ms()) if contexts is not None else (False, 0)
 
     def _context_create(self, message: Message) -> Result:
-        return self._need_contexts().create(message["context_id"], message["language"]) or {}
+        return self._need_contexts().create(message["context_id"], message["language"], str(message.get("user") or "")) or {}
 
     def _context_status(self, message: Message) -> Result:
         return self._need_contexts().status(message["context_id"]) or {}

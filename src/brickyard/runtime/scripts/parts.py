@@ -146,6 +146,8 @@ class Driver:
         self._jobs = self._sc.dagScheduler()
         self._connect: Any = None
         self._connect_lock = threading.Lock()
+        self._ui: Any = None
+        self._ui_lock = threading.Lock()
         self._executions: Any = None
         self._mapper: Any = None
 
@@ -203,6 +205,15 @@ class Driver:
     def stopped(self) -> bool:
         return bool(self._sc.isStopped())
 
+    def open_web_ui(self, key: str) -> int:
+        """Make the web UI unless it is there; returns its port. Raises Py4JError."""
+        from webui import open_web_ui
+
+        with self._ui_lock:
+            if self._ui is None:
+                self._ui = open_web_ui(self._scala, self._sc, key)
+            return int(self._ui.boundPort())
+
     def connect_sessions(self, limit: int) -> list[dict[str, Any]]:
         """Who is connected through Spark Connect, the newest sessions first. Raises Py4JError."""
         if self._connect is None:
@@ -218,6 +229,9 @@ class Driver:
         if self._connect is not None:
             with contextlib.suppress(Py4JError):
                 self._connect.stop(self._scala.none, self._scala.none)
+        if self._ui is not None:
+            with contextlib.suppress(Py4JError):
+                self._ui.stop()
         self._context.stop()
 
 

@@ -184,6 +184,19 @@ class DriverRole(Role):
         self._report.tell(connect_port=port)
         return port
 
+    def open_web_ui(self) -> dict[str, Any]:
+        """`{"port", "key"}`: where Spark's web UI is, and the key (base64url) that signs the tokens it asks for.
+        Raises OpError."""
+        driver = self._driver
+        if driver is None or not self._report.ready:
+            raise OpError("DEAD", "the driver is not ready")
+        if sparkconf.spark_line(self._jvm.manifest) < (4, 0):
+            raise OpError("INVALID", "Spark 3 cannot keep the users of other clusters out of its web UI")
+        try:
+            return {"port": driver.open_web_ui(self._place.ui_key), "key": self._place.ui_key}
+        except (Py4JError, OSError) as error:
+            raise OpError("DEAD", f"Spark's web UI could not start: {failures.plain_message(error_text(error))}") from error
+
     def connect_sessions(self) -> list[dict[str, Any]]:
         """The sessions of Spark Connect's clients. Raises OpError."""
         try:

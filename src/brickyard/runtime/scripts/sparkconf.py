@@ -136,6 +136,11 @@ def _defaults(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
         "spark.executor.cores": str(cores),
         "spark.executor.memory": f"{executor_memory_mb(memory_mb)}m",
         "spark.ui.enabled": "false",
+        # For the UI of a cluster that has ended. One compressed file, among the logs that are kept.
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": f"file:{place.node_dir}/logs/eventlog",
+        "spark.eventLog.compress": "true",
+        "spark.eventLog.rolling.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": f"file:{place.node_dir}/work/warehouse",
         "spark.sql.catalogImplementation": "in-memory",
@@ -198,9 +203,20 @@ def _guard_ui(values: dict[str, str], asked: Mapping[str, str], manifest: Mappin
     if spark_line(manifest) < (4, 0):
         values["spark.ui.enabled"] = "false"
         return ["spark.ui.enabled is not used: Spark 3 cannot keep the users of other clusters out of its web UI."]
-    values["spark.ui.filters"] = _joined(JWS_FILTER, asked.get("spark.ui.filters", ""))
-    values[f"spark.{JWS_FILTER}.param.secretKey"] = place.ui_key
+    filters = values.get("spark.ui.filters", "")
+    values.update(guarded_ui(place.ui_key))
+    values["spark.ui.filters"] = _joined(JWS_FILTER, filters)
     return []
+
+
+def guarded_ui(key: str) -> dict[str, str]:
+    """Settings of a web UI that only holders of a token signed with `key` (base64url) can see."""
+    return {
+        "spark.ui.port": "0",
+        "spark.ui.killEnabled": "false",
+        "spark.ui.filters": JWS_FILTER,
+        f"spark.{JWS_FILTER}.param.secretKey": key,
+    }
 
 
 def worker_size(assignment: Mapping[str, Any]) -> tuple[int, int]:

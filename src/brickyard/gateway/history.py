@@ -1,0 +1,279 @@
+"""Spark's history server, for clusters that no longer run: one a cluster, started when somebody looks, ended when nobody does.
+
+Event logs are what users' code has written, so a history server runs behind the same walls as a node, and sees that cluster's
+event logs only. It ends with this process, however that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import structlog
+
+from brickyard.agent import files, sandbox
+from brickyard.config import Settings
+from brickyard.domain.errors import ResourceDoesNotExist, TemporarilyUnavailable
+from brickyard.domain.runtimes import RuntimeManifest
+from brickyard.gateway.jws import signed_token
+from brickyard.gateway.sparkui import Upstream
+from brickyard.runtime.catalogue import rows
+from brickyard.runtime.installer import installed
+
+EVENTS = "eventlog"  # the directory of event logs among a node's logs
+IDLE_S = 600.0
+START_S = 90.0
+MOST = 4  # history servers at once; each takes some 300 MiB
+HEAP = "512m"
+HOST = "127.0.0.1"
+_STARTED = re.compile(rb"started at https?://[^\s/]*:(\d+)")
+
+log = structlog.get_logger(__name__)
+
+
+class HistoryServers:
+    """One per server, for one event loop."""
+
+    def __init__(self, *, settings: Settings, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._monotonic = monotonic
+        self._servers: dict[str, _HistoryServer] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def find(self, cluster_id: str, running: str) -> Upstream:
+        """A history server over the cluster's event logs; `running` is the instance of its driver, "" when none runs.
+        Raises ResourceDoesNotExist, TemporarilyUnavailable."""
+        async with self._turns.setdefault(cluster_id, asyncio.Lock()):
+            logs = await asyncio.to_thread(self._event_logs, cluster_id, running)
+            server = self._servers.get(cluster_id)
+            if server is not None and (not server.alive or server.logs != logs):
+                await self._end(cluster_id)
+                server = None
+            if server is None:
+                server = await self._start(cluster_id, logs)
+            server.used = self._monotonic()
+            return Upstream(server.url, signed_token(server.key), server.home)
+
+    def forget(self, cluster_id: str) -> None:
+        """Nobody answers there; the next look finds out why."""
+
+    async def kept_log(self, cluster_id: str, name: str, limit: int) -> bytes | None:
+        """The end of a kept log of that cluster, the newest of that name; None when there is none."""
+
+        def look() -> bytes | None:
+            for directory in _newest_first(self._kept(cluster_id)):
+                with contextlib.suppress(OSError, ValueError):
+                    return files.read_tail(directory, name, limit)
+            return None
+
+        return await asyncio.to_thread(look)
+
+    async def close(self) -> None:
+        """End them all."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for cluster_id in list(self._servers):
+            await self._end(cluster_id)
+
+    def _kept(self, cluster_id: str) -> Path:
+        return self._settings.data_dir / "logs" / Path(cluster_id).name
+
+    def _event_logs(self, cluster_id: str, running: str) -> tuple[Path, ...]:
+        """Every event log of the cluster. Raises ResourceDoesNotExist."""
+        places = [directory / EVENTS for directory in _newest_first(self._kept(cluster_id))]
+        if running:
+            places.insert(0, self._settings.data_dir / "instances" / Path(running).name / "node" / "logs" / EVENTS)
+        found = [place / name for place in places for name, size in files.list_files(place) if size and "/" not in name]
+        if not found:
+            raise ResourceDoesNotExist(
+                f"Cluster {cluster_id} has left no event log: it has not run yet, its conf turned spark.eventLog.enabled off or "
+                "sent it elsewhere, or the log was too large to keep."
+            )
+        return tuple(found)
+
+    async def _start(self, cluster_id: str, logs: tuple[Path, ...]) -> _HistoryServer:
+        while len(self._servers) >= MOST:
+            await self._end(min(self._servers, key=lambda each: self._servers[each].used))
+        manifest = await asyncio.to_thread(self._runtime)
+        place = self._settings.data_dir / "history" / cluster_id
+        server = _HistoryServer(manifest=manifest, place=place, logs=logs, isolation=self._settings.isolation)
+        self._servers[cluster_id] = server
+        try:
+            await server.start()
+        except BaseException:
+            await self._end(cluster_id)
+            raise
+        if self._sweeper is None or self._sweeper.done():
+            self._sweeper = asyncio.create_task(self._sweep())
+        return server
+
+    def _runtime(self) -> RuntimeManifest:
+        """The newest runtime that is installed and whose web server can be guarded: one on Spark 4; it reads Spark 3's logs."""
+        names = dict.fromkeys(runtime.environment for runtime in rows())
+        manifests = [made for name in names if (made := installed(name, self._settings.cache_dir)) is not None]
+        usable = [made for made in manifests if not made.spark_version.startswith("3.")]
+        if not usable:
+            raise TemporarilyUnavailable(
+                "The Spark UI of past runs needs a runtime on Spark 4, and none is installed: "
+                "`brickyard runtime install 17.3.x-scala2.13`."
+            )
+        return max(usable, key=lambda made: tuple(int(part) for part in made.spark_version.split(".") if part.isdigit()))
+
+    async def _end(self, cluster_id: str) -> None:
+        server = self._servers.pop(cluster_id, None)
+        if server is not None:
+            await server.stop()
+
+    async def _sweep(self) -> None:
+        while self._servers:
+            await asyncio.sleep(IDLE_S / 20)
+            for cluster_id, server in list(self._servers.items()):
+                if self._monotonic() - server.used > IDLE_S:
+                    await self._end(cluster_id)
+
+
+class _HistoryServer:
+    """One process, over one cluster's event logs."""
+
+    def __init__(self, *, manifest: RuntimeManifest, place: Path, logs: tuple[Path, ...], isolation: sandbox.Mode) -> None:
+        self.logs = logs
+        self.key = secrets.token_bytes(32)
+        self.url = ""
+        self.home = "/"
+        self.used = 0.0
+        self._manifest = manifest
+        self._place = place
+        self._isolation = isolation
+        self._process: asyncio.subprocess.Process | None = None
+        self._reader: asyncio.Task[None] | None = None
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    async def start(self) -> None:
+        """Returns when it has read the logs. Raises TemporarilyUnavailable."""
+        await asyncio.to_thread(self._prepare)
+        walls = sandbox.choose(self._isolation, await asyncio.to_thread(sandbox.probe, mode=self._isolation))
+        if self._isolation == "required" and walls.kind == "none":
+            raise TemporarilyUnavailable("This workspace requires isolation, and this machine has none; nothing was started.")
+        manifest = self._manifest
+        paths = (manifest.home, manifest.python_base, manifest.java_real, *sorted({str(each.parent) for each in self.logs}))
+        view = sandbox.View(hostname="history", read_only=tuple(filter(None, paths)), node_dir=str(self._place))
+        argv = [
+            f"{manifest.spark_home}/bin/spark-class", "org.apache.spark.deploy.history.HistoryServer",
+            "--properties-file", str(self._place / "conf" / "history.conf"),
+        ]  # fmt: skip
+        env = sandbox.environment("history", node_dir=self._place, tmp=str(self._place / "tmp"), source=os.environ)
+        env |= {
+            "SPARK_HOME": manifest.spark_home, "JAVA_HOME": manifest.java_home, "SPARK_DAEMON_MEMORY": HEAP,
+            "SPARK_LOCAL_IP": HOST, "SPARK_LOCAL_HOSTNAME": HOST, "SPARK_PUBLIC_DNS": HOST, "SPARK_NO_DAEMONIZE": "1",
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData",
+        }  # fmt: skip
+        self._process = await asyncio.create_subprocess_exec(
+            *walls.command(argv, view=view), env=env, cwd="/", start_new_session=True,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            async with asyncio.timeout(START_S):
+                self.url = f"http://{HOST}:{await self._port()}"
+                self.home = await self._newest_application()
+        except TimeoutError as error:
+            raise TemporarilyUnavailable(f"Spark's history server was not ready within {START_S:.0f} s. Try again.") from error
+
+    async def stop(self) -> None:
+        """End it, with everything that it started, and remove what it kept."""
+        if self._reader is not None:
+            self._reader.cancel()
+        process = self._process
+        if process is not None and process.returncode is None:
+            for send, patience_s in ((process.terminate, 3.0), (process.kill, 5.0)):
+                with contextlib.suppress(ProcessLookupError):
+                    send()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(process.wait(), patience_s)
+                    break
+        await asyncio.to_thread(shutil.rmtree, self._place, ignore_errors=True)
+
+    def _prepare(self) -> None:
+        """Directories, settings, and one directory with a link to every event log."""
+        shutil.rmtree(self._place, ignore_errors=True)
+        for name in ("conf", "tmp", "home", "work", "events"):
+            (self._place / name).mkdir(mode=0o700, parents=True)
+        for number, path in enumerate(self.logs):
+            name = path.name if path.name not in {each.name for each in self.logs[:number]} else f"{number}-{path.name}"
+            (self._place / "events" / name).symlink_to(path)
+        settings = {
+            "spark.history.fs.logDirectory": f"file:{self._place}/events",
+            "spark.history.ui.port": "0",
+            "spark.history.fs.update.interval": "5s",
+            "spark.history.fs.cleaner.enabled": "false",
+            "spark.history.retainedApplications": "4",
+            "spark.local.dir": str(self._place / "work"),
+            "spark.ui.filters": "org.apache.spark.ui.JWSFilter",
+            "spark.org.apache.spark.ui.JWSFilter.param.secretKey": base64.urlsafe_b64encode(self.key).decode(),
+        }
+        path = self._place / "conf" / "history.conf"
+        path.touch(mode=0o600)
+        path.write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
+
+    async def _port(self) -> int:
+        """Wait until it says where it listens. Raises TemporarilyUnavailable when it ends instead."""
+        assert self._process is not None and self._process.stdout is not None  # noqa: S101 - `start` has made it
+        said: list[bytes] = []
+        async for line in self._process.stdout:
+            said = [*said[-4:], line.strip()]
+            if (match := _STARTED.search(line)) is not None:
+                self._reader = asyncio.create_task(_drain(self._process.stdout))
+                return int(match.group(1))
+        last = b" / ".join(said).decode(errors="replace")[-500:]
+        raise TemporarilyUnavailable(f"Spark's history server ended before it was ready: {last or 'it said nothing'}")
+
+    async def _newest_application(self) -> str:
+        """The path of the newest run's pages, as soon as its log has been read."""
+        headers = {"Authorization": f"Bearer {signed_token(self.key)}"}
+        async with aiohttp.ClientSession(headers=headers, trust_env=False) as session:
+            while True:
+                with contextlib.suppress(aiohttp.ClientError):
+                    async with session.get(f"{self.url}/api/v1/applications") as answer:
+                        applications: list[dict[str, Any]] = await answer.json() if answer.status == 200 else []
+                    if applications:
+                        return f"/history/{_newest(applications)}/jobs/"
+                if not self.alive:
+                    raise TemporarilyUnavailable("Spark's history server ended before it had read the event logs.")
+                await asyncio.sleep(0.2)
+
+
+def _newest(applications: Sequence[dict[str, Any]]) -> str:
+    """Id, and attempt where there is one, of the application that was started last."""
+    runs = [
+        (attempt.get("startTimeEpoch", 0), each["id"], attempt.get("attemptId"))
+        for each in applications
+        for attempt in each["attempts"]
+    ]
+    _, app_id, attempt = max(runs, key=lambda run: run[0])
+    return f"{app_id}/{attempt}" if attempt else str(app_id)
+
+
+def _newest_first(directory: Path) -> list[Path]:
+    try:
+        found = [path for path in directory.iterdir() if path.is_dir() and not path.is_symlink()]
+    except OSError:
+        return []
+    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
+
+
+async def _drain(stream: asyncio.StreamReader) -> None:
+    while await stream.read(1 << 16):
+        pass

@@ -1,0 +1,282 @@
+"""`/spark-ui/{cluster_id}/...`: the Spark UI of a cluster, through this server.
+
+Programs send their token as a bearer. Browsers get a link with a pass in it (`/spark-ui/{cluster_id}/~PASS/...`): see
+`services/uilinks.py`. What the cluster answers is passed on as it comes; redirects and links are made to lead back here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+from urllib.parse import parse_qs
+
+import aiohttp
+import structlog
+from starlette.types import Receive, Scope, Send
+from yarl import URL
+
+from brickyard.api.errors import error_reply
+from brickyard.api.registry import ErrorStyle
+from brickyard.domain.errors import ApiError, ResourceDoesNotExist, TemporarilyUnavailable, Unauthenticated
+from brickyard.gateway import pages
+from brickyard.services.caller import Caller
+from brickyard.services.tokens import TokenService
+from brickyard.services.uilinks import UiLinks
+
+PREFIX = "/spark-ui/"
+MAX_REWRITTEN = 8 << 20  # bytes of a page or of data in which links are looked for; a larger one is passed on as it comes
+MAX_FORM = 16 << 10
+CHUNK = 256 << 10
+_PATH = re.compile(r"/spark-ui/([A-Za-z0-9-]{1,64})(?:/~([A-Za-z0-9_-]{1,600}))?(/.*)?")
+_LOGS = re.compile(r"/executor-logs/(\d{1,9})/(stdout|stderr)")
+_PASSED_ON = frozenset({b"accept", b"accept-language", b"if-none-match", b"if-modified-since", b"range"})
+_TITLES = {401: "Who are you?", 403: "Not allowed", 404: "Not found", 405: "Not possible", 503: "Not now"}
+
+log = structlog.get_logger(__name__)
+
+
+class Upstream(NamedTuple):
+    """Where a cluster's UI is: its base URL, the token that it asks for, and the path that its front page is at."""
+
+    url: str
+    bearer: str
+    home: str = "/"
+
+
+class Sources(Protocol):
+    """Finds the UI of a cluster."""
+
+    async def find(self, caller: Caller, cluster_id: str) -> Upstream:
+        """Raises ApiError."""
+        ...
+
+    def forget(self, cluster_id: str) -> None:
+        """Nobody answers where it was."""
+        ...
+
+    async def executor_log(self, caller: Caller, cluster_id: str, executor: int, stream: str) -> bytes:
+        """The end of an executor's output. Raises ApiError."""
+        ...
+
+
+class _Asked(NamedTuple):
+    """A request: the path within the UI, and the prefix that leads to it from outside."""
+
+    cluster_id: str
+    prefix: str
+    path: str
+
+
+class MethodNotAllowed(ApiError):
+    error_code = "INVALID_PARAMETER_VALUE"
+    http_status = 405
+
+
+class _BrokeOff(Exception):
+    """The cluster stopped in the middle of an answer that has begun."""
+
+
+class SparkUi:
+    """The ASGI application that is mounted at `PREFIX`."""
+
+    def __init__(self, *, tokens: TokenService, links: UiLinks, sources: Sources) -> None:
+        self._tokens = tokens
+        self._links = links
+        self._sources = sources
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Give back connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await receive()
+            await send({"type": "websocket.close", "code": 1000})
+            return
+        match = _PATH.fullmatch(scope["path"])
+        cluster_id = match.group(1) if match else ""
+        try:
+            await self._serve(match, scope, receive, send)
+        except ApiError as error:
+            await self._refuse(scope, send, error, cluster_id)
+        except _BrokeOff:
+            log.info("spark_ui_broke_off", cluster_id=cluster_id)
+            raise
+        except Exception:
+            log.exception("spark_ui_failed", path=cluster_id)
+            await self._refuse(scope, send, ApiError("The server failed to answer this request. Its log says why."), cluster_id)
+
+    async def _serve(self, match: re.Match[str] | None, scope: Scope, receive: Receive, send: Send) -> None:
+        if match is None:
+            raise ResourceDoesNotExist("The Spark UI of a cluster is at /spark-ui/CLUSTER-ID/.")
+        cluster_id, given, path = match.groups()
+        if given == "login" and scope["method"] == "POST":
+            await self._login(cluster_id, receive, send)
+            return
+        if scope["method"] not in ("GET", "HEAD"):
+            raise MethodNotAllowed("The Spark UI is for reading: use GET.")
+        caller = await self._caller(scope, cluster_id, given)
+        asked = _Asked(cluster_id, f"/spark-ui/{cluster_id}" + (f"/~{given}" if given else ""), path or "")
+        if logs := _LOGS.fullmatch(asked.path):
+            text = await self._sources.executor_log(caller, cluster_id, int(logs.group(1)), logs.group(2))
+            await _send(send, 200, text, b"text/plain; charset=utf-8")
+            return
+        upstream = await self._sources.find(caller, cluster_id)
+        if asked.path in ("", "/") and (not asked.path or upstream.home != "/"):
+            await _redirect(send, asked.prefix + upstream.home)
+            return
+        await self._forward(upstream, asked, scope, receive, send)
+
+    async def _caller(self, scope: Scope, cluster_id: str, given: str | None) -> Caller:
+        if given:
+            if (caller := await self._links.caller(given, cluster_id)) is not None:
+                return caller
+            raise Unauthenticated("This link has expired, or is none of this workspace. Enter your token for a new one.")
+        bearer = _bearer(scope["headers"])
+        if not bearer:
+            raise Unauthenticated("The Spark UI is for those who may attach to the cluster.")
+        known = await self._tokens.authenticate(bearer)
+        if known is None:
+            raise Unauthenticated("Invalid access token. It is not known to this workspace, has expired or was revoked.")
+        return known
+
+    async def _login(self, cluster_id: str, receive: Receive, send: Send) -> None:
+        """A token from the form becomes a link. Whether the user may attach is asked when the link is used."""
+        body = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if len(body) > MAX_FORM or not message.get("more_body"):
+                break
+        token = parse_qs(body[:MAX_FORM].decode("latin-1")).get("token", [""])[-1].strip()
+        caller = await self._tokens.authenticate(token)
+        if caller is None:
+            raise Unauthenticated("Invalid access token. It is not known to this workspace, has expired or was revoked.")
+        await _redirect(send, f"/spark-ui/{cluster_id}/~{self._links.make(caller.user_name, cluster_id)}/")
+
+    async def _forward(self, upstream: Upstream, asked: _Asked, scope: Scope, receive: Receive, send: Send) -> None:
+        raw = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+        path = raw[len(asked.prefix) :] if raw.startswith(asked.prefix) else asked.path
+        query = scope["query_string"].decode("latin-1")
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"] if name in _PASSED_ON}
+        headers |= {
+            "Authorization": f"Bearer {upstream.bearer}",
+            "X-Forwarded-Context": asked.prefix,
+            "Accept-Encoding": "identity",
+        }
+        url = URL(upstream.url + path + (f"?{query}" if query else ""), encoded=True)
+        try:
+            async with self._open().request(scope["method"], url, headers=headers, allow_redirects=False) as response:
+                answer = _Answer(scope["method"], asyncio.create_task(_until_gone(receive)), send)
+                await answer.pass_on(response, asked)
+        except (aiohttp.ClientConnectionError, TimeoutError) as error:
+            self._sources.forget(asked.cluster_id)
+            raise TemporarilyUnavailable(f"The Spark UI of cluster {asked.cluster_id} does not answer. Try again.") from error
+
+    async def _refuse(self, scope: Scope, send: Send, error: ApiError, cluster_id: str) -> None:
+        """The error as a page for browsers, and in the API's shape for programs."""
+        status = error.http_status
+        if b"text/html" not in dict(scope["headers"]).get(b"accept", b""):
+            reply = error_reply(error, ErrorStyle.API)
+            await _send(send, status, reply.body, b"application/json", reply.headers)
+        elif status == 401 and cluster_id:
+            await _send(send, status, pages.login_page(cluster_id, error.message), b"text/html; charset=utf-8")
+        else:
+            body = pages.error_page(_TITLES.get(status, "That did not work"), error.message)
+            await _send(send, status, body, b"text/html; charset=utf-8")
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=120),
+                connector=aiohttp.TCPConnector(limit=200, limit_per_host=32),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                trust_env=False,
+            )
+        return self._session
+
+
+class _Answer:
+    """What the cluster answers, on its way to the client: in pieces, no faster than the client takes them."""
+
+    def __init__(self, method: str, gone: asyncio.Task[None], send: Send) -> None:
+        self._method = method
+        self._gone = gone
+        self._send = send
+
+    async def pass_on(self, response: aiohttp.ClientResponse, asked: _Asked) -> None:
+        """Raises aiohttp's errors only before the answer has begun."""
+        try:
+            given = [(bytes(name), bytes(value)) for name, value in response.raw_headers]
+            headers = pages.response_headers(given, prefix=asked.prefix)
+            rewrite = {"text/html": pages.page, "application/json": pages.data}.get(response.content_type)
+            first = rewrite(await _up_to(response.content, MAX_REWRITTEN), prefix=asked.prefix) if rewrite else b""
+            await self._send({"type": "http.response.start", "status": response.status, "headers": headers})
+            await self._pieces(first, response, asked)
+        finally:
+            self._gone.cancel()
+
+    async def _pieces(self, first: bytes, response: aiohttp.ClientResponse, asked: _Asked) -> None:
+        if self._method != "HEAD":
+            if first:
+                await self._send({"type": "http.response.body", "body": first, "more_body": True})
+            try:
+                async for chunk in response.content.iter_chunked(CHUNK):
+                    if self._gone.done():
+                        return
+                    await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+            except (aiohttp.ClientError, TimeoutError) as error:
+                # The answer must not seem complete: the server closes the connection for this.
+                raise _BrokeOff(asked.cluster_id) from error
+        await self._send({"type": "http.response.body", "body": b""})
+
+
+async def _up_to(content: aiohttp.StreamReader, limit: int) -> bytes:
+    """What there is, but no more than about `limit` bytes."""
+    parts, size = [], 0
+    while size < limit and (chunk := await content.read(min(CHUNK, limit - size))):
+        parts.append(chunk)
+        size += len(chunk)
+    return b"".join(parts)
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _bearer(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    scheme, _, token = dict(headers).get(b"authorization", b"").partition(b" ")
+    return token.strip().decode("latin-1") if scheme.lower() == b"bearer" else ""
+
+
+async def _redirect(send: Send, target: str) -> None:
+    headers = [
+        (b"location", target.encode("latin-1")),
+        (b"content-length", b"0"),
+        (b"cache-control", b"no-store"),
+        *pages.HEADERS,
+    ]
+    await send({"type": "http.response.start", "status": 303, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _send(send: Send, status: int, body: bytes, kind: bytes, extra: Iterable[tuple[str, str]] = ()) -> None:
+    headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), (b"cache-control", b"no-store")]
+    headers += [(name.encode(), value.encode()) for name, value in extra]
+    # A page of ours may post its form; it shows nothing that a cluster has made.
+    walls = [
+        (name, value) for name, value in pages.HEADERS if name not in (b"content-security-policy", b"access-control-allow-origin")
+    ]
+    csp = (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'",
+    )
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, *walls, csp]})
+    await send({"type": "http.response.body", "body": body})

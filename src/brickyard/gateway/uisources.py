@@ -1,0 +1,77 @@
+"""Where a cluster's Spark UI is: in its driver while one runs, else in a history server over its event logs."""
+
+from __future__ import annotations
+
+import base64
+from typing import NamedTuple
+
+from brickyard.domain.cluster import Cluster, Instance
+from brickyard.domain.errors import ApiError, InvalidState, ResourceDoesNotExist
+from brickyard.gateway.history import HistoryServers
+from brickyard.gateway.jws import signed_token
+from brickyard.gateway.sparkui import Upstream
+from brickyard.services.attach import AttachService, Running
+from brickyard.services.caller import Caller
+
+TAIL = 1 << 20  # bytes of an executor's output
+MAX_KNOWN = 10_000
+
+
+class _Live(NamedTuple):
+    incarnation: int
+    url: str
+    key: bytes
+
+
+class UiSources:
+    """One per server."""
+
+    def __init__(self, *, attach: AttachService, history: HistoryServers) -> None:
+        self._attach = attach
+        self._history = history
+        self._live: dict[str, _Live] = {}
+        self._without: set[tuple[str, int]] = set()  # drivers that have no UI of their own
+
+    async def find(self, caller: Caller, cluster_id: str) -> Upstream:
+        """The UI of a cluster that the caller may attach to. Raises ApiError."""
+        found = await self._attach.look(caller, cluster_id)
+        cluster, driver = found.cluster, found.driver
+        if driver is not None and (cluster_id, cluster.incarnation) not in self._without:
+            try:
+                live = await self._open(cluster, driver)
+            except InvalidState:
+                self._without.add((cluster_id, cluster.incarnation))
+            else:
+                return Upstream(live.url, signed_token(live.key))
+        return await self._history.find(cluster_id, driver.instance_id if driver is not None else "")
+
+    def forget(self, cluster_id: str) -> None:
+        """Nobody answers where it was."""
+        self._live.pop(cluster_id, None)
+        self._history.forget(cluster_id)
+
+    async def executor_log(self, caller: Caller, cluster_id: str, executor: int, stream: str) -> bytes:
+        """The end of what an executor has written, from its worker or from the kept logs. Raises ApiError."""
+        name = f"executor-{executor}-{stream}.log"
+        for worker in await self._attach.workers(caller, cluster_id):
+            try:
+                answer = await self._attach.call(worker, "GET", f"/v1/logs?name={name}&tail={TAIL}")
+            except ApiError:
+                continue  # another worker's executor, or a worker that has gone
+            return str(answer.get("text", "")).encode()
+        kept = await self._history.kept_log(cluster_id, name, TAIL)
+        if kept is None:
+            raise ResourceDoesNotExist(f"There is no {stream} of executor {executor} of cluster {cluster_id} any more.")
+        return kept
+
+    async def _open(self, cluster: Cluster, driver: Instance) -> _Live:
+        known = self._live.get(cluster.cluster_id)
+        if known is not None and known.incarnation == cluster.incarnation:
+            return known
+        answer = await self._attach.call(driver, "POST", "/v1/ui", {})
+        if len(self._live) >= MAX_KNOWN:
+            self._live.clear()
+        host = Running(cluster, driver).host
+        key = base64.urlsafe_b64decode(str(answer["key"]) + "==")
+        live = self._live[cluster.cluster_id] = _Live(cluster.incarnation, f"http://{host}:{int(answer['port'])}", key)
+        return live

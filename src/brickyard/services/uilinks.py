@@ -1,0 +1,56 @@
+"""Links that open one cluster's Spark UI in a browser, for one user and a limited time.
+
+A page of the Spark UI is made by the cluster, and whoever runs code there can put scripts into it. So browsers get no cookie that
+such a page could use elsewhere: the permission is part of the link, good for that cluster's pages alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+
+from brickyard.domain.clock import Clock
+from brickyard.services.caller import Caller
+from brickyard.store.store import Store
+
+LIFETIME_MS = 12 * 3_600_000
+
+
+class UiLinks:
+    """`key` is the workspace's own secret."""
+
+    def __init__(self, *, key: bytes, store: Store, clock: Clock) -> None:
+        self._key = hmac.new(key, b"spark-ui links", hashlib.sha256).digest()
+        self._store = store
+        self._clock = clock
+
+    def make(self, user_name: str, cluster_id: str) -> str:
+        """A pass for that user to that cluster's UI: letters, digits, - and _."""
+        said = f"{self._clock.now_ms() + LIFETIME_MS}.{user_name}".encode()
+        return _text(self._sign(cluster_id, said) + said)
+
+    async def caller(self, given: str, cluster_id: str) -> Caller | None:
+        """Whose pass it is; None when it is none of ours, for another cluster, or expired, or the user is no more."""
+        try:
+            data = base64.urlsafe_b64decode(given + "=" * (-len(given) % 4))
+        except (binascii.Error, ValueError):
+            return None
+        signature, said = data[:32], data[32:]
+        if not hmac.compare_digest(signature, self._sign(cluster_id, said)):
+            return None
+        until_ms, _, user_name = said.decode().partition(".")
+        if int(until_ms) <= self._clock.now_ms():
+            return None
+        user = await self._store.read(lambda tx: tx.users.get(user_name))
+        if user is None:
+            return None
+        return Caller(user_name=user.user_name, user_id=user.user_id, is_admin=user.is_admin, token_id="")
+
+    def _sign(self, cluster_id: str, said: bytes) -> bytes:
+        return hmac.new(self._key, cluster_id.encode() + b"\0" + said, hashlib.sha256).digest()
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")

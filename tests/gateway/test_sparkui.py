@@ -1,0 +1,316 @@
+"""The Spark UI through the server: who may see it, where its links lead, and what its pages may not do."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import aiohttp
+import pytest
+import uvicorn
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brickyard.agent import files
+from brickyard.config import Settings
+from brickyard.domain.clock import Ids
+from brickyard.domain.errors import PermissionDenied, ResourceDoesNotExist
+from brickyard.gateway import pages
+from brickyard.gateway.history import HistoryServers
+from brickyard.gateway.jws import signed_token
+from brickyard.gateway.sparkui import MAX_REWRITTEN, SparkUi, Upstream
+from brickyard.services.caller import Caller
+from brickyard.services.tokens import TokenService
+from brickyard.services.uilinks import LIFETIME_MS, UiLinks
+from brickyard.services.users import new_user
+from brickyard.store.store import Store
+from brickyard.testing.clock import ManualClock
+
+ID = "0101-000000-testtest"
+PAGE = b"""<html><head><title>Jobs</title></head><body><a href="%(prefix)s/stages/">Stages</a>
+<a href="http://127.0.0.1:0/logPage/?appId=app-1&executorId=3&logType=stderr">stderr</a></body></html>"""
+
+
+class FakeSpark:
+    """A web server that behaves as Spark's: it prefixes links, redirects to absolute addresses, and streams."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+        self.more = asyncio.Event()
+        self.url = ""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.seen.append(request)
+        prefix = request.headers["X-Forwarded-Context"]
+        match request.path:
+            case "/":
+                raise web.HTTPFound(f"{self.url}{prefix}/jobs/")
+            case "/jobs/":
+                return web.Response(body=PAGE.replace(b"%(prefix)s", prefix.encode()), content_type="text/html")
+            case "/elsewhere":
+                raise web.HTTPFound("http://evil.example.com/steal?x=1")
+            case "/cookie":
+                return web.Response(text="x", headers={"Set-Cookie": "a=b", "Content-Security-Policy": "none", "ETag": '"1"'})
+            case "/large":
+                return web.Response(body=b"z" * (MAX_REWRITTEN * 2), content_type="application/json")
+            case "/stream":
+                answer = web.StreamResponse()
+                await answer.prepare(request)
+                await answer.write(b"first")
+                await self.more.wait()
+                await answer.write(b"second")
+                return answer
+            case "/broken":
+                answer = web.StreamResponse(headers={"Content-Length": "100"})
+                await answer.prepare(request)
+                await answer.write(b"first")
+                assert request.transport is not None
+                request.transport.close()
+                return answer
+        return web.Response(text=f"{request.path_qs}", status=404)
+
+
+class FakeSources:
+    """Knows one cluster, and one user who may not see it."""
+
+    def __init__(self, url: str, home: str) -> None:
+        self.upstream = Upstream(url, "signed", home)
+        self.forgotten: list[str] = []
+
+    async def find(self, caller: Caller, cluster_id: str) -> Upstream:
+        if caller.user_name == "stranger@example.com":
+            raise PermissionDenied("stranger@example.com may not attach to this cluster.")
+        if cluster_id != ID:
+            raise ResourceDoesNotExist(f"Cluster {cluster_id} does not exist")
+        return self.upstream
+
+    def forget(self, cluster_id: str) -> None:
+        self.forgotten.append(cluster_id)
+
+    async def executor_log(self, caller: Caller, cluster_id: str, executor: int, stream: str) -> bytes:
+        await self.find(caller, cluster_id)
+        return f"<b>{stream} of {executor}</b>".encode()
+
+
+class World(NamedTuple):
+    url: str
+    spark: FakeSpark
+    sources: FakeSources
+    tokens: TokenService
+    links: UiLinks
+    clock: ManualClock
+    store: Store
+
+    async def token(self, user: str) -> str:
+        fresh = new_user(user, is_admin=False, ids=Ids())
+        await self.store.write(lambda tx: tx.users.upsert(fresh))
+        return (await self.tokens.create(Caller(user_name=user, user_id="1", is_admin=False, token_id="")))[0]
+
+
+@contextlib.asynccontextmanager
+async def world(tmp_path: Path, home: str = "/") -> AsyncIterator[World]:
+    spark, clock = FakeSpark(), ManualClock()
+    application = web.Application()
+    application.router.add_route("*", "/{rest:.*}", spark.handle)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    spark.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    store = Store.open(f"sqlite:///{tmp_path / 'ui.db'}")
+    tokens = TokenService(store=store, clock=clock, ids=Ids())
+    links, sources = UiLinks(key=b"k" * 32, store=store, clock=clock), FakeSources(spark.url, home)
+    ui = SparkUi(tokens=tokens, links=links, sources=sources)
+    server = uvicorn.Server(uvicorn.Config(ui, host="127.0.0.1", port=0, log_level="critical", lifespan="off"))
+    serving = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+    try:
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield World(f"http://127.0.0.1:{port}", spark, sources, tokens, links, clock, store)
+    finally:
+        spark.more.set()
+        server.should_exit = True
+        await serving
+        await ui.close()
+        await runner.cleanup()
+        store.close()
+
+
+def run(work: Any) -> None:
+    asyncio.run(asyncio.wait_for(work, 60))
+
+
+def test_a_token_opens_it_and_everything_leads_back_here(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w, aiohttp.ClientSession() as http:
+            headers = {"Authorization": f"Bearer {await w.token('me@example.com')}", "Cookie": "secret=1"}
+            for start in (f"/spark-ui/{ID}", f"/spark-ui/{ID}/"):
+                async with http.get(w.url + start, headers=headers) as answer:
+                    text = await answer.text()
+                    assert (answer.status, answer.url.path) == (200, f"/spark-ui/{ID}/jobs/")
+            assert f'href="/spark-ui/{ID}/stages/"' in text
+            assert f'href="/spark-ui/{ID}/executor-logs/3/stderr"' in text
+            asked = w.spark.seen[-1]
+            assert asked.headers["Authorization"] == "Bearer signed", "the caller's own token stays here"
+            assert "Cookie" not in asked.headers
+            async with http.get(f"{w.url}/spark-ui/{ID}/a%2Fb/?x=1%202&y=", headers=headers) as answer:
+                assert await answer.text() == "/a%2Fb/?x=1%202&y="
+            async with http.get(f"{w.url}/spark-ui/{ID}/executor-logs/3/stderr", headers=headers) as answer:
+                assert (await answer.text(), answer.content_type) == ("<b>stderr of 3</b>", "text/plain")
+
+    run(work())
+
+
+def test_what_a_cluster_sends_is_walled_in(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w, aiohttp.ClientSession() as http:
+            headers = {"Authorization": f"Bearer {await w.token('me@example.com')}"}
+            async with http.get(f"{w.url}/spark-ui/{ID}/cookie", headers=headers) as answer:
+                assert "Set-Cookie" not in answer.headers
+                assert answer.headers["Content-Security-Policy"].startswith("sandbox allow-scripts ")
+                assert "allow-same-origin" not in answer.headers["Content-Security-Policy"]
+                assert answer.headers["Referrer-Policy"] == "no-referrer"
+                assert answer.headers["ETag"] == '"1"'
+            async with http.get(f"{w.url}/spark-ui/{ID}/elsewhere", headers=headers, allow_redirects=False) as answer:
+                assert answer.headers["Location"] == f"/spark-ui/{ID}/steal?x=1"
+            async with http.post(f"{w.url}/spark-ui/{ID}/jobs/job/kill/?id=1", headers=headers) as answer:
+                assert answer.status == 405
+
+    run(work())
+
+
+def test_answers_stream_and_a_broken_one_does_not_seem_whole(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w, aiohttp.ClientSession() as http:
+            headers = {"Authorization": f"Bearer {await w.token('me@example.com')}"}
+            async with http.get(f"{w.url}/spark-ui/{ID}/stream", headers=headers) as answer:
+                assert await answer.content.readany() == b"first", "before the rest is there"
+                w.spark.more.set()
+                assert await answer.read() == b"second"
+            async with http.get(f"{w.url}/spark-ui/{ID}/large", headers=headers) as answer:
+                assert len(await answer.read()) == MAX_REWRITTEN * 2
+            with pytest.raises(aiohttp.ClientPayloadError):
+                async with http.get(f"{w.url}/spark-ui/{ID}/broken", headers=headers) as answer:
+                    await answer.read()
+
+    run(work())
+
+
+def test_browsers_get_a_link_that_opens_one_cluster(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w, aiohttp.ClientSession(headers={"Accept": "text/html"}) as http:
+            async with http.get(f"{w.url}/spark-ui/{ID}/jobs/") as answer:
+                assert answer.status == 401
+                assert f'action="/spark-ui/{ID}/~login"' in await answer.text()
+            token = await w.token("me@example.com")
+            async with http.post(f"{w.url}/spark-ui/{ID}/~login", data={"token": "dapi0"}) as answer:
+                assert answer.status == 401
+            async with http.post(f"{w.url}/spark-ui/{ID}/~login", data={"token": token}) as answer:
+                assert answer.status == 200
+                place = answer.url.path
+                assert place.endswith("/jobs/")
+                assert f'href="{place.removesuffix("/jobs/")}/stages/"' in await answer.text()
+                assert token not in str(answer.url)
+            pass_ = place.split("/")[3]
+            async with http.get(f"{w.url}/spark-ui/0101-000000-another0/{pass_}/") as answer:
+                assert answer.status == 401
+            w.clock.advance(ms=LIFETIME_MS)
+            async with http.get(w.url + place) as answer:
+                assert answer.status == 401
+                assert "expired" in await answer.text()
+
+    run(work())
+
+
+def test_who_may_not_attach_sees_nothing(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w, aiohttp.ClientSession() as http:
+            stranger = {"Authorization": f"Bearer {await w.token('stranger@example.com')}"}
+            mine = {"Authorization": f"Bearer {await w.token('me@example.com')}"}
+            for path, headers, status, code in (
+                (f"/spark-ui/{ID}/jobs/", {}, 401, "UNAUTHENTICATED"),
+                (f"/spark-ui/{ID}/jobs/", stranger, 403, "PERMISSION_DENIED"),
+                (f"/spark-ui/{ID}/executor-logs/1/stdout", stranger, 403, "PERMISSION_DENIED"),
+                ("/spark-ui/0101-000000-unknown0/", mine, 404, "RESOURCE_DOES_NOT_EXIST"),
+                ("/spark-ui/", mine, 404, "RESOURCE_DOES_NOT_EXIST"),
+            ):
+                async with http.get(w.url + path, headers=headers) as answer:
+                    assert (answer.status, (await answer.json())["error_code"]) == (status, code)
+            assert w.spark.seen == []
+
+    run(work())
+
+
+def test_a_ui_that_has_gone_is_looked_for_again(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w, aiohttp.ClientSession() as http:
+            headers = {"Authorization": f"Bearer {await w.token('me@example.com')}"}
+            w.sources.upstream = Upstream("http://127.0.0.1:1", "x")
+            async with http.get(f"{w.url}/spark-ui/{ID}/jobs/", headers=headers) as answer:
+                assert answer.status == 503
+            assert w.sources.forgotten == [ID]
+
+    run(work())
+
+
+def test_a_history_server_has_its_front_page_elsewhere(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path, home="/history/app-1/jobs/") as w, aiohttp.ClientSession() as http:
+            headers = {"Authorization": f"Bearer {await w.token('me@example.com')}"}
+            async with http.get(f"{w.url}/spark-ui/{ID}/", headers=headers, allow_redirects=False) as answer:
+                assert answer.headers["Location"] == f"/spark-ui/{ID}/history/app-1/jobs/"
+
+    run(work())
+
+
+@given(st.text(alphabet="ab/.:?#@\\%x1", max_size=40))
+def test_a_redirect_never_leads_elsewhere(target: str) -> None:
+    with contextlib.suppress(ValueError):  # an address that urllib cannot read is an error, not a way out
+        found = pages.location(target, prefix="/spark-ui/c")
+        assert found.startswith(("/spark-ui/c/", "/spark-ui/c?")) or found == "/spark-ui/c"
+
+
+def test_the_token_for_sparks_filter_is_a_signed_jws() -> None:
+    head, claims, signature = signed_token(b"key" * 11).encode().split(b".")
+    assert json.loads(base64.urlsafe_b64decode(head + b"==")) == {"alg": "HS256", "typ": "JWT"}
+    assert json.loads(base64.urlsafe_b64decode(claims + b"=="))["exp"] > 0
+    wanted = hmac.new(b"key" * 11, head + b"." + claims, hashlib.sha256).digest()
+    assert base64.urlsafe_b64decode(signature + b"=") == wanted
+
+
+def test_event_logs_are_kept_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_FILE_BYTES", 10)
+    monkeypatch.setattr(files, "MAX_EVENTS_BYTES", 100)
+    source = tmp_path / "logs"
+    (source / "eventlog").mkdir(parents=True)
+    (source / "driver.log").write_bytes(b"x" * 50)
+    (source / "eventlog" / "app-1.zstd").write_bytes(b"e" * 60)
+    (source / "eventlog" / "app-2.zstd").write_bytes(b"e" * 60)
+    files.keep_logs(source, tmp_path / "kept")
+    assert (tmp_path / "kept" / "driver.log").stat().st_size == 10
+    assert [path.name for path in (tmp_path / "kept" / "eventlog").iterdir()] == ["app-1.zstd"]
+    assert (tmp_path / "kept" / "eventlog" / "app-1.zstd").stat().st_size == 60
+
+
+def test_a_cluster_that_left_no_event_log_says_why(tmp_path: Path) -> None:
+    async def work() -> None:
+        history = HistoryServers(settings=Settings(data_dir=tmp_path, cache_dir=tmp_path))
+        with pytest.raises(ResourceDoesNotExist, match=r"spark\.eventLog\.enabled"):
+            await history.find(ID, "")
+        log = tmp_path / "logs" / ID / "i-1-1" / "executor-0-stdout.log"
+        log.parent.mkdir(parents=True)
+        log.write_bytes(b"hello")
+        assert await history.kept_log(ID, "executor-0-stdout.log", 3) == b"llo"
+        assert await history.kept_log(ID, "executor-1-stdout.log", 3) is None
+        assert await history.kept_log(ID, "../../../secret", 3) is None
+
+    run(work())
