@@ -124,10 +124,12 @@ class Application:
             store=store, authorizer=authorizer, agents=agent_client, tokens=tokens, start=self.clusters.start
         )
         self._history = HistoryServers(settings=settings)
+        links = UiLinks(key=workspace_key, store=store, clock=clock)
+        self.ui_sources = UiSources(attach=self.attach, history=self._history)
         self._spark_ui = SparkUi(
             tokens=self.tokens,
-            links=UiLinks(key=workspace_key, store=store, clock=clock),
-            sources=UiSources(attach=self.attach, history=self._history),
+            links=links,
+            sources=self.ui_sources,
         )
         metrics = CollectorRegistry()
         metrics.register(_WorkspaceMetrics(store, provider))
@@ -150,6 +152,8 @@ class Application:
                 dbfs=DbfsService(root=settings.data_dir / "dbfs", clock=clock),
                 workspace_id=_workspace_id(store, ids),
                 ready=lambda: self._not_ready,
+                attach=self.attach,
+                ui_links=links,
                 metrics=metrics,
             ),
             mounts={PREFIX: self._spark_ui},

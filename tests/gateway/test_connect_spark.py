@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
-from databricks.sdk.service.compute import State
+import requests
+from databricks.sdk.service.compute import Language, State
 
+from brickyard.services.caller import Caller
 from tests.support.runtimes import SPARK_4, manifest_of
 from tests.support.server import TOKEN, Server
 
@@ -34,6 +37,13 @@ except Exception as error:
     found["error"] = str(error)
 print(json.dumps(found))
 """
+STAYING = """
+import sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+print(spark.range(7).count(), flush=True)
+sys.stdin.read()
+"""
 
 
 class Way(NamedTuple):
@@ -44,10 +54,13 @@ class Way(NamedTuple):
     port: int
     python: str
 
+    def url(self, token: str = TOKEN, cluster_id: str = "") -> str:
+        return f"sc://localhost:{self.port}/;token={token};x-databricks-cluster-id={cluster_id or self.cluster_id}"
+
     def client(self, token: str = TOKEN, cluster_id: str = "") -> subprocess.CompletedProcess[str]:
         """Stock PySpark in a process of its own."""
-        url = f"sc://localhost:{self.port}/;token={token};x-databricks-cluster-id={cluster_id or self.cluster_id}"
-        return subprocess.run([self.python, "-c", CLIENT, url], capture_output=True, text=True, check=False, timeout=300)
+        argv = [self.python, "-c", CLIENT, self.url(token, cluster_id)]
+        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +80,11 @@ def way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Way]:
         assert server.application is not None
         assert server.application.connect is not None
         yield Way(server, made.cluster_id, server.application.connect.port, manifest["python"])
+
+
+def get(way: Way, path: str) -> requests.Response:
+    """One request with the administrator's token."""
+    return requests.get(way.server.url + path, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=120)
 
 
 def free_port() -> int:
@@ -89,6 +107,43 @@ def test_stock_pyspark_works(way: Way) -> None:
     assert "TABLE_OR_VIEW_NOT_FOUND" in found["error"]
 
 
+def test_who_is_attached_is_listed(way: Way) -> None:
+    w = way.server.client()
+    context = w.command_execution.create(cluster_id=way.cluster_id, language=Language.PYTHON).result()
+    assert context.id is not None
+    found = get(way, f"/api/2.1/clusters/list-attached?cluster_id={way.cluster_id}").json()
+    (mine,) = [each for each in found["contexts"] if each["context_id"] == context.id]
+    assert (mine["user"], mine["language"]) == ("admin@brickyard.local", "python")
+    w.command_execution.destroy(cluster_id=way.cluster_id, context_id=context.id)
+    with_session = subprocess.Popen([way.python, "-c", STAYING, way.url()], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert with_session.stdout is not None
+    assert with_session.stdout.readline().strip() == b"7"
+    found = get(way, f"/api/2.1/clusters/list-attached?cluster_id={way.cluster_id}").json()
+    with_session.communicate(timeout=60)
+    assert found["contexts"] == []
+    assert found["connect_sessions"][0]["last_used_ms"] >= found["connect_sessions"][0]["started_ms"] > 0
+
+
+def test_the_spark_ui_is_there_for_those_who_may_see_it(way: Way) -> None:
+    link = get(way, f"/api/2.1/clusters/spark-ui-link?cluster_id={way.cluster_id}").json()["url"]
+    front = requests.get(link, timeout=60)
+    assert (front.status_code, "Spark Jobs" in front.text) == (200, True), front.text[:500]
+    prefix = link.removeprefix(way.server.url).rstrip("/")
+    assert f'href="{prefix}/stages/' in front.text
+    for path, says in (("/stages/", "Stages for All Jobs"), ("/SQL/", "SQL"), ("/environment/", "Environment")):
+        answer = requests.get(way.server.url + prefix + path, timeout=60)
+        assert (answer.status_code, says in answer.text) == (200, True), path
+    (application,) = get(way, f"/spark-ui/{way.cluster_id}/api/v1/applications").json()
+    executors = get(way, f"/spark-ui/{way.cluster_id}/api/v1/applications/{application['id']}/allexecutors").json()
+    assert executors[0]["id"] == "driver"
+    assert get(way, f"/spark-ui/{way.cluster_id}/static/webui.js").status_code == 200
+    # Its own port is closed to everybody else on this machine.
+    assert way.server.application is not None
+    me = Caller(user_name="admin@brickyard.local", user_id="1", is_admin=True, token_id="")
+    own = asyncio.run(way.server.application.ui_sources.find(me, way.cluster_id))
+    assert requests.get(own.url + "/jobs/", timeout=30).status_code == 403
+
+
 def test_who_may_not_enter_is_told_by_pyspark(way: Way) -> None:
     wrong = way.client(token="dapi0")
     assert wrong.returncode != 0
@@ -96,3 +151,20 @@ def test_who_may_not_enter_is_told_by_pyspark(way: Way) -> None:
     assert "Invalid access token" in wrong.stderr
     unknown = way.client(cluster_id="0101-000000-nowhere0")
     assert "NOT_FOUND" in unknown.stderr
+
+
+def test_the_spark_ui_of_a_terminated_cluster_is_made_from_its_event_log(way: Way) -> None:
+    way.server.client().clusters.delete_and_wait(way.cluster_id)
+    front = get(way, f"/spark-ui/{way.cluster_id}/")
+    assert front.status_code == 200, front.text[:500]
+    assert "/history/" in front.url
+    assert "Completed Jobs" in front.text
+    (application,) = get(way, f"/spark-ui/{way.cluster_id}/api/v1/applications").json()
+    jobs = get(way, f"/spark-ui/{way.cluster_id}/api/v1/applications/{application['id']}/jobs").json()
+    assert {job["status"] for job in jobs} <= {"SUCCEEDED", "FAILED"}
+    assert len(jobs) > 3
+    stages = get(way, f"/spark-ui/{way.cluster_id}/history/{application['id']}/stages/")
+    assert f'href="/spark-ui/{way.cluster_id}/history/{application["id"]}/' in stages.text
+    refused = subprocess.run([way.python, "-c", STAYING, way.url()], capture_output=True, text=True, check=False, timeout=300)
+    assert "FAILED_PRECONDITION" in refused.stderr
+    assert "Terminated" in refused.stderr

@@ -89,6 +89,8 @@ class ApiContext:
     pools: PoolCalls
     commands: Any  # services.commands.CommandService; its operations declare what they call
     dbfs: Any  # services.dbfs.DbfsService; likewise
+    attach: Any  # services.attach.AttachService; likewise
+    ui_links: Any  # services.uilinks.UiLinks
     workspace_id: str
     ready: Callable[[], str]
     metrics: CollectorRegistry

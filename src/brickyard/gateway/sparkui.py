@@ -157,7 +157,7 @@ class SparkUi:
         caller = await self._tokens.authenticate(token)
         if caller is None:
             raise Unauthenticated("Invalid access token. It is not known to this workspace, has expired or was revoked.")
-        await _redirect(send, f"/spark-ui/{cluster_id}/~{self._links.make(caller.user_name, cluster_id)}/")
+        await _redirect(send, f"/spark-ui/{cluster_id}/~{self._links.make(caller.user_name, cluster_id)[0]}/")
 
     async def _forward(self, upstream: Upstream, asked: _Asked, scope: Scope, receive: Receive, send: Send) -> None:
         raw = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")

@@ -7,6 +7,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+import msgspec
+
 from brickyard.domain.cluster import Cluster, Instance, public_state
 from brickyard.domain.errors import (
     ApiError,
@@ -57,6 +59,34 @@ class Running(NamedTuple):
         return self.driver.status.host or "127.0.0.1"
 
 
+class AttachedContext(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution context of the 1.2 API: a notebook's. Times are epoch milliseconds."""
+
+    context_id: str
+    user: str = ""
+    language: str = ""
+    status: str = ""  # Pending, Running, Error
+    created_ms: int = 0
+    last_used_ms: int = 0
+    commands: int = 0  # queued or running
+
+
+class ConnectSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A session of a Spark Connect client. `user` is what the client calls itself."""
+
+    session_id: str
+    user: str = ""
+    started_ms: int = 0
+    last_used_ms: int = 0
+
+
+class AttachedTo(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is attached to a cluster. Nobody is while it does not run."""
+
+    contexts: list[AttachedContext] = []
+    connect_sessions: list[ConnectSession] = []
+
+
 class AttachService:
     """One per server. Methods raise ApiError."""
 
@@ -92,6 +122,16 @@ class AttachService:
             raise PermissionDenied(why)
         usable = public_state(cluster) in USABLE
         return Attached(cluster, driver_instance(cluster, list(nodes)) if usable else None)
+
+    async def attached(self, caller: Caller, cluster_id: str) -> AttachedTo:
+        """Who is attached to the cluster now."""
+        found = await self.look(caller, cluster_id)
+        if found.driver is None:
+            return AttachedTo()
+        try:
+            return msgspec.convert(await self.call(found.driver, "GET", "/v1/attached"), AttachedTo)
+        except msgspec.ValidationError as error:  # a node's answer is what its users make of it
+            raise InvalidState(f"The driver of cluster {cluster_id} gave an answer that cannot be read: {error}.") from error
 
     async def workers(self, caller: Caller, cluster_id: str) -> list[Instance]:
         """The workers that run now, if the caller may attach to the cluster."""

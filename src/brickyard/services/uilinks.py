@@ -26,10 +26,11 @@ class UiLinks:
         self._store = store
         self._clock = clock
 
-    def make(self, user_name: str, cluster_id: str) -> str:
-        """A pass for that user to that cluster's UI: letters, digits, - and _."""
-        said = f"{self._clock.now_ms() + LIFETIME_MS}.{user_name}".encode()
-        return _text(self._sign(cluster_id, said) + said)
+    def make(self, user_name: str, cluster_id: str) -> tuple[str, int]:
+        """A pass for that user to that cluster's UI (letters, digits, - and _), and when it expires (epoch ms)."""
+        until_ms = self._clock.now_ms() + LIFETIME_MS
+        said = f"{until_ms}.{user_name}".encode()
+        return _text(self._sign(cluster_id, said) + said), until_ms
 
     async def caller(self, given: str, cluster_id: str) -> Caller | None:
         """Whose pass it is; None when it is none of ours, for another cluster, or expired, or the user is no more."""
