@@ -48,7 +48,7 @@ OPERATIONS: tuple[Operation, ...] = (
         request=Ref,
         response=AttachedTo,
         summary="The execution contexts and Spark Connect sessions of a cluster",
-        errors=(503,),
+        errors=(404, 503),
     ),
     Operation(
         name="clusters.spark_ui_link",
@@ -59,5 +59,6 @@ OPERATIONS: tuple[Operation, ...] = (
         response=SparkUiLink,
         summary="A link that opens a cluster's Spark UI in a browser",
         with_base_url=True,
+        errors=(404,),
     ),
 )

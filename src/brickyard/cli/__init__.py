@@ -20,6 +20,7 @@ _COMMANDS = {
     "configure": "Write a profile that Databricks tools read",
     "doctor": "Check what this machine has, and say what to do",
     "runtime": "Install, list and remove Spark runtimes",
+    "kernel": "Offer clusters to JupyterLab as kernels",
     "version": "Show the version",
 }
 

@@ -153,7 +153,8 @@ class _HistoryServer:
         self.home = "/"
         self.used = 0.0
         self._manifest = manifest
-        self._place = place
+        self._root = place
+        self._place = place / "node"  # all that it may write
         self._isolation = isolation
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.Task[None] | None = None
@@ -170,7 +171,8 @@ class _HistoryServer:
             raise TemporarilyUnavailable("This workspace requires isolation, and this machine has none; nothing was started.")
         manifest = self._manifest
         paths = (manifest.home, manifest.python_base, manifest.java_real, *sorted({str(each.parent) for each in self.logs}))
-        view = sandbox.View(hostname="history", read_only=tuple(filter(None, paths)), node_dir=str(self._place))
+        etc = str(self._root / "etc")
+        view = sandbox.View(hostname="history", etc=etc, read_only=tuple(filter(None, paths)), node_dir=str(self._place))
         argv = [
             f"{manifest.spark_home}/bin/spark-class", "org.apache.spark.deploy.history.HistoryServer",
             "--properties-file", str(self._place / "conf" / "history.conf"),
@@ -204,11 +206,13 @@ class _HistoryServer:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(process.wait(), patience_s)
                     break
-        await asyncio.to_thread(shutil.rmtree, self._place, ignore_errors=True)
+        await asyncio.to_thread(shutil.rmtree, self._root, ignore_errors=True)
 
     def _prepare(self) -> None:
         """Directories, settings, and one directory with a link to every event log."""
-        shutil.rmtree(self._place, ignore_errors=True)
+        shutil.rmtree(self._root, ignore_errors=True)  # a killed server's
+        self._place.mkdir(mode=0o700, parents=True)
+        sandbox.write_etc(self._root / "etc", hostname="history", host=HOST, home=str(self._place / "home"))
         for name in ("conf", "tmp", "home", "work", "events"):
             (self._place / name).mkdir(mode=0o700, parents=True)
         for number, path in enumerate(self.logs):

@@ -1,0 +1,10 @@
+"""`python -m brickyard.jupyter -f CONNECTION_FILE`: what Jupyter starts."""
+
+from __future__ import annotations
+
+from ipykernel.kernelapp import IPKernelApp
+
+from brickyard.jupyter.kernel import ClusterKernel
+
+if __name__ == "__main__":
+    IPKernelApp.launch_instance(kernel_class=ClusterKernel)

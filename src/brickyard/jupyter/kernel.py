@@ -1,0 +1,89 @@
+"""The kernel as Jupyter sees it: its messages, around a `Notebook`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from databricks.sdk import WorkspaceClient
+from ipykernel.kernelbase import Kernel
+
+from brickyard import __version__
+from brickyard.jupyter.kernelspec import CLUSTER_VARIABLE
+from brickyard.jupyter.notebook import Notebook, NotebookError
+from brickyard.jupyter.render import outputs
+
+
+class ClusterKernel(Kernel):
+    """One notebook. Which cluster is said by the environment (`kernelspec.py`), which workspace by the SDK's usual settings."""
+
+    implementation = "brickyard"
+    implementation_version = __version__
+    language_info = {
+        "name": "python",
+        "mimetype": "text/x-python",
+        "file_extension": ".py",
+        "pygments_lexer": "ipython3",
+        "codemirror_mode": {"name": "ipython", "version": 3},
+    }
+    banner = "Python on a Brickyard cluster: spark, sc, display and dbutils are there; %sql as a cell's first line runs SQL."
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)  # type: ignore[no-untyped-call] # as ipykernel is written
+        self._notebook: Notebook | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def do_execute(self, code: str, silent: bool, *_more: Any, **_options: Any) -> dict[str, Any]:
+        """Run a cell; other messages are answered meanwhile."""
+        self._loop = asyncio.get_running_loop()
+        reply = {"status": "ok", "execution_count": self.execution_count, "payload": [], "user_expressions": {}}
+        if not code.strip():
+            return reply
+        try:
+            results = await asyncio.to_thread(self._open().run, code)
+        except Exception as error:
+            name = type(error).__name__
+            return self._fail({"ename": name, "evalue": str(error), "traceback": [f"{name}: {error}"]})
+        if results is None:
+            return self._fail({"ename": "KeyboardInterrupt", "evalue": "", "traceback": ["KeyboardInterrupt"]})
+        for kind, content in outputs(results):
+            if kind == "error":
+                return self._fail(content)
+            if not silent:
+                self._show(kind, content)
+        return reply
+
+    async def interrupt_request(self, stream: Any, ident: Any, parent: Any) -> None:
+        """Cancel the cell on the cluster: there is nothing in this process that a signal could stop."""
+        if self._notebook is not None:
+            await asyncio.to_thread(self._notebook.cancel)
+        if self.session is not None:
+            self.session.send(stream, "interrupt_reply", {"status": "ok"}, parent, ident=ident)
+
+    async def do_shutdown(self, restart: bool) -> dict[str, Any]:
+        """End the context: its variables go with a restart, as those of any kernel."""
+        if self._notebook is not None:
+            self._notebook.cancel()
+            await asyncio.to_thread(self._notebook.close)
+        return {"status": "ok", "restart": restart}
+
+    def _open(self) -> Notebook:
+        if self._notebook is None:
+            cluster_id = os.environ.get(CLUSTER_VARIABLE, "")
+            if not cluster_id:
+                raise NotebookError(f"{CLUSTER_VARIABLE} is not set: make the kernel with `brickyard kernel install CLUSTER`.")
+            self._notebook = Notebook(client=WorkspaceClient(), cluster_id=cluster_id, say=self._say)
+        return self._notebook
+
+    def _say(self, text: str) -> None:
+        """From the cell's thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._show, "stream", {"name": "stderr", "text": text})
+
+    def _fail(self, content: dict[str, Any]) -> dict[str, Any]:
+        self._show("error", content)
+        return {"status": "error", "execution_count": self.execution_count, **content}
+
+    def _show(self, kind: str, content: dict[str, Any]) -> None:
+        self.send_response(self.iopub_socket, kind, content)  # type: ignore[no-untyped-call] # as above

@@ -1,0 +1,132 @@
+"""A notebook's context on a cluster: made when the first cell runs, and made again when it was lost."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from databricks.sdk import WorkspaceClient
+from databricks.sdk.errors.base import DatabricksError
+from databricks.sdk.service.compute import CommandStatus, Language, State
+
+POLL_S = (0.02, 0.5)  # first and longest pause between two looks at a command
+START_TIMEOUT_S = 1_800.0
+_LANGUAGES = {"%sql": "sql", "%python": "python"}
+
+
+class NotebookError(Exception):
+    """The cell could not run; the message says why and what to do."""
+
+
+class Notebook:
+    """One notebook. `run` and `close` are for one thread, `cancel` for any."""
+
+    def __init__(self, *, client: WorkspaceClient, cluster_id: str, say: Callable[[str], None]) -> None:
+        """`say` is told what one has to wait for."""
+        self._client = client
+        self._cluster_id = cluster_id
+        self._say = say
+        self._context = ""
+        self._lock = threading.Lock()
+        self._command = ""
+        self._cancelled = False
+
+    def run(self, cell: str) -> dict[str, Any] | None:
+        """A cell's results, in the shape of the command API; None when it was cancelled. Raises NotebookError."""
+        language, code = split(cell)
+        self._cancelled = False
+        try:
+            return self._run(language, code)
+        except (DatabricksError, TimeoutError) as error:
+            self._context = ""
+            raise NotebookError(
+                f"{error} The variables of this notebook are gone if its context is; run the cell again for a new one."
+            ) from error
+        finally:
+            with self._lock:
+                self._command = ""
+
+    def cancel(self) -> None:
+        """Stop the cell that runs, with its Spark jobs. Does nothing when none does."""
+        with self._lock:
+            self._cancelled = True
+            command = self._command
+        if command:
+            with contextlib.suppress(DatabricksError):  # it has just ended, which is as good
+                self._api("POST", "commands/cancel", body=self._ids(commandId=command))
+
+    def close(self) -> None:
+        """End the context; a restart of the kernel gets a new one."""
+        context, self._context = self._context, ""
+        if context:
+            with contextlib.suppress(DatabricksError, TimeoutError):
+                self._api("POST", "contexts/destroy", body={"clusterId": self._cluster_id, "contextId": context})
+
+    def _run(self, language: str, code: str) -> dict[str, Any] | None:
+        self._attach()
+        body = self._ids(language=language, command=code)
+        command = str(self._api("POST", "commands/execute", body=body)["id"])
+        with self._lock:
+            self._command = command
+            cancelled = self._cancelled
+        if cancelled:  # between the cell's start and its command's
+            self.cancel()
+        pause = POLL_S[0]
+        while True:
+            answer = self._api("GET", "commands/status", query=self._ids(commandId=command))
+            status = CommandStatus(answer["status"])
+            if status is CommandStatus.CANCELLED:
+                return None
+            if status in (CommandStatus.FINISHED, CommandStatus.ERROR):
+                found: dict[str, Any] = answer.get("results") or {}
+                if status is CommandStatus.ERROR:
+                    self.close()  # its process is gone
+                return found
+            time.sleep(pause)
+            pause = min(pause * 1.5, POLL_S[1])
+
+    def _attach(self) -> None:
+        """Have a context that lives, on a cluster that runs."""
+        if self._context:
+            with contextlib.suppress(DatabricksError):
+                query = {"clusterId": self._cluster_id, "contextId": self._context}
+                if self._api("GET", "contexts/status", query=query)["status"] != "Error":
+                    return
+            self._say("The notebook's context is gone, and its variables with it; making a new one ...\n")
+            self._context = ""
+        self._start()
+        context = self._client.command_execution.create(cluster_id=self._cluster_id, language=Language.PYTHON).result()
+        self._context = str(context.id)
+
+    def _start(self) -> None:
+        """Have the cluster run: it is started if it is terminated."""
+        cluster = self._client.clusters.get(self._cluster_id)
+        if cluster.state in (State.RUNNING, State.RESIZING):
+            return
+        self._say(
+            f"Cluster {cluster.cluster_name or self._cluster_id} is {cluster.state and cluster.state.value}; waiting for it ...\n"
+        )
+        self._client.clusters.ensure_cluster_is_running(self._cluster_id)
+
+    def _ids(self, **more: str) -> dict[str, str]:
+        return {"clusterId": self._cluster_id, "contextId": self._context, **more}
+
+    def _api(
+        self, method: str, path: str, *, body: dict[str, str] | None = None, query: dict[str, str] | None = None
+    ) -> dict[str, Any]:
+        """The SDK's own waiters ask too seldom for a cell."""
+        answer = self._client.api_client.do(method, f"/api/1.2/{path}", body=body, query=query)
+        return answer if isinstance(answer, dict) else {}
+
+
+def split(cell: str) -> tuple[str, str]:
+    """A cell's language and code: a first line %sql or %python says which, Python otherwise."""
+    stripped = cell.lstrip()
+    first, _, rest = stripped.partition("\n")
+    word, _, same_line = first.partition(" ")
+    if word in _LANGUAGES:
+        return _LANGUAGES[word], "\n".join(part for part in (same_line, rest) if part)
+    return "python", cell

@@ -1,0 +1,70 @@
+"""What a notebook shows of a command's results. Pure: results of the command API in, Jupyter's messages out."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+MAX_ROWS = 1_000
+Output = tuple[str, dict[str, Any]]  # message type, content
+_TAG = re.compile(r"<[^>]*>")
+_IMAGE = re.compile(r"data:(image/[a-z]+);base64,(.*)", re.DOTALL)
+
+
+def outputs(results: dict[str, Any]) -> Iterator[Output]:
+    """The messages that show the results, in order; an error comes last, as type `error`."""
+    match results.get("resultType"):
+        case "text":
+            yield from _text(str(results.get("data") or ""))
+        case "table":
+            yield from _text(str(results.get("summary") or ""))
+            yield _display(_table(results))
+        case "image" | "images":
+            yield from _text(_plain(str(results.get("summary") or "")))
+            for name in results.get("fileNames") or [results.get("fileName")]:
+                if match := _IMAGE.fullmatch(str(name or "")):
+                    yield _display({match.group(1): match.group(2), "text/plain": "<image>"})
+        case "error":
+            yield from _text(str(results.get("data") or ""))
+            yield "error", _error(results)
+
+
+def _text(text: str) -> Iterator[Output]:
+    if text:
+        yield "stream", {"name": "stdout", "text": text if text.endswith("\n") else text + "\n"}
+
+
+def _display(data: dict[str, str]) -> Output:
+    return "display_data", {"data": data, "metadata": {}}
+
+
+def _error(results: dict[str, Any]) -> dict[str, Any]:
+    name, _, value = _plain(str(results.get("summary") or "Error")).partition(": ")
+    cause = str(results.get("cause") or "")
+    return {"ename": name, "evalue": value, "traceback": cause.splitlines() or [f"{name}: {value}"]}
+
+
+def _plain(text: str) -> str:
+    return html.unescape(_TAG.sub("", text))
+
+
+def _table(results: dict[str, Any]) -> dict[str, str]:
+    names = [str(column.get("name", "")) for column in results.get("schema") or []]
+    rows = list(results.get("data") or [])
+    shown = rows[:MAX_ROWS]
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(_cell(value))}</td>" for value in row) + "</tr>" for row in shown)
+    note = f"{len(rows)} rows" + (", the first of more" if results.get("truncated") else "")
+    note += f"; {MAX_ROWS} are shown" if len(rows) > MAX_ROWS else ""
+    page = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{html.escape(note)}</p>"
+    lines = ["\t".join(names), *("\t".join(_cell(value) for value in row) for row in shown)]
+    return {"text/html": page, "text/plain": "\n".join(lines)}
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "null"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
