@@ -19,6 +19,7 @@ from brickyard.domain.states import ClusterSource, State
 from brickyard.plan.autoscale import WINDOW_CONF, Decision, Rules, Situation, check_autoscale, check_window, decide, window_ms
 from brickyard.plan.cluster import Plan, plan
 from brickyard.plan.policy import Policy
+from brickyard.plan.poolroom import pools_needed
 from brickyard.testing.builders import NOW, SIZES, cluster, instance, nodes, up
 
 RULES = Rules()
@@ -261,3 +262,12 @@ def test_where_capacity_ends_the_cluster_says_so_and_goes_on_with_what_it_has() 
 def test_a_start_begins_with_the_least() -> None:
     decided = planned(cluster(autoscale=(2, 8)), [], None)
     assert [node.role for node in decided.new] == [Role.DRIVER, Role.WORKER, Role.WORKER]
+
+
+def test_a_burst_sees_as_much_of_its_pool_as_it_may_take_at_once() -> None:
+    plain = scaled(1)
+    of = msgspec.structs.replace(plain, spec=msgspec.structs.replace(plain.spec, instance_pool_id="pool"))
+    names, count = pools_needed(of, rested(of, 1))
+    assert (names, count >= 7) == ({"pool"}, True), "seven more are possible in one pass"
+    starting = msgspec.structs.replace(of, ready_incarnation=0)
+    assert pools_needed(starting, rested(of, 1))[1] < 7

@@ -82,6 +82,10 @@ def test_single_node_in_both_spellings() -> None:
         ({"node_type_id": None}, "Missing required field 'node_type_id'"),
         ({"spark_version": None}, "Missing required field: spark_version"),
         ({"spark_version": "13.0.x-scala2.11"}, "Invalid spark version 13.0.x-scala2.11."),
+        (
+            {"spark_version": "17.3.x-photon-scala2.13", "runtime_engine": RuntimeEngine.STANDARD},
+            "spark_version 17.3.x-photon-scala2.13 cannot be used together with runtime_engine",
+        ),
         ({"num_workers": 0}, "NumWorkers could be 0 only for SingleNode clusters."),
         ({"num_workers": -1}, "num_workers is -1"),
         ({"num_workers": 10**9}, "num_workers is 1000000000"),

@@ -69,7 +69,7 @@ def decide(at: Situation, *, now: int, rules: Rules, window_ms: int) -> Decision
     due = max(min(at.idle_since_ms) + window_ms, at.scaled_ms + rules.down_pause_ms)
     if now < due:
         return Decision(present, due)
-    idle = sum(1 for since in at.idle_since_ms if now - since >= window_ms)
+    idle = len([since for since in at.idle_since_ms if since <= now - window_ms])
     return Decision(present - min(idle, present - at.low, max(1, math.ceil(present * rules.down_share))))
 
 
@@ -93,21 +93,25 @@ def situation(cluster: Cluster, load: Load, staying: Iterable[Instance], *, core
     A worker without an executor has been idle since it became ready.
     """
     scale = cluster.spec.autoscale or AutoScale()
-    by_address = loads_of(load)
+    since_of, running, slots = {}, 0, 0
+    for worker in load.workers:
+        since_of[worker.address] = worker.idle_since_ms
+        running += worker.running
+        slots = max(slots, worker.slots)
     idle = []
     for node in staying:
-        seen = by_address.get(node.current_status.worker_address)
-        since = seen.idle_since_ms if seen is not None else node.ready_ms
-        if since:
-            idle.append(max(since, node.ready_ms))
+        if ready_ms := node.ready_ms:
+            since = since_of.get(node.status.worker_address, ready_ms)
+            if since:
+                idle.append(since if since > ready_ms else ready_ms)
     return Situation(
         low=scale.min_workers or 0,
         high=scale.max_workers or 0,
         present=cluster.num_workers,
         pending=load.pending,
-        running=sum(worker.running for worker in load.workers),
+        running=running,
         backlog_since_ms=load.backlog_since_ms,
-        slots=max((worker.slots for worker in load.workers), default=cores),
+        slots=slots or cores,
         idle_since_ms=idle,
         growing=growing,
         shrinking=not cluster.sized,

@@ -93,7 +93,9 @@ def pools_needed(cluster: Cluster, instances: Iterable[Instance]) -> tuple[set[s
     if not own:
         return held, 0
     serving = sum(1 for node in instances if node.ready and not node.retiring and node.generation == cluster.incarnation)
-    wanted = 1 + (0 if is_single_node(cluster.spec) else cluster.num_workers)
+    scale = cluster.spec.autoscale if cluster.up else None
+    most = cluster.num_workers if scale is None else scale.max_workers or 0  # this very pass may decide to grow
+    wanted = 1 + (0 if is_single_node(cluster.spec) else most)
     return held | own, max(0, wanted - serving) + 1
 
 

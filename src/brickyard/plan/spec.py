@@ -150,6 +150,8 @@ def _single_node_defaults(spec: ClusterSpec) -> ClusterSpec:
 def _check_runtime(spec: ClusterSpec, runtimes: Collection[str]) -> None:
     if not spec.spark_version:
         raise InvalidParameterValue("Missing required field: spark_version")
+    if "-photon-" in spec.spark_version and spec.runtime_engine is not None:
+        raise InvalidParameterValue(f"spark_version {spec.spark_version[:_SHOWN]} cannot be used together with runtime_engine.")
     if spec.spark_version not in runtimes:
         raise InvalidParameterValue(f"Invalid spark version {spec.spark_version[:_SHOWN]}. Offered are: {', '.join(runtimes)}.")
 

@@ -1,0 +1,188 @@
+"""Autoscale: the cost of a decision, and how soon a burst of tasks has a second worker.
+
+* Decision: the pure planner on a cluster of 1,000 workers; the limit is 1 ms.
+* Burst: a cluster of one worker gets more tasks than that can run. By hand: the cluster is resized to two workers at that
+  moment, and the time until the new worker begins a task is a cold worker start. Autoscale: nobody says anything, and the same
+  is measured from the first task on. Round by round in one run, on the same cluster; a first round does not count. The limit of
+  the ratio is 1.5.
+
+Options: --rounds N, --runtime KEY. Exit code 1 when a limit is exceeded (marked ✗).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+import msgspec
+from databricks.sdk import WorkspaceClient
+from databricks.sdk.service import compute
+
+from bench._common import table
+from bench._servers import TOKEN, Served, brickyard
+from brickyard.domain.cluster import Cluster, Instance
+from brickyard.domain.node import Load, WorkerLoad
+from brickyard.plan.autoscale import Rules, decide, situation
+from brickyard.plan.cluster import plan
+from brickyard.plan.policy import Policy
+from brickyard.testing.builders import NOW, SIZES, cluster, nodes, up
+
+WORKERS = 1_000
+DECISION_LIMIT_MS, RATIO_LIMIT = 1.0, 1.5
+SOON = timedelta(seconds=180)
+# Each task says when it began and in which executor's directory; the last line is what this driver's clock said before the first.
+BURST = """
+import json, os, time
+began = time.time()
+def task(_):
+    at = time.time()
+    time.sleep(0.5)
+    return (at, os.getcwd())
+seen = sc.parallelize(range(TASKS), TASKS).map(task).collect()
+first = {}
+for at, where in sorted(seen):
+    first.setdefault(where, at)
+print(json.dumps({"began": began, "first": sorted(first.values())}))
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--runtime", default="17.3.x-scala2.13")
+    options = parser.parse_args()
+    decided = decision()
+    with brickyard(provider="local", autoscale_down_after_s="3") as served:
+        hand, auto = bursts(served, options.runtime, options.rounds)
+    ratio = statistics.median(auto) / statistics.median(hand)
+    table(
+        f"Autoscale: until the second worker of a cluster runs a task, {options.rounds} rounds",
+        ["", "s (fastest-slowest)", "against a cold worker start", "at most"],
+        [
+            ["resize by hand: a cold worker start", _spread(hand), "", ""],
+            ["autoscale", _spread(auto), f"{ratio:.2f} {_mark(ratio <= RATIO_LIMIT)}", f"{RATIO_LIMIT:.2f}"],
+        ],
+    )
+    rows = [[what, f"{ms:.3f} {_mark(ms <= DECISION_LIMIT_MS)}", f"{DECISION_LIMIT_MS:.2f}"] for what, ms in decided.items()]
+    table(f"Autoscale: one decision, {WORKERS} workers", ["case", "ms", "at most"], rows)
+    return 0 if ratio <= RATIO_LIMIT and max(decided.values()) <= DECISION_LIMIT_MS else 1
+
+
+# -- the decision ------------------------------------------------------------------------------------------------------------
+
+
+def decision() -> dict[str, float]:
+    """Milliseconds per decision: the reading of a load with the decision itself, for a burst and for idleness."""
+    of = up(cluster(autoscale=(1, 2 * WORKERS), target_workers=WORKERS))
+    made = [msgspec.structs.replace(node, ready_ms=NOW - 10**6) for node in nodes(of, WORKERS)]
+    _warm(of, made, _load(1, 50_000))
+    return {"a burst": _time(of, made, _load(4, 50_000)), "all idle": _time(of, made, _load(0, 0))}
+
+
+def _load(running: int, pending: int) -> Load:
+    since = 0 if running else NOW - 10**6
+    workers = tuple(WorkerLoad(f"127.0.0.1:{9000 + number}", 4, running, since, 10) for number in range(WORKERS))
+    return Load(pending=pending, backlog_since_ms=NOW - 5_000 if pending else 0, workers=workers)
+
+
+def _warm(of: Cluster, made: list[Instance], load: Load) -> None:
+    """The planner's whole pass makes the same decision, so that what is timed is what runs."""
+    if plan(of, made, now=NOW, sizes=SIZES, policy=Policy(), load=load).cluster.num_workers <= WORKERS:
+        raise RuntimeError("the planner does not see the burst")
+
+
+def _time(of: Cluster, made: list[Instance], load: Load) -> float:
+    workers, rules, times = made[1:], Rules(), []
+    for _ in range(200):
+        began = time.perf_counter()
+        at = situation(of, load, workers, cores=4, growing=False)
+        decide(at, now=NOW, rules=rules, window_ms=rules.down_after_ms)
+        times.append((time.perf_counter() - began) * 1_000)
+    return statistics.median(times)
+
+
+# -- the burst ---------------------------------------------------------------------------------------------------------------
+
+
+def bursts(served: Served, runtime: str, rounds: int) -> tuple[list[float], list[float]]:
+    """Seconds until the second worker runs a task: after a resize by hand, and by autoscale."""
+    w = WorkspaceClient(host=served.url, token=TOKEN)
+    name = (
+        w.clusters.create(
+            cluster_name="burst", spark_version=runtime, node_type_id="brickyard.small", num_workers=1, autotermination_minutes=60
+        )
+        .result(timeout=SOON)
+        .cluster_id
+        or ""
+    )
+    context = w.command_execution.create_and_wait(cluster_id=name, language=compute.Language.PYTHON, timeout=SOON).id or ""
+    hand, auto = [], []
+    for number in range(rounds + 1):
+        hand.append(_by_hand(w, name, context))
+        w.clusters.resize_and_wait(name, num_workers=1, timeout=SOON)
+        w.clusters.resize(name, autoscale=compute.AutoScale(min_workers=1, max_workers=2))
+        auto.append(_burst(w, name, context)())
+        _await(lambda: len(w.clusters.get(name).executors or []) == 1)
+        w.clusters.wait_get_cluster_running(name, timeout=SOON)
+        w.clusters.resize(name, num_workers=1)
+        print(f"round {number}: by hand {hand[-1]:.2f} s, autoscale {auto[-1]:.2f} s", file=sys.stderr, flush=True)
+    return hand[1:], auto[1:]
+
+
+def _by_hand(w: WorkspaceClient, name: str, context: str) -> float:
+    wait = _burst(w, name, context)
+    asked = time.time()
+    w.clusters.resize(name, num_workers=2)
+    return wait(asked)
+
+
+def _burst(w: WorkspaceClient, name: str, context: str, tasks: int = 60) -> Callable[..., float]:
+    """Begin a burst. What is returned waits for its end: seconds from its beginning (or another moment) to the second worker."""
+    found: dict[str, list[float]] = {}
+
+    def run() -> None:
+        done = w.command_execution.execute_and_wait(
+            cluster_id=name, context_id=context, language=compute.Language.PYTHON, timeout=SOON,
+            command=BURST.replace("TASKS", str(tasks)),
+        )  # fmt: skip
+        if done.results is None or done.results.result_type is not compute.ResultType.TEXT:
+            raise RuntimeError(f"the burst failed: {done.results}")
+        answer = json.loads(str(done.results.data))
+        found["began"], found["first"] = [answer["began"]], answer["first"]
+
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def wait(since: float = 0.0) -> float:
+        thread.join()
+        if len(found.get("first", ())) < 2:
+            raise RuntimeError(f"the second worker ran no task: {found}")
+        return found["first"][1] - (since or found["began"][0])
+
+    return wait
+
+
+def _await(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + SOON.total_seconds()
+    while not condition():
+        if time.monotonic() > deadline:
+            raise RuntimeError("it took too long")
+        time.sleep(0.1)
+
+
+def _spread(seconds: list[float]) -> str:
+    return f"{statistics.median(seconds):.2f} ({min(seconds):.2f}-{max(seconds):.2f})"
+
+
+def _mark(good: bool) -> str:
+    return "✓" if good else "✗"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
