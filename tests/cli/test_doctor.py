@@ -30,7 +30,8 @@ def findings(cli: Cli, *arguments: str, **environment: str) -> tuple[int, dict[s
 def test_a_machine_that_is_well(cli: Cli, no_index: str) -> None:
     code, found = findings(cli, UV_DEFAULT_INDEX=no_index)
     assert list(found) == [
-        "Python", "Java", "data directory", "cache directory", "port", "package index", "GPU", "isolation", "control groups",
+        "Python", "Java", "data directory", "cache directory", "port", "Spark Connect", "package index", "GPU",
+        "isolation", "control groups",
     ]  # fmt: skip
     assert code == 0, "nothing that is needed is broken: runtimes that are there work without an index"
     state, text = found["package index"]
@@ -48,7 +49,8 @@ def test_what_is_broken_is_named_with_its_remedy(cli: Cli, no_index: str, tmp_pa
         port = taken.getsockname()[1]
         code, found = findings(
             cli,
-            "--port", str(port), "--data-dir", str(file / "data"), "--cache-dir", "/proc/brickyard", "--isolation", "off",
+            "--port", str(port), "--connect-port", str(port),
+            "--data-dir", str(file / "data"), "--cache-dir", "/proc/brickyard", "--isolation", "off",
             UV_DEFAULT_INDEX=no_index,
             BRICKYARD_JAVA_HOME=str(tmp_path),
         )  # fmt: skip
@@ -56,6 +58,8 @@ def test_what_is_broken_is_named_with_its_remedy(cli: Cli, no_index: str, tmp_pa
     assert found["port"][0] == "broken"
     assert f"127.0.0.1:{port}" in found["port"][1]
     assert "--port" in found["port"][1]
+    assert found["Spark Connect"][0] == "broken"
+    assert "--connect-port" in found["Spark Connect"][1]
     assert found["Java"] == (
         "broken", f"BRICKYARD_JAVA_HOME={tmp_path} has no bin/java that runs. Correct it, or unset it to use another.",
     )  # fmt: skip
@@ -66,5 +70,5 @@ def test_what_is_broken_is_named_with_its_remedy(cli: Cli, no_index: str, tmp_pa
 
 def test_it_is_readable(cli: Cli, no_index: str) -> None:
     shown = cli.run("doctor", UV_DEFAULT_INDEX=no_index).stdout.splitlines()
-    assert len(shown) == 9
+    assert len(shown) == 10
     assert all(line.split()[0] in ("ok", "note", "broken") for line in shown)

@@ -40,6 +40,10 @@ def test_quickstart_from_a_clone(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
         assert "United Air Lines Inc." in done.stdout
+        assert "same answer as a plain Python program over the same 336,776 rows" in done.stdout
+        doctor = subprocess.run([str(clone / "dev"), "doctor"], env=environment, capture_output=True, text=True, check=False)
+        assert doctor.returncode == 0, doctor.stdout + doctor.stderr
+        assert "each runtime brings one" in doctor.stdout, "this machine has no Java"
     finally:
         down = subprocess.run([str(clone / "dev"), "down"], env=environment, capture_output=True, text=True, check=False)
     assert down.returncode == 0, down.stdout + down.stderr

@@ -50,6 +50,7 @@ def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
         _disk("data directory", chosen.data_dir, 1_000),
         _disk("cache directory", chosen.cache_dir, 1_500),
         _port(chosen),
+        _connect_port(chosen),
         _index(),
         _gpu(),
         _isolation(chosen, allowed),
@@ -110,6 +111,23 @@ def _port(chosen: Settings) -> Finding:
     except CliError as error:
         return Finding("port", "broken", error.message)
     return Finding("port", "ok", f"{chosen.host}:{chosen.port} is free" if chosen.port else "the server takes a free one")
+
+
+def _connect_port(chosen: Settings) -> Finding:
+    from brickyard.gateway.entrance import DEFAULT_PORT  # noqa: PLC0415 - loads gRPC; with this command only
+
+    name = "Spark Connect"
+    if chosen.connect_port == 0:
+        return Finding(name, "ok", "switched off")
+    if Workspace(chosen.data_dir).running():
+        return Finding(name, "ok", "the server that runs has its port, or has said why not")
+    port = chosen.connect_port or DEFAULT_PORT
+    try:
+        listen(chosen.host, port).close()
+    except CliError as error:
+        remedy = error.message.replace("--port (0 finds a free one)", "--connect-port (0 is none)")
+        return Finding(name, "broken" if chosen.connect_port else "note", remedy)
+    return Finding(name, "ok", f"{chosen.host}:{port} is free")
 
 
 def _index() -> Finding:
