@@ -6,57 +6,80 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brickyard.agent.converge import Current, Stage, Step, decide
+from brickyard.agent.converge import Current, Size, Stage, Step, decide, size_of, why_cold
 from brickyard.domain.node import Assignment, Role
-from tests.agent.world import assignment
+from tests.agent.world import assignment, preparation
 
 generations = st.integers(min_value=1, max_value=3)
-currents = st.builds(
+runtimes = st.sampled_from(["fake", "another"])
+sizes = st.builds(Size, runtimes, st.sampled_from([1, 2]), st.just(512), st.just(0))
+own = st.builds(
     Current,
     generation=generations,
     stage=st.sampled_from(Stage),
     master_url=st.sampled_from(["", "spark://a:1"]),
     retiring=st.booleans(),
-) | st.just(Current())
-assignments = st.none() | st.builds(
-    lambda generation, role, master_url, retiring: assignment(
-        generation=generation, role=role, master_url=master_url, retiring=retiring
+)
+nobodys = st.builds(Current, prepared=sizes, warm=st.booleans())
+currents = own | nobodys | st.just(Current())
+assignments = st.builds(
+    lambda generation, runtime, role, master_url, retiring: assignment(
+        generation=generation, runtime=runtime, role=role, master_url=master_url, retiring=retiring
     ),
     generations,
-    st.sampled_from(Role),
+    runtimes,
+    st.sampled_from([Role.DRIVER, Role.WORKER, Role.SINGLE]),
     st.sampled_from(["", "spark://a:1", "spark://b:2"]),
     st.booleans(),
 )
+preparations = st.builds(
+    lambda generation, runtime, cores: preparation(generation=generation, runtime=runtime, cores=cores),
+    st.just(4),
+    runtimes | st.just(""),
+    st.sampled_from([1, 2]),
+)
+wishes = st.none() | preparations | assignments
 
 
 def done(current: Current, step: Step, wanted: Assignment | None) -> Current:
     """What the executor makes of a step that goes well."""
-    if step is Step.RELEASE:
+    if step in (Step.RELEASE, Step.COOL):
         return Current()
     assert wanted is not None
-    if step is Step.BEGIN:
-        return Current(generation=wanted.generation)
-    if step is Step.JOIN:
-        return msgspec.structs.replace(current, stage=Stage.JOINED, master_url=wanted.master_url)
-    if step is Step.TELL_MASTER:
-        return msgspec.structs.replace(current, master_url=wanted.master_url)
-    if step is Step.RETIRE:
-        return msgspec.structs.replace(current, retiring=True)
-    return msgspec.structs.replace(current, stage={Step.INSTALL: Stage.INSTALLED, Step.START: Stage.STARTED}[step])
+    if step is Step.WARM:
+        return Current(prepared=size_of(wanted), warm=True)
+    if step in (Step.BEGIN, Step.TAKE):
+        stage = Stage.STARTED if step is Step.TAKE else Stage.EMPTY
+        return Current(generation=wanted.generation, stage=stage)
+    changes: dict[Step, dict[str, object]] = {
+        Step.INSTALL: {"stage": Stage.INSTALLED},
+        Step.START: {"stage": Stage.STARTED},
+        Step.JOIN: {"stage": Stage.JOINED, "master_url": wanted.master_url},
+        Step.TELL_MASTER: {"master_url": wanted.master_url},
+        Step.RETIRE: {"retiring": True},
+    }
+    return msgspec.structs.replace(current, **changes[step])
 
 
-@given(currents, assignments)
+def is_of(current: Current, wanted: Assignment | None) -> bool:
+    """Whether the node is the assignment's own already."""
+    return wanted is not None and wanted.role is not Role.WARM and current.generation == wanted.generation
+
+
+@given(currents, wishes)
 def test_it_comes_to_rest_and_agrees(current: Current, wanted: Assignment | None) -> None:
-    for _ in range(8):
+    for _ in range(9):
         steps = decide(current, wanted)
         if not steps:
             break
         current = done(current, steps[0], wanted)
     assert not decide(current, wanted)
-    if wanted is None:
+    if wanted is None or (wanted.role is Role.WARM and not wanted.runtime):
         assert current == Current()
+    elif wanted.role is Role.WARM:
+        assert current == Current(prepared=size_of(wanted), warm=True)
     else:
-        assert current.generation == wanted.generation
+        assert is_of(current, wanted)
         if not wanted.retiring and not current.retiring and current.stage is not Stage.ENDED:
             assert current.stage is Stage.JOINED
             assert current.master_url == (wanted.master_url or current.master_url)
@@ -64,7 +87,7 @@ def test_it_comes_to_rest_and_agrees(current: Current, wanted: Assignment | None
             assert current.retiring or current.stage is Stage.ENDED
 
 
-@given(currents, assignments)
+@given(currents, wishes)
 def test_doing_one_step_leaves_the_others_to_do(current: Current, wanted: Assignment | None) -> None:
     steps = decide(current, wanted)
     if steps:
@@ -72,18 +95,32 @@ def test_doing_one_step_leaves_the_others_to_do(current: Current, wanted: Assign
         assert following[: len(steps) - 1] == steps[1:]
 
 
-@given(currents, assignments)
+@given(own, wishes)
 def test_nothing_of_a_generation_is_touched_by_another(current: Current, wanted: Assignment | None) -> None:
     steps = decide(current, wanted)
-    other = current.generation and (wanted is None or wanted.generation != current.generation)
-    assert (Step.RELEASE in steps) == bool(other)
-    if other:
+    assert (Step.RELEASE in steps) == (not is_of(current, wanted))
+    if Step.RELEASE in steps:
         assert steps[0] is Step.RELEASE
-    if Step.BEGIN in steps:
-        assert steps.index(Step.BEGIN) == (1 if other else 0)
+    assert Step.TAKE not in steps, "what a cluster has used is nobody's again"
+
+
+@given(currents, wishes)
+def test_what_is_there_is_cleaned_before_anything_begins(current: Current, wanted: Assignment | None) -> None:
+    steps = decide(current, wanted)
+    if Step.BEGIN in steps or Step.WARM in steps:
+        first = Step.BEGIN if Step.BEGIN in steps else Step.WARM
+        assert (steps[0] in (Step.RELEASE, Step.COOL)) == (current != Current())
+        assert steps.index(first) == (0 if current == Current() else 1)
+
+
+@given(nobodys, assignments)
+def test_only_what_is_complete_and_suits_is_taken_over(current: Current, wanted: Assignment) -> None:
+    suits = current.warm and current.prepared == size_of(wanted)
+    assert (Step.TAKE in decide(current, wanted)) == suits
+    assert bool(why_cold(current, wanted)) == (not suits)
 
 
 @given(currents, assignments)
-def test_a_failure_is_final_for_its_generation(current: Current, wanted: Assignment | None) -> None:
-    if current.stage is Stage.ENDED and wanted is not None and wanted.generation == current.generation:
+def test_a_failure_is_final_for_its_generation(current: Current, wanted: Assignment) -> None:
+    if current.stage is Stage.ENDED and is_of(current, wanted):
         assert decide(current, wanted) == ()

@@ -144,11 +144,11 @@ class FakeServer:
 
     # ── for tests ──
 
-    def assign(self, instance: str, assignment: Assignment | None) -> None:
-        if assignment is None:
+    def assign(self, instance: str, wanted: Assignment | None) -> None:
+        if wanted is None:
             self.assignments.pop(instance, None)
         else:
-            self.assignments[instance] = assignment
+            self.assignments[instance] = wanted
         self._loop.call_soon_threadsafe(self._changed.set)
 
     def forget(self) -> None:
@@ -168,6 +168,10 @@ class FakeServer:
                 mine = [report.status for report in self.reports if report.instance_id == instance]
                 raise AssertionError(f"no such status within {timeout_s:g} s; the last ones: {mine[-3:]}")
             return found
+
+    def warm(self, instance: str, version: int = 1, **more: Any) -> NodeStatus:
+        """The status of an instance that is nobody's and ready to be taken over, as `version` asked."""
+        return self.status(instance, lambda status: bool(status.warm) and status.assignment_version == version, **more)
 
     def phase(self, instance: str, phase: Phase, **more: Any) -> NodeStatus:
         return self.status(instance, lambda status: status.phase is phase, **more)
@@ -313,3 +317,8 @@ def assignment(version: int = 1, generation: int = 1, **changes: Any) -> Assignm
         "runtime": "fake", "cores": 1, "memory_mb": 512, "secret": "spark-secret",
     }  # fmt: skip
     return Assignment(**{**values, **changes})
+
+
+def preparation(version: int = 1, generation: int = 1, **changes: Any) -> Assignment:
+    """For an instance that is nobody's, of the size of node that `assignment` asks for."""
+    return assignment(version, generation, **{"role": Role.WARM, "cluster_id": "", "secret": "", **changes})

@@ -63,12 +63,13 @@ class StatusEvent(msgspec.Struct, kw_only=True):
     last_activity_ms: int | msgspec.UnsetType = msgspec.UNSET
     busy: bool | msgspec.UnsetType = msgspec.UNSET
     load: Load | msgspec.UnsetType = msgspec.UNSET
+    cold_reason: str | msgspec.UnsetType = msgspec.UNSET
 
     def changes(self) -> dict[str, Any]:
         """The fields that are there, cut to size: keyword arguments for a new NodeStatus."""
         found = {name: getattr(self, name) for name in self.__struct_fields__}
         found = {name: value for name, value in found.items() if value is not msgspec.UNSET}
-        for name in ("message", "master_url", "worker_address"):
+        for name in ("message", "master_url", "worker_address", "cold_reason"):
             if name in found:
                 found[name] = found[name][:MAX_TEXT]
         if "alive_workers" in found:

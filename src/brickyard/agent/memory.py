@@ -23,8 +23,13 @@ def heap_mb(assignment: Assignment, *, machine_mb: int | None = None) -> int:
         return WORKER_HEAP_MB
     if asked := memory_mb(assignment.spark_conf.get("spark.driver.memory", "")):
         return asked
+    return driver_heap_mb(assignment.memory_mb, machine_mb=machine_mb)
+
+
+def driver_heap_mb(node_mb: int, *, machine_mb: int | None = None) -> int:
+    """The heap of a driver whose conf is silent, on a node with `node_mb` MiB."""
     machine = _machine_mb() if machine_mb is None else machine_mb
-    return max(MINIMUM_MB, int(min(assignment.memory_mb * DRIVER_SHARE, machine * MACHINE_SHARE)))
+    return max(MINIMUM_MB, int(min(node_mb * DRIVER_SHARE, machine * MACHINE_SHARE)))
 
 
 def memory_mb(text: str) -> int | None:

@@ -14,10 +14,10 @@ import msgspec
 
 from brickyard.agent import cgroups, files, install, sandbox
 from brickyard.agent.config import AgentConfig
-from brickyard.agent.converge import Current, Stage, Step, decide
+from brickyard.agent.converge import Current, Stage, Step, decide, size_of, why_cold
 from brickyard.agent.host import HostError, HostGone, NodeHost, cut_failure
 from brickyard.agent.log import LogFile
-from brickyard.agent.memory import heap_mb, java_options
+from brickyard.agent.memory import driver_heap_mb, heap_mb, java_options
 from brickyard.agent.processes import sweep
 from brickyard.domain.node import Assignment, Failure, NodeStatus, Phase, Role
 from brickyard.domain.runtimes import RuntimeManifest
@@ -25,6 +25,7 @@ from brickyard.domain.runtimes import RuntimeManifest
 STOP_GRACE_S = 4.0
 PREPARE_TIMEOUT_S = 300.0
 RETIRE_TIMEOUT_S = 60.0
+WARM_RETRY_S = (5.0, 300.0)  # between two attempts to make a warm node: first, and at most
 DAEMONS_MB = 1024  # what our own processes on the node may use beyond the memory that its type offers
 _WORDS = {Step.INSTALL: "preparing the runtime", Step.START: "starting the node's processes", Step.JOIN: "taking its role"}
 _PROTOCOL_CODES = frozenset(
@@ -59,9 +60,13 @@ class Node:
         self._group = cgroups.Group()
         self._manifest: RuntimeManifest | None = None
         self._cluster_id = ""
+        self._cold_reason = ""  # of the generation that begins next
+        self._warm_failures = 0  # in a row
+        self._warm_after = 0.0  # time.monotonic(): the next attempt
         self._steps = {
             Step.RELEASE: self._release, Step.BEGIN: self._begin, Step.INSTALL: self._install, Step.START: self._start,
             Step.JOIN: self._join, Step.TELL_MASTER: self._tell_master, Step.RETIRE: self._retire,
+            Step.WARM: self._warm, Step.COOL: self._cool, Step.TAKE: self._take,
         }  # fmt: skip
 
     @property
@@ -73,14 +78,14 @@ class Node:
         """The node host, when it has its role and lives."""
         return self._host if self._host is not None and self._host.alive and self._current.stage is Stage.JOINED else None
 
-    def want(self, assignment: Assignment | None) -> None:
+    def want(self, wanted: Assignment | None) -> None:
         """Take a new assignment; it replaces the last one, acted upon or not."""
-        if assignment == self._wanted:
+        if wanted == self._wanted:
             return
-        self._wanted = assignment
+        self._wanted = wanted
         self._idle.clear()
         self._wake.set()
-        if self._running is not None and decide(self._current, assignment)[:1] != (self._running[0],):
+        if self._running is not None and decide(self._current, wanted)[:1] != (self._running[0],):
             self._give_up()  # a stop must not wait for an installation
 
     async def run(self) -> None:
@@ -88,7 +93,7 @@ class Node:
         while True:
             self._wake.clear()
             await self._settle()
-            if self._wanted is None and not self._current.generation:
+            if self._wanted is None and self._current == Current():
                 self._idle.set()
             await self._wake.wait()
 
@@ -103,7 +108,7 @@ class Node:
             if self._current.stage is Stage.ENDED and self._host is not None:
                 await self._end_host(grace_s=0)
             steps = decide(self._current, self._wanted)
-            if not steps:
+            if not steps or (steps[0] is Step.WARM and time.monotonic() < self._warm_after):
                 self._acknowledge()
                 return
             await self._do(steps[0])
@@ -124,19 +129,25 @@ class Node:
             self._running = None
         if task.cancelled():
             self._say(f"gave up: {step.value}")
-        elif isinstance(error := task.exception(), HostError):
-            self._fail(error)
-        elif error is not None:
-            self._fail(HostError("INTERNAL_ERROR", f"the agent could not {step.value} the node: {type(error).__name__}: {error}"))
+        elif (error := task.exception()) is not None:
+            if not isinstance(error, HostError):
+                text = f"the agent could not {step.value} the node: {type(error).__name__}: {error}"
+                error = HostError("INTERNAL_ERROR", text)
+            (self._warm_failed if step is Step.WARM else self._fail)(error)
 
     def _give_up(self) -> None:
-        """Break off the running step; what it has begun is ended by the next. A release is always brought to its end."""
-        if self._running is not None and self._running[0] is not Step.RELEASE:
+        """Break off the running step; what it has begun is ended by the next. What cleans up is always brought to its end."""
+        if self._running is not None and self._running[0] not in (Step.RELEASE, Step.COOL, Step.TAKE):
             self._running[1].cancel()
 
     def _acknowledge(self) -> None:
-        if self._wanted is not None and self._wanted.version != self._status.assignment_version:
-            self._update(assignment_version=self._wanted.version)
+        wanted = self._wanted
+        if wanted is None:
+            return
+        if wanted.role is not Role.WARM:
+            self._update(assignment_version=wanted.version)
+        elif not self._current.generation:  # nothing is left of what a cluster left behind
+            self._update(assignment_version=wanted.version, generation=wanted.generation)
 
     def _assignment(self) -> Assignment:
         """The assignment of the running step. A step runs only while there is one."""
@@ -168,20 +179,29 @@ class Node:
 
     async def _begin(self) -> None:
         wanted = self._assignment()
-        self._current = Current(generation=wanted.generation)
+        reason, self._cold_reason = self._cold_reason or self._status.warm_error, ""
+        self._adopt(wanted, Stage.EMPTY, phase=Phase.PREPARING, message="preparing the node", cold_reason=reason)
+        await asyncio.to_thread(self._make_directories)
+        await asyncio.to_thread(self._record, wanted)
+
+    def _adopt(self, wanted: Assignment, stage: Stage, **status: Any) -> None:
+        """From now on this is the assignment's generation."""
+        self._current = Current(generation=wanted.generation, stage=stage)
         self._cluster_id = wanted.cluster_id
         self._node_log.clear()
-        self._update(
-            phase=Phase.PREPARING, generation=wanted.generation, message="preparing the node", failure=None, started_ms=_now_ms()
-        )
+        kept = {name: getattr(self._status, name) for name in ("assignment_version", "isolation", "limits", "host")}
+        fresh = NodeStatus(**kept, generation=wanted.generation, started_ms=_now_ms())
+        self._update(**msgspec.structs.asdict(msgspec.structs.replace(fresh, **status)))
         self._say(f"node of cluster {wanted.cluster_id}: {wanted.role.value}, generation {wanted.generation}")
-        await asyncio.to_thread(self._make_directories, wanted)
 
-    def _make_directories(self, wanted: Assignment) -> None:
+    def _make_directories(self) -> None:
         node = self._config.node_dir
         files.remove_tree(node)  # a predecessor may have been killed
         for path in (node, node / "work", node / "tmp", node / "home", node / "logs"):
             path.mkdir(mode=0o700)
+
+    def _record(self, wanted: Assignment) -> None:
+        """Whose node this is, for the provider that cleans up after an agent that was killed."""
         record = msgspec.json.encode({"cluster_id": wanted.cluster_id, "generation": wanted.generation})
         files.write_atomic(self._config.directory / "node.json", record)
 
@@ -191,9 +211,22 @@ class Node:
         self._advance(Stage.INSTALLED)
 
     async def _start(self) -> None:
-        wanted, manifest, config = self._assignment(), self._manifest, self._config
+        wanted, manifest = self._assignment(), self._manifest
         assert manifest is not None  # noqa: S101 - `decide` installs first
         self._progress(_WORDS[Step.START])
+        host = await self._start_host(wanted, manifest)
+        if (options := java_options(wanted)) is not None:
+            prepared = self._settings(wanted.role) | {
+                "heap_mb": heap_mb(wanted),
+                "java_options": options,
+                "env": wanted.spark_env_vars,
+            }
+            await host.call("prepare", timeout_s=PREPARE_TIMEOUT_S, **prepared)
+        self._advance(Stage.STARTED)
+
+    async def _start_host(self, wanted: Assignment, manifest: RuntimeManifest) -> NodeHost:
+        """The node host behind its walls. Raises HostError."""
+        config = self._config
         isolation = await self._probe()
         self._update(isolation=isolation.text)
         if config.isolation == "required" and isolation.kind == "none":
@@ -216,21 +249,14 @@ class Node:
         if walls.kind == "none":  # nothing but good manners keeps it from the devices of others
             env["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu) for gpu in config.gpus[: wanted.gpus])
         await host.start(walls.command(command, view=view, cgroups=self._group.entries), env)
-        if (options := java_options(wanted)) is not None:
-            prepared = self._settings(wanted) | {
-                "heap_mb": heap_mb(wanted),
-                "java_options": options,
-                "env": wanted.spark_env_vars,
-            }
-            await host.call("prepare", timeout_s=PREPARE_TIMEOUT_S, **prepared)
-        self._advance(Stage.STARTED)
+        return host
 
-    def _settings(self, wanted: Assignment) -> dict[str, Any]:
+    def _settings(self, role: str) -> dict[str, Any]:
         """What `prepare` and `become` both are told."""
         return {
             "manifest": self._manifest,
             "node_dir": str(self._config.node_dir),
-            "role": wanted.role,
+            "role": role,
             "host": self._config.host,
         }
 
@@ -264,7 +290,7 @@ class Node:
     async def _join(self) -> None:
         wanted = self._assignment()
         self._update(phase=Phase.STARTING, message=_WORDS[Step.JOIN])
-        await self._call("become", assignment=wanted, **self._settings(wanted))
+        await self._call("become", assignment=wanted, **self._settings(wanted.role))
         self._current = msgspec.structs.replace(self._current, stage=Stage.JOINED, master_url=wanted.master_url)
 
     async def _tell_master(self) -> None:
@@ -284,12 +310,71 @@ class Node:
             raise HostGone
         await self._host.call(op, timeout_s=timeout_s, **fields)
 
+    # ── a node that is nobody's ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _warm(self) -> None:
+        wanted = self._assignment()
+        try:
+            self._say(f"preparing a node for runtime {wanted.runtime}")
+            await asyncio.to_thread(self._make_directories)
+            self._manifest = await install.ensure(self._config, wanted.runtime, progress=self._progress)
+            self._progress(_WORDS[Step.START])
+            host = await self._start_host(wanted, self._manifest)
+            asked = self._settings("") | {"heap_mb": driver_heap_mb(wanted.memory_mb), "cores": wanted.cores, "warm": True}
+            await host.call("prepare", timeout_s=PREPARE_TIMEOUT_S, **asked)
+        except BaseException:
+            self._current = Current(prepared=size_of(wanted))  # what there is of it is to be ended
+            raise
+        self._current = Current(prepared=size_of(wanted), warm=True)
+        self._warm_failures = 0
+        self._update(warm=wanted.runtime, warm_error="", message="")
+
+    async def _take(self) -> None:
+        """Nothing but names: the host, its JVM and its directories are there, and clean."""
+        wanted = self._assignment()
+        self._adopt(wanted, Stage.STARTED, phase=Phase.STARTING, message=_WORDS[Step.JOIN], warm_start=True)
+        await asyncio.to_thread(self._record, wanted)
+
+    async def _cool(self) -> None:
+        if self._wanted is not None and self._wanted.role is not Role.WARM:
+            self._cold_reason = why_cold(self._current, self._wanted)
+        self._say("ending what was prepared")
+        await self._end_host(grace_s=0)
+        await asyncio.to_thread(files.remove_tree, self._config.node_dir)
+        self._current = Current()
+        self._manifest = None
+        self._update(warm="", message="")
+
+    def _warm_failed(self, error: HostError) -> None:
+        """What was prepared is of no use, or could not be made. It is tried again, more and more rarely."""
+        first, last = WARM_RETRY_S
+        delay_s = min(last, first * 2.0 ** min(self._warm_failures, 10))
+        self._warm_failures += 1
+        self._warm_after = time.monotonic() + delay_s
+        asyncio.get_running_loop().call_later(delay_s, self._wake.set)
+        why = self._death().message if isinstance(error, HostGone) else str(error)
+        self._say(f"the node could not be prepared: {why}")
+        self._update(warm="", warm_error=why, message="")
+
+    def _warm_lost(self, why: str) -> None:
+        """A warm node has failed before anybody took it. While it is being made, its step fails by itself."""
+        if self._current.warm:
+            self._current = msgspec.structs.replace(self._current, warm=False)
+            self._warm_failed(HostError("", why))
+            self._wake.set()
+
     # ── what the host tells ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _hear(self, changes: dict[str, Any]) -> None:
         """A status event. Only what fits this node's present is taken over."""
         phase = changes.get("phase")
-        if self._current.stage is Stage.ENDED or self._current.generation == 0:
+        if self._current.stage is Stage.ENDED:
+            return
+        if self._current.generation == 0:
+            if phase is Phase.FAILED:
+                self._warm_lost((changes.get("failure") or Failure(code="", message="the node failed")).message)
+            elif "message" in changes:
+                self._progress(changes["message"])
             return
         if phase is not None and (phase not in _FROM_HOST or (self._current.retiring and phase in (Phase.STARTING, Phase.READY))):
             del changes["phase"]
@@ -299,13 +384,18 @@ class Node:
             self._give_up()
             return
         changes.pop("failure", None)
+        if changes.get("cold_reason"):
+            changes["warm_start"] = False
         self._update(**changes)
 
     def _host_ended(self, host: NodeHost) -> None:
         """The host is gone. If nobody asked it to go, that is the end of this generation."""
         if host is not self._host or self._current.stage is Stage.ENDED or self._status.phase is Phase.RETIRED:
             return
-        if self._running is not None and self._running[0] is Step.RELEASE:
+        if self._running is not None and self._running[0] in (Step.RELEASE, Step.COOL):
+            return
+        if self._current.generation == 0:
+            self._warm_lost(self._death().message)
             return
         self._end_generation(self._death())
         self._give_up()

@@ -41,6 +41,13 @@ def prepare(request: dict[str, Any]) -> dict[str, Any]:
     logs = Path(request["node_dir"], "logs")
     (logs / "driver.log").write_text("the driver's log\n")
     sys.stderr.write("the host is prepared\n")
+    knobs = Path(request["manifest"]["home"])  # a warm node has no conf
+    if request.get("warm"):
+        status(message="running Spark once")
+        while (knobs / "slow").exists():
+            time.sleep(0.02)
+        if (knobs / "broken").exists():
+            raise Refused("SPARK_STARTUP_FAILURE", "Spark does not run here")
     return {}
 
 
@@ -48,6 +55,8 @@ def become(request: dict[str, Any]) -> dict[str, Any]:
     assignment = request["assignment"]
     conf = assignment.get("spark_conf", {})
     state["assignment"] = assignment
+    if reason := conf.get("test.cold"):
+        status(cold_reason=reason)
     if seconds := conf.get("test.slow"):
         time.sleep(float(seconds))
     if conf.get("test.child"):
