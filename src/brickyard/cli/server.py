@@ -29,6 +29,7 @@ from brickyard.store.store import StoreError
 
 _COLLECT_AFTER = (20_000, 20, 20)  # allocations until the youngest generation is collected; then the older ones
 DRAIN_S = 2  # requests in flight get so long when the server stops
+KEEP_ALIVE_S = 75  # longer than clients keep a connection that they do not use: they never meet one that is just being closed
 WORDS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM or brickyard down"}
 
 log = structlog.get_logger("brickyard")
@@ -82,6 +83,7 @@ class _Server:
                     access_log=False,
                     lifespan="off",
                     timeout_graceful_shutdown=DRAIN_S,
+                    timeout_keep_alive=KEEP_ALIVE_S,
                     loop="none",
                 )
             )

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -25,6 +26,8 @@ from brickyard.store.tx import Tx
 log = structlog.get_logger(__name__)
 
 POLL_S = 0.5
+MAX_POLL_S = 5.0
+SHARE = 0.05  # of the time may be spent on looking, as long as that keeps it within MAX_POLL_S
 
 
 class InstanceMonitor:
@@ -49,16 +52,17 @@ class InstanceMonitor:
         self._calls = ThreadPoolExecutor(4, thread_name_prefix="monitor")
 
     async def run(self) -> None:
-        """Look around every half second until cancelled."""
+        """Look around every half second until cancelled, with thousands of instances less often: it takes a small share."""
         try:
             while True:
+                started = time.monotonic()
                 try:
                     await self.look()
                 except ProviderError as error:
                     log.warning("observe_failed", error=str(error))
                 except Exception:
                     log.exception("monitor_failed")
-                await asyncio.sleep(POLL_S)
+                await asyncio.sleep(min(max(POLL_S, (time.monotonic() - started) / SHARE), MAX_POLL_S))
         finally:
             self._calls.shutdown(wait=False, cancel_futures=True)
 

@@ -21,6 +21,7 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 MAX_WAIT_S = 30.0
+ANSWER_S = 60.0  # an answer that nothing has changed is given again for so long
 _TEXT_LIMIT = 8_000
 _NOTHING = NodeStatus()
 
@@ -50,6 +51,7 @@ class AgentService:
         self._heard: dict[str, float] = {}
         self._known: dict[str, tuple[StatusReport, str | None]] = {}  # the last report that was written, and its cluster
         self._waiters: dict[str, set[asyncio.Event]] = {}
+        self._answers: dict[str, tuple[AssignmentReply, float]] = {}  # the last one, and until when it may be given again
         self._turns: dict[str, asyncio.Lock] = {}
         self._quiet: frozenset[str] = frozenset()
         self._quiet_at = 0.0
@@ -91,17 +93,28 @@ class AgentService:
                 # Cleared before the read: a change after the read sets it again, so none is missed.
                 changed.clear()
                 self._heard[instance_id] = self._monotonic()
-                instance = await self._store.read(lambda tx: tx.instances.get(instance_id))
-                known = instance is not None and instance.live
-                assignment = instance.assignment if instance is not None and known else None
-                if not known or (assignment.version if assignment else 0) != have or not await self._change(changed, deadline):
-                    token = self._tokens.server_token(instance_id)
-                    return AssignmentReply(server_token=token, known=known, assignment=assignment)
+                reply = self._answered(instance_id) or await self._read(instance_id, changed)
+                if not reply.known or _version(reply) != have or not await self._change(changed, deadline):
+                    return reply
         finally:
             waiters = self._waiters.get(instance_id, set())
             waiters.discard(changed)
             if not waiters:
                 self._waiters.pop(instance_id, None)
+
+    def _answered(self, instance_id: str) -> AssignmentReply | None:
+        """The last answer, while it is surely true: an agent that waits for nothing costs a read a minute."""
+        reply, until = self._answers.get(instance_id, (None, 0.0))
+        return reply if self._monotonic() < until else None
+
+    async def _read(self, instance_id: str, changed: asyncio.Event) -> AssignmentReply:
+        instance = await self._store.read(lambda tx: tx.instances.get(instance_id))
+        known = instance is not None and instance.live
+        assignment = instance.assignment if instance is not None and known else None
+        reply = AssignmentReply(server_token=self._tokens.server_token(instance_id), known=known, assignment=assignment)
+        if known and self._store.exclusive and not changed.is_set():
+            self._answers[instance_id] = (reply, self._monotonic() + ANSWER_S)
+        return reply
 
     async def _change(self, changed: asyncio.Event, deadline: float) -> bool:
         """Wait until the instance's row may be another one: look again. False: what was read is the answer."""
@@ -120,6 +133,7 @@ class AgentService:
     def assignments_changed(self, instance_ids: Iterable[str]) -> None:
         """Answer the long polls of these instances now."""
         for instance_id in instance_ids:
+            self._answers.pop(instance_id, None)
             for waiter in self._waiters.get(instance_id, ()):
                 waiter.set()
 
@@ -145,6 +159,7 @@ class AgentService:
     def forget(self, instance_id: str) -> None:
         """The instance is gone: keep nothing of it."""
         self._heard.pop(instance_id, None)
+        self._answers.pop(instance_id, None)
         self._known.pop(instance_id, None)
         self._loads.forget(instance_id)
         self._turns.pop(instance_id, None)
@@ -198,3 +213,7 @@ def _bounded(status: NodeStatus) -> NodeStatus:
     if status.phase is Phase.IDLE and status == _NOTHING:
         return status
     return msgspec.structs.replace(status, message=status.message[:_TEXT_LIMIT], failure=failure)
+
+
+def _version(reply: AssignmentReply) -> int:
+    return reply.assignment.version if reply.assignment else 0

@@ -1,0 +1,137 @@
+"""What agents are told: at once when it changes, and from memory while it does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import msgspec
+import pytest
+
+from brickyard.domain.clock import SystemClock
+from brickyard.domain.instances import InstanceState
+from brickyard.domain.node import Role
+from brickyard.reconcile.loads import Loads
+from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.services.agents import ANSWER_S, AgentService
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+from brickyard.testing.builders import cluster, instance
+
+T = TypeVar("T")
+DRIVER = instance(cluster(), role=Role.DRIVER)
+ID = DRIVER.instance_id
+
+
+class CountingStore(Store):
+    """A store that knows how often it was read."""
+
+    reads = 0
+
+    async def read(self, work: Callable[[Tx], T]) -> T:
+        self.reads += 1
+        return await super().read(work)
+
+
+@pytest.fixture
+def counting(store_url: str) -> Iterator[CountingStore]:
+    """With one driver on record."""
+    store = CountingStore.open(store_url)
+    assert isinstance(store, CountingStore)
+    store.write_sync(lambda tx: tx.clusters.insert(cluster()))
+    store.write_sync(lambda tx: tx.instances.insert(DRIVER))
+    yield store
+    store.close()
+
+
+def service(store: Store, monotonic: Callable[[], float]) -> AgentService:
+    tokens = InstanceTokens(key=b"k" * 32)
+    clock = SystemClock()
+    return AgentService(
+        store=store, clock=clock, tokens=tokens, wake=lambda _: None, silence_s=30, loads=Loads(), monotonic=monotonic
+    )
+
+
+def version() -> int:
+    assert DRIVER.assignment is not None
+    return DRIVER.assignment.version
+
+
+def change(store: Store) -> None:
+    """Give the driver another assignment."""
+    assert DRIVER.assignment is not None
+    newer = msgspec.structs.replace(DRIVER.assignment, version=version() + 1)
+    store.write_sync(lambda tx: tx.instances.update(msgspec.structs.replace(DRIVER, assignment=newer)))
+
+
+def test_a_waiting_agent_hears_of_a_change_at_once(counting: CountingStore) -> None:
+    async def scenario() -> None:
+        agents = service(counting, asyncio.get_running_loop().time)
+        first = await agents.assignment(ID, 0, 20)
+        assert first.known
+        assert first.assignment == DRIVER.assignment
+        waiting = asyncio.create_task(agents.assignment(ID, version(), 20))
+        await asyncio.sleep(0)  # it waits now, on what the first answer left in memory or on a read of its own
+        await asyncio.to_thread(change, counting)
+        agents.assignments_changed([ID])
+        reply = await asyncio.wait_for(waiting, 10)
+        assert reply.assignment is not None
+        assert reply.assignment.version == version() + 1
+
+    asyncio.run(scenario())
+
+
+def test_an_agent_that_waits_for_nothing_is_answered_from_memory(counting: CountingStore) -> None:
+    if not counting.exclusive:
+        pytest.skip("another server may have changed the row")
+    now = [0.0]
+
+    async def scenario() -> None:
+        agents = service(counting, lambda: now[0])
+        for _ in range(5):
+            assert (await agents.assignment(ID, version(), 0)).assignment == DRIVER.assignment
+        assert counting.reads == 1
+        now[0] += ANSWER_S
+        await agents.assignment(ID, version(), 0)
+        assert counting.reads == 2
+        agents.assignments_changed([ID])
+        await agents.assignment(ID, version(), 0)
+        assert counting.reads == 3
+
+    asyncio.run(scenario())
+
+
+def test_a_change_during_the_read_is_not_kept_from_the_agent(counting: CountingStore) -> None:
+    """The row changes after it was read and before the answer is kept: the old answer must not be given again."""
+
+    async def scenario() -> None:
+        agents = service(counting, asyncio.get_running_loop().time)
+        read = counting.read
+
+        async def slow(work: Callable[[Tx], T]) -> T:
+            found = await read(work)
+            if counting.reads == 1:
+                await asyncio.to_thread(change, counting)
+                agents.assignments_changed([ID])
+            return found
+
+        counting.read = slow  # type: ignore[method-assign] # the one read in which something happens
+        await agents.assignment(ID, 0, 0)
+        later = await agents.assignment(ID, 0, 0)
+        assert later.assignment is not None
+        assert later.assignment.version == version() + 1
+
+    asyncio.run(scenario())
+
+
+def test_a_released_instance_is_unknown_and_never_from_memory(counting: CountingStore) -> None:
+    async def scenario() -> None:
+        agents = service(counting, asyncio.get_running_loop().time)
+        gone = msgspec.structs.replace(DRIVER, state=InstanceState.TERMINATING)
+        await counting.write(lambda tx: tx.instances.update(gone))
+        for _ in range(2):
+            reply = await agents.assignment(ID, version(), 20)
+            assert (reply.known, reply.assignment) == (False, None)
+
+    asyncio.run(scenario())
