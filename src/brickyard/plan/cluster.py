@@ -25,7 +25,7 @@ from brickyard.plan.assignments import spark_context_id
 from brickyard.plan.books import Books, NewNode, Plan
 from brickyard.plan.launching import remarks, reusable
 from brickyard.plan.policy import Policy
-from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, Room, returned
+from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, Room, returned, warmth
 from brickyard.plan.reasons import failure_reason, launch_reason, shortage_text, simple_reason
 
 __all__ = ["NewNode", "Plan", "plan"]
@@ -311,7 +311,7 @@ class _Pass(Books):
             if len(ready) == self._wanted() and not retiring and not self.new:
                 grown = len(ready) > self.cluster.ready_workers
                 if grown:
-                    self._event(EventType.UPSIZE_COMPLETED, self._size_details(len(ready)))
+                    self._event(EventType.UPSIZE_COMPLETED, self._came_details(ready))
                 if grown or self.cluster.spec.autoscale is None:  # with autoscale, a shortage lowers the size: no success
                     self._change(grow_failures=0, grow_after_ms=0)
                 self._change(sized=True, ready_workers=len(ready), state_message="")
@@ -348,13 +348,19 @@ class _Pass(Books):
             state_message=shortfall,
             termination_reason=None,
         )
+        details = self._came_details(ready)
+        said = [text for text in (details.driver_state_message, remarks(cluster.spec, self.policy)) if text]
         details = msgspec.structs.replace(
-            self._size_details(len(ready)),
-            did_not_expand_reason=shortfall or None,
-            driver_state_message=remarks(cluster.spec, self.policy) or None,
+            details, did_not_expand_reason=shortfall or None, driver_state_message=". ".join(said) or None
         )
         self._event(EventType.RUNNING, details)
         self._event(EventType.DRIVER_HEALTHY, EventDetails())
+
+    def _came_details(self, ready: Sequence[Instance]) -> EventDetails:
+        """How many workers there are, and how warm they and the driver came from their pool."""
+        driver = self._driver_node()
+        nodes = [driver, *ready] if driver is not None else ready
+        return msgspec.structs.replace(self._size_details(len(ready)), driver_state_message=warmth(nodes))
 
     def _idle(self) -> None:
         """Auto-termination after inactivity."""

@@ -144,7 +144,8 @@ class _Pass:
             self.deadlines.append(self.pool.fill_after_ms)
             return 0
         if self.pool.failures:
-            trying = any(row.state is not InstanceState.REGISTERED for row in self.idle)
+            since = self.pool.failed_ms
+            trying = any(row.state is not InstanceState.REGISTERED and row.created_ms > since for row in self.idle)
             return 0 if trying else 1
         return missing
 
@@ -158,10 +159,10 @@ class _Pass:
         excess = len(self.idle) - self.pool.min_idle
         if excess <= 0 and over <= 0:
             return
-        order = sorted(self.idle, key=lambda row: (-_usefulness(row), row.idle_ms, row.instance_id))
+        candidates = self.idle if over > 0 else [row for row in self.idle if row.idle_ms + limit_ms <= self.now]
+        order = sorted(candidates, key=lambda row: (standing(row) is Standing.WARM, row.idle_ms, row.instance_id))
         ended = order[: max(0, over)]
-        rest = order[len(ended) :]
-        expired = [row for row in rest if row.idle_ms + limit_ms <= self.now]
+        expired = [row for row in order[len(ended) :] if row.idle_ms + limit_ms <= self.now]
         ended += expired[: max(0, excess - len(ended))]
         self._end(ended)
         if len(self.idle) > self.pool.min_idle:
@@ -177,8 +178,3 @@ class _Pass:
         for row in rows:
             self.changed[row.instance_id] = msgspec.structs.replace(row, state=InstanceState.TERMINATING)
         self.idle = [row for row in self.idle if row.instance_id not in self.changed]
-
-
-def _usefulness(row: Instance) -> int:
-    """Warm ones are worth most; whether the others run already matters less than how long they have waited."""
-    return 0 if standing(row) is Standing.WARM else 1

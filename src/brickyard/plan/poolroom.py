@@ -144,3 +144,19 @@ def releasing(node: Instance, pool: Pool, *, node_type: NodeType, now: int) -> I
 def returned(node: Instance, *, now: int) -> Instance:
     """The clean node, idle in its pool."""
     return msgspec.structs.replace(node, cluster_id="", role=Role.WARM, releasing_ms=0, ready_ms=0, idle_ms=now, cold="")
+
+
+def warmth(nodes: Iterable[Instance]) -> str | None:
+    """Which of a cluster's nodes started warm, and why the others did not: for its events. None where no node is a pool's."""
+    own = [node for node in nodes if node.pool_id]
+    if not own:
+        return None
+    warm = sum(node.current_status.warm_start for node in own)
+    text = f"{warm} of {len(own)} nodes from the instance pool started warm"
+    reasons: dict[str, list[str]] = {}
+    for node in own:
+        why = node.current_status.cold_reason or node.cold
+        if why and not node.current_status.warm_start:
+            reasons.setdefault(why, []).append(node.instance_id)
+    cold = "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
+    return f"{text}. Cold: {cold}" if cold else text
