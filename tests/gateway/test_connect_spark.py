@@ -14,7 +14,7 @@ from databricks.sdk.service.compute import Language, State
 
 from brickyard.services.caller import Caller
 from tests.support.runtimes import SPARK_4, manifest_of
-from tests.support.server import TOKEN, Server
+from tests.support.server import TOKEN, Server, free_port
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -85,15 +85,6 @@ def way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Way]:
 def get(way: Way, path: str) -> requests.Response:
     """One request with the administrator's token."""
     return requests.get(way.server.url + path, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=120)
-
-
-def free_port() -> int:
-    import socket  # noqa: PLC0415 - here only
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def test_stock_pyspark_works(way: Way) -> None:

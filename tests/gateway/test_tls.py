@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import socket
 import stat
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from brickyard.gateway import tls
 from brickyard.gateway.connect import ConnectGateway
 from brickyard.gateway.errors import GatewayError
 from tests.gateway.world import CLUSTER_ID, method, world
-from tests.support.server import Server
+from tests.support.server import Server, free_port
 
 
 def pair(directory: Path) -> tuple[bytes, bytes]:
@@ -101,9 +100,7 @@ def test_settings_that_contradict_each_other_are_refused(options: dict[str, obje
 
 
 def test_a_server_serves_connect_on_the_port_that_it_is_given(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with Server.running(tmp_path / "w", provider="simulated", connect_port=port):
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel, pytest.raises(grpc.RpcError) as caught:
             method(channel.unary_unary, "Config")(b"", timeout=20)

@@ -143,7 +143,9 @@ def test_connect_asks_for_its_token(cluster: Cluster, manifest: dict[str, Any]) 
     if not manifest["has_connect"]:
         assert "Maven" in cluster.driver.call("connect_open")["error"]["message"]
         return
+    before = cluster.driver.status["last_activity_ms"]
     port = cluster.driver.result("connect_open")["port"]
+    cluster.driver.wait(lambda status: status["last_activity_ms"] > before)
     assert cluster.driver.result("connect_open") == {"port": port}, "asking again changes nothing"
     assert cluster.workers[0].call("connect_open")["error"]["code"] == "INVALID"
 

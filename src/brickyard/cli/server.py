@@ -90,6 +90,8 @@ class _Server:
             serving = asyncio.create_task(server._serve(sockets=[self._listening]))  # `serve` without its signal handlers
             stopping = asyncio.create_task(self._stop.wait())
             await self._greet(token if is_new else "", time.monotonic() - started)
+            if application.connect is not None:
+                click.echo(f"Spark Connect listens on port {application.connect.port} (docs/connect.md).")
             await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
             keep = self._workspace.asked_to_keep_nodes() or self._settings.keep_nodes
             why = self._why or "the web server has ended"

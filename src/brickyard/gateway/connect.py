@@ -28,7 +28,7 @@ from brickyard.domain.errors import (
 )
 from brickyard.gateway.doors import Door, Doors
 from brickyard.gateway.errors import GatewayError
-from brickyard.gateway.relay import ClientGone, Metadata, Relay
+from brickyard.gateway.relay import ONE_TO_ONE, ClientGone, Metadata, Relay
 from brickyard.services.attach import AttachService
 from brickyard.services.tokens import TokenService
 
@@ -116,8 +116,8 @@ class ConnectGateway:
         relays, self._relays = list(self._relays.values()), {}
         await asyncio.gather(*(relay.close() for relay in relays))
 
-    async def serve(self, method: str, context: Any) -> None:
-        """One call of a client, from its credentials to its status."""
+    async def serve(self, method: str, context: Any) -> bytes:
+        """One call of a client, from its credentials to its status. Returns the answer of those that have one only."""
         metadata = {str(key): value for key, value in context.invocation_metadata() or ()}
         try:
             caller = await self._authenticate(metadata)
@@ -128,13 +128,17 @@ class ConnectGateway:
         except Exception:
             log.exception("connect_failed", method=method)
             await context.abort(grpc.StatusCode.INTERNAL, "The server failed to find the cluster. Its log says why.")
+        passed_on = _passed_on(metadata, door)
         try:
             relay = await self._relay(door)
-            await relay.serve(method, context, _passed_on(metadata, door))
+            if method in ONE_TO_ONE:
+                return await relay.call(method, context, passed_on)
+            await relay.stream(method, context, passed_on)
         except grpc.aio.AioRpcError as error:
             await self._fail(context, door, error)
         except ClientGone:
-            return  # there is nobody to tell
+            pass  # there is nobody to tell
+        return b""
 
     async def _authenticate(self, metadata: dict[str, Any]) -> Any:
         scheme, _, token = str(metadata.get("authorization", "")).partition(" ")
@@ -180,9 +184,16 @@ class _Handler(grpc.GenericRpcHandler):
         self._gateway = gateway
 
     def service(self, handler_call_details: Any) -> Any:
-        return grpc.stream_stream_rpc_method_handler(partial(self._serve, handler_call_details.method))
+        # Requests are read as streams even where there is one: not before the caller is known, so strangers cost no memory.
+        method = handler_call_details.method
+        if method in ONE_TO_ONE:
+            return grpc.stream_unary_rpc_method_handler(partial(self._call, method))
+        return grpc.stream_stream_rpc_method_handler(partial(self._stream, method))
 
-    async def _serve(self, method: str, _requests: Any, context: Any) -> None:
+    async def _call(self, method: str, _requests: Any, context: Any) -> bytes:
+        return await self._gateway.serve(method, context)
+
+    async def _stream(self, method: str, _requests: Any, context: Any) -> None:
         await self._gateway.serve(method, context)
 
 

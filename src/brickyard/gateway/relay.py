@@ -17,7 +17,7 @@ import grpc.aio
 Metadata = Sequence[tuple[str, str | bytes]]
 _PREFIX = "/spark.connect.SparkConnectService/"
 # Calls whose request is one message need no second conversation for it; whatever is not named here is relayed as streams.
-_ONE_TO_ONE = frozenset(
+ONE_TO_ONE = frozenset(
     _PREFIX + name
     for name in (
         "AnalyzePlan", "Config", "ArtifactStatus", "Interrupt", "ReleaseExecute", "ReleaseSession", "FetchErrorDetails",
@@ -28,7 +28,7 @@ _ONE_TO_MANY = frozenset(_PREFIX + name for name in ("ExecutePlan", "ReattachExe
 
 
 class ClientGone(Exception):
-    """The client has left in the middle of the answer."""
+    """The client has left in the middle of the call."""
 
 
 class Relay:
@@ -38,13 +38,25 @@ class Relay:
         self._channel = channel
         self.active = 0  # calls that run now
 
-    async def serve(self, method: str, context: Any, metadata: Metadata) -> None:
-        """Relay one call. Raises grpc.aio.AioRpcError with the driver's own status when it is not OK, and ClientGone."""
+    async def call(self, method: str, context: Any, metadata: Metadata) -> bytes:
+        """Relay a call of `ONE_TO_ONE`; returns its answer. Raises as `stream` does."""
         self.active += 1
         try:
-            if method in _ONE_TO_ONE:
-                await self._one_to_one(method, context, metadata)
-            elif method in _ONE_TO_MANY:
+            request = await context.read()
+            if request is grpc.aio.EOF:
+                raise ClientGone
+            call: Any = self._channel.unary_unary(method)(request, metadata=metadata, timeout=context.time_remaining())
+            del request
+            answer: bytes = await call
+            return answer
+        finally:
+            self.active -= 1
+
+    async def stream(self, method: str, context: Any, metadata: Metadata) -> None:
+        """Relay any other call. Raises grpc.aio.AioRpcError with the driver's own status when it is not OK, and ClientGone."""
+        self.active += 1
+        try:
+            if method in _ONE_TO_MANY:
                 await self._one_to_many(method, context, metadata)
             else:
                 await self._streams(method, context, metadata)
@@ -54,13 +66,6 @@ class Relay:
     async def close(self) -> None:
         """Give back the connection; calls that run are cancelled."""
         await self._channel.close()
-
-    async def _one_to_one(self, method: str, context: Any, metadata: Metadata) -> None:
-        request = await context.read()
-        if request is not grpc.aio.EOF:
-            call: Any = self._channel.unary_unary(method)(request, metadata=metadata, timeout=context.time_remaining())
-            del request
-            await _write(context, await call)
 
     async def _one_to_many(self, method: str, context: Any, metadata: Metadata) -> None:
         request = await context.read()
@@ -85,14 +90,10 @@ class Relay:
 
 async def _download(call: Any, context: Any) -> None:
     while (message := await call.read()) is not grpc.aio.EOF:
-        await _write(context, message)
-
-
-async def _write(context: Any, message: bytes) -> None:
-    try:
-        await context.write(message)
-    except Exception as error:  # gRPC has no public name for it
-        raise ClientGone from error
+        try:
+            await context.write(message)
+        except Exception as error:  # gRPC has no public name for it
+            raise ClientGone from error
 
 
 async def _upload(call: Any, context: Any) -> None:

@@ -1,0 +1,111 @@
+"""Who is attached to a cluster, and the link to its Spark UI: the calls behind the Notebooks and Spark UI tabs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+import requests
+
+from brickyard.domain.cluster import Cluster, Target
+from brickyard.domain.node import Role
+from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.services.attach import AttachService
+from brickyard.services.authz import Authorizer
+from brickyard.services.uilinks import UiLinks
+from brickyard.store.store import Store
+from brickyard.testing.builders import cluster, instance, up
+from brickyard.testing.clock import ManualClock
+from tests.support.edge import edge
+
+KEY = b"k" * 32
+CONTEXT = {
+    "context_id": "c1", "user": "me@example.com", "language": "python", "status": "Running", "created_ms": 1, "last_used_ms": 2,
+    "commands": 1,
+}  # fmt: skip
+SESSION = {"session_id": "s1", "user": "me", "started_ms": 3, "last_used_ms": 4}
+
+
+class FakeAgent:
+    """Says what it is told to say."""
+
+    def __init__(self) -> None:
+        self.answer: Any = {"contexts": [CONTEXT], "connect_sessions": [SESSION]}
+
+    async def call(
+        self, endpoint: str, server_token: str, method: str, path: str, body: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        assert (method, path) == ("GET", "/v1/attached")
+        assert server_token == InstanceTokens(key=KEY).server_token("i-driver-0")
+        answer: dict[str, Any] = self.answer
+        return answer
+
+    async def close(self) -> None:
+        pass
+
+
+class World(NamedTuple):
+    url: str
+    agent: FakeAgent
+    store: Store
+    id: str
+
+    def get(self, path: str, cluster_id: str = "") -> requests.Response:
+        headers = {"Authorization": "Bearer secret"}
+        query = {"cluster_id": cluster_id or self.id}
+        return requests.get(f"{self.url}/api/2.1/clusters/{path}", params=query, headers=headers, timeout=30)
+
+    def change(self, wanted: Cluster) -> None:
+        def work(tx: Any) -> None:
+            tx.clusters.update(msgspec.structs.replace(wanted, version=tx.clusters.get(wanted.cluster_id).version))
+
+        self.store.write_sync(work)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    store, agent, made = Store.open(f"sqlite:///{tmp_path / 'test.db'}"), FakeAgent(), up(cluster())
+    node = msgspec.structs.replace(instance(made, role=Role.DRIVER), endpoint="http://127.0.0.1:1")
+    store.write_sync(lambda tx: tx.clusters.insert(made))
+    store.write_sync(lambda tx: tx.instances.insert(node))
+
+    async def never(*_: Any) -> None:
+        raise AssertionError("nothing is started here")
+
+    attach = AttachService(store=store, authorizer=Authorizer(), agents=agent, tokens=InstanceTokens(key=KEY), start=never)
+    with edge(attach=attach, ui_links=UiLinks(key=KEY, store=store, clock=ManualClock())) as url:
+        yield World(url, agent, store, made.cluster_id)
+    store.close()
+
+
+def test_contexts_and_sessions_are_listed(world: World) -> None:
+    assert world.get("list-attached").json() == {"contexts": [CONTEXT], "connect_sessions": [SESSION]}
+
+
+def test_nobody_is_attached_to_a_cluster_that_does_not_run(world: World) -> None:
+    for state in (cluster(), cluster(target=Target.TERMINATED, ended=True)):
+        world.change(state)
+        assert world.get("list-attached").json() == {"contexts": [], "connect_sessions": []}
+
+
+def test_an_answer_that_makes_no_sense_is_an_error_and_no_crash(world: World) -> None:
+    world.agent.answer = {"contexts": [{"context_id": 7}]}
+    answer = world.get("list-attached")
+    assert (answer.status_code, answer.json()["error_code"]) == (400, "INVALID_STATE")
+
+
+def test_who_may_not_attach_learns_nothing(world: World) -> None:
+    mine = up(cluster())
+    world.change(msgspec.structs.replace(mine, spec=msgspec.structs.replace(mine.spec, single_user_name="other@example.com")))
+    for path in ("list-attached", "spark-ui-link"):
+        assert world.get(path).status_code == 403
+        assert world.get(path, "0101-000000-unknown0").status_code == 404
+
+
+def test_the_link_leads_to_the_server_that_was_asked(world: World) -> None:
+    found = world.get("spark-ui-link").json()
+    assert found["url"].startswith(f"{world.url}/spark-ui/{world.id}/~")
+    assert found["expiration_time"] > ManualClock().now_ms()

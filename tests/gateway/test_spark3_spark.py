@@ -1,0 +1,51 @@
+"""A running cluster on Spark 3: no Spark Connect, and a Spark UI that is made from the event log it is writing."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import requests
+from databricks.sdk.service.compute import Language
+
+from tests.support.runtimes import SPARK_3, SPARK_4, manifest_of
+from tests.support.server import TOKEN, Server, free_port
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+CLIENT = "import sys; from pyspark.sql import SparkSession; SparkSession.builder.remote(sys.argv[1]).getOrCreate()"
+
+
+def test_a_running_cluster_on_spark_3(tmp_path: Path) -> None:
+    client = manifest_of(SPARK_4)["python"]
+    conf = {"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"}
+    port = free_port()
+    with Server.running(tmp_path / "workspace", connect_port=port) as server:
+        w = server.client()
+        made = w.clusters.create_and_wait(
+            cluster_name="three", spark_version=SPARK_3, node_type_id="i3.xlarge", num_workers=0, spark_conf=conf
+        )
+        assert made.cluster_id is not None
+        context = w.command_execution.create(cluster_id=made.cluster_id, language=Language.PYTHON).result()
+        w.command_execution.execute(
+            cluster_id=made.cluster_id, context_id=context.id, language=Language.PYTHON, command="spark.range(9).count()"
+        ).result()
+
+        def jobs() -> int:
+            headers = {"Authorization": f"Bearer {TOKEN}"}
+            front = requests.get(f"{server.url}/spark-ui/{made.cluster_id}/", headers=headers, timeout=120)
+            assert front.status_code == 200, front.text[:500]
+            application = front.url.split("/history/")[1].split("/")[0]
+            place = f"{server.url}/spark-ui/{made.cluster_id}/api/v1/applications/{application}/jobs"
+            return len(requests.get(place, headers=headers, timeout=120).json())
+
+        deadline = time.monotonic() + 120
+        while jobs() < 2:  # the first job of every cluster, and ours
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+        url = f"sc://localhost:{port}/;token={TOKEN};x-databricks-cluster-id={made.cluster_id}"
+        refused = subprocess.run([client, "-c", CLIENT, url], capture_output=True, text=True, check=False, timeout=120)
+        assert "FAILED_PRECONDITION" in refused.stderr
+        assert "Maven" in refused.stderr
