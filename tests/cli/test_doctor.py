@@ -72,3 +72,13 @@ def test_it_is_readable(cli: Cli, no_index: str) -> None:
     shown = cli.run("doctor", UV_DEFAULT_INDEX=no_index).stdout.splitlines()
     assert len(shown) == 10
     assert all(line.split()[0] in ("ok", "note", "broken") for line in shown)
+
+
+def test_gpus_are_those_that_nvml_finds(cli: Cli, no_index: str, tmp_path: Path) -> None:
+    """A stand-in for NVML's library, which only machines with a GPU have."""
+    (tmp_path / "pynvml.py").write_text(
+        "def nvmlInit(): pass\ndef nvmlShutdown(): pass\ndef nvmlDeviceGetCount(): return 2\n"
+        "def nvmlDeviceGetHandleByIndex(at): return at\ndef nvmlDeviceGetName(handle): return 'NVIDIA H200'\n"
+    )
+    _, found = findings(cli, UV_DEFAULT_INDEX=no_index, PYTHONPATH=str(tmp_path))
+    assert found["GPU"] == ("ok", "2 x NVIDIA H200; GPU node types are offered")

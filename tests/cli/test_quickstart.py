@@ -4,48 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from databricks.sdk.service.compute import State
 
 from brickyard.cli import CliError
 from brickyard.cli.flights import Airline, Data, expected
 from brickyard.cli.mainjob import Answer, check
-from tests.support.command import Cli, one_line
-
-
-@pytest.fixture
-def slow_index() -> Iterator[str]:
-    """A package index that takes calls and never answers: a runtime's installation goes on for as long as the test needs."""
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen(64)
-        yield f"http://127.0.0.1:{silent.getsockname()[1]}/simple"
-
-
-@pytest.fixture
-def local(cli: Cli, slow_index: str) -> Cli:
-    """The command with real nodes, whose runtime cannot be had."""
-    cli.environment |= {"BRICKYARD_PROVIDER": "local", "UV_DEFAULT_INDEX": slow_index}
-    return cli
-
-
-def processes_of(home: Path) -> list[str]:
-    """Command lines of living processes that were started for the test's home."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            line = " ".join(process.cmdline())
-            if process.status() != psutil.STATUS_ZOMBIE and (str(home) in line or process.environ().get("HOME") == str(home)):
-                found.append(line)
-        except psutil.Error:
-            continue
-    return found
+from tests.support.command import Cli, one_line, processes_of
 
 
 def interrupt_while_the_cluster_starts(cli: Cli) -> str:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 from databricks.sdk import WorkspaceClient
 
 from brickyard.lifecycle.workspace import Workspace
@@ -62,3 +63,16 @@ def one_line(done: subprocess.CompletedProcess[str]) -> str:
     assert len(lines) == 1, done.stderr
     assert lines[0].startswith("brickyard: ")
     return lines[0]
+
+
+def processes_of(home: Path) -> list[str]:
+    """Command lines of living processes that were started for the test's home."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            line = " ".join(process.cmdline())
+            if process.status() != psutil.STATUS_ZOMBIE and (str(home) in line or process.environ().get("HOME") == str(home)):
+                found.append(line)
+        except psutil.Error:
+            continue
+    return found

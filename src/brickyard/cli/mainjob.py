@@ -32,7 +32,7 @@ GROUP BY name ORDER BY flights DESC, name
 _PROGRAM = """
 import json, os
 folder = "file:" + os.environ["DBFS_ROOT"] + "{folder}"
-flights = spark.read.csv(folder + "/flights.csv", header=True, inferSchema=True, nullValue="NA")
+flights = spark.read.csv(folder + "/flights.csv", header=True, nullValue="NA")
 airlines = spark.read.csv(folder + "/airlines.csv", header=True)
 flights.createOrReplaceTempView("flights")
 airlines.createOrReplaceTempView("airlines")
@@ -99,7 +99,7 @@ def have_data(w: WorkspaceClient, data: Data, say: Say) -> None:
             continue
         with path.open("rb") as file:
             w.dbfs.upload(target, file, overwrite=True)
-        say(f"  uploaded dbfs:{target} ({size / 2**20:.1f} MiB)")
+        say(f"  uploaded dbfs:{target} ({f'{size / 2**20:.1f} MiB' if size >= 2**20 else f'{size:,} bytes'})")
 
 
 def ask(w: WorkspaceClient, cluster_id: str, say: Say) -> Answer:

@@ -1,0 +1,97 @@
+"""What becomes of nodes when their server stops: real agents, whose runtime never comes, so that no Spark is needed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from databricks.sdk.service.compute import State
+
+from tests.support.command import Cli, processes_of
+
+
+def agents(cli: Cli) -> list[str]:
+    """Command lines of the agents that live."""
+    return [line for line in processes_of(cli.data.parent) if "brickyard.agent --config" in line]
+
+
+def with_a_starting_cluster(cli: Cli) -> str:
+    """A detached server and a cluster whose driver's agent runs; returns the cluster's id."""
+    assert cli.run("up", "--detach").returncode == 0
+    node_type = min(cli.client().clusters.list_node_types().node_types or [], key=lambda each: each.memory_mb)
+    made = cli.client().clusters.create(spark_version="17.3.x-scala2.13", node_type_id=node_type.node_type_id, num_workers=1)
+    deadline = time.monotonic() + 60
+    while len(agents(cli)) < 2:
+        assert time.monotonic() < deadline, cli.client().clusters.get(made.cluster_id).state_message
+        time.sleep(0.05)
+    return str(made.cluster_id)
+
+
+def instances(cli: Cli) -> set[str]:
+    return {path.name for path in (cli.data / "instances").iterdir()}
+
+
+def test_nodes_that_are_kept_are_adopted_by_the_next_server(local: Cli) -> None:
+    cluster_id = with_a_starting_cluster(local)
+    before, there = sorted(agents(local)), instances(local)
+    down = local.run("down", "--keep-nodes")
+    assert (down.returncode, down.stdout) == (0, "The server has stopped. Its nodes run on.\n")
+    assert sorted(agents(local)) == before
+    assert local.run("up", "--detach").returncode == 0
+    assert local.client().clusters.get(cluster_id).state is State.PENDING
+    assert sorted(agents(local)) == before, "no other one was launched"
+    assert instances(local) == there
+    assert local.run("down").returncode == 0
+    assert processes_of(local.data.parent) == []
+    assert instances(local) == set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_in_the_foreground_ends_its_nodes_on_a_signal(local: Cli, number: signal.Signals) -> None:
+    server = local.start("up")
+    assert server.stdout is not None
+    assert "Brickyard serves at http://127.0.0.1:" in server.stdout.readline()
+    token = server.stdout.readline()
+    assert "shown this once" in token
+    assert local.workspace.stored_token() in token
+    made = local.client().clusters.create(spark_version="17.3.x-scala2.13", node_type_id="m5.large", num_workers=1)
+    deadline = time.monotonic() + 60
+    while not agents(local):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.kill(server.pid, number)
+    _, said = server.communicate(timeout=60)
+    assert (server.returncode, "Stopping (again to stop at once)" in said) == (0, True)
+    assert processes_of(local.data.parent) == []
+    assert local.run("up", "--detach").returncode == 0
+    ended = local.client().clusters.wait_get_cluster_terminated(made.cluster_id)
+    assert ("Ctrl-C" if number is signal.SIGINT else "SIGTERM") in str(ended.state_message)
+    assert local.run("down").returncode == 0
+
+
+def test_a_node_that_is_killed_is_not_left_in_pieces(local: Cli, tmp_path: Path) -> None:
+    """SIGKILL of the server and of every agent at once: the next server cleans up after them."""
+    cluster_id = with_a_starting_cluster(local)
+    pids = {int(path.name) for path in Path("/proc").glob("[0-9]*") if _is_ours(path, tmp_path)}
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while local.workspace.running() is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert local.run("up", "--detach").returncode == 0
+    ended = local.client().clusters.wait_get_cluster_terminated(cluster_id)
+    assert ended.termination_reason is not None
+    assert local.run("down").returncode == 0
+    assert processes_of(local.data.parent) == []
+    assert instances(local) == set()
+
+
+def _is_ours(process: Path, home: Path) -> bool:
+    try:
+        return f"HOME={home}\0".encode() in (process / "environ").read_bytes() + b"\0"
+    except OSError:
+        return False
