@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from brickyard.domain.cluster import Cluster, Target
+from brickyard.gateway import connect
 from brickyard.gateway.connect import MAX_MESSAGE
 from brickyard.gateway.doors import FRESH_S, OPEN_S, Doors
 from brickyard.gateway.errors import GatewayError
@@ -163,6 +164,25 @@ def test_a_client_that_never_reads_costs_a_window_and_delays_nobody(tmp_path: Pa
             assert len(got) == 64
             stalled.cancel()
             await w.driver.cancelled.wait()
+
+    run(work())
+
+
+def test_a_user_cannot_take_every_call_for_himself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "MAX_CALLS_OF_USER", 2)
+
+    async def work() -> None:
+        async with world(tmp_path) as w, w.channel() as channel:
+            await w.set(RUNNING)
+            mine, theirs = await w.token("me@example.com"), await w.token("you@example.com")
+            streams = [method(channel.unary_stream, "ExecutePlan")(b"2000", metadata=as_metadata(mine)) for _ in range(2)]
+            for stream in streams:
+                await stream.read()
+            assert (await refusal(call(channel, "Config", **credentials(mine))))[0] == "RESOURCE_EXHAUSTED"
+            assert await call(channel, "Config", **credentials(theirs)) == b"hello"
+            streams[0].cancel()
+            await w.driver.cancelled.wait()
+            assert await call(channel, "Config", **credentials(mine)) == b"hello"
 
     run(work())
 

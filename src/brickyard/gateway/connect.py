@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+from collections import Counter
 from functools import partial
 from typing import Any
 
@@ -30,11 +31,13 @@ from brickyard.gateway.doors import Door, Doors
 from brickyard.gateway.errors import GatewayError
 from brickyard.gateway.relay import ONE_TO_ONE, ClientGone, Metadata, Relay
 from brickyard.services.attach import AttachService
+from brickyard.services.caller import Caller
 from brickyard.services.tokens import TokenService
 
 CLUSTER_ID = "x-databricks-cluster-id"
 MAX_MESSAGE = 128 << 20  # bytes: what Spark's own clients and servers take
 MAX_CALLS = 1_000  # at once, of all clients
+MAX_CALLS_OF_USER = 250
 MAX_RELAYS = 100  # connections to drivers that are kept though nothing runs on them
 PATIENCE_S = 240.0  # a call waits so long for a cluster that is starting; Spark's clients try again after that
 _WINDOW = 4 << 20  # bytes of a stream that may be on their way
@@ -88,6 +91,7 @@ class ConnectGateway:
         self._doors = Doors(attach=attach, patience_s=patience_s, may_start=may_start)
         self._credentials = credentials
         self._relays: dict[str, Relay] = {}
+        self._calls: Counter[str] = Counter()  # that run now, by user
         self._server: grpc.aio.Server | None = None
         self.port = 0
 
@@ -119,15 +123,29 @@ class ConnectGateway:
     async def serve(self, method: str, context: Any) -> bytes:
         """One call of a client, from its credentials to its status. Returns the answer of those that have one only."""
         metadata = {str(key): value for key, value in context.invocation_metadata() or ()}
+        user = ""
         try:
             caller = await self._authenticate(metadata)
-            door = await self._doors.find(caller, _cluster_id(metadata))
+            user = self._enter(caller)
+            door = await self._find(caller, _cluster_id(metadata))
+            return await self._pass_on(method, context, metadata, door)
         except ApiError as error:
             code = next((code for kind, code in _STATUSES.items() if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
             await context.abort(code, error.message)
-        except Exception:
-            log.exception("connect_failed", method=method)
-            await context.abort(grpc.StatusCode.INTERNAL, "The server failed to find the cluster. Its log says why.")
+        finally:
+            self._leave(user)
+        raise AssertionError("abort raises")
+
+    async def _find(self, caller: Caller, cluster_id: str) -> Door:
+        try:
+            return await self._doors.find(caller, cluster_id)
+        except ApiError:
+            raise
+        except Exception as error:
+            log.exception("connect_failed", cluster_id=cluster_id)
+            raise ApiError("The server failed to find the cluster. Its log says why.") from error
+
+    async def _pass_on(self, method: str, context: Any, metadata: dict[str, Any], door: Door) -> bytes:
         passed_on = _passed_on(metadata, door)
         try:
             relay = await self._relay(door)
@@ -140,7 +158,19 @@ class ConnectGateway:
             pass  # there is nobody to tell
         return b""
 
-    async def _authenticate(self, metadata: dict[str, Any]) -> Any:
+    def _enter(self, caller: Caller) -> str:
+        """Count a call of that user; `_leave` undoes it. Raises QuotaExceeded."""
+        if self._calls[caller.user_name] >= MAX_CALLS_OF_USER:
+            raise QuotaExceeded(f"{caller.user_name} has {MAX_CALLS_OF_USER} calls under way, which is the most there can be.")
+        self._calls[caller.user_name] += 1
+        return caller.user_name
+
+    def _leave(self, user: str) -> None:
+        self._calls[user] -= 1
+        if self._calls[user] <= 0:
+            del self._calls[user]
+
+    async def _authenticate(self, metadata: dict[str, Any]) -> Caller:
         scheme, _, token = str(metadata.get("authorization", "")).partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise Unauthenticated("No token was sent. Put a token of the workspace into the URL: sc://HOST:PORT/;token=TOKEN;...")
