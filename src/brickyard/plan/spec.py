@@ -29,6 +29,7 @@ MAX_TAGS = 45
 MAX_TAG_KEY, MAX_TAG_VALUE = 127, 255
 MAX_NAME = 1_000
 MAX_SPOT_BID_PERCENT = 10_000
+MAX_SPEC = 1024 * 1024  # bytes as JSON: every node of the cluster is sent it, and every start writes it anew
 _SINGLE_USER_MODES = (
     DataSecurityMode.SINGLE_USER,
     DataSecurityMode.DATA_SECURITY_MODE_DEDICATED,
@@ -50,6 +51,7 @@ def normalise(
     """The effective specification. `user` becomes the single user where a mode needs one and none is named; `runtimes` are the
     keys on offer, `pools` those of the pools that the request names (`named_pools`) which exist. Normalising the result again
     changes nothing. Raises InvalidParameterValue and nothing else."""
+    _check_extent(request)
     spec = _single_node_defaults(request)
     check_refused(spec, photon=photon)
     _check_runtime(spec, runtimes)
@@ -70,6 +72,16 @@ def normalise(
         enable_elastic_disk=True if spec.enable_elastic_disk is None else spec.enable_elastic_disk,
         single_user_name=_single_user(spec, user),
     )
+
+
+def _check_extent(spec: ClusterSpec) -> None:
+    if (size := len(msgspec.json.encode(spec))) > MAX_SPEC:
+        extents = {name: len(msgspec.json.encode(getattr(spec, name))) for name in spec.__struct_fields__}
+        largest = max(extents, key=lambda name: extents[name])
+        raise InvalidParameterValue(
+            f"The specification has {size} bytes, {extents[largest]} of them in {largest}; at most {MAX_SPEC} are allowed. Put "
+            "large things into files."
+        )
 
 
 def _single_user(spec: ClusterSpec, user: str) -> str | None:

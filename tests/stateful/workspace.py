@@ -1,0 +1,170 @@
+"""A workspace on simulated machines that can be killed and started again, and is spoken to through its HTTP API."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from brickyard.app import Application
+from brickyard.config import Settings
+from brickyard.domain.clock import Clock
+from brickyard.domain.cluster import Cluster, public_state
+from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
+from brickyard.domain.states import State
+from brickyard.services.agents import AgentService
+from brickyard.store.clusters import ClusterRows
+from brickyard.testing.builders import SMALL
+from brickyard.testing.clock import ManualClock
+from brickyard.testing.simulated import SimulatedProvider
+from tests.support.asgi import call
+from tests.support.server import TOKEN
+
+T = TypeVar("T")
+SHORT, LONG = 200, 5_000  # milliseconds of a settling step: first for machines to start, then for pauses after failures to end
+STEPS = 50, 350
+
+# From the state machine of the Clusters API. A write may take several edges at once, but only those through TERMINATING: when the
+# system ends a cluster of which nothing is left.
+LEGAL: Mapping[State, set[State]] = {
+    State.PENDING: {State.RUNNING, State.TERMINATING, State.TERMINATED},
+    State.RUNNING: {State.RESIZING, State.RESTARTING, State.TERMINATING, State.TERMINATED},
+    State.RESTARTING: {State.RUNNING, State.TERMINATING, State.TERMINATED},
+    State.RESIZING: {State.RUNNING, State.TERMINATING, State.TERMINATED},
+    State.TERMINATING: {State.TERMINATED},
+    State.TERMINATED: {State.PENDING},
+}
+
+
+class Line:
+    """The agents' line to whichever server there is. A call that a server's end cuts off is made again to the next one."""
+
+    def __init__(self) -> None:
+        self._server: AgentService | None = None
+        self._there = asyncio.Event()
+        self._calls: set[asyncio.Future[Any]] = set()
+
+    def connect(self, server: AgentService) -> None:
+        self._server = server
+        self._there.set()
+
+    def cut(self) -> None:
+        self._server = None
+        self._there.clear()
+        for running in self._calls:
+            running.cancel()
+
+    async def report(self, report: StatusReport) -> StatusReply:
+        return await self._call(lambda server: server.report(report))
+
+    async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply:
+        return await self._call(lambda server: server.assignment(instance_id, have, wait_s))
+
+    async def _call(self, make: Callable[[AgentService], Awaitable[T]]) -> T:
+        while True:
+            await self._there.wait()
+            server = self._server
+            assert server is not None
+            running = asyncio.ensure_future(make(server))
+            self._calls.add(running)
+            try:
+                return await running
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    running.cancel()
+                    raise  # the agent ends, or asks anew
+            except Exception:
+                if server is self._server:
+                    raise
+            finally:
+                self._calls.discard(running)
+
+
+class Workspace:
+    """Make it on the event loop that it shall live on."""
+
+    def __init__(self, directory: Path, *, clock: Clock | None = None) -> None:
+        self.clock = ManualClock()
+        self._clock = clock or self.clock
+        self.machines = SimulatedProvider(node_types=[SMALL])
+        # Its clock jumps, so nobody is taken for silent.
+        self._settings = Settings(data_dir=directory, provider="simulated", agent_silence_s=1e9)
+        self._line = Line()
+        self._life = contextlib.AsyncExitStack()
+        self.app: Application
+
+    async def boot(self) -> None:
+        self._life = contextlib.AsyncExitStack()
+        opened = Application.open(
+            self._settings,
+            server_url="http://127.0.0.1:1",
+            workspace_key=b"k" * 32,
+            admin_token=TOKEN,
+            provider=self.machines,
+            clock=self._clock,
+        )
+        self.app = await self._life.enter_async_context(opened)
+        self._line.connect(self.app.agents)
+        self.machines.attach(self._line)
+
+    async def crash(self) -> None:
+        """The server is gone, whatever it was doing; its machines are not."""
+        self._line.cut()
+        await self._life.aclose()
+
+    async def post(self, verb: str, **body: Any) -> tuple[int, Any]:
+        return await call(self.app.asgi, "POST", f"/api/2.1/clusters/{verb}", token=TOKEN, body=body)
+
+    async def get(self, verb: str, *, version: str = "2.1", **query: Any) -> tuple[int, Any]:
+        return await call(self.app.asgi, "GET", f"/api/{version}/clusters/{verb}", token=TOKEN, **query)
+
+    async def pass_time(self, ms: int) -> None:
+        """Let what is due be done, and the machines do something."""
+        self.clock.advance(ms=ms)
+        await self.app.monitor.look()
+        await self.app.loop.first_pass()
+        await asyncio.sleep(0.002)
+
+    async def state(self, cluster_id: str) -> str:
+        status, found = await self.get("get", cluster_id=cluster_id)
+        return str(found["state"]) if status == 200 else str(found["message"])
+
+    async def until(self, cluster_id: str, state: str) -> None:
+        """Let time pass until the cluster is in a state."""
+
+        async def settled() -> str:
+            found = await self.state(cluster_id)
+            return "" if found == state else found
+
+        await self.settle(settled)
+
+    async def settle(self, settled: Callable[[], Awaitable[str]]) -> None:
+        """Let time pass until `settled` no longer says what is missing."""
+        missing = "nothing was looked at"
+        for step in range(sum(STEPS)):
+            await self.pass_time(SHORT if step < STEPS[0] else LONG)
+            if not (missing := await settled()):
+                return
+        raise AssertionError(f"does not settle: {missing}")
+
+
+def watch_states(seen: list[tuple[str, State, State]]) -> Callable[[], None]:
+    """Have every change of a cluster's public state noted, as it is written; returns what ends that."""
+    update = ClusterRows.update
+
+    def noted(rows: ClusterRows, cluster: Cluster) -> Cluster:
+        before = rows.get(cluster.cluster_id)
+        assert before is not None
+        if public_state(before) is not public_state(cluster):
+            seen.append((cluster.cluster_id, public_state(before), public_state(cluster)))
+        return update(rows, cluster)
+
+    setattr(ClusterRows, "update", noted)  # noqa: B010 - a test's tap, which is no assignment to the type checker
+
+    def end() -> None:
+        setattr(ClusterRows, "update", update)  # noqa: B010 - as it was
+
+    return end
