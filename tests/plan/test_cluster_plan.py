@@ -263,6 +263,7 @@ def test_an_idle_cluster_ends_after_its_minutes() -> None:
     decided = decide(of, [driver], now=NOW + 600_000)
     assert decided.cluster.termination_reason is not None
     assert decided.cluster.termination_reason.code is TerminationReasonCode.INACTIVITY
+    assert "INACTIVITY" in decided.cluster.state_message
     assert decided.cluster.termination_reason.parameters == {"inactivity_duration_min": "10"}
 
 

@@ -72,8 +72,8 @@ class _Pass(Books):
             self._tell_master()
             self._serve()
         if self.cluster.target is Target.RUNNING:
-            self._idle()
             self._describe()
+            self._idle()
         if self.cluster.target is Target.TERMINATED:
             self._drain()
         return Plan(
