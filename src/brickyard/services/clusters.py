@@ -46,6 +46,7 @@ from brickyard.plan.zones import DEFAULT_ZONE, ZONES
 from brickyard.services.authz import Action, Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.clusterevents import ClusterEvents
+from brickyard.services.firstlook import FirstLook
 from brickyard.services.listing import ClusterLists
 from brickyard.services.missing import missing_cluster
 from brickyard.services.viewcache import ViewCache
@@ -94,6 +95,7 @@ class ClusterService:
         self._views = ViewCache(store=store, sizes=self._node_types)
         self._lists = ClusterLists(store=store, clock=clock, views=self._views)
         self._events = ClusterEvents(store=store)
+        self._first_look = FirstLook(store=store)
         versions = [SparkVersion(key=runtime.key, name=runtime.name) for runtime in self._runtimes.values()]
         self._offers = _Offers(
             node_types=_encode(ListNodeTypesResponse(node_types=[node_type_view(each) for each in self._node_types.values()])),
@@ -105,6 +107,9 @@ class ClusterService:
 
     async def get(self, caller: Caller, cluster_id: str) -> bytes:
         """One cluster, as JSON."""
+        if self._first_look.due(cluster_id):
+            self._authorizer.require(caller, Action.VIEW)
+            await self._first_look.settle(cluster_id)
         view = await self._views.full(cluster_id)
         if view is None:
             raise await self._store.read(lambda tx: missing_cluster(tx, cluster_id))
@@ -169,6 +174,7 @@ class ClusterService:
         )
         source = request.clone_from.source_cluster_id if request.clone_from else ""
         created = await self._store.write(lambda tx: _create(tx, cluster, user=caller.user_name, clone_of=source))
+        self._first_look.begin(created)
         self._wake(created)
         return created
 
@@ -322,6 +328,7 @@ class ClusterService:
             return True
 
         if await self._store.write(work):
+            self._first_look.begin(cluster_id)
             self._wake(cluster_id)
 
     async def end_all(self, why: str) -> None:

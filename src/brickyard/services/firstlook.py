@@ -1,0 +1,75 @@
+"""The first look at a cluster that starts on a pool waits a moment, because it may see it run.
+
+Official clients look once after `create`, `start` or `restart`, and then sleep for one to two seconds before they look again. A
+cluster on warm nodes is up in less than that. So the first `get` within a second of such a call is answered when the cluster is
+up, or when that second is over; every other one at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+
+from brickyard.domain.cluster import Target
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+WINDOW_S = 1.3
+
+
+class FirstLook:
+    """For one event loop."""
+
+    def __init__(self, *, store: Store, window_s: float = WINDOW_S, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._window_s = window_s
+        self._monotonic = monotonic
+        self._until: dict[str, float] = {}  # oldest first
+        self._bells: dict[str, set[asyncio.Event]] = {}
+        store.on_commit(self._changed)
+
+    def begin(self, cluster_id: str) -> None:
+        """Something was asked of the cluster now, maybe to start."""
+        now = self._monotonic()
+        while self._until and (oldest := next(iter(self._until))) and self._until[oldest] <= now:
+            del self._until[oldest]
+        self._until.pop(cluster_id, None)  # its place in the order is the last
+        self._until[cluster_id] = now + self._window_s
+
+    def due(self, cluster_id: str) -> bool:
+        """Whether the next look may have to wait: ask `settle`."""
+        return cluster_id in self._until
+
+    async def settle(self, cluster_id: str) -> None:
+        """Return when the cluster does not start on a pool (any more), when its moment is over, or when this is no first look."""
+        until = self._until.pop(cluster_id, 0.0)
+        if until <= self._monotonic():
+            return
+        bell = asyncio.Event()
+        bells = self._bells.setdefault(cluster_id, set())
+        bells.add(bell)
+        try:
+            while (left := until - self._monotonic()) > 0:
+                bell.clear()  # before the read: a change after it rings again
+                if not await self._store.read(lambda tx: starts_on_pool(tx, cluster_id)):
+                    return
+                try:
+                    await asyncio.wait_for(bell.wait(), left)
+                except TimeoutError:
+                    return
+        finally:
+            bells.discard(bell)
+            if not bells:
+                self._bells.pop(cluster_id, None)
+
+    def _changed(self, cluster_ids: Iterable[str]) -> None:
+        for cluster_id in cluster_ids:
+            for bell in self._bells.get(cluster_id, ()):
+                bell.set()
+
+
+def starts_on_pool(tx: Tx, cluster_id: str) -> bool:
+    """Whether the cluster is starting, with nodes of a pool."""
+    cluster = tx.clusters.get(cluster_id)
+    return cluster is not None and cluster.target is Target.RUNNING and not cluster.up and bool(cluster.spec.instance_pool_id)
