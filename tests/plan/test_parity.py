@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+from brickyard.domain.states import State
 from brickyard.plan.refused import REFUSED
 
-PARITY = Path(__file__).parents[2] / "docs" / "parity.md"
+ROOT = Path(__file__).parents[2]
+PARITY = ROOT / "docs" / "parity.md"
 
 
 def test_every_refused_field_is_in_the_ledger_and_no_other() -> None:
@@ -15,3 +18,38 @@ def test_every_refused_field_is_in_the_ledger_and_no_other() -> None:
         line.split("`")[1] for line in lines if line.startswith("| `") and "| refused |" in line and "/" not in line.split("`")[1]
     }
     assert listed == set(REFUSED)
+
+
+CALLS = """
+create get list start restart delete edit resize pin unpin list-node-types spark-versions events
+update permanent-delete change-owner list-zones
+"""
+FIELDS = """
+cluster_name spark_version node_type_id num_workers autoscale autotermination_minutes spark_conf aws_attributes
+azure_attributes gcp_attributes custom_tags init_scripts spark_env_vars enable_elastic_disk driver_node_type_id
+instance_pool_id policy_id
+"""
+
+
+def proofs() -> set[str]:
+    return set(re.findall(r"tests/[\w/]+(?:\.py)?(?:::\w+)?", PARITY.read_text()))
+
+
+def test_every_proof_that_is_named_is_there() -> None:
+    named = proofs()
+    assert len(named) > 50
+    for proof in sorted(named):
+        place, _, name = proof.partition("::")
+        path = ROOT / place
+        assert path.exists(), f"{place} is not there"
+        if name:
+            assert re.search(rf"^(async def |def |class |){name}\b", path.read_text(), re.MULTILINE), f"{proof} is not there"
+
+
+def test_every_call_field_and_state_of_the_guide_has_its_row() -> None:
+    section = PARITY.read_text().partition("## The Clusters API guide, row by row")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("|") and not line.startswith(("|---", "| call", "| field"))]
+    first = {name for row in rows for name in re.findall(r"`([\w-]+)`", row.split("|")[1])}
+    assert {*CALLS.split(), *FIELDS.split(), *(state.value for state in State)} <= first
+    unproven = [row for row in rows if "::" not in row and "not yet" not in row and not row.startswith(("| state", "| rule"))]
+    assert not unproven

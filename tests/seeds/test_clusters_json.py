@@ -92,6 +92,17 @@ def test_get_has_every_field_of_the_guides_response(guide: Guide) -> None:
     guide.w.clusters.permanent_delete(made["cluster_id"])
 
 
+def test_get_has_them_for_a_cluster_that_says_little_about_itself(guide: Guide) -> None:
+    _, made = guide.call(
+        "POST", "create", body=json.dumps({"spark_version": RUNTIME, "node_type_id": NODE_TYPE, "num_workers": 1})
+    )
+    _, found = guide.call("GET", "get", cluster_id=made["cluster_id"])
+    for field, value in body("11_get_cluster_response.json").items():
+        assert type(found[field]) is type(value), field
+    assert found["aws_attributes"].keys() == {"availability", "zone_id"}
+    guide.w.clusters.permanent_delete(made["cluster_id"])
+
+
 def test_list_has_every_field_of_the_guides_response(guide: Guide) -> None:
     guide.bring_to(UP)
     other = guide.w.clusters.create(RUNTIME, node_type_id=NODE_TYPE, num_workers=4, cluster_name="another").result(timeout=SOON)

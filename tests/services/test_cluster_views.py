@@ -73,7 +73,7 @@ def test_reasons_show_only_at_the_end() -> None:
 
 def test_tags() -> None:
     plain = cluster()
-    assert view(plain).custom_tags is None
+    assert view(plain).custom_tags == {}
     assert view(plain).default_tags == {
         "Vendor": "Databricks",
         "Creator": "someone@example.com",

@@ -10,8 +10,10 @@ import msgspec
 from brickyard.domain.cluster import Cluster, Instance, custom_tags, default_tags, public_state
 from brickyard.domain.node import Role
 from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.spec import AwsAttributes, AwsAvailability
 from brickyard.domain.states import State
 from brickyard.domain.views import ClusterDetails, NodeInstanceType, NodeTypeView, SparkNode, SparkNodeAwsAttributes
+from brickyard.plan.zones import DEFAULT_ZONE
 
 JDBC_PORT = 10_000
 _ENDED = (State.TERMINATING, State.TERMINATED)
@@ -24,7 +26,10 @@ def cluster_details(
     state = public_state(cluster)
     fields: dict[str, Any] = msgspec.structs.asdict(cluster.spec)
     fields |= {
-        "custom_tags": cluster.spec.custom_tags and custom_tags(cluster),
+        # These are there for every cluster, as the Clusters API guide shows them.
+        "custom_tags": custom_tags(cluster) if cluster.spec.custom_tags else {},
+        "spark_conf": cluster.spec.spark_conf or {},
+        "aws_attributes": cluster.spec.aws_attributes or _aws_attributes(cluster, sizes),
         "apply_policy_default_values": None,
         "cluster_id": cluster.cluster_id,
         "cluster_source": cluster.source,
@@ -42,6 +47,14 @@ def cluster_details(
     if cluster.up:
         fields |= _serving(cluster, instances, sizes)
     return ClusterDetails(**fields)
+
+
+def _aws_attributes(cluster: Cluster, sizes: Mapping[str, NodeType]) -> AwsAttributes | None:
+    """What AWS clients find where nothing was asked for: nodes on demand, in whichever zone. Those of pools are the pool's."""
+    node_type = sizes.get(cluster.spec.node_type_id or "")
+    if node_type is None or node_type.cloud != "AWS" or cluster.spec.instance_pool_id:
+        return None
+    return AwsAttributes(availability=AwsAvailability.ON_DEMAND, zone_id=DEFAULT_ZONE)
 
 
 def _progress(cluster: Cluster, instances: Sequence[Instance], state: State) -> str:
