@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from brickyard.domain.errors import ApiError, InvalidParameterValue, QuotaExceeded, ResourceAlreadyExists, ResourceDoesNotExist
 from brickyard.services.caller import Caller
-from brickyard.services.dbfs import HANDLE_IDLE_MS, MAX_BLOCK, MAX_HANDLES, DbfsService, MaxBlockSizeExceeded
+from brickyard.services.dbfs import HANDLE_IDLE_MS, MAX_BLOCK, MAX_HANDLES, UPLOADS, DbfsService, MaxBlockSizeExceeded
 from brickyard.testing.clock import ManualClock
 from tests.support.edge import USER, edge, sdk
 
@@ -259,6 +259,56 @@ def test_a_form_may_carry_the_contents(url: str, desk: Desk, part: str) -> None:
     )
     assert answer.status_code == 200, answer.text
     assert (desk.root / "form").read_bytes() == data
+
+
+def test_a_form_may_carry_a_large_file_before_its_path(url: str, desk: Desk) -> None:
+    data = os.urandom(5 * MAX_BLOCK + 1) + b"\r\n--"
+    for overwrite, status in (("false", 200), ("false", 400), ("true", 200)):
+        answer = requests.post(
+            f"{url}/api/2.0/dbfs/put",
+            headers={"Authorization": "Bearer secret"},
+            files=[("contents", data), ("path", (None, "/made/for/it")), ("overwrite", (None, overwrite))],
+            timeout=30,
+        )
+        assert answer.status_code == status, answer.text
+    assert (desk.root / "made" / "for" / "it").read_bytes() == data
+    assert list((desk.root / UPLOADS).iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "Missing required field: path"),
+        ({"path": "/f", "overwrite": "perhaps"}, "overwrite is 'perhaps'; it must be true or false."),
+        ({"path": "/../f"}, "Path may hold neither"),
+        ({"path": "/" + "x" * 9000}, "longer than"),
+    ],
+)
+def test_a_form_that_cannot_be_placed_leaves_nothing(url: str, desk: Desk, fields: dict[str, str], said: str) -> None:
+    answer = requests.post(
+        f"{url}/api/2.0/dbfs/put",
+        headers={"Authorization": "Bearer secret"},
+        data=fields,
+        files={"contents": b"1" * 100_000},
+        timeout=10,
+    )
+    assert answer.status_code == 400
+    assert said in answer.json()["message"]
+    assert list((desk.root / UPLOADS).iterdir()) == []
+
+
+def test_a_form_that_is_cut_short_leaves_nothing(url: str, desk: Desk) -> None:
+    body = b'--b\r\nContent-Disposition: form-data; name="path"\r\n\r\n/f\r\n--b\r\n'
+    body += b'Content-Disposition: form-data; name="contents"\r\n\r\n' + b"1" * 1000
+    answer = requests.post(
+        f"{url}/api/2.0/dbfs/put",
+        headers={"Authorization": "Bearer secret", "Content-Type": "multipart/form-data; boundary=b"},
+        data=body,
+        timeout=10,
+    )
+    assert "cut short" in answer.json()["message"]
+    assert not (desk.root / "f").exists()
+    assert list((desk.root / UPLOADS).iterdir()) == []
 
 
 def test_a_form_with_two_files_is_refused(url: str, desk: Desk) -> None:

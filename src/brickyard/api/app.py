@@ -11,7 +11,7 @@ import binascii
 import itertools
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -22,10 +22,10 @@ from brickyard.api import agents, attached, clusters, commands, dbfs, health, id
 from brickyard.api.context import ApiContext
 from brickyard.api.decode import RequestDecoder
 from brickyard.api.errors import error_reply
-from brickyard.api.forms import form_boundary, form_parts
+from brickyard.api.forms import form_boundary, form_parts, stream_parts
 from brickyard.api.measures import RequestMetrics
 from brickyard.api.openapi import openapi_operation
-from brickyard.api.registry import Answer, Auth, ErrorStyle, Operation, Reply
+from brickyard.api.registry import Answer, Auth, ErrorStyle, Operation, Reply, Upload
 from brickyard.api.routes import Routes
 from brickyard.domain.errors import ApiError, EndpointNotFound, RequestTooLarge, Unauthenticated
 from brickyard.services.caller import Caller
@@ -121,6 +121,8 @@ class Edge:
         if operation.with_base_url:
             parameters = {**(parameters or {}), "base_url": _base_url(scope)}
         decoder = self._decoders[operation.name]
+        if operation.upload is not None and (boundary := form_boundary(scope["headers"])):
+            return await self._upload(operation.upload, caller, boundary, receive)
         if operation.reads_body:
             raw = await _read(scope, receive, operation.body_limit)
             if operation.form is not None and (boundary := form_boundary(scope["headers"])):
@@ -131,6 +133,18 @@ class Edge:
         if operation.auth is Auth.AGENT and not self._context.agents.authenticate(request.instance_id, _bearer(scope)):
             raise Unauthenticated("This is not the token of that instance.")
         return await operation.handler(self._context, caller, request)
+
+    async def _upload(self, upload: Upload, caller: Caller, boundary: bytes, receive: Receive) -> Answer:
+        chunks = _chunks(receive)
+        try:
+            return await upload(self._context, caller, stream_parts(chunks, boundary))
+        except ApiError:
+            size = 0
+            async for chunk in chunks:  # as in `_read`: a client that cannot finish sending never reads the answer
+                size += len(chunk)
+                if size > DRAIN_LIMIT:
+                    break
+            raise
 
     async def _authenticate(self, scope: Scope) -> Caller:
         bearer = _bearer(scope)
@@ -204,6 +218,15 @@ async def _read(scope: Scope, receive: Receive, limit: int) -> bytes:
         if not message.get("more_body"):
             return b"".join(chunks)
         message = await _next(receive)
+
+
+async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
+    """The body as it arrives."""
+    more = True
+    while more:
+        message = await _next(receive)
+        more = message.get("more_body", False)
+        yield message.get("body", b"")
 
 
 async def _next(receive: Receive) -> Message:

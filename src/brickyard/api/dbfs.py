@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
 
 from brickyard.api.context import ApiContext
 from brickyard.api.registry import Handler, Operation
-from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.spec import Wire
 from brickyard.services.caller import Caller
 from brickyard.services.safetree import Entry
@@ -126,19 +125,8 @@ async def _move(ctx: ApiContext, caller: Caller, request: DbfsMove) -> None:
     await ctx.dbfs.move(request.source_path, request.destination_path)
 
 
-def put_form(fields: Mapping[str, bytes]) -> dict[str, str]:
-    """A form's fields as those of the request. The part that is neither path nor overwrite is the file.
-
-    Clients disagree about that part's name: the documentation says `contents`, its curl examples `content`, the older CLI `file`.
-    """
-    files = [name for name in fields if name not in ("path", "overwrite")]
-    if len(files) > 1:
-        raise InvalidParameterValue(f"The form has more than one file: {', '.join(sorted(files))}. Send one, named contents.")
-    try:
-        found = {name: value.decode() for name, value in fields.items() if name not in files}
-    except UnicodeDecodeError as error:
-        raise InvalidParameterValue("The form's path is not valid UTF-8.") from error
-    return {**found, "contents": base64.b64encode(fields[files[0]] if files else b"").decode()}
+async def _put_form(ctx: ApiContext, caller: Caller, parts: AsyncIterator[tuple[str, bytes]]) -> None:
+    await ctx.dbfs.put_form(parts)
 
 
 def _operation(
@@ -169,7 +157,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _operation("POST", "create", _create, "Begin to upload a file", request=DbfsCreate, response=DbfsHandle),
     _operation("POST", "add-block", _add_block, "Append a block to an upload", request=DbfsAddBlock),
     _operation("POST", "close", _close, "End an upload", request=DbfsHandle),
-    _operation("POST", "put", _put, "Write a small file", request=DbfsPut, form=put_form),
+    _operation("POST", "put", _put, "Write a small file", request=DbfsPut, upload=_put_form),
     _operation("GET", "read", _read, "Read a part of a file", request=DbfsRead, response=DbfsReadResponse),
     _operation("GET", "get-status", _get_status, "What is at a path", request=DbfsPath, response=DbfsFileInfo),
     _operation("GET", "list", _list, "Entries of a directory", request=DbfsPath, response=DbfsListResponse),

@@ -6,7 +6,7 @@ has made already; None is an empty object; a `Reply` is for the few answers that
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -54,6 +54,7 @@ class Reply:
 
 Answer = msgspec.Struct | bytes | Reply | None
 Handler = Callable[["ApiContext", Caller, Any], Awaitable[Answer]]
+Upload = Callable[["ApiContext", Caller, AsyncIterator[tuple[str, bytes]]], Awaitable[Answer]]  # see `forms.stream_parts`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +79,7 @@ class Operation:
     documented: bool = True  # is in the OpenAPI document
     content_type: str = "application/json"  # of a successful answer
     form: Callable[[Mapping[str, bytes]], dict[str, str]] | None = None  # also reads multipart/form-data: parts -> request fields
+    upload: Upload | None = None  # takes multipart/form-data of any size as it arrives, in the handler's place
     with_base_url: bool = False  # the request's `base_url` is the address at which the client reached us
     errors: tuple[int, ...] = field(default=())  # statuses to document beside those that every operation has
 

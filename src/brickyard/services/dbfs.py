@@ -7,12 +7,13 @@ import base64
 import binascii
 import contextlib
 import errno
+import functools
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import structlog
 
@@ -24,6 +25,7 @@ from brickyard.services.safetree import Entry, SafeTree
 T = TypeVar("T")
 
 MAX_BLOCK = 1024 * 1024
+MAX_FIELD = 8 * 1024  # bytes of a form's path
 MAX_HANDLES = 200
 HANDLE_IDLE_MS = 10 * 60 * 1000
 UPLOADS = ".brickyard"  # below the root: files that are being uploaded
@@ -131,6 +133,51 @@ class DbfsService:
             raise
         await self.close(caller, handle)
 
+    async def put_form(self, parts: AsyncIterator[tuple[str, bytes]]) -> None:
+        """Write a file of any size that arrives as a form: pieces of its fields `path` and `overwrite`, and of one file.
+
+        Fields and file may come in any order. Clients disagree about the name of the file's part: the documentation says
+        `contents`, its examples `content`, the older CLI `file`.
+        """
+        name = secrets.token_hex(16)
+        file = await self._do("/", lambda: self._spool(name))
+        try:
+            with os.fdopen(file, "wb", buffering=MAX_BLOCK) as spool:
+                fields = await self._receive(parts, spool)
+                await self._do("/", spool.flush)
+            path = _field(fields, "path")
+            overwrite = _flag(_field(fields, "overwrite") if "overwrite" in fields else "false")
+            target = _file(path)
+            await self._do(path, lambda: self._place(name, target, overwrite=overwrite))
+        except BaseException:
+            self._forget_file(name)
+            raise
+
+    async def _receive(self, parts: AsyncIterator[tuple[str, bytes]], spool: BinaryIO) -> dict[str, bytes]:
+        """Write the form's file to `spool`; returns its fields."""
+        fields: dict[str, bytes] = {}
+        file = ""
+        async for name, piece in parts:
+            if name in ("path", "overwrite"):
+                fields[name] = fields.get(name, b"") + piece
+                if len(fields[name]) > MAX_FIELD:
+                    raise InvalidParameterValue(f"The form's {name} is longer than {MAX_FIELD} bytes.")
+            elif file and name != file:
+                raise InvalidParameterValue(f"The form has more than one file: {file}, {name}. Send one, named contents.")
+            else:
+                file = name
+                await self._do("/", functools.partial(spool.write, piece))
+        return fields
+
+    def _spool(self, name: str) -> int:
+        self._tree.make_directories((UPLOADS,))
+        return self._tree.create((UPLOADS, name))
+
+    def _place(self, name: str, parts: tuple[str, ...], *, overwrite: bool) -> None:
+        self._check_target(parts, overwrite=overwrite)
+        self._tree.make_directories(parts[:-1])
+        self._tree.move((UPLOADS, name), parts, replace=overwrite)
+
     async def create(self, caller: Caller, path: str, *, overwrite: bool) -> int:
         """Begin to upload a file; returns the handle for its blocks."""
         parts = _file(path)
@@ -161,7 +208,7 @@ class DbfsService:
             try:
                 await self._do(path, lambda: self._tree.move((UPLOADS, upload.name), upload.parts, replace=upload.overwrite))
             except ApiError:
-                self._forget_file(upload)
+                self._forget_file(upload.name)
                 raise
 
     async def _write(self, upload: _Upload, block: bytes) -> None:
@@ -175,14 +222,17 @@ class DbfsService:
             await self._do(_shown(upload.parts), lambda: _write_all(file, block))
 
     def _begin(self, parts: tuple[str, ...], name: str, *, overwrite: bool) -> int:
+        self._check_target(parts, overwrite=overwrite)
+        self._tree.make_directories(parts[:-1])
+        return self._spool(name)
+
+    def _check_target(self, parts: tuple[str, ...], *, overwrite: bool) -> None:
+        """Raises OSError unless a file may be put there."""
         with contextlib.suppress(FileNotFoundError):
             if self._tree.stat(parts).is_dir:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if not overwrite:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-        self._tree.make_directories(parts[:-1])
-        self._tree.make_directories((UPLOADS,))
-        return self._tree.create((UPLOADS, name))
 
     def _upload(self, caller: Caller, handle: int) -> _Upload:
         self._expire()
@@ -200,11 +250,11 @@ class DbfsService:
         upload = self._uploads.pop(handle, None)
         if upload is not None:
             os.close(upload.file)
-            self._forget_file(upload)
+            self._forget_file(upload.name)
 
-    def _forget_file(self, upload: _Upload) -> None:
+    def _forget_file(self, name: str) -> None:
         with contextlib.suppress(OSError):
-            self._tree.remove((UPLOADS, upload.name), recursive=False)
+            self._tree.remove((UPLOADS, name), recursive=False)
 
     async def _do(self, path: str, work: Callable[[], T]) -> T:
         """Work on files, on another thread and with its errors in the API's words."""
@@ -214,6 +264,21 @@ class DbfsService:
                 return work()
 
         return await asyncio.to_thread(run)
+
+
+def _field(fields: Mapping[str, bytes], name: str) -> str:
+    try:
+        return fields[name].decode()
+    except KeyError as error:
+        raise InvalidParameterValue(f"Missing required field: {name}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidParameterValue(f"The form's {name} is not valid UTF-8.") from error
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise InvalidParameterValue(f"overwrite is {text!r}; it must be true or false.")
+    return text.lower() == "true"
 
 
 def _write_all(file: int, block: bytes) -> None:
