@@ -54,6 +54,9 @@ def test_a_simulated_workspace_is_refused(cli: Cli) -> None:
     said = one_line(cli.run("quickstart"))
     assert "simulated provider, whose nodes compute nothing" in said
     assert "ended in phase 'server'" in said
+    assert cli.run("down").returncode == 0
+    assert "Choose --provider local" in one_line(cli.run("quickstart"))
+    assert cli.workspace.running() is None
 
 
 def test_the_answer_is_worked_out_from_the_files(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 if TYPE_CHECKING:
     from brickyard.cli.mainjob import Answer
 
+_COMPUTES_NOTHING = "has the simulated provider, whose nodes compute nothing."
+
 
 @click.command("quickstart")
 @place
@@ -104,10 +106,11 @@ class _Quickstart:
             say(f"  a server runs already at {running.url}")
             if running.about.get("provider") == "simulated":
                 raise CliError(
-                    "the server that runs has the simulated provider, whose nodes compute nothing. Stop it with "
-                    "`brickyard down`, or choose another --data-dir."
+                    f"the server that runs {_COMPUTES_NOTHING} Stop it with `brickyard down`, or choose another --data-dir."
                 )
             return
+        if self._settings.provider == "simulated":
+            raise CliError(f"the settings choose a server that {_COMPUTES_NOTHING} Choose --provider local.")
         self._started_server = True
         started = start_detached(self._with_free_port(say), self._workspace)
         self._new_token = started.new_token
