@@ -31,7 +31,7 @@ from brickyard.providers.nodetypes import cloud_types, offered
 from brickyard.reconcile.clusters import ClusterLoop
 from brickyard.reconcile.instances import InstanceMonitor
 from brickyard.reconcile.loads import Loads
-from brickyard.reconcile.retention import EventRetention
+from brickyard.reconcile.retention import Retention
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.services.agentclient import AgentClient, AgentRefused, HttpAgentClient
@@ -107,7 +107,7 @@ class Application:
             wake=self.loop.wake,
             on_gone=self.agents.forget,
         )
-        self.retention = EventRetention(store=store, clock=clock)
+        self.retention = Retention(store=store, clock=clock, logs=settings.data_dir / "logs")
         authorizer = Authorizer()
         self.tokens = TokenService(store=store, clock=clock, ids=ids)
         self.clusters = ClusterService(

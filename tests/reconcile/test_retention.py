@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -17,7 +19,7 @@ from brickyard.domain.requests import ClusterId, CreateCluster, EditCluster, Get
 from brickyard.plan.policy import Policy
 from brickyard.reconcile.apply import run_pass
 from brickyard.reconcile.loads import Loads
-from brickyard.reconcile.retention import EVENTS_KEPT_MS, EventRetention
+from brickyard.reconcile.retention import EVENTS_KEPT_MS, Retention
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SIZES, cluster
@@ -170,7 +172,7 @@ def test_a_permanently_deleted_cluster_never_was(store: Store, *, pinned: bool) 
     asyncio.run(scenario())
 
 
-def test_events_are_kept_for_sixty_days(store: Store) -> None:
+def test_events_are_kept_for_sixty_days(store: Store, tmp_path: Path) -> None:
     clock = ManualClock()
     first = clock.now_ms()
     put(store, cluster(cluster_id="c"))
@@ -185,12 +187,37 @@ def test_events_are_kept_for_sixty_days(store: Store) -> None:
     assert kept[0] == clock.now_ms() - EVENTS_KEPT_MS
 
     async def scenario() -> None:
-        retention = EventRetention(store=store, clock=clock)
-        assert await retention.trim() == 101 - len(kept)
-        assert await retention.trim() == 0
+        retention = Retention(store=store, clock=clock, logs=tmp_path)
+        assert await retention.trim_events() == 101 - len(kept)
+        assert await retention.trim_events() == 0
 
     asyncio.run(scenario())
     which = EventFilter(cluster_id="c")
     rows = store.read_sync(lambda tx: tx.events.page(which, descending=False, limit=500))
     assert [event.timestamp for _, event in rows] == kept
     assert store.read_sync(lambda tx: tx.events.count(which)) == len(kept)
+
+
+def test_logs_of_nodes_are_kept_for_thirty_days_and_those_of_clusters_that_are_no_more_for_one(
+    store: Store, tmp_path: Path
+) -> None:
+    clock, logs = ManualClock(), tmp_path / "logs"
+    put(store, cluster(cluster_id="here"))
+
+    def left(name: str, days: float) -> Path:
+        node = logs / name
+        node.mkdir(parents=True)
+        (node / "driver.log").write_text("why")
+        seconds = clock.now_ms() / 1000 - days * DAY / 1000
+        os.utime(node, (seconds, seconds))
+        return node
+
+    kept = [left("here/i-1-1", 29.9), left("gone/i-1-1", 0.9)]
+    over = [left("here/i-0-1", 30.1), left("gone/i-0-1", 1.1), left("long gone/i-0-1", 99)]
+    retention = Retention(store=store, clock=clock, logs=logs)
+    assert asyncio.run(retention.sweep_logs()) == 3
+    assert all((node / "driver.log").exists() for node in kept)
+    assert not any(node.exists() for node in over)
+    assert not (logs / "long gone").exists()
+    assert asyncio.run(retention.sweep_logs()) == 0
+    assert asyncio.run(Retention(store=store, clock=clock, logs=tmp_path / "none").sweep_logs()) == 0

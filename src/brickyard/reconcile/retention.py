@@ -1,4 +1,4 @@
-"""The retention of events: what is older than Databricks keeps is removed.
+"""What is kept for so long and no longer: events, and the logs that nodes left.
 
 Clusters that nothing has kept for too long are removed by the cluster loop (`plan.cluster`): their time is their row's `due_ms`.
 """
@@ -6,38 +6,74 @@ Clusters that nothing has kept for too long are removed by the cluster loop (`pl
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shutil
+from collections.abc import Set
+from pathlib import Path
 
 import structlog
 
 from brickyard.domain.clock import Clock
+from brickyard.domain.cluster import RETENTION_MS
 from brickyard.store.store import Store
 
 log = structlog.get_logger(__name__)
 
-EVENTS_KEPT_MS = 60 * 24 * 3600 * 1000
+DAY_MS = 24 * 3600 * 1000
+EVENTS_KEPT_MS = 60 * DAY_MS
 EVERY_S = 3600.0
 _BATCH = 1_000  # rows of one transaction: other writers wait for no longer than that takes
 
 
-class EventRetention:
-    """`run` until cancelled."""
+class Retention:
+    """`run` until cancelled. `logs` is the directory with one directory a cluster, and in it one for every node that it had."""
 
-    def __init__(self, *, store: Store, clock: Clock) -> None:
+    def __init__(self, *, store: Store, clock: Clock, logs: Path) -> None:
         self._store = store
         self._clock = clock
+        self._logs = logs
 
     async def run(self) -> None:
-        """Trim now and then every hour."""
+        """Look now and then every hour."""
         while True:
             try:
-                await self.trim()
+                await self.trim_events()
+                await self.sweep_logs()
             except Exception:
-                log.exception("event_retention_failed")
+                log.exception("retention_failed")
             await asyncio.sleep(EVERY_S)
 
-    async def trim(self) -> int:
+    async def trim_events(self) -> int:
         """Remove every event whose time is over, in small steps that need not all be taken; returns how many there were."""
         before, removed = self._clock.now_ms() - EVENTS_KEPT_MS, 0
         while step := await self._store.write(lambda tx: tx.events.trim(before, _BATCH), background=True):
             removed += step
         return removed
+
+    async def sweep_logs(self) -> int:
+        """Remove logs of nodes that ended 30 days ago, and those of clusters that are no more a day after the node has ended: who
+        looks for what went wrong may have deleted the cluster first. Returns how many nodes' logs there were."""
+        names = await asyncio.to_thread(_directories, self._logs)
+        known = await self._store.read(lambda tx: tx.clusters.existing(path.name for path in names))
+        return await asyncio.to_thread(_sweep, names, known, self._clock.now_ms())
+
+
+def _directories(place: Path) -> list[Path]:
+    with contextlib.suppress(OSError):
+        return [path for path in place.iterdir() if path.is_dir() and not path.is_symlink()]
+    return []
+
+
+def _sweep(clusters: list[Path], known: Set[str], now_ms: int) -> int:
+    removed = 0
+    for cluster in clusters:
+        kept_ms = RETENTION_MS if cluster.name in known else DAY_MS
+        for node in _directories(cluster):
+            # Written once, when the node ends. What vanishes meanwhile, or cannot be removed, is looked at again in an hour.
+            with contextlib.suppress(OSError):
+                if node.stat().st_mtime * 1000 < now_ms - kept_ms:
+                    shutil.rmtree(node)
+                    removed += 1
+        with contextlib.suppress(OSError):
+            cluster.rmdir()  # succeeds only when it is empty
+    return removed
