@@ -1,0 +1,154 @@
+"""A pool on real Spark: a warm instance starts a cluster and comes back clean; the next cluster finds nothing of the last."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+from databricks.sdk import WorkspaceClient
+from databricks.sdk.service import compute
+
+from tests.support.server import Server
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+SOON = timedelta(seconds=240)
+RUNTIME = "17.3.x-scala2.13"
+MARK = "left-by-the-first-cluster"
+
+# A tenant leaves what it can: files wherever it may write, a variable, a process that outlives its parents, data in Spark.
+LEAVE = f"""
+import os, pathlib, subprocess, tempfile
+places = {{pathlib.Path.home(), pathlib.Path.cwd(), pathlib.Path(tempfile.gettempdir()), pathlib.Path("/dev/shm")}}
+written = []
+for place in places:
+    try:
+        (place / "{MARK}").write_text("{MARK}")
+        written.append(str(place))
+    except OSError:
+        pass
+os.environ["LEFT"] = "{MARK}"
+subprocess.Popen(["sleep", "98765"], start_new_session=True, env={{**os.environ, "NAME": "{MARK}"}})
+spark.range(10).createOrReplaceGlobalTempView("left_behind")
+spark.range(1000).write.mode("overwrite").parquet(str(pathlib.Path.home() / "{MARK}.parquet"))
+print(len(written) > 1)
+"""
+
+# The second one looks everywhere: names and contents of files, environments and command lines of processes, Spark's catalogue.
+LOOK = f"""
+import os, pathlib, tempfile
+found = []
+roots = [pathlib.Path.home(), pathlib.Path.cwd(), pathlib.Path(tempfile.gettempdir()), pathlib.Path("/dev/shm")]
+for root in roots:
+    for path in root.rglob("*"):
+        if "{MARK}" in path.name:
+            found.append(str(path))
+        elif path.is_file() and path.stat().st_size < 1_000_000:
+            try:
+                if b"FIRST_TENANTS_" + b"SECRET" in path.read_bytes():
+                    found.append(f"content of {{path}}")
+            except OSError:
+                pass
+for process in pathlib.Path("/proc").glob("[0-9]*"):
+    for name in ("environ", "cmdline"):
+        try:
+            data = (process / name).read_bytes()
+        except OSError:
+            continue
+        if b"98765" in data or b"{MARK}" in data or b"SECRET_OF_THE_FIRST" in data:
+            found.append(f"{{name}} of {{process.name}}")
+found += [each.name for each in spark.catalog.listTables("global_temp") if each.name == "left_behind"]
+print(found, os.environ.get("LEFT"), os.environ.get("SECRET_OF_THE_FIRST"), spark.range(7).count())
+"""
+
+
+def wait(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + SOON.total_seconds()
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def start(w: WorkspaceClient, name: str, pool_id: str, **fields: object) -> compute.ClusterDetails:
+    return w.clusters.create(
+        cluster_name=name,
+        spark_version=RUNTIME,
+        instance_pool_id=pool_id,
+        kind=compute.Kind.CLASSIC_PREVIEW,
+        is_single_node=True,
+        **fields,  # type: ignore[arg-type] # the SDK's own
+    ).result(timeout=SOON)
+
+
+def run(w: WorkspaceClient, cluster_id: str, command: str) -> str:
+    python = compute.Language.PYTHON
+    context = w.command_execution.create_and_wait(cluster_id=cluster_id, language=python, timeout=SOON).id
+    done = w.command_execution.execute_and_wait(
+        cluster_id=cluster_id, context_id=context, language=python, command=command, timeout=SOON
+    )
+    assert done.results is not None
+    assert done.results.result_type is compute.ResultType.TEXT, done.results.cause
+    return str(done.results.data).strip()
+
+
+def remark(w: WorkspaceClient, cluster_id: str) -> str:
+    """What the cluster's RUNNING event says of its start."""
+    found = next(event for event in w.clusters.events(cluster_id) if event.type is compute.EventType.RUNNING)
+    return (found.details.driver_state_message if found.details else None) or ""
+
+
+def settled(w: WorkspaceClient, pool_id: str) -> bool:
+    stats = w.instance_pools.get(pool_id).stats
+    return stats is not None and (stats.used_count, stats.idle_count, stats.pending_idle_count) == (0, 1, 0)
+
+
+def with_mark(text: str) -> list[psutil.Process]:
+    """Processes of this machine that carry the word in their environment or command line."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if text in " ".join(process.cmdline()) or text in " ".join(process.environ().values()):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_two_tenants_of_one_warm_instance(tmp_path: Path) -> None:
+    with Server.running(tmp_path / "workspace") as server:
+        w = server.client()
+        pool_id = w.instance_pools.create(
+            instance_pool_name="warm",
+            node_type_id="brickyard.small",
+            min_idle_instances=1,
+            max_capacity=1,
+            preloaded_spark_versions=[RUNTIME],
+        ).instance_pool_id
+        assert pool_id is not None
+        wait(lambda: settled(w, pool_id), "the pool did not become warm")
+        assert w.instance_pools.get(pool_id).status == compute.InstancePoolStatus()
+
+        first = start(w, "first", pool_id, spark_env_vars={"SECRET_OF_THE_FIRST": "FIRST_TENANTS_SECRET"})
+        assert run(w, str(first.cluster_id), "import os; print(os.environ['SECRET_OF_THE_FIRST'])") == "FIRST_TENANTS_SECRET"
+        assert "cold" in remark(w, str(first.cluster_id)).lower(), "variables of one's own need a JVM of one's own"
+        w.clusters.permanent_delete(str(first.cluster_id))
+        wait(lambda: settled(w, pool_id), "the first instance did not come back")
+
+        second = start(w, "second", pool_id)
+        assert remark(w, str(second.cluster_id)) == "1 of 1 nodes from the instance pool started warm"
+        assert run(w, str(second.cluster_id), LEAVE).startswith("True")
+        assert with_mark(MARK), "the process that shall not survive is there"
+        w.clusters.delete(str(second.cluster_id)).result(timeout=SOON)
+        assert not with_mark(MARK), "a cluster is TERMINATED when nothing of it runs any more"
+        wait(lambda: settled(w, pool_id), "the second instance did not come back")
+
+        third = start(w, "third", pool_id)
+        assert second.driver is not None
+        assert third.driver is not None
+        assert third.driver.instance_id == second.driver.instance_id, "a pool of one instance"
+        assert run(w, str(third.cluster_id), LOOK) == "[] None None 7"
+        w.instance_pools.delete(pool_id)
+        w.clusters.permanent_delete(str(third.cluster_id))
