@@ -1,0 +1,77 @@
+"""From what was asked of a pool to what holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from brickyard.domain.errors import RETRY_PHRASES, InvalidParameterValue
+from brickyard.domain.pools import CreateInstancePool, DiskSpec, EditInstancePool, Pool
+from brickyard.domain.spec import ClusterSpec
+from brickyard.plan.poolspec import REFUSED, edited_spec, pool_spec
+from brickyard.plan.spec import named_pools, normalise
+from brickyard.testing.builders import NOW, SIZES, SMALL
+
+RUNTIME = "17.3.x-scala2.13"
+ASK = CreateInstancePool(instance_pool_name="p", node_type_id="small", min_idle_instances=1, max_capacity=9)
+TYPES = {**SIZES, "large": msgspec.structs.replace(SMALL, node_type_id="large")}
+
+
+def made(request: CreateInstancePool = ASK, name: str = "0101-000000-a-pool-A") -> Pool:
+    spec = pool_spec(request, node_types=TYPES, runtimes=[RUNTIME])
+    return Pool(instance_pool_id=name, creator_user_name="u", creator_user_id="1", created_ms=NOW, spec=spec)
+
+
+def edit(**fields: object) -> EditInstancePool:
+    values: dict[str, object] = {"instance_pool_id": "p", "instance_pool_name": "p", "node_type_id": "small", **fields}
+    return EditInstancePool(**values)  # type: ignore[arg-type] # keyword arguments of a struct
+
+
+def test_what_is_refused_is_in_the_documentation_and_nothing_else() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "pools.md").read_text()
+    listed = {line.split("`")[1]: line for line in text.splitlines() if line.startswith("| `")}
+    assert set(listed) == set(REFUSED)
+    assert all(REFUSED[field][1] in line for field, line in listed.items())
+
+
+def test_an_edit_takes_sizes_also_where_they_are_left_out_and_keeps_the_rest() -> None:
+    before = made(msgspec.structs.replace(ASK, custom_tags={"a": "b"}, preloaded_spark_versions=[RUNTIME]))
+    after = edited_spec(before, edit(instance_pool_name="q", min_idle_instances=4))
+    assert (after.instance_pool_name, after.min_idle_instances, after.max_capacity) == ("q", 4, None)
+    assert (after.custom_tags, after.preloaded_spark_versions) == ({"a": "b"}, [RUNTIME])
+    assert edited_spec(before, edit(custom_tags={})).custom_tags == {}
+
+
+def test_an_edit_may_repeat_what_it_cannot_change_and_no_more() -> None:
+    before = made(msgspec.structs.replace(ASK, preloaded_spark_versions=[RUNTIME]))
+    edited_spec(before, edit(preloaded_spark_versions=[RUNTIME], enable_elastic_disk=True))
+    wrongs: list[dict[str, object]] = [
+        {"preloaded_spark_versions": []},
+        {"enable_elastic_disk": False},
+        {"node_type_id": "large"},
+    ]
+    for wrong in wrongs:
+        with pytest.raises(InvalidParameterValue, match="cannot be changed") as caught:
+            edited_spec(before, edit(**wrong))
+        assert not any(phrase in caught.value.message for phrase in RETRY_PHRASES)
+
+
+def test_a_disk_spec_without_disks_is_kept() -> None:
+    request = msgspec.structs.replace(ASK, disk_spec=DiskSpec(disk_count=0))
+    assert made(request).spec.disk_spec == DiskSpec(disk_count=0)
+    with pytest.raises(InvalidParameterValue, match=r"disk_spec.disk_count is 1; node type small takes at most 0"):
+        made(msgspec.structs.replace(ASK, disk_spec=DiskSpec(disk_count=1)))
+
+
+def test_nodes_are_of_their_pools_type() -> None:
+    pools = {"w": made(name="w"), "d": made(msgspec.structs.replace(ASK, node_type_id="large"), name="d")}
+    asked = ClusterSpec(spark_version=RUNTIME, instance_pool_id="w", driver_instance_pool_id="d", num_workers=1)
+    assert named_pools(asked) == {"w", "d"}
+    spec = normalise(asked, user="u", node_types=TYPES, runtimes=[RUNTIME], pools=pools)
+    assert (spec.node_type_id, spec.driver_node_type_id) == ("small", "large")
+    assert normalise(spec, user="u", node_types=TYPES, runtimes=[RUNTIME], pools=pools) == spec
+    alone = msgspec.structs.replace(asked, driver_instance_pool_id=None)
+    spec = normalise(alone, user="u", node_types=TYPES, runtimes=[RUNTIME], pools=pools)
+    assert (spec.driver_instance_pool_id, spec.driver_node_type_id) == ("w", "small")
