@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import grpc
+
 from brickyard.config import Settings
-from brickyard.gateway import tls
 from brickyard.gateway.connect import ConnectGateway
 from brickyard.gateway.errors import GatewayError
 from brickyard.services.attach import AttachService
@@ -14,14 +15,21 @@ DEFAULT_PORT = 15002  # Spark's own
 
 async def open_gateway(settings: Settings, *, tokens: TokenService, attach: AttachService) -> ConnectGateway:
     """A gateway that serves. Raises GatewayError; a certificate that cannot be used is one."""
-    try:
-        credentials = None
-        if settings.tls_cert is not None and settings.tls_key is not None:
-            credentials = tls.credentials(settings.tls_cert, settings.tls_key)
-        elif settings.tls_self_signed:
-            credentials = tls.self_signed(settings.data_dir / "tls", settings.host)
-    except tls.TlsError as error:
-        raise GatewayError(str(error), fatal=True) from error
-    gateway = ConnectGateway(tokens=tokens, attach=attach, credentials=credentials, may_start=settings.connect_start_clusters)
+    gateway = ConnectGateway(
+        tokens=tokens, attach=attach, credentials=_credentials(settings), may_start=settings.connect_start_clusters
+    )
     await gateway.start(settings.host, DEFAULT_PORT if settings.connect_port is None else settings.connect_port)
     return gateway
+
+
+def _credentials(settings: Settings) -> grpc.ServerCredentials | None:
+    if settings.tls_cert is None and not settings.tls_self_signed:
+        return None
+    from brickyard.gateway import tls  # noqa: PLC0415 - a cryptographic library, for those who use it
+
+    try:
+        if settings.tls_cert is not None and settings.tls_key is not None:
+            return tls.credentials(settings.tls_cert, settings.tls_key)
+        return tls.self_signed(settings.data_dir / "tls", settings.host)
+    except tls.TlsError as error:
+        raise GatewayError(str(error), fatal=True) from error
