@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import functools
 import json
-import os
+import statistics
+import sys
 import tempfile
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from brickyard.store.tx import Tx
 
 FEW, MANY = 100, 100_000
 BATCH = 5_000
+ROUNDS, REQUESTS = 5, 250
+LIMIT = 1.5
 NOW = int(time.time() * 1000) - 24 * 3_600_000  # yesterday: retention leaves the rows alone
 SPEC = ClusterSpec(
     cluster_name="b",
@@ -99,14 +102,21 @@ def calls(served: Served) -> dict[str, tuple[str, str, str]]:
     }
 
 
-def measure(rows: int) -> dict[str, Load]:
-    with filled(rows) as served:
-        found = {}
-        for name, (method, path, body) in calls(served).items():
-            found[name] = asyncio.run(
-                load(served.pid, method, served.url + path, token=TOKEN, body=body, requests=300, rounds=3, width=2)
-            )
-        return found
+def measure(servers: Sequence[Served]) -> dict[str, list[Load]]:
+    """Per page one measurement of each server. They take turns, so that what else the machine does falls on all of them."""
+    pages = [calls(served) for served in servers]
+    found: dict[str, list[Load]] = {}
+    for name in pages[0]:
+        rounds = [[_round(served, *page[name]) for served, page in zip(servers, pages, strict=True)] for _ in range(ROUNDS)]
+        found[name] = [
+            Load(statistics.median(each.rate for each in one), statistics.median(each.cpu_us for each in one))
+            for one in zip(*rounds, strict=True)
+        ]
+    return found
+
+
+def _round(served: Served, method: str, path: str, body: str) -> Load:
+    return asyncio.run(load(served.pid, method, served.url + path, token=TOKEN, body=body, requests=REQUESTS, rounds=1, width=2))
 
 
 def _call(served: Served, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -117,18 +127,22 @@ def _call(served: Served, path: str, body: dict[str, Any] | None = None) -> dict
         return found
 
 
-def main() -> None:
-    few, many = measure(FEW), measure(int(os.environ.get("BENCH_ROWS", MANY)))
+def main() -> int:
+    with filled(FEW) as small, filled(MANY) as large:
+        found = measure((small, large))
     rows = [
-        [name, few[name].cpu_us, many[name].cpu_us, many[name].cpu_us / few[name].cpu_us, few[name].rate / many[name].rate]
-        for name in few
+        [name, few.cpu_us, many.cpu_us, many.cpu_us / few.cpu_us, few.rate / many.rate] for name, (few, many) in found.items()
     ]
     table(
         f"Pages of 50 among {FEW} and {MANY} rows",
         ["page", f"CPU us, {FEW}", f"CPU us, {MANY}", "ratio of CPU", "ratio of time"],
         rows,
     )
+    missed = [name for name, (few, many) in found.items() if many.cpu_us > LIMIT * few.cpu_us]
+    if missed:
+        print(f"\nMore than {LIMIT} times the CPU among {MANY} rows: {', '.join(missed)}")
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -5,18 +5,28 @@ from __future__ import annotations
 import asyncio
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import structlog
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from brickyard.domain.node import Failure
 from brickyard.domain.states import State
 from brickyard.testing.simulated import Knobs
 from tests.stateful.workspace import LEGAL, Workspace, watch_states
+from tests.support.postgres import Postgres
 
 WHICH = st.integers(0, 5)
 SIZE = st.integers(1, 4)
@@ -43,8 +53,9 @@ class Wish:
 class ApiMachine(RuleBasedStateMachine):
     """Every rule is one call, or one thing that befalls the workspace."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: Callable[[], str]) -> None:
         super().__init__()
+        self.database = database
         self.runner = asyncio.Runner()
         self.place = tempfile.TemporaryDirectory(prefix="brickyard-stateful-")
         self.wishes: dict[str, Wish] = {}
@@ -59,7 +70,7 @@ class ApiMachine(RuleBasedStateMachine):
     @initialize()
     def boot(self) -> None:
         async def begin() -> Workspace:
-            workspace = Workspace(Path(self.place.name))
+            workspace = Workspace(Path(self.place.name), database_url=self.database())
             await workspace.boot()
             return workspace
 
@@ -330,12 +341,22 @@ async def _soon(what: Any) -> None:
     what()
 
 
-ApiMachine.TestCase.settings = settings(
-    max_examples=12,
-    stateful_step_count=25,
-    deadline=None,
-    phases=[Phase.explicit, Phase.generate],  # a failure depends on timing, so that making it smaller leads astray
-    suppress_health_check=list(HealthCheck),
-    print_blob=True,
-)
-TestApiMachine = ApiMachine.TestCase
+@pytest.mark.parametrize(("backend", "examples"), [("sqlite", 12), ("postgresql", 4)])
+def test_random_calls(request: pytest.FixtureRequest, backend: str, examples: int) -> None:
+    def database() -> str:
+        server: Postgres | None = request.getfixturevalue("postgres") if backend == "postgresql" else None
+        return server.new_database() if server is not None else ""
+
+    class Machine(ApiMachine):
+        def __init__(self) -> None:
+            super().__init__(database)
+
+    chosen = settings(
+        max_examples=examples,
+        stateful_step_count=25,
+        deadline=None,
+        phases=[Phase.explicit, Phase.generate],  # a failure depends on timing, so that making it smaller leads astray
+        suppress_health_check=list(HealthCheck),
+        print_blob=True,
+    )
+    run_state_machine_as_test(Machine, settings=chosen)

@@ -86,12 +86,12 @@ class Line:
 class Workspace:
     """Make it on the event loop that it shall live on."""
 
-    def __init__(self, directory: Path, *, clock: Clock | None = None) -> None:
+    def __init__(self, directory: Path, *, database_url: str = "", clock: Clock | None = None) -> None:
         self.clock = ManualClock()
         self._clock = clock or self.clock
         self.machines = SimulatedProvider(node_types=[SMALL])
         # Its clock jumps, so nobody is taken for silent.
-        self._settings = Settings(data_dir=directory, provider="simulated", agent_silence_s=1e9)
+        self._settings = Settings(data_dir=directory, provider="simulated", database_url=database_url, agent_silence_s=1e9)
         self._line = Line()
         self._life = contextlib.AsyncExitStack()
         self.app: Application
