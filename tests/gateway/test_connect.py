@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from brickyard.domain.cluster import Cluster, Target
+from brickyard.domain.spec import ClientsTypes, WorkloadType
 from brickyard.gateway import connect
 from brickyard.gateway.connect import MAX_MESSAGE
 from brickyard.gateway.doors import FRESH_S, OPEN_S, Doors
@@ -27,6 +28,10 @@ from tests.gateway.world import CLUSTER_ID, as_metadata, call, credentials, meth
 
 RUNNING = up(cluster())
 STOPPED = cluster(target=Target.TERMINATED, ended=True, state_message="Inactive for 120 minutes")
+NO_NOTEBOOKS = up(
+    cluster(),
+    spec=msgspec.structs.replace(RUNNING.spec, workload_type=WorkloadType(clients=ClientsTypes(notebooks=False))),
+)
 THEIRS = up(cluster(), spec=msgspec.structs.replace(RUNNING.spec, single_user_name="other@example.com"))
 
 
@@ -74,6 +79,7 @@ def test_a_call_reaches_the_cluster_under_the_clusters_own_token(tmp_path: Path)
         (STOPPED, credentials("{token}"), "FAILED_PRECONDITION", "Terminated (Inactive for 120 minutes). Start it"),
         (cluster(), credentials("{token}"), "UNAVAILABLE", "Pending"),
         (THEIRS, credentials("{token}"), "PERMISSION_DENIED", "the single user of this cluster is 'other@example.com'"),
+        (NO_NOTEBOOKS, credentials("{token}"), "PERMISSION_DENIED", "its workload_type.clients.notebooks is false"),
         (msgspec.structs.replace(RUNNING, deleted_ms=1), credentials("{token}"), "NOT_FOUND", "does not exist"),
     ],
 )

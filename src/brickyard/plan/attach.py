@@ -20,15 +20,16 @@ def takes(spec: ClusterSpec, client: Client) -> bool:
     return (clients.notebooks if client is Client.NOTEBOOKS else clients.jobs) is not False
 
 
-def attach_refusal(spec: ClusterSpec, *, cluster_id: str, user_name: str, client: Client) -> str:
-    """Why the user may not do that kind of work on the cluster; "" when he may. The first wording is Databricks' own."""
+def attach_refusal(spec: ClusterSpec, *, cluster_id: str, user_name: str, client: Client | None = None) -> str:
+    """Why the user may not do that kind of work on the cluster (None: only look at it); "" when he may. The first wording is
+    Databricks' own."""
     owner = spec.single_user_name
     if owner and owner != user_name:
         return (
             f"Single-user check failed: user '{user_name}' attempted to run a command on single-user cluster {cluster_id}, but"
             f" the single user of this cluster is '{owner}'"
         )
-    if not takes(spec, client):
+    if client is not None and not takes(spec, client):
         return (
             f"Cluster {cluster_id} does not take {client}: its workload_type.clients.{client} is false. Edit the cluster, or use"
             " another one."

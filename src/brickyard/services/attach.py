@@ -109,8 +109,8 @@ class AttachService:
         self._pause_s = pause_s
         self._monotonic = monotonic
 
-    async def look(self, caller: Caller, cluster_id: str) -> Attached:
-        """The cluster as it is now, if the caller may attach to it."""
+    async def look(self, caller: Caller, cluster_id: str, *, client: Client | None = None) -> Attached:
+        """The cluster as it is now, if the caller may attach to it; with `client`, to do that kind of work."""
         if not cluster_id:
             raise InvalidParameterValue("No cluster was named: give the cluster's id.")
         cluster, nodes = await self._store.read(lambda tx: (tx.clusters.get(cluster_id), tx.instances.of_cluster(cluster_id)))
@@ -118,7 +118,7 @@ class AttachService:
             raise ResourceDoesNotExist(f"Cluster {cluster_id[:100]} does not exist")
         self._authorizer.require(caller, Action.ATTACH, cluster)
         spec, user = cluster.spec, caller.user_name
-        if why := attach_refusal(spec, cluster_id=cluster_id, user_name=user, client=Client.NOTEBOOKS):
+        if why := attach_refusal(spec, cluster_id=cluster_id, user_name=user, client=client):
             raise PermissionDenied(why)
         usable = public_state(cluster) in USABLE
         return Attached(cluster, driver_instance(cluster, list(nodes)) if usable else None)
@@ -146,7 +146,7 @@ class AttachService:
         deadline = self._monotonic() + patience_s
         started = False
         while True:
-            found = await self.look(caller, cluster_id)
+            found = await self.look(caller, cluster_id, client=Client.NOTEBOOKS)
             if found.driver is not None:
                 return Running(found.cluster, found.driver)
             if found.state in (State.TERMINATED, State.TERMINATING):

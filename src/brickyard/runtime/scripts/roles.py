@@ -32,6 +32,7 @@ T = TypeVar("T")
 REGISTER_TIMEOUT_S = 120.0
 FAST_S, SLOW_S = 0.3, 1.0
 LOAD_S = 0.5  # between two samples of what the cluster has to do
+CALM_S = 10.0  # for so long after the start, only tasks that wait are worth the time that the first sample takes
 SETTLED_S = 10.0  # so long without a change in the workers: ask less often
 MAX_SESSIONS = 200
 NUDGE_S = 4.0  # between reminders to executors that a retiring worker still has
@@ -166,6 +167,7 @@ class DriverRole(Role):
         self._master: Master | None = None
         self._loads = LoadMeter()
         self._homes: dict[str, str] = {}
+        self._calm_until = 0.0
         self._loaded_jobs = -1  # jobs that there had been at the last sample of the load that found nothing running
 
     def open_connect(self) -> int:
@@ -270,7 +272,7 @@ class DriverRole(Role):
     def _watch_activity(self) -> None:
         driver = self._driver
         assert driver is not None  # noqa: S101 - `_take` starts this after it has made the driver
-        looked = 0.0
+        looked, self._calm_until = 0.0, time.monotonic() + CALM_S
         while not self._stopping.wait(LOAD_S) and self._jvm.alive:
             activity = self._sample(driver.activity, None)
             if self._master is not None and activity is not None:
@@ -293,9 +295,12 @@ class DriverRole(Role):
         quiet = not activity.busy and activity.jobs == self._loaded_jobs
         if quiet and set(self._homes.values()) == set(self._report.told("alive_workers") or ()):
             return
-        executors = self._sample(driver.executors, None)
         stages = self._sample(driver.stages, None)
-        if executors is None or stages is None:
+        waiting = any(stage.tasks > stage.running + stage.done for stage in stages or ())
+        if stages is None or (not waiting and time.monotonic() < self._calm_until):
+            return
+        executors = self._sample(driver.executors, None)
+        if executors is None:
             return
         if {executor["id"] for executor in executors} != self._homes.keys():
             self._homes = self._sample(master.homes, self._homes)

@@ -101,6 +101,8 @@ def live(jvm: Jvm, manifest: Mapping[str, Any], executor_list: Path) -> str:
     driver.first_job()
     driver.warm_up()
     driver.activity()
+    driver.stages()
+    driver.executors()
     master.alive_workers()
     worker.registered()
     class_path = executor_class_path()
