@@ -89,6 +89,22 @@ def test_a_full_disk_is_one_line(cli: Cli, tmp_path: Path) -> None:
         assert "Free space there" in one_line(done)
 
 
+def test_a_runtime_that_cannot_be_had_says_why_and_leaves_nothing_that_counts(cli: Cli) -> None:
+    with socket.socket() as bound:  # nobody listens there
+        bound.bind(("127.0.0.1", 0))
+        index = f"http://127.0.0.1:{bound.getsockname()[1]}/simple"
+        done = cli.run("runtime", "install", UV_DEFAULT_INDEX=index, UV_HTTP_RETRIES="0")
+    assert done.returncode == 1
+    assert done.stderr.startswith("brickyard: 17.3.x-scala2.13 cannot be installed: ")
+    assert "Connection refused" in done.stderr
+    assert done.stderr.rstrip().endswith("then run it again.")
+    assert "installed" not in cli.run("runtime", "list").stdout
+
+
+def test_an_unknown_runtime_is_one_line(cli: Cli) -> None:
+    assert "there is no runtime '99.9'. Offered are: 13.3.x-scala2.12" in one_line(cli.run("runtime", "install", "99.9"))
+
+
 def test_commands_without_a_server_say_how_to_start_one(cli: Cli) -> None:
     assert "Start one with `brickyard up`" in one_line(cli.run("configure"))
     status = cli.run("status")

@@ -38,7 +38,10 @@ def install(key: str, config_file: Path | None, **options: Any) -> None:
     try:
         manifest = installer.install(runtime, cache_dir=chosen.cache_dir, progress=click.echo)
     except installer.InstallError as error:
-        raise CliError(str(error)) from error
+        raise CliError(
+            f"{runtime.key} cannot be installed: {error}\nSee what `brickyard doctor` says of the package index and the disk, "
+            "then run it again."
+        ) from error
     click.echo(f"{runtime.key} is installed in {manifest.home}.")
 
 
