@@ -7,7 +7,7 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -32,9 +32,10 @@ from brickyard.reconcile.clusters import ClusterLoop
 from brickyard.reconcile.instances import InstanceMonitor
 from brickyard.reconcile.loads import Loads
 from brickyard.reconcile.retention import Retention
+from brickyard.reconcile.runs import RunLoop
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.runtime.catalogue import rows as runtimes
-from brickyard.services.agentclient import AgentClient, AgentRefused, HttpAgentClient
+from brickyard.services.agentclient import AgentClient, HttpAgentClient
 from brickyard.services.agents import AgentService
 from brickyard.services.attach import AttachService
 from brickyard.services.authz import Authorizer
@@ -42,6 +43,10 @@ from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
 from brickyard.services.dbfs import DbfsService
 from brickyard.services.pools import PoolService
+from brickyard.services.runs import RunService
+from brickyard.services.simulatedagents import SimulatedAgentClient
+from brickyard.services.taskfiles import TaskFiles
+from brickyard.services.tasknodes import DriverTasks
 from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
 from brickyard.services.users import UserService
@@ -131,6 +136,15 @@ class Application:
             links=links,
             sources=self.ui_sources,
         )
+        files = TaskFiles(dbfs=settings.data_dir / "dbfs", machine=settings.task_files_dir)
+        self.runs = RunLoop(
+            store=store,
+            clock=clock,
+            ids=ids,
+            nodes=DriverTasks(agents=agent_client, tokens=tokens, files=files),
+            wake_cluster=self.loop.wake,
+        )
+        store.on_commit(self.runs.clusters_changed)
         metrics = CollectorRegistry()
         metrics.register(_WorkspaceMetrics(store, provider))
         self.asgi: ASGIApp = build_app(
@@ -149,6 +163,15 @@ class Application:
                 tokens=self.tokens,
                 users=UserService(store=store),
                 commands=CommandService(store=store, authorizer=authorizer, agents=agent_client, tokens=tokens, ids=ids),
+                runs=RunService(
+                    store=store,
+                    clock=clock,
+                    ids=ids,
+                    authorizer=authorizer,
+                    specify=self.clusters.specify,
+                    files=files,
+                    wake=self.runs.wake,
+                ),
                 dbfs=DbfsService(root=settings.data_dir / "dbfs", clock=clock),
                 workspace_id=_workspace_id(store, ids),
                 ready=lambda: self._not_ready,
@@ -184,7 +207,7 @@ class Application:
         simulated = settings.provider == "simulated"
         if provider is None:
             provider = SimulatedProvider(node_types=cloud_types()) if simulated else _local_provider(settings)
-        client: AgentClient = _NoAgents() if simulated else HttpAgentClient()
+        client: AgentClient = SimulatedAgentClient(provider) if isinstance(provider, SimulatedProvider) else HttpAgentClient()
         application = cls(
             settings=settings,
             server_url=server_url,
@@ -216,6 +239,7 @@ class Application:
             asyncio.create_task(_forever("clusters", self.loop.run)),
             asyncio.create_task(_forever("instances", self.monitor.run)),
             asyncio.create_task(_forever("retention", self.retention.run)),
+            asyncio.create_task(_forever("runs", self.runs.run)),
         ]
         await self._open_connect()
         self._not_ready = ""
@@ -293,18 +317,6 @@ async def _forever(name: str, run: Callable[[], Awaitable[None]]) -> None:
         except Exception:
             log.exception("loop_failed", loop=name)
         await asyncio.sleep(1.0)
-
-
-class _NoAgents:
-    """The agent client of a simulated workspace: its nodes compute nothing, and say so."""
-
-    async def call(
-        self, endpoint: str, server_token: str, method: str, path: str, body: dict[str, Any] | None = None
-    ) -> dict[str, Any]:
-        raise AgentRefused("INVALID", "this workspace runs on the simulated provider: its nodes compute nothing")
-
-    async def close(self) -> None:
-        """There is nothing to give back."""
 
 
 class _WorkspaceMetrics(Collector):

@@ -46,6 +46,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     autoscale_up_after_s: float = 1.0  # tasks that have waited for so long bring workers to an autoscaling cluster
     autoscale_down_after_s: float = 150.0  # workers that were idle for so long leave it; on a job cluster after 40 s at most
     photon: Literal["refuse", "standard"] = "refuse"  # what a cluster that asks for Photon gets: an error, or Spark's own engine
+    task_files_dir: Path | None = None  # files of this machine below it may be run as tasks (file:/...); None: none may
     default_runtime: str = ""  # empty: the newest Spark 4 LTS of the catalogue
     keep_nodes: bool = False
     connect_port: int | None = None  # Spark Connect; None: 15002 if it is free, and none on the simulated provider; 0: none
@@ -94,7 +95,7 @@ def load(
     ):
         if not 0 < getattr(settings, name) < math.inf:
             raise ConfigError(f"{name} is {getattr(settings, name)}; it must be a number above 0.")
-    places = {name: getattr(settings, name) for name in ("data_dir", "cache_dir", "tls_cert", "tls_key")}
+    places = {name: getattr(settings, name) for name in ("data_dir", "cache_dir", "task_files_dir", "tls_cert", "tls_key")}
     return msgspec.structs.replace(settings, **{name: path and path.expanduser().resolve() for name, path in places.items()})
 
 

@@ -31,7 +31,7 @@ class OneToken:
 def edge(**services: Any) -> Iterator[str]:
     """Serve the API with these services (those that are not given fail); yields its URL."""
     given: dict[str, Any] = (
-        dict.fromkeys(("clusters", "pools", "agents", "users", "commands", "dbfs", "attach", "ui_links")) | services
+        dict.fromkeys(("clusters", "pools", "agents", "users", "commands", "runs", "dbfs", "attach", "ui_links")) | services
     )
     context = ApiContext(**given, tokens=OneToken(), workspace_id="1", ready=str, metrics=CollectorRegistry())  # type: ignore[arg-type] # fakes
     server = uvicorn.Server(uvicorn.Config(build_app(context), host="127.0.0.1", port=0, log_level="warning", lifespan="off"))

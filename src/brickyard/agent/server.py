@@ -4,7 +4,7 @@
 |---|---|
 | `GET /v1/status` | the StatusReport |
 | `POST /v1/stop` `{"reason"}` | ends the node, then the agent: 202 at once |
-| `POST /v1/contexts` `{"context_id", "language", "user"}` | `context_create` of the node host |
+| `POST /v1/contexts` `{"context_id", "language", "user", "generation"?}` | `context_create` of the node host of that generation |
 | `GET`, `DELETE /v1/contexts/{id}` | `context_status`, `context_destroy` |
 | `POST /v1/contexts/{id}/commands` `{"command_id", "language", "command"}` | `command_execute` |
 | `GET /v1/contexts/{id}/commands/{id}` | `command_status` |
@@ -51,6 +51,7 @@ class _NewContext(msgspec.Struct):
     context_id: str
     language: str
     user: str = ""
+    generation: int = 0  # of the node that it is meant for; 0: any
 
 
 class _NewCommand(msgspec.Struct):
@@ -118,7 +119,9 @@ class Routes:
         match (request.method, *rest):
             case ("POST",):
                 new = msgspec.json.decode(request.body, type=_NewContext)
-                return await self._call("context_create", **msgspec.structs.asdict(new))
+                if new.generation not in (0, self._report().status.generation):
+                    raise _Refused(400, "INVALID", "this node is of another start of the cluster")
+                return await self._call("context_create", context_id=new.context_id, language=new.language, user=new.user)
             case ("GET", context_id):
                 return await self._call("context_status", context_id=context_id)
             case ("DELETE", context_id):

@@ -18,7 +18,7 @@ import msgspec
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from brickyard.api import agents, attached, clusters, commands, dbfs, health, identity, pools
+from brickyard.api import agents, attached, clusters, commands, dbfs, health, identity, jobs, pools
 from brickyard.api.context import ApiContext
 from brickyard.api.decode import RequestDecoder
 from brickyard.api.errors import error_reply
@@ -47,7 +47,7 @@ class _Disconnected(Exception):
 
 def all_operations() -> tuple[Operation, ...]:
     """Everything that the server can be asked."""
-    groups = (clusters, pools, attached, commands, dbfs, identity, agents, health)
+    groups = (clusters, pools, attached, commands, dbfs, jobs, identity, agents, health)
     return tuple(operation for group in groups for operation in group.OPERATIONS)
 
 

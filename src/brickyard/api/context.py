@@ -30,6 +30,7 @@ from brickyard.domain.requests import (
 )
 from brickyard.domain.views import GetEventsResponse
 from brickyard.services.caller import Caller
+from brickyard.services.runs import RunService
 from brickyard.services.tokens import TokenService
 from brickyard.services.users import UserService
 
@@ -88,6 +89,7 @@ class ApiContext:
     users: UserService
     pools: PoolCalls
     commands: Any  # services.commands.CommandService; its operations declare what they call
+    runs: RunService
     dbfs: Any  # services.dbfs.DbfsService; likewise
     attach: Any  # services.attach.AttachService; likewise
     ui_links: Any  # services.uilinks.UiLinks

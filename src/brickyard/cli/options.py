@@ -32,6 +32,11 @@ def serving(function: F) -> F:
         click.option("--log-level", help="debug, info, warning or error."),
         click.option("--keep-nodes", is_flag=True, default=None, help="Leave nodes running when the server stops."),
         click.option("--default-runtime", help="Runtime key that `quickstart` and `runtime install` take."),
+        click.option(
+            "--task-files-dir",
+            type=click.Path(path_type=Path),
+            help="Directory whose Python files may be run as tasks (file:/...).",
+        ),
         click.option("--photon", help="What a cluster that asks for Photon gets: refuse (an error), or standard."),
         click.option(
             "--autoscale-down-after-s", type=float, help="Idle seconds after which a worker leaves an autoscaling cluster."

@@ -43,6 +43,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     spec: ClusterSpec  # effective: with the server's defaults; num_workers is the size asked for now
     request: ClusterSpec  # as sent, for the echo in `get`
     idempotency_token: str = ""
+    job_id: int = 0  # of a job cluster, and the run that it was made for
+    run_name: str = ""
     pinned_ms: int = 0
     unpinned_ms: int = 0
     deleted_ms: int = 0  # permanently deleted: hidden from every call, removed once nothing of it is left
@@ -188,12 +190,15 @@ def default_tags(cluster: Cluster) -> dict[str, str]:
 
 
 def _own_tags(cluster: Cluster) -> dict[str, str]:
-    return {
+    tags = {
         "Vendor": "Databricks",
         "Creator": cluster.creator_user_name,
         "ClusterName": cluster.spec.cluster_name or "",
         "ClusterId": cluster.cluster_id,
     }
+    if cluster.source is ClusterSource.JOB:
+        tags |= {"RunName": cluster.run_name, "JobId": str(cluster.job_id)}
+    return tags
 
 
 def custom_tags(cluster: Cluster) -> dict[str, str]:

@@ -59,3 +59,19 @@ class EventPosition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     timestamp: int
     seq: int
+
+
+class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs; all that are given must hold. Times, of a run's start, are epoch ms, both ends included; 0 is open."""
+
+    job_id: int | None = None
+    active: bool | None = None
+    start_ms: int = 0
+    end_ms: int = 0
+
+
+class RunPosition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A place among runs in the order of their start."""
+
+    created_ms: int
+    run_id: int

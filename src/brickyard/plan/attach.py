@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
+from brickyard.domain.cluster import Cluster, Instance
+from brickyard.domain.node import Role
 from brickyard.domain.spec import ClientsTypes, ClusterSpec
 
 
@@ -35,3 +38,15 @@ def attach_refusal(spec: ClusterSpec, *, cluster_id: str, user_name: str, client
             " another one."
         )
     return ""
+
+
+def driver_instance(cluster: Cluster, instances: Sequence[Instance]) -> Instance | None:
+    """The driver's instance of the present incarnation, if its agent can be called."""
+    return next(
+        (
+            each
+            for each in instances
+            if each.role in (Role.DRIVER, Role.SINGLE) and each.generation == cluster.incarnation and each.live and each.endpoint
+        ),
+        None,
+    )

@@ -21,13 +21,12 @@ from brickyard.domain.errors import (
 from brickyard.domain.node import Role
 from brickyard.domain.requests import StartCluster
 from brickyard.domain.states import State
-from brickyard.plan.attach import Client, attach_refusal
+from brickyard.plan.attach import Client, attach_refusal, driver_instance
 from brickyard.providers.base import ProviderError
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.services.agentclient import AgentClient, AgentRefused, AgentUnreachable
 from brickyard.services.authz import Action, Authorizer
 from brickyard.services.caller import Caller
-from brickyard.services.commands import driver_instance
 from brickyard.store.store import Store
 
 PAUSE_S = 0.5

@@ -42,6 +42,7 @@ from brickyard.domain.views import (
 )
 from brickyard.plan.mask import apply_mask
 from brickyard.plan.spec import check_num_workers, check_range, named_pools, normalise
+from brickyard.plan.starts import STARTING, next_incarnation
 from brickyard.plan.zones import DEFAULT_ZONE, ZONES
 from brickyard.services.authz import Action, Authorizer
 from brickyard.services.caller import Caller
@@ -57,7 +58,6 @@ from brickyard.store.tx import Tx
 MAX_PINNED = 100
 MAX_IDEMPOTENCY_TOKEN = 64
 _encode = msgspec.json.Encoder().encode
-_STARTING = "Finding instances for new nodes, acquiring more instances if necessary"
 Change = Callable[[Tx, Cluster], Cluster]
 
 
@@ -67,6 +67,13 @@ class _Offers(NamedTuple):
     node_types: bytes
     zones: bytes
     spark_versions: bytes
+
+
+class Specified(NamedTuple):
+    """The effective specification of a new cluster, and the tags that it inherits from its pool."""
+
+    spec: ClusterSpec
+    pool_tags: dict[str, str]
 
 
 class ClusterService:
@@ -153,10 +160,7 @@ class ClusterService:
             )
         now = self._clock.now_ms()
         asked = _spec_of(request)
-        # A pool that is deleted between this look and the write is found missing by the cluster's first pass.
-        named = named_pools(asked)
-        pools = await self._store.read(lambda tx: tx.pools.many(named)) if named else {}
-        self._may_attach(caller, pools)
+        specified = await self.specify(caller, asked)
         cluster = Cluster(
             cluster_id=self._ids.cluster_id(now),
             creator_user_name=caller.user_name,
@@ -164,13 +168,13 @@ class ClusterService:
             created_ms=now,
             start_ms=now,
             launch_started_ms=now,
-            spec=self._normalise(asked, user=caller.user_name, pools=pools),
+            spec=specified.spec,
             request=asked,
-            pool_tags=_inherited(asked, pools),
+            pool_tags=specified.pool_tags,
             idempotency_token=token,
             secret=self._ids.secret(),
             connect_token=self._ids.secret(),
-            state_message=_STARTING,
+            state_message=STARTING,
         )
         source = request.clone_from.source_cluster_id if request.clone_from else ""
         created = await self._store.write(lambda tx: _create(tx, cluster, user=caller.user_name, clone_of=source))
@@ -182,6 +186,7 @@ class ClusterService:
         """Start a terminated cluster at the size it was left with."""
 
         def change(tx: Tx, cluster: Cluster) -> Cluster:
+            _refuse_job_cluster(cluster, "started")
             _expect(cluster, State.TERMINATED)
             self._event(tx, cluster, EventType.STARTING, EventDetails(user=caller.user_name))
             return self._next_incarnation(cluster, restarting=False)
@@ -193,6 +198,7 @@ class ClusterService:
         user = (request.restart_user if caller.is_admin else "") or caller.user_name
 
         def change(tx: Tx, cluster: Cluster) -> Cluster:
+            _refuse_job_cluster(cluster, "restarted")
             _expect(cluster, State.RUNNING)
             self._event(tx, cluster, EventType.RESTARTING, EventDetails(user=user))
             return self._next_incarnation(cluster, restarting=True)
@@ -305,6 +311,14 @@ class ClusterService:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
+    async def specify(self, caller: Caller, asked: ClusterSpec) -> Specified:
+        """What a new cluster of the caller's would be."""
+        # A pool that is deleted between this look and the write is found missing by the cluster's first pass.
+        named = named_pools(asked)
+        pools = await self._store.read(lambda tx: tx.pools.many(named)) if named else {}
+        self._may_attach(caller, pools)
+        return Specified(self._normalise(asked, user=caller.user_name, pools=pools), _inherited(asked, pools))
+
     def _normalise(self, asked: ClusterSpec, *, user: str, pools: Mapping[str, Pool]) -> ClusterSpec:
         return normalise(asked, user=user, node_types=self._node_types, runtimes=self._runtimes, pools=pools, photon=self._photon)
 
@@ -371,6 +385,7 @@ class ClusterService:
         )
 
     def _edited(self, tx: Tx, cluster: Cluster, asked: ClusterSpec, caller: Caller, *, unless_same: bool = False) -> Cluster:
+        _refuse_job_cluster(cluster, "edited")
         state = public_state(cluster)
         if state not in (State.RUNNING, State.TERMINATED):
             raise _unexpected(cluster)
@@ -397,26 +412,12 @@ class ClusterService:
         return self._next_incarnation(changed, restarting=True)
 
     def _next_incarnation(self, cluster: Cluster, *, restarting: bool) -> Cluster:
-        now = self._clock.now_ms()
-        return msgspec.structs.replace(
+        return next_incarnation(
             cluster,
-            target=Target.RUNNING,
-            incarnation=cluster.incarnation + 1,
-            restarting=restarting,
-            ended=False,
-            sized=True,
+            now=self._clock.now_ms(),
             secret=self._ids.secret(),
             connect_token=self._ids.secret(),
-            launch_started_ms=now,
-            start_ms=cluster.start_ms if restarting else now,
-            grow_after_ms=0,
-            grow_failures=0,
-            worker_failures=0,
-            ready_workers=0,
-            target_workers=0,  # with autoscale: begin at the least
-            resize_cause=None,
-            termination_reason=None,
-            state_message=_STARTING,
+            restarting=restarting,
         )
 
     def _event(self, tx: Tx, cluster: Cluster, kind: EventType, details: EventDetails) -> None:
@@ -481,6 +482,14 @@ def _attributes(spec: ClusterSpec) -> ClusterSpec:
 
 def _size(spec: ClusterSpec) -> ClusterSize:
     return ClusterSize(num_workers=spec.num_workers, autoscale=spec.autoscale)
+
+
+def _refuse_job_cluster(cluster: Cluster, verb: str) -> None:
+    if cluster.source is ClusterSource.JOB:
+        raise InvalidState(
+            f"Cluster {cluster.cluster_id} is a job cluster: it was made for one run, ends with it, and cannot be {verb}."
+            " Submit another run, or create a cluster of your own."
+        )
 
 
 def _expect(cluster: Cluster, state: State) -> None:

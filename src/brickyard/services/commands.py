@@ -12,9 +12,8 @@ from typing import Any
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Instance, public_state
 from brickyard.domain.errors import ClusterNotReady, CommandError
-from brickyard.domain.node import Role
 from brickyard.domain.states import Language, State
-from brickyard.plan.attach import Client, attach_refusal
+from brickyard.plan.attach import Client, attach_refusal, driver_instance
 from brickyard.providers.base import ProviderError
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.services.agentclient import AgentClient, AgentRefused, AgentUnreachable
@@ -180,18 +179,6 @@ class CommandService:
             f"The driver of cluster {driver.cluster_id} does not answer: {silence}. Whether it runs the command is not known;"
             " look at the cluster's events, and run the command again if that does no harm."
         )
-
-
-def driver_instance(cluster: Cluster, instances: list[Instance]) -> Instance | None:
-    """The driver's instance of the present incarnation, if its agent can be called."""
-    return next(
-        (
-            each
-            for each in instances
-            if each.role in (Role.DRIVER, Role.SINGLE) and each.generation == cluster.incarnation and each.live and each.endpoint
-        ),
-        None,
-    )
 
 
 def _refusal(refused: AgentRefused) -> CommandError:

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from brickyard.domain.errors import InvalidParameterValue
-from brickyard.domain.queries import ClusterOrder, ClusterPosition, ClusterSort, EventPosition
+from brickyard.domain.queries import ClusterOrder, ClusterPosition, ClusterSort, EventPosition, RunPosition
 
 _INT64 = 2**63
 T = TypeVar("T")
@@ -36,7 +36,14 @@ class EventCursor(msgspec.Struct, frozen=True, array_like=True):
     at: EventPosition
 
 
-def encode(cursor: ClusterCursor | EventCursor) -> str:
+class RunCursor(msgspec.Struct, frozen=True, array_like=True):
+    """The page of runs behind (or, `backward`, before) a run."""
+
+    backward: bool
+    at: RunPosition
+
+
+def encode(cursor: ClusterCursor | EventCursor | RunCursor) -> str:
     """The cursor as clients get it: URL-safe text."""
     return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
 
@@ -65,6 +72,16 @@ def event_cursor(token: str | None, *, descending: bool) -> EventCursor | None:
     if cursor.descending is not descending:
         raise InvalidParameterValue("page_token belongs to a list with another order. Send the order of its first page again.")
     if not _fits(cursor.at.timestamp) or not _fits(cursor.at.seq):
+        raise _unknown()
+    return cursor
+
+
+def run_cursor(token: str | None) -> RunCursor | None:
+    """The cursor in a token; None for no token. Raises InvalidParameterValue."""
+    if not token:
+        return None
+    cursor = _decode(token, RunCursor)
+    if not _fits(cursor.at.created_ms) or not _fits(cursor.at.run_id):
         raise _unknown()
     return cursor
 

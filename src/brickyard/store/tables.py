@@ -112,6 +112,33 @@ users = Table(
     Column("is_admin", Boolean, nullable=False),
 )
 
+runs = Table(
+    "runs",
+    metadata,
+    Column("run_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("job_id", BigInteger, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("ended_ms", BigInteger, nullable=False),  # 0: active
+    Column("idempotency_token", String(64), nullable=False),
+    Column("due_ms", BigInteger, nullable=True),  # when the loop must look at it; null: never by itself
+    Column("version", BigInteger, nullable=False),
+    Column("doc", Text, nullable=False),
+    Index("runs_due", "due_ms"),
+    Index("runs_created", "created_ms", "run_id"),
+    Index("runs_active", "ended_ms", "created_ms", "run_id"),
+    Index("runs_job", "job_id"),
+    Index("runs_idempotency", "idempotency_token"),
+)
+
+task_runs = Table(
+    "task_runs",
+    metadata,
+    Column("task_run_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("run_id", BigInteger, nullable=False),
+    Column("output", Text, nullable=False),  # Output as JSON; "" until there is one
+    Index("task_runs_run", "run_id"),
+)
+
 meta = Table(
     "meta",
     metadata,

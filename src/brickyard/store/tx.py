@@ -11,6 +11,7 @@ from brickyard.store.identity import TokenRows, UserRows
 from brickyard.store.instances import InstanceRows
 from brickyard.store.listing import ListingRows
 from brickyard.store.pools import PoolRows
+from brickyard.store.runs import RunRows
 from brickyard.store.tables import meta
 
 
@@ -25,6 +26,7 @@ class Tx:
         self.pools = PoolRows(connection, locking=locking)
         self.listing = ListingRows(connection)
         self.events = EventRows(connection)
+        self.runs = RunRows(connection, locking=locking)
         self.tokens = TokenRows(connection)
         self.users = UserRows(connection)
 

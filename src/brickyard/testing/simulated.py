@@ -37,6 +37,9 @@ from brickyard.providers.base import (
     Observed,
     TransientError,
 )
+from brickyard.testing.kernels import SimulatedKernels
+
+_DOMAIN = ".simulated.invalid"
 
 
 class Knobs(msgspec.Struct, kw_only=True):
@@ -83,6 +86,7 @@ class SimulatedProvider:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._home: Home | None = None
         self.masters: dict[str, set[str]] = {}  # cluster id -> addresses of the workers that registered
+        self.kernels = SimulatedKernels()
         self.tasks: dict[str, tuple[int, int]] = {}  # cluster id -> (tasks to run, tasks that one worker runs at once)
         self.drivers: dict[str, SimulatedAgent] = {}  # cluster id -> the node that drives it, or did
 
@@ -197,6 +201,7 @@ class SimulatedProvider:
         with self._lock:
             agent = self._agents.pop(instance_id, None)
             self._ended.add(instance_id)
+        self.kernels.forget(instance_id)
         if agent is not None:
             agent.cancel()
 
@@ -311,6 +316,7 @@ class SimulatedAgent:
         fresh = before is None or before.generation != wanted.generation
         if fresh:
             self._warm = self._status.warm == wanted.runtime and wanted.role is not Role.WARM
+            self._provider.kernels.renew(self._instance_id, wanted.generation)
             self._status = NodeStatus(isolation=self._status.isolation, limits=self._status.limits, host="127.0.0.1")
             self._status = msgspec.structs.replace(self._status, warm_start=self._warm)
             if wanted.role in (Role.DRIVER, Role.SINGLE):
@@ -385,7 +391,7 @@ class SimulatedAgent:
                 StatusReport(
                     instance_id=self._instance_id,
                     boot_id="simulated",
-                    endpoint="http://simulated.invalid",
+                    endpoint=f"http://{self._instance_id}{_DOMAIN}",
                     pid=1,
                     status=self._status,
                 )
@@ -401,6 +407,11 @@ class SimulatedAgent:
         task = asyncio.ensure_future(work)
         _keep.add(task)
         task.add_done_callback(_keep.discard)
+
+
+def simulated_instance(endpoint: str) -> str:
+    """The id of the simulated instance at an endpoint."""
+    return endpoint.removeprefix("http://").removesuffix(_DOMAIN)
 
 
 _keep: set[asyncio.Future[None]] = set()  # tasks that nobody awaits, kept from the collector while they run

@@ -24,6 +24,7 @@ from kernel_dbutils import NotebookExit, make_dbutils
 from kernel_display import make_display
 from kernel_spark import KernelSpark
 from kernel_sql import run
+from kernel_task import MAGIC, TaskFailed, make_task_magic
 from traitlets.config import Config
 
 GROUP_KEY = "brickyard_command"  # in the metadata of an execute request: the command's id
@@ -101,7 +102,9 @@ def leave(code: Any | None = None) -> NoReturn:
 
 
 def show_error(shell: Any, kind: Any, error: BaseException, trace: Any, tb_offset: Any = None) -> list[str]:
-    """How exceptions are shown that IPython would not show well: not at all, or without thousands of frames."""
+    """How exceptions are shown that IPython would not show well: not at all, without thousands of frames, or as a task's own."""
+    if isinstance(error, TaskFailed):
+        kind, error, trace = type(error.error), error.error, error.trace
     if not isinstance(error, NotebookExit):
         shell.showtraceback((kind, error, shorten_trace(trace)))
     return []
@@ -140,7 +143,8 @@ def fill_namespace(app: Any, kernel_spark: Any) -> None:
     # The advice that comes with SystemExit is for people at a terminal.
     warnings.filterwarnings("ignore", message="To exit: use 'exit', 'quit', or Ctrl-D.")
     shell.register_magic_function(sql_magic, "cell", "sql")
-    shell.set_custom_exc((NotebookExit, RecursionError), show_error)
+    shell.register_magic_function(make_task_magic(shell.user_ns), "cell", MAGIC)
+    shell.set_custom_exc((NotebookExit, RecursionError, TaskFailed), show_error)
     names: dict[str, Any] = {
         "spark": spark,
         "sc": kernel_spark.context,
@@ -185,7 +189,7 @@ def main() -> None:
     # Users import from their working directory, and never one of our modules by accident.
     scripts = str(Path(__file__).resolve().parent)
     sys.path[:] = ["", *(entry for entry in sys.path if entry not in (scripts, ""))]
-    for name in ("attach", "kernel_spark", "kernel_display", "kernel_dbutils", "kernel_widgets", "kernel_sql"):
+    for name in ("attach", "kernel_spark", "kernel_display", "kernel_dbutils", "kernel_widgets", "kernel_sql", "kernel_task"):
         sys.modules.pop(name, None)
     sys.argv[:] = [""]
     app.start()

@@ -1,0 +1,66 @@
+"""The Jobs API's one-time runs: submit, get, get-output, list, cancel, delete."""
+
+from __future__ import annotations
+
+from brickyard.api.context import ApiContext
+from brickyard.api.registry import Handler, Operation
+from brickyard.domain import runviews as view
+from brickyard.domain.tasks import SubmitRun
+from brickyard.services.caller import Caller
+
+VERSIONS = ("2.2", "2.1", "2.0")
+
+
+async def _submit(ctx: ApiContext, caller: Caller, request: SubmitRun) -> view.SubmitRunResponse:
+    return view.SubmitRunResponse(run_id=await ctx.runs.submit(caller, request))
+
+
+async def _get(ctx: ApiContext, caller: Caller, request: view.GetRun) -> view.RunView:
+    return await ctx.runs.get(caller, request)
+
+
+async def _output(ctx: ApiContext, caller: Caller, request: view.RunId) -> view.RunOutput:
+    return await ctx.runs.output(caller, request)
+
+
+async def _list(ctx: ApiContext, caller: Caller, request: view.ListRuns) -> view.ListRunsResponse:
+    return await ctx.runs.list(caller, request)
+
+
+async def _cancel(ctx: ApiContext, caller: Caller, request: view.RunId) -> None:
+    await ctx.runs.cancel(caller, request)
+
+
+async def _delete(ctx: ApiContext, caller: Caller, request: view.RunId) -> None:
+    await ctx.runs.delete(caller, request)
+
+
+def _operation(
+    verb: str, method: str, handler: Handler, summary: str, *, request: type, response: type | None = None
+) -> Operation:
+    return Operation(
+        name=f"jobs.runs_{verb.replace('-', '_')}",
+        method=method,
+        paths=tuple(f"/api/{version}/jobs/runs/{verb}" for version in VERSIONS),
+        handler=handler,
+        request=request,
+        response=response,
+        summary=summary,
+    )
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    _operation(
+        "submit",
+        "POST",
+        _submit,
+        "Run tasks once, on job clusters or existing ones; answers before they run",
+        request=SubmitRun,
+        response=view.SubmitRunResponse,
+    ),
+    _operation("get", "GET", _get, "A run and its tasks", request=view.GetRun, response=view.RunView),
+    _operation("get-output", "GET", _output, "What a task left behind", request=view.RunId, response=view.RunOutput),
+    _operation("list", "GET", _list, "Runs, the newest first", request=view.ListRuns, response=view.ListRunsResponse),
+    _operation("cancel", "POST", _cancel, "End a run", request=view.RunId),
+    _operation("delete", "POST", _delete, "Forget a run that is over", request=view.RunId),
+)

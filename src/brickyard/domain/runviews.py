@@ -1,0 +1,168 @@
+"""What clients ask of runs and are told of them: bodies of the Jobs API's run calls, with its field names.
+
+Absent and default are the same on the wire. Times are epoch milliseconds. Source: databricks-sdk `service/jobs.py`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from brickyard.domain.run import (
+    RunLifeCycleState,
+    RunLifecycleStateV2State,
+    RunResultState,
+    TerminationCode,
+    TerminationType,
+)
+from brickyard.domain.spec import ClusterSpec, Wire
+from brickyard.domain.tasks import PythonWheelTask, RunIf, SparkJarTask, SparkPythonTask, TaskDependency
+
+
+class RunType(StrEnum):
+    """How a run came to be. Here every run was submitted."""
+
+    JOB_RUN = "JOB_RUN"
+    SUBMIT_RUN = "SUBMIT_RUN"
+    WORKFLOW_RUN = "WORKFLOW_RUN"
+
+
+class RunId(Wire, frozen=True, kw_only=True):
+    """The one argument of cancel and delete: the id of a run."""
+
+    run_id: int
+
+
+class GetRun(RunId, frozen=True, kw_only=True):
+    """A run, or an attempt at a task by its own run id. A run's tasks always fit on one page."""
+
+    include_history: bool | None = None
+    include_resolved_values: bool | None = None
+    page_token: str | None = None
+
+
+class ListRuns(Wire, frozen=True, kw_only=True):
+    """Which runs, and which page of them."""
+
+    active_only: bool | None = None
+    completed_only: bool | None = None
+    expand_tasks: bool | None = None
+    job_id: int | None = None
+    limit: int | None = None
+    offset: int | None = None
+    page_token: str | None = None
+    run_type: RunType | None = None
+    start_time_from: int | None = None
+    start_time_to: int | None = None
+
+
+class SubmitRunResponse(Wire, frozen=True, kw_only=True):
+    run_id: int
+
+
+class RunState(Wire, frozen=True, kw_only=True):
+    """How far a run has come, in the older words."""
+
+    life_cycle_state: RunLifeCycleState
+    result_state: RunResultState | None = None
+    state_message: str | None = None
+    user_cancelled_or_timedout: bool | None = None
+
+
+class TerminationDetails(Wire, frozen=True, kw_only=True):
+    code: TerminationCode
+    type: TerminationType
+    message: str | None = None
+
+
+class RunStatus(Wire, frozen=True, kw_only=True):
+    """How far a run has come, in the newer words."""
+
+    state: RunLifecycleStateV2State
+    termination_details: TerminationDetails | None = None
+
+
+class ClusterInstance(Wire, frozen=True, kw_only=True):
+    """Where a task runs, or ran."""
+
+    cluster_id: str
+    spark_context_id: str | None = None
+
+
+class RunClusterSpec(Wire, frozen=True, kw_only=True):
+    """The cluster that was asked for."""
+
+    existing_cluster_id: str | None = None
+    new_cluster: ClusterSpec | None = None
+
+
+class RunTask(RunClusterSpec, frozen=True, kw_only=True):
+    """One attempt at a task, or a task that has none yet."""
+
+    run_id: int
+    task_key: str
+    attempt_number: int
+    state: RunState
+    status: RunStatus
+    cleanup_duration: int | None = None
+    cluster_instance: ClusterInstance | None = None
+    depends_on: list[TaskDependency] | None = None
+    description: str | None = None
+    disabled: bool | None = None
+    end_time: int | None = None
+    execution_duration: int | None = None
+    max_retries: int | None = None
+    min_retry_interval_millis: int | None = None
+    python_wheel_task: PythonWheelTask | None = None
+    retry_on_timeout: bool | None = None
+    run_duration: int | None = None
+    run_if: RunIf | None = None
+    run_page_url: str | None = None
+    setup_duration: int | None = None
+    spark_jar_task: SparkJarTask | None = None
+    spark_python_task: SparkPythonTask | None = None
+    start_time: int | None = None
+    timeout_seconds: int | None = None
+
+
+class RunView(Wire, frozen=True, kw_only=True):
+    """A run, or an attempt at a task where that was asked for by its own id."""
+
+    run_id: int
+    job_id: int
+    job_run_id: int
+    number_in_job: int
+    original_attempt_run_id: int
+    state: RunState
+    status: RunStatus
+    run_name: str
+    run_type: RunType
+    trigger: str
+    format: str
+    creator_user_name: str
+    start_time: int
+    attempt_number: int | None = None
+    cleanup_duration: int | None = None
+    cluster_instance: ClusterInstance | None = None
+    cluster_spec: RunClusterSpec | None = None
+    end_time: int | None = None
+    execution_duration: int | None = None
+    run_duration: int | None = None
+    setup_duration: int | None = None
+    tasks: list[RunTask] | None = None
+
+
+class ListRunsResponse(Wire, frozen=True, kw_only=True):
+    has_more: bool | None = None
+    next_page_token: str | None = None
+    prev_page_token: str | None = None
+    runs: list[RunView] | None = None
+
+
+class RunOutput(Wire, frozen=True, kw_only=True):
+    """What an attempt at a task left behind."""
+
+    metadata: RunView
+    error: str | None = None
+    error_trace: str | None = None
+    logs: str | None = None
+    logs_truncated: bool | None = None

@@ -1,0 +1,132 @@
+"""What runs are made of: tasks and how they depend on each other, with the field names of the Databricks Jobs API.
+
+Times are seconds or milliseconds, as the names say. Source: databricks-sdk `service/jobs.py`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from brickyard.domain.spec import ClusterSpec, Wire
+
+
+class RunIf(StrEnum):
+    """When a task runs, given what became of those it depends on."""
+
+    ALL_DONE = "ALL_DONE"
+    ALL_FAILED = "ALL_FAILED"
+    ALL_SUCCESS = "ALL_SUCCESS"
+    AT_LEAST_ONE_FAILED = "AT_LEAST_ONE_FAILED"
+    AT_LEAST_ONE_SUCCESS = "AT_LEAST_ONE_SUCCESS"
+    NONE_FAILED = "NONE_FAILED"
+
+
+class Source(StrEnum):
+    """Where a task's file is."""
+
+    GIT = "GIT"
+    WORKSPACE = "WORKSPACE"
+
+
+class TaskDependency(Wire, frozen=True, kw_only=True):
+    """Another task of the run that must be over first. `outcome` is for condition tasks."""
+
+    task_key: str
+    outcome: str | None = None
+
+
+class SparkPythonTask(Wire, frozen=True, kw_only=True):
+    """A Python file and its command line."""
+
+    python_file: str
+    parameters: list[str] | None = None
+    source: Source | None = None
+
+
+class PythonWheelTask(Wire, frozen=True, kw_only=True):
+    """An entry point of a package, or a function of that name in it, and its command line."""
+
+    package_name: str
+    entry_point: str
+    named_parameters: dict[str, str] | None = None
+    parameters: list[str] | None = None
+
+
+class SparkJarTask(Wire, frozen=True, kw_only=True):
+    """A class with a main method, and its arguments."""
+
+    main_class_name: str | None = None
+    parameters: list[str] | None = None
+    jar_uri: str | None = None
+    run_as_repl: bool | None = None
+
+
+class RunSettings(Wire, frozen=True, kw_only=True):
+    """What a task and, in the older form of `runs/submit`, a run of one task say alike: what to run, and on which cluster.
+
+    The fields of type Any are refused by name (`plan.submit`).
+    """
+
+    existing_cluster_id: str | None = None
+    new_cluster: ClusterSpec | None = None
+    spark_python_task: SparkPythonTask | None = None
+    python_wheel_task: PythonWheelTask | None = None
+    spark_jar_task: SparkJarTask | None = None
+    timeout_seconds: int | None = None
+    libraries: list[dict[str, Any]] | None = None
+    email_notifications: dict[str, Any] | None = None
+    webhook_notifications: dict[str, Any] | None = None
+    notification_settings: dict[str, Any] | None = None  # without notifications there is nothing to set
+    health: dict[str, Any] | None = None
+    dbt_task: dict[str, Any] | None = None
+    notebook_task: dict[str, Any] | None = None
+    pipeline_task: dict[str, Any] | None = None
+    run_job_task: dict[str, Any] | None = None
+    spark_submit_task: dict[str, Any] | None = None
+    sql_task: dict[str, Any] | None = None
+
+
+class SubmitTask(RunSettings, frozen=True, kw_only=True):
+    """One task of a run."""
+
+    task_key: str
+    depends_on: list[TaskDependency] | None = None
+    description: str | None = None
+    disabled: bool | None = None
+    max_retries: int | None = None  # -1: until it succeeds
+    min_retry_interval_millis: int | None = None  # between the starts of two attempts
+    retry_on_timeout: bool | None = None
+    run_if: RunIf | None = None
+    job_cluster_key: str | None = None
+    environment_key: str | None = None
+    ai_runtime_task: dict[str, Any] | None = None
+    alert_task: dict[str, Any] | None = None
+    clean_rooms_notebook_task: dict[str, Any] | None = None
+    compute: dict[str, Any] | None = None
+    condition_task: dict[str, Any] | None = None
+    dashboard_task: dict[str, Any] | None = None
+    dbt_cloud_task: dict[str, Any] | None = None
+    dbt_platform_task: dict[str, Any] | None = None
+    for_each_task: dict[str, Any] | None = None
+    gen_ai_compute_task: dict[str, Any] | None = None
+    power_bi_task: dict[str, Any] | None = None
+    python_operator_task: dict[str, Any] | None = None
+
+
+class SubmitRun(RunSettings, frozen=True, kw_only=True):
+    """`jobs/runs/submit`: a run of several tasks or, in the older form, of one that is described by the run itself."""
+
+    run_name: str | None = None
+    tasks: list[SubmitTask] | None = None
+    idempotency_token: str | None = None
+    queue: dict[str, Any] | None = None  # runs begin at once, whatever it says
+    access_control_list: list[dict[str, Any]] | None = None
+    budget_policy_id: str | None = None
+    environments: list[dict[str, Any]] | None = None
+    environment_variables: list[dict[str, Any]] | None = None
+    git_source: dict[str, Any] | None = None
+    job_clusters: list[dict[str, Any]] | None = None
+    performance_target: str | None = None
+    run_as: dict[str, Any] | None = None
+    usage_policy_id: str | None = None

@@ -1,0 +1,352 @@
+"""The planner of runs: what to do next about a run, from its tasks and the clusters that they are on.
+
+`plan_run` is a pure function, run inside the transaction that read its inputs and that writes its result. Clusters are made,
+started and released in that same transaction. What must happen on a driver is left in the phase of an attempt and done after the
+commit, again and again until the driver has answered: each such call is idempotent, and what came of it is recorded by `begun`,
+`concluded` and `closed`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from brickyard.domain.run import Attempt, Conclusion, Phase, Run, RunResultState, Task, TerminationCode
+from brickyard.domain.states import State
+from brickyard.plan.runif import leaves, outcome, released
+
+WAIT_MS = 2_000  # for a cluster whose every change wakes the run anyway
+REPEAT_MS = 1_000  # a call to a driver that did not answer
+LOOK_MIN_MS, LOOK_MAX_MS = 200, 2_000  # between two looks at a running attempt: a tenth of its age
+FAILED = "Workload failed, see run output for details"
+_USABLE = (State.RUNNING, State.RESIZING)
+_ENDED = (State.TERMINATING, State.TERMINATED)
+_RETRIED = (RunResultState.FAILED, RunResultState.TIMEDOUT)
+
+
+class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster as its runs see it. `driver_id`: the instance of its driver, "" while that cannot be called."""
+
+    state: State
+    incarnation: int
+    driver_id: str = ""
+    message: str = ""  # why it ended
+
+
+class NewCluster(msgspec.Struct, frozen=True, kw_only=True):
+    """A job cluster to record, for one attempt at a task."""
+
+    cluster_id: str
+    task: Task
+
+
+class RunPlan(msgspec.Struct, kw_only=True):
+    """What a pass decided. `start` and `release` are ids of clusters; about `begin`, `look` and `end` drivers are called."""
+
+    run: Run
+    create: list[NewCluster] = []
+    start: list[str] = []
+    release: list[str] = []
+    begin: list[Attempt] = []
+    look: list[Attempt] = []
+    end: list[Attempt] = []
+    due_ms: int | None = None
+
+
+def task_run_id(run_id: int, task: int, attempt: int) -> int:
+    """The id of an attempt: 48 bits, and the same whenever it is asked for."""
+    digest = hashlib.blake2b(f"{run_id}/{task}/{attempt}".encode(), digest_size=6).digest()
+    return int.from_bytes(digest, "big") or 1
+
+
+def job_cluster_id(attempt_id: int, now: int) -> str:
+    """The id of the cluster that is made for an attempt, in the shape of all clusters' ids."""
+    word = hashlib.blake2b(f"cluster/{attempt_id}".encode(), digest_size=8).hexdigest()[:8]
+    return f"{time.strftime('%m%d-%H%M%S', time.gmtime(now / 1000))}-{word}"
+
+
+def plan_run(run: Run, clusters: Mapping[str, ClusterFacts], *, now: int) -> RunPlan:
+    """Decide about one run. `clusters` holds those of its attempts and of its tasks' `existing_cluster_id` that exist."""
+    return _Pass(run, clusters, now).go()
+
+
+def begun(run: Run, attempt_id: int, *, now: int) -> Run:
+    """The driver has taken the attempt."""
+
+    def change(attempt: Attempt) -> Attempt:
+        if attempt.phase is not Phase.STARTING:
+            return attempt  # it was decided meanwhile
+        return msgspec.structs.replace(attempt, phase=Phase.RUNNING, begun_ms=now)
+
+    return _with_attempt(run, attempt_id, change)
+
+
+def concluded(run: Run, attempt_id: int, conclusion: Conclusion, *, now: int) -> Run:
+    """The driver has said what became of the attempt. Nothing changes once its result is known. Only the newest attempt at a task
+    has none."""
+    tasks = tuple(
+        _decided(run, task, conclusion, now) if (each := _attempt(task, attempt_id)) is not None and not each.decided else task
+        for task in run.tasks
+    )
+    return msgspec.structs.replace(run, tasks=tasks)
+
+
+def closed(run: Run, attempt_id: int, *, now: int) -> Run:
+    """Nothing of the attempt is left on its driver."""
+
+    def change(attempt: Attempt) -> Attempt:
+        return _done(attempt, now) if attempt.phase is Phase.CLOSING else attempt
+
+    return _with_attempt(run, attempt_id, change)
+
+
+class _Pass:
+    """One pass; every phase leaves `tasks` consistent for the next."""
+
+    def __init__(self, run: Run, clusters: Mapping[str, ClusterFacts], now: int) -> None:
+        self.run = run
+        self.clusters = clusters
+        self.now = now
+        self.tasks = list(run.tasks)
+        self.plan = RunPlan(run=run)
+        self.deadlines: list[int] = []
+
+    def go(self) -> RunPlan:
+        if not self.run.ended_ms:
+            self._stop()
+            for number in range(len(self.tasks)):
+                self._follow(number)
+            self._release()
+            for number in range(len(self.tasks)):
+                self._close(number)
+            self._finish()
+        self.plan.run = msgspec.structs.replace(self.run, tasks=tuple(self.tasks))
+        self.plan.due_ms = None if self.run.ended_ms else min(self.deadlines, default=None)
+        return self.plan
+
+    # -- phases ------------------------------------------------------------------------------------------------------
+
+    def _stop(self) -> None:
+        """Somebody cancelled the run, or its time is over: everything that is not over ends, and nothing new begins."""
+        limit = self.run.timeout_seconds * 1000
+        if limit and not self.run.cancelled_ms and not self.run.timed_out:
+            if self.now >= self.run.created_ms + limit and any(task.result is None for task in self.tasks):
+                self.run = msgspec.structs.replace(self.run, timed_out=True)
+            else:
+                self.deadlines.append(self.run.created_ms + limit)
+        if not _stopped(self.run):
+            return
+        for number, task in enumerate(self.tasks):
+            last = task.last
+            if last is None and task.skipped is None:
+                self._skip(number, RunResultState.CANCELED)
+            elif task.retry_at_ms:
+                self._set(number, retry_at_ms=0)
+            elif last is not None and not last.decided:
+                if self.run.cancelled_ms:
+                    by = f" by {self.run.cancelled_by}" if self.run.cancelled_by else ""
+                    self._decide(number, RunResultState.CANCELED, TerminationCode.USER_CANCELED, f"Run cancelled{by}.")
+                else:
+                    message = f"The run's timeout of {self.run.timeout_seconds} s is over."
+                    self._decide(number, RunResultState.TIMEDOUT, TerminationCode.CANCELED, message)
+
+    def _follow(self, number: int) -> None:
+        """Take the newest attempt at a task as far as its cluster allows."""
+        task, last = self.tasks[number], self.tasks[number].last
+        if last is None or last.decided:
+            return
+        limit = (task.spec.timeout_seconds or 0) * 1000
+        if limit and self.now >= last.start_ms + limit:
+            message = f"The task's timeout of {task.spec.timeout_seconds} s is over."
+            self._decide(number, RunResultState.TIMEDOUT, TerminationCode.CANCELED, message)
+            return
+        if limit:
+            self.deadlines.append(last.start_ms + limit)
+        facts = self.clusters.get(last.cluster_id)
+        if last.phase is Phase.PENDING:
+            self._await_cluster(number, last, facts)
+        else:
+            self._call_driver(number, last, facts)
+
+    def _await_cluster(self, number: int, attempt: Attempt, facts: ClusterFacts | None) -> None:
+        if facts is None:
+            message = f"Cluster {attempt.cluster_id} does not exist (any more)."
+            self._decide(number, RunResultState.FAILED, TerminationCode.INVALID_CLUSTER_REQUEST, message)
+        elif facts.state in _USABLE and facts.driver_id:
+            self._set_attempt(
+                number, phase=Phase.STARTING, awaited=facts.incarnation, generation=facts.incarnation, driver_id=facts.driver_id
+            )
+            self._call_driver(number, self._last(number), facts)
+        elif facts.state not in _ENDED:
+            self._set_attempt(number, awaited=facts.incarnation)
+            self.deadlines.append(self.now + WAIT_MS)
+        elif attempt.awaited >= facts.incarnation:
+            message = f"Cluster {attempt.cluster_id} did not start, or ended: {facts.message or facts.state.title()}"
+            self._decide(number, RunResultState.FAILED, TerminationCode.CLUSTER_ERROR, message)
+        else:
+            # It had ended before it was wanted here: it starts again once it has ended altogether.
+            if facts.state is State.TERMINATED:
+                if attempt.cluster_id not in self.plan.start:
+                    self.plan.start.append(attempt.cluster_id)
+                self._set_attempt(number, awaited=facts.incarnation + 1)
+            self.deadlines.append(self.now + WAIT_MS)
+
+    def _call_driver(self, number: int, attempt: Attempt, facts: ClusterFacts | None) -> None:
+        if facts is None or facts.incarnation != attempt.generation or facts.state not in _USABLE:
+            why = (facts.message or facts.state.title()) if facts is not None else "it does not exist any more"
+            if facts is not None and facts.incarnation != attempt.generation:
+                why = "it was restarted"
+            message = f"Cluster {attempt.cluster_id} ended while the task ran: {why}"
+            self._decide(number, RunResultState.FAILED, TerminationCode.CLUSTER_ERROR, message)
+            return
+        if facts.driver_id == attempt.driver_id:
+            (self.plan.begin if attempt.phase is Phase.STARTING else self.plan.look).append(attempt)
+        age = self.now - attempt.begun_ms if attempt.begun_ms else REPEAT_MS * 10
+        self.deadlines.append(self.now + max(LOOK_MIN_MS, min(LOOK_MAX_MS, age // 10)))
+
+    def _release(self) -> None:
+        """Tasks whose turn has come begin, and those that will never run are marked so; one may decide about the next."""
+        progress = True
+        while progress:
+            progress = False
+            keys = {task.spec.task_key: task for task in self.tasks}
+            for number, task in enumerate(self.tasks):
+                if task.retry_at_ms:
+                    if self.now >= task.retry_at_ms:
+                        self._set(number, retry_at_ms=0)
+                        self._begin_attempt(number)
+                elif task.last is None and task.skipped is None and not _stopped(self.run):
+                    found = [keys[each.task_key].result for each in task.spec.depends_on or ()]
+                    known = [result for result in found if result is not None]
+                    if len(known) < len(found):
+                        continue
+                    verdict = RunResultState.DISABLED if task.spec.disabled else released(task.spec.run_if, known)
+                    if verdict is None:
+                        self._begin_attempt(number)
+                    else:
+                        self._skip(number, verdict)
+                        progress = True
+        self.deadlines.extend(task.retry_at_ms for task in self.tasks if task.retry_at_ms)
+
+    def _begin_attempt(self, number: int) -> None:
+        task, count = self.tasks[number], len(self.tasks[number].attempts)
+        attempt_id = task_run_id(self.run.run_id, number, count)
+        fresh = task.spec.new_cluster is not None
+        cluster_id = job_cluster_id(attempt_id, self.now) if fresh else task.spec.existing_cluster_id or ""
+        attempt = Attempt(
+            task_run_id=attempt_id, number=count, start_ms=self.now, cluster_id=cluster_id, awaited=1 if fresh else 0
+        )
+        self._set(number, attempts=(*task.attempts, attempt))
+        if fresh:
+            self.plan.create.append(NewCluster(cluster_id=cluster_id, task=self.tasks[number]))
+            self.deadlines.append(self.now + WAIT_MS)
+        else:
+            self._follow(number)
+
+    def _close(self, number: int) -> None:
+        """End what decided attempts ran in."""
+        for attempt in self.tasks[number].attempts:
+            if attempt.phase is not Phase.CLOSING:
+                continue
+            facts = self.clusters.get(attempt.cluster_id)
+            own = self.tasks[number].spec.new_cluster is not None
+            if facts is None or facts.state is State.TERMINATED or (not own and _left(attempt, facts)):
+                self._replace(number, _done(attempt, self.now))
+                continue
+            if own and facts.state is not State.TERMINATING:
+                self.plan.release.append(attempt.cluster_id)
+            elif not own and facts.driver_id == attempt.driver_id:
+                self.plan.end.append(attempt)
+            self.deadlines.append(self.now + REPEAT_MS)
+
+    def _finish(self) -> None:
+        if any(task.result is None for task in self.tasks):
+            return
+        if self.run.result is None:
+            result, message = _verdict(self.run, self.tasks)
+            self.run = msgspec.structs.replace(self.run, result=result, message=message)
+        if all(attempt.phase is Phase.DONE for task in self.tasks for attempt in task.attempts):
+            self.run = msgspec.structs.replace(self.run, ended_ms=self.now)
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def _last(self, number: int) -> Attempt:
+        return self.tasks[number].attempts[-1]
+
+    def _set(self, number: int, **fields: object) -> None:
+        self.tasks[number] = msgspec.structs.replace(self.tasks[number], **fields)
+
+    def _set_attempt(self, number: int, **fields: object) -> None:
+        self._replace(number, msgspec.structs.replace(self._last(number), **fields))
+
+    def _replace(self, number: int, attempt: Attempt) -> None:
+        task = self.tasks[number]
+        attempts = tuple(attempt if each.task_run_id == attempt.task_run_id else each for each in task.attempts)
+        self._set(number, attempts=attempts)
+
+    def _skip(self, number: int, result: RunResultState) -> None:
+        self._set(number, skipped=result, skipped_ms=self.now)
+
+    def _decide(self, number: int, result: RunResultState, code: TerminationCode, message: str) -> None:
+        self.tasks[number] = _decided(self.run, self.tasks[number], Conclusion(result, code, message), self.now)
+
+
+def _stopped(run: Run) -> bool:
+    return bool(run.cancelled_ms) or run.timed_out
+
+
+def _left(attempt: Attempt, facts: ClusterFacts) -> bool:
+    """Nothing of the attempt can be on the cluster's driver: it never got there, or that driver is gone."""
+    return not attempt.driver_id or facts.incarnation != attempt.generation or facts.state is State.TERMINATING
+
+
+def _attempt(task: Task, attempt_id: int) -> Attempt | None:
+    return next((each for each in task.attempts if each.task_run_id == attempt_id), None)
+
+
+def _with_attempt(run: Run, attempt_id: int, change: Callable[[Attempt], Attempt]) -> Run:
+    tasks = tuple(
+        msgspec.structs.replace(
+            task, attempts=tuple(change(each) if each.task_run_id == attempt_id else each for each in task.attempts)
+        )
+        for task in run.tasks
+    )
+    return msgspec.structs.replace(run, tasks=tasks)
+
+
+def _done(attempt: Attempt, now: int) -> Attempt:
+    return msgspec.structs.replace(attempt, phase=Phase.DONE, ended_ms=now)
+
+
+def _decided(run: Run, task: Task, conclusion: Conclusion, now: int) -> Task:
+    """The task once what became of its newest attempt is known, and whether another one follows."""
+    result, attempt = conclusion.result, task.attempts[-1]
+    known = msgspec.structs.replace(
+        attempt, phase=Phase.CLOSING, result=result, code=conclusion.code, message=conclusion.message, decided_ms=now
+    )
+    left = task.spec.max_retries == -1 or attempt.number < (task.spec.max_retries or 0)
+    wanted = result in _RETRIED and (result is not RunResultState.TIMEDOUT or bool(task.spec.retry_on_timeout))
+    retry_at = 0
+    if left and wanted and not _stopped(run):
+        retry_at = max(now, attempt.start_ms + (task.spec.min_retry_interval_millis or 0))
+    return msgspec.structs.replace(task, attempts=(*task.attempts[:-1], known), retry_at_ms=retry_at)
+
+
+def _verdict(run: Run, tasks: list[Task]) -> tuple[RunResultState, str]:
+    """What became of the run, and a sentence about it."""
+    results = {task.spec.task_key: task.result for task in tasks if task.result is not None}
+    if RunResultState.CANCELED in results.values() and run.cancelled_ms:
+        return RunResultState.CANCELED, "Run cancelled."
+    if run.timed_out:
+        return RunResultState.TIMEDOUT, f"Run timed out: its timeout of {run.timeout_seconds} s is over."
+    result = outcome(results, leaves([task.spec for task in tasks]))
+    if result in (RunResultState.SUCCESS, RunResultState.SUCCESS_WITH_FAILURES):
+        return result, ""
+    failed = next(task for task in tasks if task.last is not None and task.result in _RETRIED)
+    message = f"Task {failed.spec.task_key} failed with message: {failed.last.message.rstrip('.') if failed.last else ''}."
+    if any(each in (RunResultState.UPSTREAM_FAILED, RunResultState.UPSTREAM_CANCELED) for each in results.values()):
+        message += " This caused all downstream tasks to get skipped."
+    return result, message

@@ -1,0 +1,47 @@
+"""How a cluster's desired state changes when it is to start once more, and when its job is done. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from brickyard.domain.cluster import Cluster, Target
+from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
+
+STARTING = "Finding instances for new nodes, acquiring more instances if necessary"
+JOB_FINISHED = TerminationReason(code=TerminationReasonCode.JOB_FINISHED, type=TerminationReasonType.SUCCESS)
+
+
+def next_incarnation(cluster: Cluster, *, now: int, secret: str, connect_token: str, restarting: bool) -> Cluster:
+    """The cluster, to start (again) with secrets of its own."""
+    return msgspec.structs.replace(
+        cluster,
+        target=Target.RUNNING,
+        incarnation=cluster.incarnation + 1,
+        restarting=restarting,
+        ended=False,
+        sized=True,
+        secret=secret,
+        connect_token=connect_token,
+        launch_started_ms=now,
+        start_ms=cluster.start_ms if restarting else now,
+        grow_after_ms=0,
+        grow_failures=0,
+        worker_failures=0,
+        ready_workers=0,
+        target_workers=0,  # with autoscale: begin at the least
+        resize_cause=None,
+        termination_reason=None,
+        state_message=STARTING,
+    )
+
+
+def job_finished(cluster: Cluster) -> Cluster:
+    """The cluster, to end because the run that it was made for is over."""
+    return msgspec.structs.replace(
+        cluster,
+        target=Target.TERMINATED,
+        ended=False,
+        restarting=False,
+        termination_reason=JOB_FINISHED,
+        state_message="The run that this cluster was made for is over",
+    )

@@ -1,0 +1,197 @@
+"""From what was submitted to the tasks of a run: every rule checked, the older form of one task made the newer one. Pure.
+
+What cannot be honoured is refused by name. Everything raises InvalidParameterValue and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import NamedTuple
+
+import msgspec
+
+from brickyard.domain.errors import InvalidParameterValue
+from brickyard.domain.tasks import RunSettings, Source, SubmitRun, SubmitTask
+
+MAX_TASKS = 100
+MAX_KEY = 100
+MAX_NAME_BYTES = 4096
+MAX_TOKEN = 64
+MAX_PARAMETER_BYTES = 10_000
+MAX_SECONDS = 10 * 365 * 24 * 3600
+SINGLE_TASK_KEY = "main"
+TASKS = ("spark_python_task",)
+_KEY = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_KEY}}}")
+_SHOWN = 140  # characters of a client's own value that a message repeats
+
+_NO_SUCH_TASK = "tasks of this kind are not offered here; give spark_python_task"
+_NO_MAIL = "nothing is sent from here; poll runs/get"
+REFUSED_RUN: dict[str, str] = {
+    "access_control_list": "runs have no permissions of their own",
+    "budget_policy_id": "there are no budgets",
+    "environments": "there is no serverless compute; give new_cluster or existing_cluster_id",
+    "environment_variables": "there is no serverless compute; give new_cluster with spark_env_vars",
+    "git_source": "files are not fetched from repositories; copy them to dbfs:/",
+    "job_clusters": "a job cluster runs one task; give the task a new_cluster",
+    "performance_target": "there is no serverless compute",
+    "run_as": "a run is its submitter's; submit it with that user's token",
+    "usage_policy_id": "there are no budgets",
+}
+REFUSED_TASK: dict[str, str] = {
+    "ai_runtime_task": _NO_SUCH_TASK,
+    "alert_task": _NO_SUCH_TASK,
+    "clean_rooms_notebook_task": _NO_SUCH_TASK,
+    "compute": "there is no serverless compute; give new_cluster or existing_cluster_id",
+    "condition_task": _NO_SUCH_TASK,
+    "dashboard_task": _NO_SUCH_TASK,
+    "dbt_cloud_task": _NO_SUCH_TASK,
+    "dbt_platform_task": _NO_SUCH_TASK,
+    "dbt_task": _NO_SUCH_TASK,
+    "email_notifications": _NO_MAIL,
+    "environment_key": "there is no serverless compute; give new_cluster or existing_cluster_id",
+    "for_each_task": _NO_SUCH_TASK,
+    "gen_ai_compute_task": _NO_SUCH_TASK,
+    "health": "nothing is watched but the time; give timeout_seconds",
+    "job_cluster_key": "a job cluster runs one task; give new_cluster",
+    "libraries": "libraries are not installed yet; bring them in the task's own file",
+    "notebook_task": _NO_SUCH_TASK,
+    "pipeline_task": _NO_SUCH_TASK,
+    "power_bi_task": _NO_SUCH_TASK,
+    "python_operator_task": _NO_SUCH_TASK,
+    "python_wheel_task": _NO_SUCH_TASK,
+    "run_job_task": _NO_SUCH_TASK,
+    "spark_jar_task": _NO_SUCH_TASK,
+    "spark_submit_task": _NO_SUCH_TASK,
+    "sql_task": _NO_SUCH_TASK,
+    "webhook_notifications": _NO_MAIL,
+}
+
+
+class TaskFile(NamedTuple):
+    """Where a Python file is: in the workspace's files ("dbfs") or on the server's machine ("file"), and its path there."""
+
+    place: str
+    path: str
+
+
+def checked_tasks(request: SubmitRun) -> tuple[SubmitTask, ...]:
+    """The run's tasks. Clusters are checked elsewhere."""
+    _refuse(request, REFUSED_RUN, "")
+    if len(request.idempotency_token or "") > MAX_TOKEN:
+        raise InvalidParameterValue(f"idempotency_token is too long: at most {MAX_TOKEN} characters are allowed.")
+    if len((request.run_name or "").encode()) > MAX_NAME_BYTES:
+        raise InvalidParameterValue(f"run_name is too long: at most {MAX_NAME_BYTES} bytes in UTF-8 are allowed.")
+    tasks = request.tasks or []
+    if not tasks:
+        tasks = [_single(request)]
+    elif any(getattr(request, name) for name in (*TASKS, "new_cluster", "existing_cluster_id", "libraries")):
+        raise InvalidParameterValue("tasks is given, and a task or a cluster beside it: put them into the tasks.")
+    else:
+        _refuse(request, {name: REFUSED_TASK[name] for name in REFUSED_TASK if hasattr(request, name)}, "")
+    if len(tasks) > MAX_TASKS:
+        raise InvalidParameterValue(f"tasks has {len(tasks)} tasks; at most {MAX_TASKS} are allowed.")
+    for task in tasks:
+        _check_task(task)
+    _check_order(tasks)
+    _seconds("timeout_seconds", request.timeout_seconds)
+    return tuple(tasks)
+
+
+def task_file(python_file: str) -> TaskFile:
+    """Where the Python file of a task is. Raises InvalidParameterValue for places that there are none of here."""
+    scheme, colon, rest = python_file.partition(":")
+    path = "/" + rest.lstrip("/") if colon else python_file
+    if "\0" in python_file or ".." in path.split("/"):
+        raise InvalidParameterValue(f"python_file may hold neither '..' nor NUL: {python_file[:_SHOWN]!r}.")
+    if not colon and path.startswith("/dbfs/"):
+        return TaskFile("dbfs", path.removeprefix("/dbfs"))
+    if colon and scheme == "file" and path.startswith("/dbfs/"):
+        return TaskFile("dbfs", path.removeprefix("/dbfs"))
+    if colon and scheme in ("dbfs", "file") and path != "/":
+        return TaskFile(scheme, path)
+    if not colon and path.startswith("/"):
+        why = "there are no workspace files yet"
+    elif not colon:
+        why = "it must be absolute"
+    else:
+        why = f"files of {scheme[:_SHOWN]}: are not fetched"
+    raise InvalidParameterValue(
+        f"python_file {python_file[:_SHOWN]!r} cannot be run: {why}. Upload it with dbfs/put and give dbfs:/path/to/file.py."
+    )
+
+
+def _single(request: SubmitRun) -> SubmitTask:
+    """The task that a run of the older form is."""
+    shared = {name: getattr(request, name) for name in RunSettings.__struct_fields__ if name != "timeout_seconds"}
+    return SubmitTask(task_key=SINGLE_TASK_KEY, **shared)
+
+
+def _check_task(task: SubmitTask) -> None:
+    where = f"Task {task.task_key[:_SHOWN]}: "
+    if not _KEY.fullmatch(task.task_key):
+        raise InvalidParameterValue(
+            f"task_key {task.task_key[:_SHOWN]!r} is not valid: it has 1 to {MAX_KEY} letters, digits, '-' and '_'."
+        )
+    _refuse(task, REFUSED_TASK, where)
+    if task.spark_python_task is None:
+        raise InvalidParameterValue(f"{where}it says nothing to run. Give {' or '.join(TASKS)}.")
+    if (task.new_cluster is None) == (not task.existing_cluster_id):
+        raise InvalidParameterValue(f"{where}give either new_cluster or existing_cluster_id (there is no serverless compute).")
+    if task.spark_python_task.source is Source.GIT:
+        raise InvalidParameterValue(f"{where}source GIT is not honoured: {REFUSED_RUN['git_source']}.")
+    task_file(task.spark_python_task.python_file)
+    _check_parameters(where, task.spark_python_task.parameters or [])
+    _seconds(f"{where}timeout_seconds", task.timeout_seconds)
+    _seconds(f"{where}min_retry_interval_millis", (task.min_retry_interval_millis or 0) // 1000)
+    if (task.max_retries or 0) < -1:
+        raise InvalidParameterValue(f"{where}max_retries is {task.max_retries}; it must be -1 (for ever), 0 or more.")
+
+
+def _check_parameters(where: str, parameters: Sequence[str]) -> None:
+    size = len(msgspec.json.encode(parameters))
+    if size > MAX_PARAMETER_BYTES:
+        raise InvalidParameterValue(
+            f"{where}parameters have {size} bytes as JSON; at most {MAX_PARAMETER_BYTES} are allowed. Put them into a file."
+        )
+
+
+def _check_order(tasks: Sequence[SubmitTask]) -> None:
+    graph: dict[str, list[str]] = {}
+    for task in tasks:
+        if task.task_key in graph:
+            raise InvalidParameterValue(f"Task key {task.task_key} is given twice: each must be unique within its run.")
+        graph[task.task_key] = [each.task_key for each in task.depends_on or ()]
+        if any(each.outcome for each in task.depends_on or ()):
+            raise InvalidParameterValue(
+                f"Task {task.task_key}: depends_on.outcome is for condition tasks, which are not offered."
+            )
+    for key, needed in graph.items():
+        if unknown := [each for each in needed if each not in graph]:
+            raise InvalidParameterValue(f"Task {key} depends on {unknown[0][:_SHOWN]!r}, which is no task of this run.")
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        raise InvalidParameterValue(f"The tasks depend on each other in a circle: {' <- '.join(error.args[1])}.") from error
+
+
+def _seconds(name: str, value: int | None) -> None:
+    if not 0 <= (value or 0) <= MAX_SECONDS:
+        raise InvalidParameterValue(f"{name} is {value}; it must be 0 (none) or more, and at most ten years.")
+
+
+def _refuse(settings: msgspec.Struct, reasons: Mapping[str, str], where: str) -> None:
+    """Refuse what cannot be honoured; empty values mean its absence."""
+    for name, why in reasons.items():
+        if _says_something(getattr(settings, name)):
+            raise InvalidParameterValue(f"{where}{name} is not honoured: {why}.")
+
+
+def _says_something(value: object) -> bool:
+    """Whether anything in the value is more than empty: clients send lists of nobody to notify."""
+    if isinstance(value, dict):
+        return any(_says_something(each) for each in value.values())
+    if isinstance(value, list):
+        return any(_says_something(each) for each in value)
+    return bool(value)

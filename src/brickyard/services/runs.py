@@ -1,0 +1,273 @@
+"""The Jobs API's runs: what somebody asks for becomes desired state in one transaction; the run loop does the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.errors import InvalidParameterValue, InvalidState, PermissionDenied
+from brickyard.domain.queries import RunFilter, RunPosition
+from brickyard.domain.run import Output, Run, Task
+from brickyard.domain.runviews import GetRun, ListRuns, ListRunsResponse, RunId, RunOutput, RunType, RunView
+from brickyard.domain.spec import ClusterSpec
+from brickyard.domain.states import ClusterSource
+from brickyard.domain.tasks import SubmitRun, SubmitTask
+from brickyard.plan.attach import Client, attach_refusal
+from brickyard.plan.run import task_run_id
+from brickyard.plan.submit import checked_tasks, task_file
+from brickyard.services.authz import Action, Authorizer
+from brickyard.services.caller import Caller
+from brickyard.services.clusters import Specified
+from brickyard.services.missing import missing_cluster
+from brickyard.services.pagetokens import RunCursor, encode, run_cursor
+from brickyard.services.runviews import attempt_view, run_view
+from brickyard.services.taskfiles import TaskFiles
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+DEFAULT_PAGE, MAX_PAGE = 20, 25
+MAX_OFFSET = 100_000
+Specify = Callable[[Caller, ClusterSpec], Awaitable[Specified]]  # ClusterService.specify
+
+
+class RunService:
+    """One per server. Methods raise ApiError."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        ids: Ids,
+        authorizer: Authorizer,
+        specify: Specify,
+        files: TaskFiles,
+        wake: Callable[[int], None],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._authorizer = authorizer
+        self._specify = specify
+        self._files = files
+        self._wake = wake
+
+    async def submit(self, caller: Caller, request: SubmitRun) -> int:
+        """A new run that begins at once; returns its id. With an idempotency token that a run has: that one's."""
+        tasks = checked_tasks(request)
+        for task in tasks:
+            if task.spark_python_task is not None:
+                self._files.check(task_file(task.spark_python_task.python_file))
+        run_id, job_id = (self._number() for _ in range(2))
+        name = request.run_name or "Untitled"
+        specified = [await self._job_cluster(caller, task, f"job-{job_id}-run-{run_id}-{task.task_key}") for task in tasks]
+        run = Run(
+            run_id=run_id,
+            job_id=job_id,
+            run_name=name,
+            creator_user_name=caller.user_name,
+            created_ms=self._clock.now_ms(),
+            timeout_seconds=request.timeout_seconds or 0,
+            idempotency_token=request.idempotency_token or "",
+            tasks=tuple(
+                Task(
+                    task_run_id=task_run_id(run_id, number, 0),
+                    spec=task,
+                    cluster=own and own.spec,
+                    pool_tags=own.pool_tags if own else {},
+                )
+                for number, (task, own) in enumerate(zip(tasks, specified, strict=True))
+            ),
+        )
+        submitted = await self._store.write(lambda tx: self._insert(tx, caller, run))
+        self._wake(submitted)
+        return submitted
+
+    async def get(self, caller: Caller, request: GetRun) -> RunView:
+        """A run with its tasks, or an attempt at a task by its own id."""
+        self._authorizer.require(caller, Action.VIEW)
+        run, task = await self._store.read(lambda tx: _find(tx, request.run_id))
+        return run_view(run, with_tasks=True) if task is None else attempt_view(run, task, request.run_id)
+
+    async def output(self, caller: Caller, request: RunId) -> RunOutput:
+        """What an attempt at a task left behind; of a run of one task that was never retried, by the run's id as well."""
+        self._authorizer.require(caller, Action.VIEW)
+
+        def work(tx: Tx) -> tuple[Run, Task, int, Output | None]:
+            run, task = _find(tx, request.run_id)
+            attempt = request.run_id
+            if task is None:
+                if len(run.tasks) > 1:
+                    raise InvalidParameterValue(
+                        "Retrieving the output of runs with multiple tasks is not supported. Please retrieve the output of each"
+                        " individual task run instead."
+                    )
+                task = run.tasks[0]
+                attempt = task.last.task_run_id if task.last is not None else task.task_run_id
+            return run, task, attempt, tx.runs.output(attempt)
+
+        run, task, attempt, found = await self._store.read(work)
+        view = attempt_view(run, task, attempt)
+        if found is None:
+            over = view.state.result_state is not None
+            return RunOutput(metadata=view, error=view.state.state_message if over else None)
+        return RunOutput(
+            metadata=view,
+            error=found.error or None,
+            error_trace=found.error_trace or None,
+            logs=found.logs,
+            logs_truncated=found.logs_truncated,
+        )
+
+    async def list(self, caller: Caller, request: ListRuns) -> ListRunsResponse:
+        """Runs, from the most recently started one back."""
+        self._authorizer.require(caller, Action.VIEW)
+        which = _which(request)
+        if request.run_type not in (None, RunType.SUBMIT_RUN):
+            return ListRunsResponse(has_more=False, runs=[])
+        size = _between("limit", request.limit, MAX_PAGE if request.limit == 0 else DEFAULT_PAGE, MAX_PAGE)
+        offset = _between("offset", request.offset, 0, MAX_OFFSET)
+        cursor = run_cursor(request.page_token)
+        backward = cursor is not None and cursor.backward
+        rows = await self._store.read(
+            lambda tx: tx.runs.page(
+                which, newest_first=not backward, limit=size + 1, offset=offset, after=cursor.at if cursor else None
+            )
+        )
+        more, shown = len(rows) > size, rows[:size]
+        if backward:
+            shown.reverse()
+
+        def token(there: bool, row: int, *, back: bool) -> str | None:
+            if not there or not shown:
+                return None
+            return encode(RunCursor(back, RunPosition(created_ms=shown[row].created_ms, run_id=shown[row].run_id)))
+
+        return ListRunsResponse(
+            runs=[run_view(run, with_tasks=bool(request.expand_tasks)) for run in shown],
+            has_more=more or backward,
+            # Whoever comes by a token comes from a page on the other side.
+            next_page_token=token(more or backward, -1, back=False),
+            prev_page_token=token(more if backward else cursor is not None, 0, back=True),
+        )
+
+    async def cancel(self, caller: Caller, request: RunId) -> None:
+        """End a run; nothing happens to one that is over. It is over a moment later."""
+
+        def work(tx: Tx) -> int | None:
+            run = _locked(tx, request.run_id)
+            self._may_change(caller, run, "cancel")
+            if run.result is not None or run.cancelled_ms:
+                return None
+            tx.runs.update(msgspec.structs.replace(run, cancelled_ms=self._clock.now_ms(), cancelled_by=caller.user_name))
+            tx.runs.wake(run.run_id)
+            return run.run_id
+
+        if (cancelled := await self._store.write(work)) is not None:
+            self._wake(cancelled)
+
+    async def delete(self, caller: Caller, request: RunId) -> None:
+        """Forget a run that is over."""
+
+        def work(tx: Tx) -> None:
+            run = _locked(tx, request.run_id)
+            self._may_change(caller, run, "delete")
+            if not run.ended_ms:
+                raise InvalidState(f"Run {run.run_id} is active and cannot be deleted. Cancel it (runs/cancel) first.")
+            tx.runs.delete(run.run_id)
+
+        await self._store.write(work)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _number(self) -> int:
+        """48 random bits: an id that every client's numbers hold."""
+        return int(self._ids.hex(12), 16) or 1
+
+    def _may_change(self, caller: Caller, run: Run, verb: str) -> None:
+        if not caller.is_admin and caller.user_name != run.creator_user_name:
+            raise PermissionDenied(f"{caller.user_name} may not {verb} run {run.run_id}: it is {run.creator_user_name}'s.")
+
+    async def _job_cluster(self, caller: Caller, task: SubmitTask, name: str) -> Specified | None:
+        """What a task's own cluster is to be. It ends with its run, so idleness need not end it."""
+        asked = task.new_cluster
+        if asked is None:
+            return None
+        self._authorizer.require(caller, Action.CREATE)
+        minutes = asked.autotermination_minutes or 0
+        specified = await self._specify(
+            caller, msgspec.structs.replace(asked, cluster_name=name, autotermination_minutes=minutes)
+        )
+        if why := attach_refusal(specified.spec, cluster_id=name, user_name=caller.user_name, client=Client.JOBS):
+            raise InvalidParameterValue(f"Task {task.task_key}: {why}")
+        return specified
+
+    def _insert(self, tx: Tx, caller: Caller, run: Run) -> int:
+        if run.idempotency_token:
+            # Two submits with one token: the writer that comes second finds the first one's row.
+            tx.lock(f"run-idempotency/{run.idempotency_token}")
+            if (same := tx.runs.by_idempotency_token(run.idempotency_token)) is not None:
+                return same
+        for task in run.tasks:
+            if task.spec.existing_cluster_id:
+                self._check_existing(tx, caller, task.spec.existing_cluster_id)
+        tx.runs.insert(run)
+        return run.run_id
+
+    def _check_existing(self, tx: Tx, caller: Caller, cluster_id: str) -> None:
+        cluster = tx.clusters.get(cluster_id)
+        if cluster is None or cluster.deleted_ms:
+            raise missing_cluster(tx, cluster_id)
+        if cluster.source is ClusterSource.JOB:
+            raise InvalidParameterValue(
+                f"Cluster {cluster_id} is a job cluster: it takes no run but the one that it was made for."
+            )
+        for action in (Action.ATTACH, Action.RESTART):  # a cluster that is stopped is started
+            self._authorizer.require(caller, action, cluster)
+        if why := attach_refusal(cluster.spec, cluster_id=cluster_id, user_name=caller.user_name, client=Client.JOBS):
+            raise PermissionDenied(why)
+
+
+def _locked(tx: Tx, run_id: int) -> Run:
+    """The run with that id, or that an attempt of that id is of."""
+    run = tx.runs.get(run_id)
+    if run is None:
+        raise _unknown(run_id)
+    return run
+
+
+def _find(tx: Tx, run_id: int) -> tuple[Run, Task | None]:
+    """The run of that id; or the run and the task of an attempt of that id."""
+    if (run := tx.runs.get(run_id)) is not None:
+        return run, None
+    parent = tx.runs.run_of(run_id)
+    run = tx.runs.get(parent) if parent is not None else None
+    if run is not None:
+        for task in run.tasks:
+            if run_id == task.task_run_id or any(each.task_run_id == run_id for each in task.attempts):
+                return run, task
+    raise _unknown(run_id)
+
+
+def _which(request: ListRuns) -> RunFilter:
+    if request.active_only and request.completed_only:
+        raise InvalidParameterValue("active_only and completed_only cannot both be true.")
+    return RunFilter(
+        job_id=request.job_id or None,
+        active=True if request.active_only else False if request.completed_only else None,
+        start_ms=request.start_time_from or 0,
+        end_ms=request.start_time_to or 0,
+    )
+
+
+def _between(name: str, asked: int | None, default: int, most: int) -> int:
+    if not 0 <= (asked or 0) <= most * 1000:
+        raise InvalidParameterValue(f"{name} is {asked}; it must be between 0 and {most}.")
+    return min(asked or default, most)
+
+
+def _unknown(run_id: int) -> InvalidParameterValue:
+    # Clients match this wording to tell a missing run from a bad request.
+    return InvalidParameterValue(f"Run {run_id} does not exist.")

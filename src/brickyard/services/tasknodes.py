@@ -1,0 +1,131 @@
+"""How drivers are asked to run attempts at tasks: each in an execution context of its own, which keeps its output until then.
+
+The context and its one command are named after the attempt. Making either twice changes nothing on a node, and the node says
+whether it knows them; so an attempt that a killed server had begun is found again rather than repeated. Both name the incarnation
+of the cluster that they are meant for, and a node of another one refuses them.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+import msgspec
+import structlog
+
+from brickyard.domain.run import Conclusion, Output, RunResultState, TerminationCode
+from brickyard.plan.run import FAILED
+from brickyard.plan.submit import task_file
+from brickyard.providers.base import ProviderError
+from brickyard.reconcile.runpass import Call
+from brickyard.reconcile.runs import Ended, NodeSilent
+from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.services.agentclient import AgentClient, AgentRefused, AgentUnreachable
+from brickyard.services.taskfiles import TaskFiles, UnreadableFile
+
+MAX_LOGS = 5 * 1024 * 1024  # characters; the end is kept, as in Databricks
+MAX_ERROR = 10_000
+MAGIC = "%%brickyard_task"
+_TAG = re.compile(r"<[^>]*>")
+
+log = structlog.get_logger(__name__)
+
+
+class DriverTasks:
+    """`reconcile.runs.TaskNodes`, over the agents of drivers."""
+
+    def __init__(self, *, agents: AgentClient, tokens: InstanceTokens, files: TaskFiles) -> None:
+        self._agents = agents
+        self._tokens = tokens
+        self._files = files
+
+    async def begin(self, call: Call) -> Ended | None:
+        """The task's file is read now: a retry runs it as it is then."""
+        try:
+            command = await self._command(call)
+        except UnreadableFile as error:
+            return _failed(TerminationCode.STORAGE_ACCESS_ERROR, str(error))
+        name, generation = _name(call), call.attempt.generation
+        try:
+            made = {"context_id": name, "language": "python", "user": call.run.creator_user_name, "generation": generation}
+            await self._ask(call, "POST", "/v1/contexts", made)
+            body = {"command_id": name, "language": "python", "command": command}
+            await self._ask(call, "POST", f"/v1/contexts/{name}/commands", body)
+        except AgentRefused as refused:
+            if refused.code == "LIMIT":
+                return _failed(TerminationCode.MAX_SPARK_CONTEXTS_EXCEEDED, refused.message)
+            return _failed(TerminationCode.DRIVER_ERROR, f"The driver refused the task: {refused.message}")
+        except ProviderError as refused:
+            return _failed(TerminationCode.DRIVER_ERROR, f"Tasks cannot run on this cluster: {refused}.")
+        return None
+
+    async def look(self, call: Call) -> Ended | None:
+        name = _name(call)
+        try:
+            answer = await self._ask(call, "GET", f"/v1/contexts/{name}/commands/{name}")
+        except AgentRefused as refused:
+            if refused.code == "NOT_FOUND":
+                return _failed(TerminationCode.DRIVER_ERROR, "The driver knows nothing of the task any more.")
+            return _failed(TerminationCode.DRIVER_ERROR, f"The driver failed: {refused.message}")
+        status, results = answer.get("status"), answer.get("results")
+        if status not in ("Finished", "Error", "Cancelled"):
+            return None
+        return _ended(str(status), results if isinstance(results, dict) else {})
+
+    async def end(self, call: Call) -> None:
+        try:
+            await self._ask(call, "DELETE", f"/v1/contexts/{_name(call)}")
+        except AgentRefused as refused:
+            if refused.code != "NOT_FOUND":
+                log.warning("task_not_ended", task_run_id=call.attempt.task_run_id, reason=refused.message)
+                raise NodeSilent(refused.message) from refused
+
+    async def _command(self, call: Call) -> str:
+        """What the context is to run (runtime/scripts/kernel_task.py)."""
+        task = call.task.spec.spark_python_task
+        if task is None:
+            raise UnreadableFile("the task has nothing to run")
+        file = task_file(task.python_file)
+        described = {
+            "kind": "python",
+            "place": file.place,
+            "path": file.path,
+            "source": await self._files.read(file),
+            "parameters": task.parameters or [],
+        }
+        return f"{MAGIC}\n{msgspec.json.encode(described).decode()}"
+
+    async def _ask(self, call: Call, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        token = self._tokens.server_token(call.driver.instance_id)
+        try:
+            return await self._agents.call(call.driver.endpoint, token, method, path, body)
+        except AgentUnreachable as silence:
+            raise NodeSilent(str(silence)) from silence
+
+
+def _name(call: Call) -> str:
+    """The name of an attempt's context, and of the command in it: hex, as ids of contexts are."""
+    return f"{call.attempt.task_run_id:032x}"
+
+
+def _failed(code: TerminationCode, message: str) -> Ended:
+    return Ended(conclusion=Conclusion(RunResultState.FAILED, code, message), output=Output(error=message))
+
+
+def _ended(status: str, results: dict[str, Any]) -> Ended:
+    """What the results of the command (runtime/scripts/results.py) say of the attempt."""
+    kind = results.get("resultType")
+    printed = results.get("data") if kind in ("text", "error") else results.get("summary")
+    text = printed if isinstance(printed, str) else ""
+    cut = len(text) > MAX_LOGS or bool(results.get("truncated"))
+    logs = text[-MAX_LOGS:]
+    if status == "Finished" and kind != "error":
+        done = Conclusion(RunResultState.SUCCESS, TerminationCode.SUCCESS, "")
+        return Ended(conclusion=done, output=Output(logs=logs, logs_truncated=cut))
+    error = html.unescape(_TAG.sub("", str(results.get("summary") or "")))[:MAX_ERROR]
+    output = Output(logs=logs, logs_truncated=cut, error=error or FAILED, error_trace=str(results.get("cause") or ""))
+    if status == "Finished":
+        return Ended(conclusion=Conclusion(RunResultState.FAILED, TerminationCode.RUN_EXECUTION_ERROR, FAILED), output=output)
+    lost = Conclusion(RunResultState.FAILED, TerminationCode.DRIVER_ERROR, error or "The task's process died.")
+    return Ended(conclusion=lost, output=output)

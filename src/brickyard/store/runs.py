@@ -1,0 +1,129 @@
+"""Rows of runs, of their attempts, and of what those left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, and_, bindparam, case, delete, insert, or_, select, update
+
+from brickyard.domain.queries import RunFilter, RunPosition
+from brickyard.domain.run import Output, Run
+from brickyard.store.tables import runs as t
+from brickyard.store.tables import task_runs
+
+_decode = msgspec.json.Decoder(Run).decode
+_encode = msgspec.json.Encoder().encode
+_decode_output = msgspec.json.Decoder(Output).decode
+
+_GET = select(t.c.doc).where(t.c.run_id == bindparam("id"))
+_GET_LOCKED = _GET.with_for_update()
+_UPDATE = update(t).where(t.c.run_id == bindparam("id"))
+# A wake never postpones what is due sooner.
+_WAKE = (
+    update(t)
+    .where(t.c.run_id == bindparam("id"))
+    .values(due_ms=case((or_(t.c.due_ms.is_(None), t.c.due_ms > bindparam("at")), bindparam("at")), else_=t.c.due_ms))
+)
+_SCHEDULE = update(t).where(t.c.run_id == bindparam("id")).values(due_ms=bindparam("at"))
+_DUE = select(t.c.run_id).where(t.c.due_ms <= bindparam("now")).order_by(t.c.due_ms).limit(bindparam("limit"))
+_BY_TOKEN = select(t.c.run_id).where(t.c.idempotency_token == bindparam("token")).order_by(t.c.created_ms).limit(1)
+
+
+def _columns(run: Run) -> dict[str, Any]:
+    return {
+        "job_id": run.job_id,
+        "created_ms": run.created_ms,
+        "ended_ms": run.ended_ms,
+        "idempotency_token": run.idempotency_token,
+        "version": run.version,
+        "doc": _encode(run).decode(),
+    }
+
+
+class RunRows:
+    """Runs of one transaction. They change no cluster's view, so nobody is told of their changes."""
+
+    def __init__(self, connection: Connection, *, locking: bool) -> None:
+        self._connection = connection
+        self._get = _GET_LOCKED if locking else _GET
+
+    def get(self, run_id: int) -> Run | None:
+        """The run. Inside `write` the row is locked until the commit."""
+        doc = self._connection.execute(self._get, {"id": run_id}).scalar()
+        return None if doc is None else _decode(doc)
+
+    def insert(self, run: Run) -> None:
+        """A new run, due at once, and the ids of its tasks. Raises IntegrityError when one of them is taken."""
+        self._connection.execute(insert(t), {"run_id": run.run_id, "due_ms": 0, **_columns(run)})
+        self.insert_attempts(run.run_id, (task.task_run_id for task in run.tasks))
+
+    def insert_attempts(self, run_id: int, attempts: Iterable[int]) -> None:
+        """Ids by which attempts are found. Raises IntegrityError when one of them is taken."""
+        rows = [{"task_run_id": attempt, "run_id": run_id, "output": ""} for attempt in attempts]
+        if rows:
+            self._connection.execute(insert(task_runs), rows)
+
+    def update(self, run: Run) -> Run:
+        """Write the whole row; returns it with its next version. `get` it in this transaction first."""
+        run = msgspec.structs.replace(run, version=run.version + 1)
+        self._connection.execute(_UPDATE, {"id": run.run_id, **_columns(run)})
+        return run
+
+    def delete(self, run_id: int) -> None:
+        """Remove the run with everything that is known of it."""
+        self._connection.execute(delete(task_runs).where(task_runs.c.run_id == run_id))
+        self._connection.execute(delete(t).where(t.c.run_id == run_id))
+
+    def wake(self, run_id: int, at_ms: int | None = None) -> None:
+        """Have the loop look at the run at `at_ms`, or now; never later than it would anyway."""
+        self._connection.execute(_WAKE, {"id": run_id, "at": at_ms or 0})
+
+    def schedule(self, run_id: int, at_ms: int | None) -> None:
+        """Have the loop look at the run at `at_ms`, or not before something wakes it. For the loop itself."""
+        self._connection.execute(_SCHEDULE, {"id": run_id, "at": at_ms})
+
+    def due(self, now_ms: int, limit: int) -> list[int]:
+        """Ids of runs that the loop must look at, longest waiting first."""
+        return list(self._connection.execute(_DUE, {"now": now_ms, "limit": limit}).scalars())
+
+    def by_idempotency_token(self, token: str) -> int | None:
+        """The run that was submitted with the token."""
+        return self._connection.execute(_BY_TOKEN, {"token": token}).scalar()
+
+    def run_of(self, task_run_id: int) -> int | None:
+        """The run that an attempt is of."""
+        query = select(task_runs.c.run_id).where(task_runs.c.task_run_id == task_run_id)
+        return self._connection.execute(query).scalar()
+
+    def output(self, task_run_id: int) -> Output | None:
+        """What an attempt left behind, once it is over."""
+        found = self._connection.execute(select(task_runs.c.output).where(task_runs.c.task_run_id == task_run_id)).scalar()
+        return _decode_output(found) if found else None
+
+    def set_output(self, task_run_id: int, output: Output) -> None:
+        query = update(task_runs).where(task_runs.c.task_run_id == task_run_id)
+        self._connection.execute(query.values(output=_encode(output).decode()))
+
+    def page(self, which: RunFilter, *, newest_first: bool, limit: int, offset: int, after: RunPosition | None) -> list[Run]:
+        """At most `limit` matching runs in the order of their start, strictly behind `after`, or after skipping `offset`."""
+        query = select(t.c.doc)
+        if which.job_id is not None:
+            query = query.where(t.c.job_id == which.job_id)
+        if which.active is not None:
+            query = query.where(t.c.ended_ms == 0 if which.active else t.c.ended_ms > 0)
+        if which.start_ms:
+            query = query.where(t.c.created_ms >= which.start_ms)
+        if which.end_ms:
+            query = query.where(t.c.created_ms <= which.end_ms)
+        if after is not None:
+            behind, tie = (
+                (t.c.created_ms < after.created_ms, t.c.run_id < after.run_id)
+                if newest_first
+                else (t.c.created_ms > after.created_ms, t.c.run_id > after.run_id)
+            )
+            query = query.where(or_(behind, and_(t.c.created_ms == after.created_ms, tie)))
+        order = (t.c.created_ms.desc(), t.c.run_id.desc()) if newest_first else (t.c.created_ms.asc(), t.c.run_id.asc())
+        query = query.order_by(*order).limit(limit).offset(offset)
+        return [_decode(doc) for doc in self._connection.execute(query).scalars()]

@@ -1,0 +1,150 @@
+"""A server without its API that runs tasks: the world of `world.py` with the run loop and simulated drivers' contexts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from brickyard.domain.clock import Ids
+from brickyard.domain.run import Run
+from brickyard.domain.runtimes import Runtime
+from brickyard.domain.runviews import GetRun, RunId, RunView
+from brickyard.domain.spec import ClusterSpec
+from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask, TaskDependency
+from brickyard.reconcile.runs import RunLoop
+from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.services.authz import Authorizer
+from brickyard.services.caller import Caller
+from brickyard.services.clusters import ClusterService
+from brickyard.services.runs import RunService
+from brickyard.services.simulatedagents import SimulatedAgentClient
+from brickyard.services.taskfiles import TaskFiles
+from brickyard.services.tasknodes import MAGIC, DriverTasks
+from brickyard.store.store import Store
+from brickyard.testing.builders import SMALL
+from brickyard.testing.kernels import Answer
+from brickyard.testing.simulated import SimulatedProvider
+from tests.reconcile.world import CLOCK, World
+
+ADMIN = Caller(user_name="admin@example.com", user_id="1", is_admin=True, token_id="t")
+RUNTIME = Runtime(
+    key="17.3.x-scala2.13", name="17.3 LTS", spark_version="4.0.5", scala_version="2.13", python=">=3.9", java=(17,)
+)
+CLUSTER = ClusterSpec(spark_version=RUNTIME.key, node_type_id="small", num_workers=1)
+FAILURE = {
+    "resultType": "error",
+    "summary": "<span class='ansired'>ValueError</span>: 1 &lt; 2",
+    "cause": "Traceback (most recent call last) ...\nValueError: 1 < 2",
+    "data": "before it failed",
+}
+
+
+def task(key: str, *needs: str, on: str = "", file: str = "", **fields: Any) -> SubmitTask:
+    """A task that runs `dbfs:/KEY.py`, on a cluster of its own unless one is named."""
+    return SubmitTask(
+        task_key=key,
+        spark_python_task=SparkPythonTask(python_file=file or f"dbfs:/{key}.py", parameters=["--key", key]),
+        existing_cluster_id=on or None,
+        new_cluster=None if on else CLUSTER,
+        depends_on=[TaskDependency(task_key=each) for each in needs] or None,
+        **fields,
+    )
+
+
+def answer(command: str) -> Answer:
+    """What the simulated driver makes of a task, by a word in its file: fail, slow, die, or print its own source."""
+    magic, _, body = command.partition("\n")
+    assert magic == MAGIC
+    asked = json.loads(body)
+    source = asked["source"]
+    if "fail" in source:
+        return Answer(results=FAILURE)
+    if "die" in source:
+        return Answer(results={**FAILURE, "summary": "PythonProcessDied: gone"}, status="Error")
+    printed = f"{asked['path']} {' '.join(asked['parameters'])}: {source}"
+    return Answer(results={"resultType": "text", "data": printed}, after_s=3600.0 if "slow" in source else 0.05)
+
+
+class RunWorld(World):
+    """One server process; make a second one over the same store, provider and files to play a restart."""
+
+    def __init__(self, store: Store, provider: SimulatedProvider, root: Path) -> None:
+        super().__init__(store, provider)
+        provider.kernels.compute = answer
+        (root / "dbfs").mkdir(exist_ok=True)
+        self.root = root
+        files = TaskFiles(dbfs=root / "dbfs", machine=root / "machine")
+        tokens = InstanceTokens(key=b"k" * 32)
+        self.clusters = ClusterService(
+            store=store,
+            clock=CLOCK,
+            ids=Ids(),
+            node_types=lambda: [SMALL],
+            runtimes=lambda: [RUNTIME],
+            authorizer=Authorizer(),
+            wake=self.loop.wake,
+        )
+        self.runs = RunLoop(
+            store=store,
+            clock=CLOCK,
+            ids=Ids(),
+            nodes=DriverTasks(agents=SimulatedAgentClient(provider), tokens=tokens, files=files),
+            wake_cluster=self.loop.wake,
+        )
+        self.service = RunService(
+            store=store,
+            clock=CLOCK,
+            ids=Ids(),
+            authorizer=Authorizer(),
+            specify=self.clusters.specify,
+            files=files,
+            wake=self.runs.wake,
+        )
+        store.on_commit(self.runs.clusters_changed)
+
+    def file(self, key: str, source: str) -> None:
+        (self.root / "dbfs" / f"{key}.py").write_text(source)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[RunWorld]:
+        async with super().running():
+            loop = asyncio.create_task(self.runs.run())
+            try:
+                yield self
+            finally:
+                loop.cancel()
+                await asyncio.gather(loop, return_exceptions=True)
+
+    async def submit(self, *tasks: SubmitTask, **fields: Any) -> int:
+        return await self.service.submit(ADMIN, SubmitRun(tasks=list(tasks), **fields))
+
+    async def view(self, run_id: int) -> RunView:
+        return await self.service.get(ADMIN, GetRun(run_id=run_id))
+
+    async def row(self, run_id: int) -> Run:
+        found = await self.store.read(lambda tx: tx.runs.get(run_id))
+        assert found is not None
+        return found
+
+    async def over(self, run_id: int, timeout: float = 20) -> RunView:
+        """Until the run has ended."""
+        async with asyncio.timeout(timeout):
+            while not (await self.row(run_id)).ended_ms:
+                await asyncio.sleep(0.01)
+        return await self.view(run_id)
+
+    async def output(self, run_id: int) -> Any:
+        return await self.service.output(ADMIN, RunId(run_id=run_id))
+
+    async def begun(self, run_id: int, key: str, timeout: float = 20) -> None:
+        """Until the driver has the task."""
+        async with asyncio.timeout(timeout):
+            while True:
+                found = next(each for each in (await self.row(run_id)).tasks if each.spec.task_key == key)
+                if found.last is not None and found.last.begun_ms:
+                    return
+                await asyncio.sleep(0.01)

@@ -1,0 +1,370 @@
+"""Runs through the service, on both databases, with simulated clusters and drivers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from brickyard.domain.cluster import default_tags
+from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidState, PermissionDenied
+from brickyard.domain.events import EventType
+from brickyard.domain.requests import CreateCluster, EditCluster, RestartCluster, StartCluster
+from brickyard.domain.run import RunLifeCycleState, RunLifecycleStateV2State, RunResultState, TerminationCode
+from brickyard.domain.runviews import ListRuns, RunId
+from brickyard.domain.spec import ClientsTypes, WorkloadType
+from brickyard.domain.states import ClusterSource, State
+from brickyard.domain.tasks import RunIf, SparkPythonTask, SubmitRun, SubmitTask
+from brickyard.domain.terminations import TerminationReasonCode
+from brickyard.services.caller import Caller
+from brickyard.store.store import Store
+from tests.reconcile.runworld import ADMIN, CLUSTER, RunWorld, task
+from tests.reconcile.world import provider
+
+Life, Result = RunLifeCycleState, RunResultState
+USER = Caller(user_name="user@example.com", user_id="2", is_admin=False, token_id="u")
+Scenario = Callable[[RunWorld], Coroutine[Any, Any, None]]
+
+
+def play(store: Store, root: Path, scenario: Scenario) -> None:
+    async def main() -> None:
+        async with RunWorld(store, provider(), root).running() as world:
+            await scenario(world)
+
+    asyncio.run(main())
+
+
+async def existing(world: RunWorld, **changes: Any) -> str:
+    ask = CreateCluster(cluster_name="c", spark_version=CLUSTER.spark_version, node_type_id="small", num_workers=1, **changes)
+    return await world.clusters.create(ADMIN, ask)
+
+
+def test_tasks_run_in_order_on_clusters_of_their_own(store: Store, tmp_path: Path) -> None:
+    async def scenario(world: RunWorld) -> None:
+        world.file("a", "one")
+        world.file("b", "two")
+        run_id = await world.submit(task("a"), task("b", "a"), run_name="nightly")
+        view = await world.over(run_id)
+        assert (view.state.life_cycle_state, view.state.result_state) == (Life.TERMINATED, Result.SUCCESS)
+        assert view.status.state is RunLifecycleStateV2State.TERMINATED
+        assert view.status.termination_details and view.status.termination_details.code is TerminationCode.SUCCESS
+        first, second = view.tasks or []
+        assert (first.end_time or 0) > 0
+        assert (first.start_time or 0) + (first.setup_duration or 0) <= (second.start_time or 0), "b waited for a"
+        assert (await world.output(second.run_id)).logs == "/b.py --key b: two"
+        for each in (first, second):
+            assert each.cluster_instance
+            cluster, nodes = await world.look(each.cluster_instance.cluster_id)
+            assert cluster is not None and not nodes
+            assert cluster.source is ClusterSource.JOB
+            assert cluster.termination_reason and cluster.termination_reason.code is TerminationReasonCode.JOB_FINISHED
+            tags = default_tags(cluster)
+            assert (tags["RunName"], tags["JobId"]) == ("nightly", str(view.job_id))
+            assert cluster.spec.autotermination_minutes == 0
+            assert (await world.kinds(cluster.cluster_id))[0] is EventType.CREATING
+        assert len(world.provider.kernels.begun) == 2
+
+    play(store, tmp_path, scenario)
+
+
+def test_a_job_cluster_is_not_started_restarted_or_edited(store: Store, tmp_path: Path) -> None:
+    async def scenario(world: RunWorld) -> None:
+        world.file("a", "slow")
+        run_id = await world.submit(task("a"))
+        await world.begun(run_id, "a")
+        name = (await world.row(run_id)).tasks[0].attempts[0].cluster_id
+        edit = EditCluster(cluster_id=name, spark_version=CLUSTER.spark_version, node_type_id="small", num_workers=2)
+        calls: tuple[Callable[[], Coroutine[Any, Any, None]], ...] = (
+            lambda: world.clusters.start(ADMIN, StartCluster(cluster_id=name)),
+            lambda: world.clusters.restart(ADMIN, RestartCluster(cluster_id=name)),
+            lambda: world.clusters.edit(ADMIN, edit),
+        )
+        for call in calls:
+            with pytest.raises(InvalidState, match="is a job cluster"):
+                await call()
+        with pytest.raises(InvalidParameterValue, match="is a job cluster"):
+            await world.submit(task("b", on=name))
+        await world.service.cancel(ADMIN, RunId(run_id=run_id))
+        await world.over(run_id)
+        with pytest.raises(InvalidState, match="is a job cluster"):
+            await calls[0]()
+
+    play(store, tmp_path, scenario)
+
+
+def test_an_existing_cluster_is_started_used_and_left_as_it_is(store: Store, tmp_path: Path) -> None:
+    async def scenario(world: RunWorld) -> None:
+        name = await existing(world)
+        await world.wait(name, State.RUNNING)
+        await world.terminate(name)
+        await world.wait(name, State.TERMINATED)
+        for key in ("a", "b", "c"):
+            world.file(key, key)
+        view = await world.over(await world.submit(task("a", on=name), task("b", on=name), task("c", "a", "b", on=name)))
+        assert view.state.result_state is Result.SUCCESS
+        cluster, _ = await world.look(name)
+        assert cluster is not None and cluster.up and cluster.incarnation == 2
+        assert not world.provider.kernels.contexts(), "each task's process has ended"
+
+    play(store, tmp_path, scenario)
+
+
+def test_a_failure_has_its_traceback_and_decides_what_follows(store: Store, tmp_path: Path) -> None:
+    async def scenario(world: RunWorld) -> None:
+        name = await existing(world)
+        for key, source in (("a", "fail"), ("b", "never"), ("c", "after"), ("d", "never")):
+            world.file(key, source)
+        run_id = await world.submit(
+            task("a", on=name),
+            task("b", "a", on=name),
+            task("c", "a", on=name, run_if=RunIf.AT_LEAST_ONE_FAILED),
+            task("d", on=name, disabled=True),
+        )
+        view = await world.over(run_id)
+        a, b, c, d = view.tasks or []
+        assert [each.state.result_state for each in (a, b, c, d)] == [
+            Result.FAILED,
+            Result.UPSTREAM_FAILED,
+            Result.SUCCESS,
+            Result.DISABLED,
+        ]
+        assert b.state.life_cycle_state is Life.SKIPPED
+        assert view.state.life_cycle_state is Life.INTERNAL_ERROR, "waiters of clients raise"
+        assert view.state.state_message == (
+            "Task a failed with message: Workload failed, see run output for details. "
+            "This caused all downstream tasks to get skipped."
+        )
+        output = await world.output(a.run_id)
+        assert (output.error, output.logs) == ("ValueError: 1 < 2", "before it failed")
+        assert output.error_trace.endswith("ValueError: 1 < 2")
+        assert (await world.output(b.run_id)).error == "An upstream task failed."
+        with pytest.raises(InvalidParameterValue, match="multiple tasks is not supported"):
+            await world.output(run_id)
+
+    play(store, tmp_path, scenario)
+
+
+def test_a_retry_reads_the_file_again_and_both_attempts_are_kept(store: Store, tmp_path: Path) -> None:
+    async def scenario(world: RunWorld) -> None:
+        world.file("a", "fail")
+        run_id = await world.submit(task("a", max_retries=2, min_retry_interval_millis=1500))
+        async with asyncio.timeout(20):
+            while not (await world.row(run_id)).tasks[0].retry_at_ms:
+                await asyncio.sleep(0.01)
+        world.file("a", "better")
+        view = await world.over(run_id)
+        assert view.state.result_state is Result.SUCCESS
+        first, second = view.tasks or []
+        assert (first.attempt_number, second.attempt_number) == (0, 1)
+        assert (second.start_time or 0) - (first.start_time or 0) >= 1500
+        assert first.cluster_instance and second.cluster_instance
+        assert first.cluster_instance.cluster_id != second.cluster_instance.cluster_id
+        assert (await world.output(first.run_id)).error == "ValueError: 1 < 2"
+        assert (await world.output(run_id)).logs == "/a.py --key a: better"
+
+    play(store, tmp_path, scenario)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_timeouts_end_what_runs(store: Store, tmp_path: Path, whole: bool) -> None:
+    async def scenario(world: RunWorld) -> None:
+        name = await existing(world)
+        await world.wait(name, State.RUNNING)
+        world.file("a", "slow")
+        one = task("a", on=name, timeout_seconds=0 if whole else 1)
+        run_id = await world.submit(one, timeout_seconds=1 if whole else 0)
+        view = await world.over(run_id)
+        assert (view.state.life_cycle_state, view.state.result_state) == (
+            Life.TERMINATED,
+            Result.TIMEDOUT,
+        )
+        assert view.state.user_cancelled_or_timedout
+        assert not world.provider.kernels.contexts()
+
+    play(store, tmp_path, scenario)
+
+
+def test_a_cancelled_run_is_over_soon_and_can_then_be_deleted(store: Store, tmp_path: Path) -> None:
+    async def scenario(world: RunWorld) -> None:
+        world.file("a", "slow")
+        run_id = await world.submit(task("a"), task("b", "a"))
+        await world.begun(run_id, "a")
+        with pytest.raises(InvalidState, match="is active"):
+            await world.service.delete(ADMIN, RunId(run_id=run_id))
+        with pytest.raises(PermissionDenied):
+            await world.service.cancel(USER, RunId(run_id=run_id))
+        await world.service.cancel(ADMIN, RunId(run_id=run_id))
+        view = await world.over(run_id)
+        assert view.state.result_state is Result.CANCELED
+        assert [each.state.result_state for each in view.tasks or []] == [Result.CANCELED, Result.CANCELED]
+        await world.service.cancel(ADMIN, RunId(run_id=run_id))
+        attempt = (view.tasks or [])[0].run_id
+        await world.service.delete(ADMIN, RunId(run_id=run_id))
+        for gone in (run_id, attempt):
+            with pytest.raises(InvalidParameterValue, match=rf"Run {gone} does not exist\."):
+                await world.view(gone)
+
+    play(store, tmp_path, scenario)
+
+
+@pytest.mark.parametrize("how", ["cluster", "driver", "process"])
+def test_what_is_lost_under_a_task_fails_it(store: Store, tmp_path: Path, how: str) -> None:
+    async def scenario(world: RunWorld) -> None:
+        world.file("a", "die" if how == "process" else "slow")
+        run_id = await world.submit(task("a"))
+        if how != "process":
+            await world.begun(run_id, "a")
+            attempt = (await world.row(run_id)).tasks[0].attempts[0]
+            if how == "cluster":
+                await world.terminate(attempt.cluster_id)
+            else:
+                world.provider.kill(attempt.driver_id)
+        view = await world.over(run_id)
+        (failed,) = view.tasks or []
+        assert (failed.state.life_cycle_state, failed.state.result_state) == (Life.INTERNAL_ERROR, Result.FAILED)
+        assert failed.state.state_message
+        assert len(world.provider.kernels.begun) == 1
+
+    play(store, tmp_path, scenario)
+
+
+def test_a_token_is_for_one_run_also_when_it_is_used_at_once(store: Store, tmp_path: Path) -> None:
+    async def scenario(world: RunWorld) -> None:
+        world.file("a", "one")
+        found = await asyncio.gather(*(world.submit(task("a"), idempotency_token="t") for _ in range(8)))
+        assert len(set(found)) == 1
+        await world.over(found[0])
+        assert await world.submit(task("a"), idempotency_token="t") == found[0]
+        assert len(world.provider.kernels.begun) == 1
+
+    play(store, tmp_path, scenario)
+
+
+def test_the_older_form_of_one_task(store: Store, tmp_path: Path) -> None:
+    async def scenario(world: RunWorld) -> None:
+        world.file("a", "one")
+        old = SubmitRun(spark_python_task=SparkPythonTask(python_file="dbfs:/a.py"), new_cluster=CLUSTER, timeout_seconds=60)
+        run_id = await world.service.submit(ADMIN, old)
+        view = await world.over(run_id)
+        assert view.run_name == "Untitled"
+        assert (await world.output(run_id)).logs == "/a.py : one"
+
+    play(store, tmp_path, scenario)
+
+
+def test_pages_of_runs(store: Store, tmp_path: Path) -> None:
+    async def scenario(world: RunWorld) -> None:
+        name = await existing(world)
+        world.file("a", "slow")
+        made = [await world.submit(task("a", on=name)) for _ in range(5)]
+        await world.service.cancel(ADMIN, RunId(run_id=made[0]))
+        await world.over(made[0])
+        found: list[int] = []
+        page = await world.service.list(ADMIN, ListRuns(limit=2))
+        found += [run.run_id for run in page.runs or []]
+        while page.next_page_token:
+            page = await world.service.list(ADMIN, ListRuns(limit=2, page_token=page.next_page_token))
+            found += [run.run_id for run in page.runs or []]
+        assert sorted(found) == sorted(made) and len(found) == 5
+        assert page.prev_page_token
+        back = await world.service.list(ADMIN, ListRuns(limit=2, page_token=page.prev_page_token))
+        assert [run.run_id for run in back.runs or []] == found[2:4]
+        active = await world.service.list(ADMIN, ListRuns(active_only=True))
+        assert {run.run_id for run in active.runs or []} == set(made[1:])
+        done = await world.service.list(ADMIN, ListRuns(completed_only=True, expand_tasks=True))
+        assert [run.run_id for run in done.runs or []] == made[:1]
+        assert (done.runs or [])[0].tasks
+        for run_id in made[1:]:
+            await world.service.cancel(ADMIN, RunId(run_id=run_id))
+            await world.over(run_id)
+
+    play(store, tmp_path, scenario)
+
+
+def test_a_file_that_cannot_be_read_fails_the_task_and_says_why(store: Store, tmp_path: Path) -> None:
+    async def scenario(world: RunWorld) -> None:
+        name = await existing(world)
+        (tmp_path / "dbfs" / "b.py").write_bytes(b"\xff")
+        view = await world.over(await world.submit(task("a", on=name), task("b", on=name)))
+        missing, binary = [(await world.output(each.run_id)).error for each in view.tasks or []]
+        assert missing == "dbfs:/a.py cannot be read: No such file or directory."
+        assert "is not UTF-8" in binary
+
+    play(store, tmp_path, scenario)
+
+
+def test_files_of_this_machine_only_below_the_directory_that_the_settings_name(store: Store, tmp_path: Path) -> None:
+    async def scenario(world: RunWorld) -> None:
+        machine = tmp_path / "machine"
+        machine.mkdir()
+        (machine / "a.py").write_text("mine")
+        (tmp_path / "outside.py").write_text("secret")
+        (machine / "link.py").symlink_to(tmp_path / "outside.py")
+        view = await world.over(await world.submit(task("a", file=f"file:{machine}/a.py")))
+        assert "mine" in (await world.output((view.tasks or [])[0].run_id)).logs
+        view = await world.over(await world.submit(task("link", file=f"file:{machine}/link.py")))
+        assert (await world.output((view.tasks or [])[0].run_id)).error.endswith("No such file or directory.")
+        for path in (f"file:{tmp_path}/outside.py", f"file:{machine}/../outside.py", "file:/etc/passwd"):
+            with pytest.raises(InvalidParameterValue, match="python_file"):
+                await world.submit(task("b", file=path))
+
+    play(store, tmp_path, scenario)
+
+
+ONE = task("a")
+
+
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        (SubmitRun(), "it says nothing to run"),
+        (SubmitRun(tasks=[ONE, ONE]), "given twice"),
+        (SubmitRun(tasks=[task("a b")]), "is not valid"),
+        (SubmitRun(tasks=[task("a", "b"), task("b", "a")]), "in a circle"),
+        (SubmitRun(tasks=[task("a", "x")]), "which is no task of this run"),
+        (SubmitRun(tasks=[msgspec.structs.replace(ONE, existing_cluster_id="c")]), "either new_cluster or existing_cluster_id"),
+        (SubmitRun(tasks=[msgspec.structs.replace(ONE, new_cluster=None)]), "no serverless compute"),
+        (SubmitRun(tasks=[task("a", on="nowhere")]), "does not exist"),
+        (
+            SubmitRun(tasks=[SubmitTask(task_key="a", notebook_task={"path": "/x"}, new_cluster=CLUSTER)]),
+            "notebook_task",
+        ),
+        (SubmitRun(tasks=[ONE], email_notifications={"on_failure": ["me"]}), "email_notifications"),
+        (SubmitRun(tasks=[ONE], git_source={"git_url": "x"}), "git_source"),
+        (SubmitRun(tasks=[ONE], timeout_seconds=-1), "timeout_seconds"),
+        (SubmitRun(tasks=[ONE], idempotency_token="x" * 65), "idempotency_token"),
+        (SubmitRun(tasks=[task("a", max_retries=-2)]), "max_retries"),
+        (SubmitRun(tasks=[task("a", file="/Users/me/a.py")]), "no workspace files"),
+        (SubmitRun(tasks=[task("a", file="s3://b/a.py")]), "s3: are not fetched"),
+        (SubmitRun(tasks=[task("a", file="a.py")]), "must be absolute"),
+        (SubmitRun(tasks=[task("a", libraries=[{"pypi": {"package": "x"}}])]), "libraries"),
+        (
+            SubmitRun(tasks=[msgspec.structs.replace(ONE, new_cluster=msgspec.structs.replace(CLUSTER, num_workers=-1))]),
+            "num_workers",
+        ),
+        (
+            SubmitRun(
+                tasks=[
+                    msgspec.structs.replace(
+                        ONE,
+                        new_cluster=msgspec.structs.replace(
+                            CLUSTER, workload_type=WorkloadType(clients=ClientsTypes(jobs=False, notebooks=True))
+                        ),
+                    )
+                ]
+            ),
+            "does not take jobs",
+        ),
+    ],
+)
+def test_what_cannot_be_run_is_refused_by_name(store: Store, tmp_path: Path, request_: SubmitRun, says: str) -> None:
+    async def scenario(world: RunWorld) -> None:
+        with pytest.raises(ApiError, match=says):
+            await world.service.submit(ADMIN, request_)
+        assert not (await world.service.list(ADMIN, ListRuns())).runs
+
+    play(store, tmp_path, scenario)
