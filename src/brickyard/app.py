@@ -145,20 +145,21 @@ class Application:
             wake_cluster=self.loop.wake,
         )
         store.on_commit(self.runs.clusters_changed)
+        self.pools = PoolService(
+            store=store,
+            clock=clock,
+            ids=ids,
+            node_types=provider.node_types,
+            runtimes=runtimes,
+            authorizer=authorizer,
+            wake=self.loop.wake,
+        )
         metrics = CollectorRegistry()
         metrics.register(_WorkspaceMetrics(store, provider))
         self.asgi: ASGIApp = build_app(
             ApiContext(
                 clusters=self.clusters,
-                pools=PoolService(
-                    store=store,
-                    clock=clock,
-                    ids=ids,
-                    node_types=provider.node_types,
-                    runtimes=runtimes,
-                    authorizer=authorizer,
-                    wake=self.loop.wake,
-                ),
+                pools=self.pools,
                 agents=self.agents,
                 tokens=self.tokens,
                 users=UserService(store=store),
@@ -282,6 +283,7 @@ class Application:
         await self.stop()
         if self._provider.ends_with_server and not keep_nodes:
             await self.clusters.end_all(why)
+            await self.pools.end_idle()
         await asyncio.get_running_loop().run_in_executor(None, lambda: self._provider.close(keep_nodes=keep_nodes))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from databricks.sdk import WorkspaceClient
@@ -17,6 +18,8 @@ from databricks.sdk.service.compute import (
     InstancePoolState,
     State,
 )
+
+from tests.support.server import Server
 
 RUNTIME = "17.3.x-scala2.13"
 TYPE = "i3.xlarge"
@@ -271,3 +274,14 @@ def test_every_field_of_the_answer_is_the_sdks(w: WorkspaceClient) -> None:
         raw = w.api_client.do("GET", "/api/2.0/instance-pools/get", query={"instance_pool_id": pool_id})
         assert isinstance(raw, dict)
         assert GetInstancePool.from_dict(raw).as_dict() == raw
+
+
+def test_a_pool_is_filled_again_by_the_next_server_without_an_error(tmp_path: Path) -> None:
+    with Server.running(tmp_path, provider="simulated") as first:
+        w = first.client()
+        pool_id = str(w.instance_pools.create("stays", TYPE, min_idle_instances=2).instance_pool_id)
+        settled(w, pool_id, used=0, idle=2)
+    with Server.running(tmp_path, provider="simulated") as second:
+        w = second.client()
+        settled(w, pool_id, used=0, idle=2)
+        assert w.instance_pools.get(pool_id).as_dict()["status"] == {}, "nothing was lost: it was sent away"

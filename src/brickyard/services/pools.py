@@ -8,6 +8,7 @@ import msgspec
 
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.errors import InvalidParameterValue, ResourceDoesNotExist
+from brickyard.domain.instances import InstanceState
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.pools import (
     CreateInstancePool,
@@ -112,6 +113,20 @@ class PoolService:
         return ListInstancePoolsResponse(
             instance_pools=[pool_view(pool, standings.get(pool.instance_pool_id, {})) for pool in pools]
         )
+
+    async def end_idle(self) -> None:
+        """The server leaves, and its instances end with it: then those of pools are not lost, they were sent away. The next
+        server fills the pools again."""
+
+        def work(tx: Tx) -> None:
+            for pool in tx.pools.active():
+                tx.pools.get(pool.instance_pool_id)  # locked before its instances, as everywhere
+                for row in tx.instances.idle_of_pool(pool.instance_pool_id):
+                    if row.live:
+                        tx.instances.update(msgspec.structs.replace(row, state=InstanceState.TERMINATING))
+                tx.pools.wake(pool.instance_pool_id)
+
+        await self._store.write(work)
 
     async def _change(self, caller: Caller, pool_id: str, change: Callable[[Tx, Pool], Pool]) -> None:
         def work(tx: Tx) -> None:
