@@ -29,7 +29,11 @@ from tests.stateful.workspace import LEGAL, Workspace, watch_states
 from tests.support.postgres import Postgres
 
 WHICH = st.integers(0, 5)
-SIZE = st.integers(1, 4)
+Size = tuple[int, int]  # least and most workers; the same where the size is fixed
+SIZE: st.SearchStrategy[Size] = st.one_of(
+    st.integers(1, 4).map(lambda number: (number, number)), st.tuples(st.integers(1, 2), st.integers(3, 4))
+)
+ROUNDS = st.sampled_from([0, 0, 4, 25])  # of the loops and the machines before a call: it meets a cluster on its way, or at rest
 MAY = {  # the states in which a call is legal; in every other one it is INVALID_STATE
     "start": {"Terminated"},
     "restart": {"Running"},
@@ -42,9 +46,10 @@ MAY = {  # the states in which a call is legal; in every other one it is INVALID
 class Wish:
     """What has been asked for of a cluster, and granted."""
 
-    def __init__(self, num_workers: int, *, troubled: bool) -> None:
+    def __init__(self, size: Size, *, troubled: bool) -> None:
         self.runs = True
-        self.num_workers = num_workers
+        self.size = size
+        self.token = ""
         self.pinned = False
         self.troubled = troubled  # machines failed it: the system may have ended it
         self.events = {"CREATING": 1, "STARTING": 0, "PINNED": 0, "UNPINNED": 0}
@@ -60,6 +65,7 @@ class ApiMachine(RuleBasedStateMachine):
         self.place = tempfile.TemporaryDirectory(prefix="brickyard-stateful-")
         self.wishes: dict[str, Wish] = {}
         self.deleted: list[str] = []
+        self.tokens = 0
         self.bounds: dict[str, int] = {}  # how many workers a cluster had or wanted, whichever was more, a moment ago
         self.faulty = False  # machines that are made now may fail
         self.states: list[tuple[str, State, State]] = []
@@ -79,52 +85,70 @@ class ApiMachine(RuleBasedStateMachine):
     # -- calls ---------------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.wishes) < 5)
-    @rule(num_workers=SIZE)
-    def create(self, num_workers: int) -> None:
-        status, answer = self.post("create", **spec(num_workers))
-        assert status == 200, answer
-        self.wishes[answer["cluster_id"]] = Wish(num_workers, troubled=self.faulty)
+    @rule(size=SIZE)
+    def create(self, size: Size) -> None:
+        self.tokens += 1
+        self._create(size, f"token {self.tokens}")
 
     @precondition(lambda self: self.wishes)
     @rule(which=WHICH)
-    def start(self, which: int) -> None:
-        if self.asked("start", which):
+    def create_again(self, which: int) -> None:
+        """As a client does that has heard no answer: the cluster is there already, unless it is to run no more."""
+        wish = self.wish(which)
+        again = self._create(wish.size, wish.token)
+        assert again == self.name(which) or not wish.runs or wish.troubled
+
+    def _create(self, size: Size, token: str) -> str:
+        status, answer = self.post("create", **spec(size), idempotency_token=token)
+        assert status == 200, answer
+        name: str = answer["cluster_id"]
+        if name not in self.wishes:
+            self.wishes[name] = Wish(size, troubled=self.faulty)
+            self.wishes[name].token = token
+        return name
+
+    @precondition(lambda self: self.wishes)
+    @rule(which=WHICH, rounds=ROUNDS)
+    def start(self, which: int, rounds: int) -> None:
+        if self.asked("start", which, rounds):
             self.wish(which).runs = True
             self.wish(which).events["STARTING"] += 1
 
     @precondition(lambda self: self.wishes)
-    @rule(which=WHICH)
-    def restart(self, which: int) -> None:
-        self.asked("restart", which)
+    @rule(which=WHICH, rounds=ROUNDS)
+    def restart(self, which: int, rounds: int) -> None:
+        self.asked("restart", which, rounds)
 
     @precondition(lambda self: self.wishes)
-    @rule(which=WHICH, num_workers=SIZE)
-    def resize(self, which: int, num_workers: int) -> None:
-        if self.asked("resize", which, num_workers=num_workers):
-            self.wish(which).num_workers = num_workers
+    @rule(which=WHICH, size=SIZE, rounds=ROUNDS)
+    def resize(self, which: int, size: Size, rounds: int) -> None:
+        if self.asked("resize", which, rounds, **sized(size)):
+            self.wish(which).size = size
 
     @precondition(lambda self: self.wishes)
-    @rule(which=WHICH, num_workers=SIZE)
-    def edit(self, which: int, num_workers: int) -> None:
-        if self.asked("edit", which, **spec(num_workers)):
-            self.wish(which).num_workers = num_workers
+    @rule(which=WHICH, size=SIZE, rounds=ROUNDS)
+    def edit(self, which: int, size: Size, rounds: int) -> None:
+        if self.asked("edit", which, rounds, **spec(size)):
+            self.wish(which).size = size
 
     @precondition(lambda self: self.wishes)
-    @rule(which=WHICH, num_workers=SIZE)
-    def update(self, which: int, num_workers: int) -> None:
-        if self.asked("update", which, update_mask="num_workers", cluster={"num_workers": num_workers}):
-            self.wish(which).num_workers = num_workers
+    @rule(which=WHICH, size=SIZE, rounds=ROUNDS)
+    def update(self, which: int, size: Size, rounds: int) -> None:
+        wanted = sized(size)
+        if self.asked("update", which, rounds, update_mask=",".join(wanted), cluster=wanted):
+            self.wish(which).size = size
 
     @precondition(lambda self: self.wishes)
-    @rule(which=WHICH)
-    def delete(self, which: int) -> None:
-        assert self.asked("delete", which)
+    @rule(which=WHICH, rounds=ROUNDS)
+    def delete(self, which: int, rounds: int) -> None:
+        assert self.asked("delete", which, rounds)
         self.wish(which).runs = False
 
     @precondition(lambda self: self.wishes)
-    @rule(which=WHICH)
-    def permanent_delete(self, which: int) -> None:
+    @rule(which=WHICH, rounds=ROUNDS)
+    def permanent_delete(self, which: int, rounds: int) -> None:
         name, wish = self.name(which), self.wish(which)
+        self.rounds(rounds)
         status, answer = self.post("permanent-delete", cluster_id=name)
         if wish.pinned:
             assert (status, answer["error_code"]) == (400, "INVALID_PARAMETER_VALUE")
@@ -137,7 +161,7 @@ class ApiMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.wishes)
     @rule(which=WHICH, pinned=st.booleans())
     def pin_or_unpin(self, which: int, *, pinned: bool) -> None:
-        assert self.asked("pin" if pinned else "unpin", which)
+        assert self.asked("pin" if pinned else "unpin", which, 0)
         wish = self.wish(which)
         if wish.pinned is not pinned:
             wish.events["PINNED" if pinned else "UNPINNED"] += 1
@@ -168,6 +192,11 @@ class ApiMachine(RuleBasedStateMachine):
         self.workspace.machines.knobs = Knobs(launch_error=launch_error, node_failure=node_failure, max_instances=limit)
         self.faulty = True
         self.trouble()
+
+    @precondition(lambda self: self.wishes)
+    @rule(which=WHICH, tasks=st.integers(0, 20))
+    def work_comes_and_goes(self, which: int, tasks: int) -> None:
+        self.workspace.machines.set_tasks(self.name(which), tasks)
 
     @rule(which=st.integers(0, 20), silently=st.booleans())
     def a_machine_is_lost(self, which: int, *, silently: bool) -> None:
@@ -203,9 +232,11 @@ class ApiMachine(RuleBasedStateMachine):
             current = [node for node in nodes[name] if node.live and node.generation == cluster.incarnation and not node.retiring]
             workers = [node for node in current if node.role.value == "worker"]
             # Fewer may be wanted since a moment ago; but nothing may have been added to what was enough then.
-            assert len(workers) <= max(cluster.num_workers, self.bounds.get(name, 0))
+            scale = cluster.spec.autoscale
+            most = cluster.num_workers if scale is None else scale.max_workers or 0
+            assert len(workers) <= max(most, self.bounds.get(name, 0))
             assert len(current) - len(workers) <= 1
-            self.bounds[name] = max(cluster.num_workers, len(workers))
+            self.bounds[name] = max(most, len(workers))
 
     @rule()
     def all_wishes_come_true(self) -> None:
@@ -221,7 +252,7 @@ class ApiMachine(RuleBasedStateMachine):
             assert status == 200, found
             ended_by_itself = wish.troubled and found["state"] == "TERMINATED" and _failed(found)
             if wish.runs and not ended_by_itself and not _runs(found, wish):
-                there = f"{name} is {found['state']} with {len(found.get('executors', ()))} workers, wanted {wish.num_workers}"
+                there = f"{name} is {found['state']} with {len(found.get('executors', ()))} workers, wanted {wish.size}"
                 return f"{there}: {found['state_message']} {found.get('termination_reason')}"
             if not wish.runs and found["state"] != "TERMINATED":
                 return f"{name} is {found['state']}, and was terminated"
@@ -237,7 +268,9 @@ class ApiMachine(RuleBasedStateMachine):
         owned: list[str] = []
         for name, wish in self.wishes.items():
             _, found = await self.workspace.get("get", cluster_id=name)
-            assert found.pop("spec")["num_workers"] == found["num_workers"] == wish.num_workers
+            request, wanted = found.pop("spec"), sized(wish.size)
+            for shown_size in (request, found):
+                assert {key: value for key, value in shown_size.items() if key in ("num_workers", "autoscale")} == wanted
             assert found == shown[name]
             wish.runs = found["state"] == "RUNNING"  # what the system has ended stays so until it is started
             owned += [node["instance_id"] for node in (*found.get("executors", ()), *([found["driver"]] if wish.runs else []))]
@@ -296,8 +329,9 @@ class ApiMachine(RuleBasedStateMachine):
     def post(self, verb: str, **body: Any) -> tuple[int, Any]:
         return self.runner.run(self.workspace.post(verb, **body))
 
-    def asked(self, verb: str, which: int, **body: Any) -> bool:
+    def asked(self, verb: str, which: int, rounds: int, **body: Any) -> bool:
         """Whether the call was granted. If not, the state that its error names is one in which it is not legal."""
+        self.rounds(rounds)
         status, answer = self.post(verb, cluster_id=self.name(which), **body)
         if status == 200:
             return True
@@ -306,6 +340,13 @@ class ApiMachine(RuleBasedStateMachine):
         assert named is not None, answer
         assert named[1] not in MAY[verb], answer
         return False
+
+    def rounds(self, number: int) -> None:
+        async def some() -> None:
+            for _ in range(number):
+                await self.workspace.pass_time(100)
+
+        self.runner.run(some())
 
     def name(self, which: int) -> str:
         return list(self.wishes)[which % len(self.wishes)]
@@ -318,19 +359,23 @@ class ApiMachine(RuleBasedStateMachine):
             wish.troubled = True
 
 
-def spec(num_workers: int) -> dict[str, Any]:
-    return {
+def sized(size: Size) -> dict[str, Any]:
+    least, most = size
+    return {"num_workers": least} if least == most else {"autoscale": {"min_workers": least, "max_workers": most}}
+
+
+def spec(size: Size) -> dict[str, Any]:
+    return sized(size) | {
         "cluster_name": "c",
         "spark_version": "17.3.x-scala2.13",
         "node_type_id": "small",
-        "num_workers": num_workers,
         "autotermination_minutes": 0,
     }
 
 
 def _runs(found: dict[str, Any], wish: Wish) -> bool:
-    sizes = (len(found.get("executors", ())), found["num_workers"])
-    return found["state"] == "RUNNING" and sizes == (wish.num_workers, wish.num_workers)
+    least, most = wish.size
+    return found["state"] == "RUNNING" and least <= len(found.get("executors", ())) <= most
 
 
 def _failed(found: dict[str, Any]) -> bool:
@@ -353,7 +398,7 @@ def test_random_calls(request: pytest.FixtureRequest, backend: str, examples: in
 
     chosen = settings(
         max_examples=examples,
-        stateful_step_count=25,
+        stateful_step_count=40,
         deadline=None,
         phases=[Phase.explicit, Phase.generate],  # a failure depends on timing, so that making it smaller leads astray
         suppress_health_check=list(HealthCheck),

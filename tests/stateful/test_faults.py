@@ -21,9 +21,9 @@ SPEC: dict[str, Any] = {"spark_version": "17.3.x-scala2.13", "node_type_id": "sm
 Scenario = Callable[[Workspace], Coroutine[Any, Any, None]]
 
 
-def play(place: Path, scenario: Scenario) -> None:
+def play(place: Path, scenario: Scenario, *, database_url: str = "") -> None:
     async def life() -> None:
-        workspace = Workspace(place)
+        workspace = Workspace(place, database_url=database_url)
         await workspace.boot()
         try:
             await scenario(workspace)
@@ -124,7 +124,7 @@ def test_a_start_that_comes_too_early_works_a_moment_later(tmp_path: Path) -> No
     play(tmp_path, scenario)
 
 
-def test_a_hundred_edits_at_once_of_a_terminated_cluster(tmp_path: Path) -> None:
+def test_a_hundred_edits_at_once_of_a_terminated_cluster(tmp_path: Path, store_url: str) -> None:
     """They take turns: every one is granted and recorded, and the last one holds, whole."""
 
     async def scenario(workspace: Workspace) -> None:
@@ -146,10 +146,10 @@ def test_a_hundred_edits_at_once_of_a_terminated_cluster(tmp_path: Path) -> None
         assert sizes[-1][1] == {"num_workers": last}
         assert found["state"] == "TERMINATED"
 
-    play(tmp_path, scenario)
+    play(tmp_path, scenario, database_url=store_url)
 
 
-def test_a_hundred_edits_at_once_of_a_running_cluster(tmp_path: Path) -> None:
+def test_a_hundred_edits_at_once_of_a_running_cluster(tmp_path: Path, store_url: str) -> None:
     """The first restarts it; the others find it restarting, are refused, and change nothing."""
 
     async def scenario(workspace: Workspace) -> None:
@@ -167,7 +167,7 @@ def test_a_hundred_edits_at_once_of_a_running_cluster(tmp_path: Path) -> None:
         _, found = await workspace.get("get", cluster_id=name)
         assert found["num_workers"] == len(found["executors"]) == granted
 
-    play(tmp_path, scenario)
+    play(tmp_path, scenario, database_url=store_url)
 
 
 def test_a_flood_of_events(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -87,7 +88,7 @@ class Workspace:
     """Make it on the event loop that it shall live on."""
 
     def __init__(self, directory: Path, *, database_url: str = "", clock: Clock | None = None) -> None:
-        self.clock = ManualClock()
+        self.clock = ManualClock(time.time_ns() // 1_000_000)  # simulated drivers tell the true time of their load
         self._clock = clock or self.clock
         self.machines = SimulatedProvider(node_types=[SMALL])
         # Its clock jumps, so nobody is taken for silent.
