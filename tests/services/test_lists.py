@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
+import tempfile
 
+import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brickyard.domain.cluster import Target
 from brickyard.domain.errors import InvalidParameterValue
-from brickyard.domain.queries import ClusterOrder, ClusterSort
+from brickyard.domain.queries import ClusterFilter, ClusterOrder, ClusterPosition, ClusterSort
 from brickyard.domain.requests import ClusterId, ListClusters, ListClustersFilterBy, ListClustersSortBy
 from brickyard.domain.spec import ClientsTypes, WorkloadType
 from brickyard.domain.states import ClusterSource, ListClustersSortByDirection, ListClustersSortByField, State
 from brickyard.services.pagetokens import cluster_cursor, event_cursor
 from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+from brickyard.testing.builders import NOW, cluster
 from tests.services.desk import ADMIN, Desk, play, refused
 
 BY_NAME = ListClustersSortBy(field=ListClustersSortByField.CLUSTER_NAME)
@@ -122,6 +127,72 @@ def test_terminated_clusters_leave_the_list_after_thirty_days_unless_pinned(stor
         assert ids(await desk.list()) == [name]
 
     play(store, scenario)
+
+
+class Shuffled:
+    """A list that somebody pages through while others change it."""
+
+    def __init__(self, store: Store, sort: ClusterSort) -> None:
+        self.store, self.sort, self.number = store, sort, 0
+
+    def change(self, tx: Tx, what: str, which: int) -> None:
+        names = sorted(row.cluster_id for row in tx.listing.page(ClusterFilter(), sort=ClusterSort()))
+        if what == "create" or not names:
+            self.number += 1
+            spec = msgspec.structs.replace(cluster().spec, cluster_name=f"{which}")
+            tx.clusters.insert(cluster(cluster_id=f"new-{self.number}", created_ms=NOW + which, spec=spec))
+            return
+        found = tx.clusters.get(names[which % len(names)])
+        assert found is not None
+        if what == "delete":
+            tx.clusters.update(msgspec.structs.replace(found, deleted_ms=NOW))
+        elif what == "rename":
+            spec = msgspec.structs.replace(found.spec, cluster_name=f"{which}")
+            tx.clusters.update(msgspec.structs.replace(found, spec=spec))
+        else:
+            tx.clusters.update(msgspec.structs.replace(found, pinned_ms=NOW))
+
+
+CHANGES = st.lists(st.tuples(st.sampled_from(["create", "delete", "rename", "pin"]), st.integers(0, 30)), max_size=4)
+
+
+@given(
+    changes=st.lists(CHANGES, max_size=8),
+    by=st.sampled_from(ClusterOrder),
+    descending=st.booleans(),
+    states=st.sampled_from([(), (State.PENDING,), (State.PENDING, State.RUNNING)]),
+)
+@settings(max_examples=40, deadline=None)
+def test_what_stays_is_shown_once_whatever_changes_meanwhile(
+    changes: list[list[tuple[str, int]]], by: ClusterOrder, states: tuple[State, ...], *, descending: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        store = Store.open(f"sqlite:///{place}/lists.db")
+        sort, which = ClusterSort(by=by, descending=descending), ClusterFilter(states=states)
+        shuffled = Shuffled(store, sort)
+        for number in range(12):
+            store.write_sync(functools.partial(shuffled.change, what="create", which=number * 5 % 7))
+        before = {each.cluster_id: each for each in store.read_sync(lambda tx: tx.listing.page(which, sort=sort))}
+        stayed = set(before)
+        shown: list[str] = []
+        after: ClusterPosition | None = None
+        meanwhile = iter(changes)
+        while page := store.read_sync(functools.partial(_page_of, which, sort, after)):
+            shown += [each.cluster_id for each in page]
+            after = page[-1]
+            for what, number in next(meanwhile, []):
+                store.write_sync(functools.partial(shuffled.change, what=what, which=number))
+                now = {each.cluster_id: each for each in store.read_sync(lambda tx: tx.listing.page(which, sort=sort))}
+                stayed = {name for name in stayed if now.get(name) == before[name]}
+        store.close()
+    assert stayed <= set(shown)
+    assert all(shown.count(name) == 1 for name in stayed)
+    if by is ClusterOrder.CREATED:  # which nobody can change
+        assert len(shown) == len(set(shown))
+
+
+def _page_of(which: ClusterFilter, sort: ClusterSort, after: ClusterPosition | None, tx: Tx) -> list[ClusterPosition]:
+    return tx.listing.page(which, sort=sort, limit=3, after=after)
 
 
 def token_of(value: object) -> str:

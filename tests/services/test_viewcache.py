@@ -147,3 +147,21 @@ def test_no_acknowledged_change_is_ever_unseen(store: Store) -> None:
         await asyncio.gather(*readers)
 
     play(store, scenario)
+
+
+def test_what_is_kept_has_an_end(tmp_path: Path) -> None:
+    async def scenario(desk: Desk, slow: SlowStore, _: ViewCache) -> None:
+        names = [await desk.create() for _ in range(10)]
+        one = len((await ViewCache(store=slow, sizes=SIZES).items(names[:1]))[0])
+        views = ViewCache(store=slow, sizes=SIZES, most=4 * one + 50)
+        whole = await views.items(names)
+        assert len(whole) == 10
+        slow.reads = 0
+        assert await views.items(names[-4:]) == whole[-4:]
+        assert slow.reads == 0
+        assert await views.items(names[:2]) == whole[:2]
+        assert slow.reads == 1
+        small = ViewCache(store=slow, sizes=SIZES, most=10)
+        assert await small.full(names[0]) == await small.full(names[0]) is not None
+
+    on_sqlite(tmp_path, scenario)

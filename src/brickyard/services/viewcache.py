@@ -17,23 +17,45 @@ from brickyard.services.views import cluster_details
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
+MOST_BYTES = 24 * 1024 * 1024  # of each kind of view: some ten thousand clusters
+
+
+class _Kept:
+    """Views by cluster, at most so many bytes of them: the one that was kept first goes first."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._size = 0
+        self._views: dict[str, bytes] = {}
+        self.get = self._views.get
+
+    def put(self, cluster_id: str, view: bytes) -> None:
+        self.drop(cluster_id)
+        self._views[cluster_id] = view
+        self._size += len(view)
+        while self._size > self._most:
+            self.drop(next(iter(self._views)))
+
+    def drop(self, cluster_id: str) -> None:
+        self._size -= len(self._views.pop(cluster_id, b""))
+
 
 class ViewCache:
-    """JSON of clusters, for `get` and for items of `list`."""
+    """JSON of clusters, for `get` and for items of `list`. `most` bounds the bytes that are kept for each."""
 
-    def __init__(self, *, store: Store, sizes: Mapping[str, NodeType]) -> None:
+    def __init__(self, *, store: Store, sizes: Mapping[str, NodeType], most: int = MOST_BYTES) -> None:
         self._store = store
         self._sizes = sizes
-        self._full: dict[str, bytes] = {}
-        self._items: dict[str, bytes] = {}
+        self._full = _Kept(most)
+        self._items = _Kept(most)
         self._reads: list[set[str]] = []  # one for every read under way: the clusters that have changed since it began
         store.on_commit(self.drop)
 
     def drop(self, cluster_ids: Iterable[str]) -> None:
         """These clusters have changed."""
         for cluster_id in cluster_ids:
-            self._full.pop(cluster_id, None)
-            self._items.pop(cluster_id, None)
+            self._full.drop(cluster_id)
+            self._items.drop(cluster_id)
             for changed in self._reads:
                 changed.add(cluster_id)
 
@@ -45,7 +67,7 @@ class ViewCache:
         with self._reading() as changed:
             encoded = await self._store.read(lambda tx: self._one(tx, cluster_id))
         if encoded is not None and self._store.exclusive and cluster_id not in changed:
-            self._full[cluster_id] = encoded
+            self._full.put(cluster_id, encoded)
         return encoded
 
     async def items(self, cluster_ids: Sequence[str]) -> list[bytes]:
@@ -58,7 +80,9 @@ class ViewCache:
                 fresh = await self._store.read(lambda tx: self._many(tx, missing))
             found |= fresh
             if self._store.exclusive:
-                self._items.update((cluster_id, item) for cluster_id, item in fresh.items() if cluster_id not in changed)
+                for cluster_id in missing:
+                    if cluster_id in fresh and cluster_id not in changed:
+                        self._items.put(cluster_id, fresh[cluster_id])
         return [found[cluster_id] for cluster_id in cluster_ids if cluster_id in found]
 
     # These encode on the reader's thread, so that a long list holds up no other request.
