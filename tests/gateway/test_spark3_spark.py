@@ -15,7 +15,9 @@ from tests.support.server import TOKEN, Server, free_port
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-CLIENT = "import sys; from pyspark.sql import SparkSession; SparkSession.builder.remote(sys.argv[1]).getOrCreate()"
+CLIENT = (
+    "import sys; from pyspark.sql import SparkSession; SparkSession.builder.remote(sys.argv[1]).getOrCreate().range(1).count()"
+)
 
 
 def test_a_running_cluster_on_spark_3(tmp_path: Path) -> None:

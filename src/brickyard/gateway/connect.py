@@ -40,7 +40,7 @@ MAX_CALLS = 1_000  # at once, of all clients
 MAX_CALLS_OF_USER = 250
 MAX_RELAYS = 100  # connections to drivers that are kept though nothing runs on them
 PATIENCE_S = 240.0  # a call waits so long for a cluster that is starting; Spark's clients try again after that
-_WINDOW = 4 << 20  # bytes of a stream that may be on their way
+_WINDOW = 1 << 20  # bytes of a stream that may be on their way to us; larger ones carried no more
 # Of a client's metadata these stay here: they are the gateway's, or belong to the connection.
 _OWN = frozenset({"authorization", CLUSTER_ID, "user-agent", "te", "content-type", "host", "grpc-accept-encoding"})
 _STATUSES: dict[type[ApiError], grpc.StatusCode] = {
