@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from tests.gateway.world import CLUSTER_ID, World
 
 CALLS, ROUNDS = 400, 5
 BLOCKS = 256  # of 1 MiB
+MOST_MS, LEAST_MIB = 1.5, 300  # what the gateway may add to a call, and what it has to carry
 
 
 def serve_driver(pipe: Connection) -> None:
@@ -109,16 +111,20 @@ def main() -> None:
         gateway = spawn.Process(target=serve_gateway, args=(inner, driver_port, place))
         gateway.start()
         try:
-            measure(driver_port, *gate.recv(), pid=gateway.pid or 0)
+            within = measure(driver_port, *gate.recv(), pid=gateway.pid or 0)
         finally:
             for process in (gateway, driver):
                 process.terminate()
                 process.join()
+    if not within:
+        sys.exit(1)
 
 
-def measure(driver_port: int, port: int, token: str, *, pid: int) -> None:
+def measure(driver_port: int, port: int, token: str, *, pid: int) -> bool:
+    """Print the table; returns whether every limit was kept."""
     direct, through = Client(driver_port, "c"), Client(port, token)
     rows: list[list[Any]] = []
+    kept: list[bool] = []
     kinds = (("call of 100 bytes, ms", "small"), ("result stream, MiB/s", "stream"), ("upload, MiB/s", "upload"))
     for what, name in kinds:
         getattr(direct, name)(), getattr(through, name)()  # warm
@@ -129,14 +135,18 @@ def measure(driver_port: int, port: int, token: str, *, pid: int) -> None:
             pairs.append((before, getattr(through, name)()))
             used += cpu_s(pid) - cpu
         straight, relayed = (statistics.median(side) for side in zip(*pairs, strict=True))
-        added = f"{relayed - straight:.2f} ms" if name == "small" else ""
-        unit = used * 1e3 / ROUNDS / (CALLS if name == "small" else BLOCKS)
-        rows.append([what, straight, relayed, added, f"{unit:.2f}"])
+        small = name == "small"
+        kept.append(relayed - straight <= MOST_MS if small else relayed >= LEAST_MIB)
+        mark = "✓" if kept[-1] else "✗"
+        limit = f"+{relayed - straight:.2f} {mark} (at most +{MOST_MS})" if small else f"{mark} (at least {LEAST_MIB})"
+        unit = used * 1e3 / ROUNDS / (CALLS if small else BLOCKS)
+        rows.append([what, straight, relayed, limit, f"{unit:.2f}"])
     table(
         "Spark Connect gateway",
-        ["what", "straight to the server", "through the gateway", "added", "gateway's CPU ms a call or MiB"],
+        ["what", "straight to the server", "through the gateway", "limit", "gateway's CPU ms a call or MiB"],
         rows,
     )
+    return all(kept)
 
 
 if __name__ == "__main__":
