@@ -222,3 +222,9 @@ def test_whatever_happens_nothing_is_taken_twice_or_beyond_the_capacity(
         assert not got
         assert not decided.new
         assert not current
+
+
+def test_a_node_of_a_type_that_is_no_longer_offered_ends() -> None:
+    of = msgspec.structs.replace(up(on_pool(num_workers=1)), target=Target.TERMINATED, ended=False)
+    decided = plan(of, own(of, 1), now=NOW, sizes={}, policy=POLICY, rooms={POOL: Room(pool(), idle=(), live=2)})
+    assert {row.state for row in decided.instances.values()} == {InstanceState.TERMINATING}

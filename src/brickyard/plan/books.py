@@ -156,7 +156,7 @@ class Books:
         """Back to its pool when that has it back, else to its end."""
         if node.instance_id not in self.before:  # taken in this very pass: nobody has heard of it
             del self.nodes[node.instance_id]
-        elif can_release(node, self.rooms):
+        elif node.node_type_id in self.sizes and can_release(node, self.rooms):
             pool, node_type = self.rooms[node.pool_id].pool, self.sizes[node.node_type_id]
             self.nodes[node.instance_id] = releasing(node, pool, node_type=node_type, now=self.now)
             self.deadlines.append(self.now + CLEAN_TIMEOUT_MS)
