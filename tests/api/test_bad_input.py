@@ -136,6 +136,31 @@ def test_numbers_that_are_none(server: Server, text: bytes) -> None:
     refusal(ask(server, "create", text))
 
 
+QUERIES = [
+    ("get", "", "cluster_id"),
+    ("get", "cluster_id=", "does not exist"),
+    ("get", "cluster_id=%FF", "UTF-8"),
+    ("get", "cluster_id=a%00b", "cluster_id"),
+    ("get", "cluster_id=" + "x" * 20_000, "does not exist"),
+    ("list", "page_size=many", "page_size"),
+    ("list", "page_size=-1", "page_size"),
+    ("list", "page_size=99999999999999999999", "page_size"),
+    ("list", "page_token=nonsense", "page_token"),
+    ("list", "filter_by.is_pinned=perhaps", "filter_by.is_pinned"),
+    ("list", "filter_by.cluster_states=ASLEEP", "filter_by.cluster_states"),
+    ("list", "filter_by.cluster_sources=SPACE", "filter_by.cluster_sources"),
+    ("list", "sort_by.field=COLOUR", "sort_by.field"),
+    ("list", "sort_by.direction=DOWN", "sort_by.direction"),
+    ("list", "&".join(f"k{number}=v" for number in range(2_000)) + "&a=%20", "1000"),
+]
+
+
+@pytest.mark.parametrize(("verb", "query", "words"), QUERIES, ids=[f"{verb}-{words}" for verb, _, words in QUERIES])
+def test_a_query_that_makes_no_sense_is_refused_by_name(server: Server, verb: str, query: str, words: str) -> None:
+    url, headers = f"{server.url}/api/2.1/clusters/{verb}?{query}", {"Authorization": f"Bearer {TOKEN}"}
+    assert words in refusal(requests.get(url, headers=headers, timeout=60))
+
+
 NOT_JSON = {
     "nothing": b" ",
     "half": b'{"cluster_name": "a',
@@ -180,6 +205,16 @@ def test_bodies_up_to_ten_megabytes_are_read_and_larger_ones_are_not(server: Ser
         ("data_security_mode", "n" * 9_000_000),
     ):
         assert field in refusal(ask(server, "create", GOOD | {field: value}))
+    for verb, body in (
+        ("start", {"cluster_id": "c" * 9_000_000}),
+        ("update", {"cluster_id": cluster_id, "update_mask": "m" * 9_000_000}),
+        ("change-owner", {"cluster_id": cluster_id, "owner_username": "o" * 9_000_000}),
+        ("events", {"cluster_id": cluster_id, "page_token": "t" * 9_000_000}),
+        ("create", GOOD | {"clone_from": {"source_cluster_id": "c" * 9_000_000}}),
+    ):
+        answer = ask(server, verb, body)
+        assert answer.status_code == 400
+        assert len(answer.content) < 4_000
     assert count(server) == before
 
 

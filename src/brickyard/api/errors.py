@@ -10,6 +10,7 @@ from brickyard.api.registry import ErrorStyle, Reply
 from brickyard.domain.errors import RETRY_PHRASES, ApiError, ClusterNotReady
 
 RETRY_AFTER_S = 1
+MOST_TEXT = 3_000  # characters of a message: one that repeats what a client sent must not send all of it back
 _RETRIED = (429, 503)
 _CALLER_ERROR = {
     "@type": "type.googleapis.com/google.rpc.ErrorInfo",
@@ -23,6 +24,8 @@ _SCIM_SCHEMA = "urn:ietf:params:scim:api:messages:2.0:Error"
 def error_reply(error: ApiError, style: ErrorStyle) -> Reply:
     """The answer that carries an error, in the shape that clients of the operation read."""
     status, message = error.http_status, error.message
+    if len(message) > MOST_TEXT:
+        message = f"{message[:MOST_TEXT]}..."
     if status not in _RETRIED and not isinstance(error, ClusterNotReady):
         message = defused(message)
     body: dict[str, Any]
