@@ -107,8 +107,9 @@ async def crash_at(root: Path, steps: int, *, before: bool, cancel: bool) -> boo
         store.close()
 
 
-@pytest.mark.parametrize("cancel", [False, True], ids=["to-the-end", "cancelled"])
-@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize(
+    ("before", "cancel"), [(True, False), (False, False), (False, True)], ids=["before", "after", "cancelled-and-after"]
+)
 def test_killed_at_every_step(tmp_path: Path, before: bool, cancel: bool) -> None:
     async def batch(steps: range) -> list[bool]:
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # tasks that end by a Crash

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from brickyard.domain.run import RunLifeCycleState, RunLifecycleStateV2State, Ru
 from brickyard.domain.runviews import ListRuns, RunId
 from brickyard.domain.spec import ClientsTypes, WorkloadType
 from brickyard.domain.states import ClusterSource, State
-from brickyard.domain.tasks import RunIf, SparkPythonTask, SubmitRun, SubmitTask
+from brickyard.domain.tasks import PythonWheelTask, RunIf, SparkJarTask, SparkPythonTask, SubmitRun, SubmitTask
 from brickyard.domain.terminations import TerminationReasonCode
 from brickyard.services.caller import Caller
 from brickyard.store.store import Store
@@ -256,6 +257,30 @@ def test_the_older_form_of_one_task(store: Store, tmp_path: Path) -> None:
     play(store, tmp_path, scenario)
 
 
+def test_wheels_and_jars_are_told_to_the_driver(store: Store, tmp_path: Path) -> None:
+    async def scenario(world: RunWorld) -> None:
+        wheel = PythonWheelTask(package_name="p", entry_point="e", named_parameters={"a": "1"})
+        jar = SparkJarTask(main_class_name="Main", parameters=["x"])
+        run_id = await world.submit(
+            SubmitTask(task_key="w", python_wheel_task=wheel, new_cluster=CLUSTER, libraries=[{"whl": "dbfs:/p.whl"}]),
+            SubmitTask(task_key="j", spark_jar_task=jar, new_cluster=CLUSTER, libraries=[{"jar": "/dbfs/a.jar"}]),
+        )
+        view = await world.over(run_id)
+        first, second = [json.loads((await world.output(each.run_id)).logs) for each in view.tasks or []]
+        assert first == {
+            "kind": "wheel",
+            "package": "p",
+            "entry_point": "e",
+            "parameters": ["--a=1"],
+            "wheels": ["/p.whl"],
+            "jars": [],
+        }
+        assert second == {"kind": "jar", "class": "Main", "parameters": ["x"], "wheels": [], "jars": ["/a.jar"]}
+        assert [each.python_wheel_task or each.spark_jar_task for each in view.tasks or []] == [wheel, jar]
+
+    play(store, tmp_path, scenario)
+
+
 def test_pages_of_runs(store: Store, tmp_path: Path) -> None:
     async def scenario(world: RunWorld) -> None:
         name = await existing(world)
@@ -341,7 +366,33 @@ ONE = task("a")
         (SubmitRun(tasks=[task("a", file="/Users/me/a.py")]), "no workspace files"),
         (SubmitRun(tasks=[task("a", file="s3://b/a.py")]), "s3: are not fetched"),
         (SubmitRun(tasks=[task("a", file="a.py")]), "must be absolute"),
-        (SubmitRun(tasks=[task("a", libraries=[{"pypi": {"package": "x"}}])]), "libraries"),
+        (SubmitRun(tasks=[task("a", libraries=[{"pypi": {"package": "x"}}])]), "libraries.pypi is not honoured"),
+        (SubmitRun(tasks=[task("a", libraries=[{"whl": "s3://x/y.whl"}])]), "give dbfs:/path/to/file.whl"),
+        (SubmitRun(tasks=[task("a", libraries=[{"jar": "dbfs:/y.jar"}])]), "for spark_jar_task only"),
+        (
+            SubmitRun(
+                tasks=[SubmitTask(task_key="a", spark_jar_task=SparkJarTask(main_class_name="A"), existing_cluster_id="c")]
+            ),
+            "is not honoured with existing_cluster_id",
+        ),
+        (
+            SubmitRun(tasks=[msgspec.structs.replace(ONE, spark_jar_task=SparkJarTask(main_class_name="A"))]),
+            "spark_python_task and spark_jar_task to run",
+        ),
+        (
+            SubmitRun(
+                tasks=[
+                    SubmitTask(
+                        task_key="a",
+                        python_wheel_task=PythonWheelTask(
+                            package_name="p", entry_point="e", parameters=["1"], named_parameters={"a": "1"}
+                        ),
+                        new_cluster=CLUSTER,
+                    )
+                ]
+            ),
+            "both given",
+        ),
         (
             SubmitRun(tasks=[msgspec.structs.replace(ONE, new_cluster=msgspec.structs.replace(CLUSTER, num_workers=-1))]),
             "num_workers",

@@ -1,8 +1,10 @@
-"""Runs on real Spark: two tasks in order on a job cluster each, the second of which fails, through the official SDK."""
+"""Runs on real Spark through the official SDK: tasks of every kind, each on a job cluster of its own, one of which fails."""
 
 from __future__ import annotations
 
 import base64
+import io
+import zipfile
 from datetime import timedelta
 from pathlib import Path
 
@@ -31,11 +33,27 @@ import neighbour
 
 if __name__ == "__main__":
     spark = SparkSession.builder.getOrCreate()
-    total = spark.range(int(sys.argv[1])).rdd.map(lambda row: neighbour.PLUS + row[0]).sum()
+    plus = neighbour.PLUS  # the workers know nothing of neighbours
+    total = spark.range(int(sys.argv[1])).rdd.map(lambda row: plus + row[0]).sum()
     dbutils.fs.put("dbfs:/jobs/total", str(total))
+    neighbour.build(spark._jvm)
     print("wrote", total, sys.argv[2])
     print("and this", file=sys.stderr)
     sys.exit(0)
+"""
+# A jar, made by the compiler among Spark's own: there may be no other on the machine.
+NEIGHBOUR = """
+import zipfile
+from pathlib import Path
+
+PLUS = 1
+
+def build(jvm):
+    here = Path(__file__).parent
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.cook((here / "Main.java").read_text())
+    with zipfile.ZipFile(here / "main.jar", "w") as archive:
+        archive.writestr("Main.class", bytes(compiler.getBytecodes()["Main"]))
 """
 SECOND = """
 def broken(text):
@@ -46,46 +64,109 @@ broken(dbutils.fs.head("dbfs:/jobs/total"))
 """
 
 
-def upload(w: WorkspaceClient, path: str, source: str) -> str:
-    w.dbfs.put(path, contents=base64.b64encode(source.encode()).decode(), overwrite=True)
+# Its functions run on the workers, so those have to have it too.
+PACKAGE = """
+import sys
+from pyspark.sql import SparkSession
+
+def plus(row):
+    import wheeled
+    return wheeled.ONE + row[0]
+
+ONE = 1
+
+def main():
+    total = SparkSession.builder.getOrCreate().range(10).rdd.map(plus).sum()
+    print("wheel", total, sys.argv[1:])
+"""
+JAVA = """
+import org.apache.spark.sql.SparkSession;
+
+public class Main {
+    public static void main(String[] args) throws Exception {
+        SparkSession spark = SparkSession.builder().getOrCreate();
+        System.out.println("counted " + spark.range(Long.parseLong(args[0])).count());
+        if (args.length > 1) {
+            throw new IllegalStateException(args[1]);
+        }
+    }
+}
+"""
+
+
+def upload(w: WorkspaceClient, path: str, content: str | bytes) -> str:
+    data = content.encode() if isinstance(content, str) else content
+    w.dbfs.put(path, contents=base64.b64encode(data).decode(), overwrite=True)
     return f"dbfs:{path}"
 
 
-def test_two_tasks_in_order_the_second_of_which_fails(tmp_path: Path) -> None:
+def wheel() -> bytes:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr("wheeled/__init__.py", PACKAGE)
+        archive.writestr("wheeled-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\n")
+        archive.writestr("wheeled-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: wheeled\nVersion: 1.0\n\n")
+        archive.writestr("wheeled-1.0.dist-info/entry_points.txt", "[group]\nrun = wheeled:main\n")
+    return held.getvalue()
+
+
+def task(key: str, *needs: str, **what: object) -> jobs.SubmitTask:
+    return jobs.SubmitTask(
+        task_key=key,
+        new_cluster=NEW,
+        depends_on=[jobs.TaskDependency(task_key=each) for each in needs],
+        **what,  # type: ignore[arg-type] # keyword arguments of a dataclass
+    )
+
+
+def test_tasks_of_every_kind(tmp_path: Path) -> None:
     with Server.running(tmp_path / "workspace") as server:
         w = server.client()
-        upload(w, "/jobs/neighbour.py", "PLUS = 1\n")
+        upload(w, "/jobs/neighbour.py", NEIGHBOUR)
+        upload(w, "/jobs/Main.java", JAVA)
         first = jobs.SparkPythonTask(python_file=upload(w, "/jobs/first.py", FIRST), parameters=["1000", "zwei drei"])
         second = jobs.SparkPythonTask(python_file=upload(w, "/jobs/second.py", SECOND))
+        packed = [compute.Library(whl=upload(w, "/jobs/wheeled-1.0-py3-none-any.whl", wheel()))]
+        entry = jobs.PythonWheelTask(package_name="wheeled", entry_point="run", named_parameters={"a": "1"})
+        program = [compute.Library(jar="dbfs:/jobs/main.jar")]
         waiter = w.jobs.submit(
             run_name="real",
             tasks=[
-                jobs.SubmitTask(task_key="first", spark_python_task=first, new_cluster=NEW),
-                jobs.SubmitTask(
-                    task_key="second",
-                    spark_python_task=second,
-                    new_cluster=NEW,
-                    depends_on=[jobs.TaskDependency(task_key="first")],
+                task("first", spark_python_task=first),
+                task("second", "first", spark_python_task=second),
+                task("wheel", "first", python_wheel_task=entry, libraries=packed),
+                task(
+                    "jar", "first", spark_jar_task=jobs.SparkJarTask(main_class_name="Main", parameters=["7"]), libraries=program
+                ),
+                task(
+                    "thrown",
+                    "jar",
+                    spark_jar_task=jobs.SparkJarTask(main_class_name="Main", parameters=["7", "on purpose"]),
+                    libraries=program,
                 ),
             ],
         )
         with pytest.raises(OperationFailed, match="Task second failed with message: Workload failed"):
             waiter.result(timeout=SOON)
         run = w.jobs.get_run(waiter.run_id)
-        assert [each.state and each.state.result_state for each in run.tasks or []] == [
-            RunResultState.SUCCESS,
-            RunResultState.FAILED,
-        ]
-        good, bad = (w.jobs.get_run_output(each.run_id or 0) for each in run.tasks or [])
-        assert good.error is None, good.error_trace
-        assert "wrote 500500 zwei drei" in (good.logs or "")
-        assert "and this" in (good.logs or "")
-        assert bad.logs == "about to fail"
-        assert bad.error == "ValueError: the first task wrote 500500"
-        trace = bad.error_trace or ""
+        tasks = {each.task_key: each for each in run.tasks or []}
+        outputs = {key: w.jobs.get_run_output(each.run_id or 0) for key, each in tasks.items()}
+        said = {key: (each.error, each.error_trace) for key, each in outputs.items()}
+        results = {key: each.state and each.state.result_state for key, each in tasks.items()}
+        good, bad = RunResultState.SUCCESS, RunResultState.FAILED
+        assert results == {"first": good, "second": bad, "wheel": good, "jar": good, "thrown": bad}, said
+        assert "wrote 500500 zwei drei" in (outputs["first"].logs or "")
+        assert "and this" in (outputs["first"].logs or "")
+        assert outputs["second"].logs == "about to fail"
+        assert outputs["second"].error == "ValueError: the first task wrote 500500"
+        trace = outputs["second"].error_trace or ""
         assert 'broken(dbutils.fs.head("dbfs:/jobs/total"))' in trace and "raise ValueError" in trace
         assert "kernel_task" not in trace and "brickyard_task" not in trace, "the traceback is the file's own"
-        for each in run.tasks or []:
+        assert outputs["wheel"].logs == "wheel 55 ['--a=1']"
+        assert outputs["jar"].logs == "counted 7"
+        assert outputs["thrown"].error == "java.lang.IllegalStateException: on purpose"
+        assert "at Main.main(" in (outputs["thrown"].error_trace or "")
+        for each in tasks.values():
             cluster = w.clusters.get((each.cluster_instance and each.cluster_instance.cluster_id) or "")
             assert cluster.cluster_source is compute.ClusterSource.JOB
             assert cluster.state is compute.State.TERMINATED

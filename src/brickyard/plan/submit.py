@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from brickyard.domain.errors import InvalidParameterValue
-from brickyard.domain.tasks import RunSettings, Source, SubmitRun, SubmitTask
+from brickyard.domain.tasks import PythonWheelTask, RunSettings, Source, SparkPythonTask, SubmitRun, SubmitTask
 
 MAX_TASKS = 100
 MAX_KEY = 100
@@ -22,11 +22,12 @@ MAX_TOKEN = 64
 MAX_PARAMETER_BYTES = 10_000
 MAX_SECONDS = 10 * 365 * 24 * 3600
 SINGLE_TASK_KEY = "main"
-TASKS = ("spark_python_task",)
+TASKS = ("spark_python_task", "python_wheel_task", "spark_jar_task")
+LIBRARIES = ("whl", "jar")
 _KEY = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_KEY}}}")
 _SHOWN = 140  # characters of a client's own value that a message repeats
 
-_NO_SUCH_TASK = "tasks of this kind are not offered here; give spark_python_task"
+_NO_SUCH_TASK = "tasks of this kind are not offered here; give spark_python_task, python_wheel_task or spark_jar_task"
 _NO_MAIL = "nothing is sent from here; poll runs/get"
 REFUSED_RUN: dict[str, str] = {
     "access_control_list": "runs have no permissions of their own",
@@ -55,14 +56,11 @@ REFUSED_TASK: dict[str, str] = {
     "gen_ai_compute_task": _NO_SUCH_TASK,
     "health": "nothing is watched but the time; give timeout_seconds",
     "job_cluster_key": "a job cluster runs one task; give new_cluster",
-    "libraries": "libraries are not installed yet; bring them in the task's own file",
     "notebook_task": _NO_SUCH_TASK,
     "pipeline_task": _NO_SUCH_TASK,
     "power_bi_task": _NO_SUCH_TASK,
     "python_operator_task": _NO_SUCH_TASK,
-    "python_wheel_task": _NO_SUCH_TASK,
     "run_job_task": _NO_SUCH_TASK,
-    "spark_jar_task": _NO_SUCH_TASK,
     "spark_submit_task": _NO_SUCH_TASK,
     "sql_task": _NO_SUCH_TASK,
     "webhook_notifications": _NO_MAIL,
@@ -122,6 +120,48 @@ def task_file(python_file: str) -> TaskFile:
     )
 
 
+def parameters(task: SubmitTask) -> list[str]:
+    """The command line of what a task runs."""
+    if task.spark_python_task is not None:
+        return task.spark_python_task.parameters or []
+    if task.python_wheel_task is not None:
+        named = task.python_wheel_task.named_parameters or {}
+        return task.python_wheel_task.parameters or [f"--{key}={value}" for key, value in named.items()]
+    return (task.spark_jar_task.parameters if task.spark_jar_task is not None else None) or []
+
+
+def libraries(task: SubmitTask) -> dict[str, list[str]]:
+    """Paths in the workspace's files of a task's libraries, by kind (LIBRARIES)."""
+    found: dict[str, list[str]] = {kind: [] for kind in LIBRARIES}
+    for library in task.libraries or ():
+        for kind, value in library.items():
+            if not _says_something(value):
+                continue
+            if kind not in LIBRARIES:
+                raise InvalidParameterValue(
+                    f"Task {task.task_key}: libraries.{kind[:_SHOWN]} is not honoured: nothing is fetched from package indexes."
+                    " Upload wheels of pure Python (whl) or jars (jar) to dbfs:/ and name those."
+                )
+            found[kind].append(_library(task, kind, value))
+    if found["jar"] and task.spark_jar_task is None:
+        raise InvalidParameterValue(f"Task {task.task_key}: libraries.jar is for spark_jar_task only.")
+    if found["whl"] and task.spark_jar_task is not None:
+        raise InvalidParameterValue(f"Task {task.task_key}: libraries.whl is for Python tasks only.")
+    return found
+
+
+def _library(task: SubmitTask, kind: str, value: object) -> str:
+    scheme, _, path = str(value).partition(":")
+    if str(value).startswith("/dbfs/"):
+        scheme, path = "dbfs", str(value).removeprefix("/dbfs")
+    sound = scheme == "dbfs" and path.startswith("/") and ".." not in path.split("/") and "\0" not in path
+    if not isinstance(value, str) or not sound or not path.endswith(f".{kind}"):
+        raise InvalidParameterValue(
+            f"Task {task.task_key}: libraries.{kind} is {str(value)[:_SHOWN]!r}; give dbfs:/path/to/file.{kind}."
+        )
+    return path
+
+
 def _single(request: SubmitRun) -> SubmitTask:
     """The task that a run of the older form is."""
     shared = {name: getattr(request, name) for name in RunSettings.__struct_fields__ if name != "timeout_seconds"}
@@ -135,22 +175,56 @@ def _check_task(task: SubmitTask) -> None:
             f"task_key {task.task_key[:_SHOWN]!r} is not valid: it has 1 to {MAX_KEY} letters, digits, '-' and '_'."
         )
     _refuse(task, REFUSED_TASK, where)
-    if task.spark_python_task is None:
-        raise InvalidParameterValue(f"{where}it says nothing to run. Give {' or '.join(TASKS)}.")
+    given = [name for name in TASKS if getattr(task, name) is not None]
+    if len(given) != 1:
+        said = "nothing" if not given else " and ".join(given)
+        raise InvalidParameterValue(f"{where}it says {said} to run. Give one of {', '.join(TASKS)}.")
     if (task.new_cluster is None) == (not task.existing_cluster_id):
         raise InvalidParameterValue(f"{where}give either new_cluster or existing_cluster_id (there is no serverless compute).")
-    if task.spark_python_task.source is Source.GIT:
-        raise InvalidParameterValue(f"{where}source GIT is not honoured: {REFUSED_RUN['git_source']}.")
-    task_file(task.spark_python_task.python_file)
-    _check_parameters(where, task.spark_python_task.parameters or [])
+    libraries(task)
+    if task.spark_python_task is not None:
+        _check_python(where, task.spark_python_task)
+    elif task.python_wheel_task is not None:
+        _check_wheel(where, task.python_wheel_task)
+    else:
+        _check_jar(where, task)
+    _check_parameters(where, parameters(task))
     _seconds(f"{where}timeout_seconds", task.timeout_seconds)
     _seconds(f"{where}min_retry_interval_millis", (task.min_retry_interval_millis or 0) // 1000)
     if (task.max_retries or 0) < -1:
         raise InvalidParameterValue(f"{where}max_retries is {task.max_retries}; it must be -1 (for ever), 0 or more.")
 
 
-def _check_parameters(where: str, parameters: Sequence[str]) -> None:
-    size = len(msgspec.json.encode(parameters))
+def _check_python(where: str, task: SparkPythonTask) -> None:
+    if task.source is Source.GIT:
+        raise InvalidParameterValue(f"{where}source GIT is not honoured: {REFUSED_RUN['git_source']}.")
+    task_file(task.python_file)
+
+
+def _check_wheel(where: str, task: PythonWheelTask) -> None:
+    if not task.package_name or not task.entry_point:
+        raise InvalidParameterValue(f"{where}python_wheel_task needs both package_name and entry_point.")
+    if task.parameters and task.named_parameters:
+        raise InvalidParameterValue(f"{where}parameters and named_parameters are both given. Leave one out.")
+
+
+def _check_jar(where: str, task: SubmitTask) -> None:
+    jar = task.spark_jar_task
+    if jar is None or not jar.main_class_name:
+        raise InvalidParameterValue(f"{where}spark_jar_task needs main_class_name.")
+    if jar.jar_uri:
+        raise InvalidParameterValue(f"{where}jar_uri is not honoured: give the jar in libraries.")
+    if jar.run_as_repl is False:
+        raise InvalidParameterValue(f"{where}run_as_repl false is not honoured: a main method runs in the cluster's driver.")
+    if task.existing_cluster_id:
+        raise InvalidParameterValue(
+            f"{where}spark_jar_task is not honoured with existing_cluster_id: it runs in the driver's JVM, which has one standard"
+            " output for all. Give new_cluster."
+        )
+
+
+def _check_parameters(where: str, given: Sequence[str]) -> None:
+    size = len(msgspec.json.encode(given))
     if size > MAX_PARAMETER_BYTES:
         raise InvalidParameterValue(
             f"{where}parameters have {size} bytes as JSON; at most {MAX_PARAMETER_BYTES} are allowed. Put them into a file."

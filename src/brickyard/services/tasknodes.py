@@ -16,7 +16,7 @@ import structlog
 
 from brickyard.domain.run import Conclusion, Output, RunResultState, TerminationCode
 from brickyard.plan.run import FAILED
-from brickyard.plan.submit import task_file
+from brickyard.plan.submit import libraries, parameters, task_file
 from brickyard.providers.base import ProviderError
 from brickyard.reconcile.runpass import Call
 from brickyard.reconcile.runs import Ended, NodeSilent
@@ -83,17 +83,17 @@ class DriverTasks:
 
     async def _command(self, call: Call) -> str:
         """What the context is to run (runtime/scripts/kernel_task.py)."""
-        task = call.task.spec.spark_python_task
-        if task is None:
-            raise UnreadableFile("the task has nothing to run")
-        file = task_file(task.python_file)
-        described = {
-            "kind": "python",
-            "place": file.place,
-            "path": file.path,
-            "source": await self._files.read(file),
-            "parameters": task.parameters or [],
-        }
+        task = call.task.spec
+        found = libraries(task)
+        described: dict[str, Any] = {"parameters": parameters(task), "wheels": found["whl"], "jars": found["jar"]}
+        if task.spark_python_task is not None:
+            file = task_file(task.spark_python_task.python_file)
+            source = await self._files.read(file)
+            described |= {"kind": "python", "place": file.place, "path": file.path, "source": source}
+        elif (wheel := task.python_wheel_task) is not None:
+            described |= {"kind": "wheel", "package": wheel.package_name, "entry_point": wheel.entry_point}
+        elif task.spark_jar_task is not None:
+            described |= {"kind": "jar", "class": task.spark_jar_task.main_class_name}
         return f"{MAGIC}\n{msgspec.json.encode(described).decode()}"
 
     async def _ask(self, call: Call, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from IPython.display import display as ipython_display
 from jupyter_client.jsonutil import json_default
 from kernel_dbutils import NotebookExit, make_dbutils
 from kernel_display import make_display
+from kernel_jar import run_main
 from kernel_spark import KernelSpark
 from kernel_sql import run
 from kernel_task import MAGIC, TaskFailed, make_task_magic
@@ -29,6 +30,10 @@ from traitlets.config import Config
 
 GROUP_KEY = "brickyard_command"  # in the metadata of an execute request: the command's id
 OUTPUT_LIMIT = 10 * 1024 * 1024 + 1  # characters printed by one command; one more than any result can show
+OWN_MODULES = (
+    "attach", "kernel_spark", "kernel_display", "kernel_dbutils", "kernel_widgets", "kernel_sql", "kernel_task", "kernel_jar",
+    "kernel_wheels",
+)  # fmt: skip
 SHOWN_FRAMES = 10  # at either end of a deep recursion
 PR_SET_PDEATHSIG = 1
 
@@ -104,6 +109,9 @@ def leave(code: Any | None = None) -> NoReturn:
 def show_error(shell: Any, kind: Any, error: BaseException, trace: Any, tb_offset: Any = None) -> list[str]:
     """How exceptions are shown that IPython would not show well: not at all, without thousands of frames, or as a task's own."""
     if isinstance(error, TaskFailed):
+        if error.text:
+            shell._showtraceback(type(error.error), error.error, [error.text])
+            return []
         kind, error, trace = type(error.error), error.error, error.trace
     if not isinstance(error, NotebookExit):
         shell.showtraceback((kind, error, shorten_trace(trace)))
@@ -143,7 +151,7 @@ def fill_namespace(app: Any, kernel_spark: Any) -> None:
     # The advice that comes with SystemExit is for people at a terminal.
     warnings.filterwarnings("ignore", message="To exit: use 'exit', 'quit', or Ctrl-D.")
     shell.register_magic_function(sql_magic, "cell", "sql")
-    shell.register_magic_function(make_task_magic(shell.user_ns), "cell", MAGIC)
+    shell.register_magic_function(make_task_magic(shell.user_ns, run_main), "cell", MAGIC)
     shell.set_custom_exc((NotebookExit, RecursionError, TaskFailed), show_error)
     names: dict[str, Any] = {
         "spark": spark,
@@ -189,7 +197,17 @@ def main() -> None:
     # Users import from their working directory, and never one of our modules by accident.
     scripts = str(Path(__file__).resolve().parent)
     sys.path[:] = ["", *(entry for entry in sys.path if entry not in (scripts, ""))]
-    for name in ("attach", "kernel_spark", "kernel_display", "kernel_dbutils", "kernel_widgets", "kernel_sql", "kernel_task"):
+    for name in (
+        "attach",
+        "kernel_spark",
+        "kernel_display",
+        "kernel_dbutils",
+        "kernel_widgets",
+        "kernel_sql",
+        "kernel_task",
+        "kernel_jar",
+        "kernel_wheels",
+    ):
         sys.modules.pop(name, None)
     sys.argv[:] = [""]
     app.start()

@@ -1,0 +1,71 @@
+"""Wheels of a task: importable in its process, and in the Python workers of its Spark jobs.
+
+Nothing is fetched: what a wheel needs must be in the runtime or in another wheel of the task. Only wheels of pure Python, because
+the workers import them from a zip file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class WheelError(Exception):
+    """The wheel cannot be used; the message says why."""
+
+
+def add_wheel(wheel: Path, context: Any, directory: Path) -> None:
+    """Make a wheel importable here and on the workers of `context` (a SparkContext). It is unpacked below `directory`."""
+    try:
+        with zipfile.ZipFile(str(wheel)) as archive:
+            _check(archive, wheel.name)
+            target = directory / "wheels" / wheel.name
+            archive.extractall(str(target))  # zipfile lets no name lead out
+    except (OSError, zipfile.BadZipFile) as error:
+        raise WheelError(f"{wheel.name} cannot be used: {error}") from error
+    sys.path.insert(0, str(target))
+    importlib.invalidate_caches()
+    # Spark takes zip files by their suffix, and knows each by its name alone: another task's wheel of that name is another file.
+    copy = directory / f"{wheel.stem}-{directory.name}.zip"
+    shutil.copyfile(str(wheel), str(copy))
+    context.addPyFile(str(copy))
+
+
+def missing_requirements(metadata: str) -> list[str]:
+    """Names of the packages that a wheel's METADATA requires without condition and that cannot be found here."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    missing = []
+    for line in metadata.splitlines():
+        if not line:
+            break  # the description follows
+        key, _, value = line.partition(":")
+        requirement, _, marker = value.partition(";")
+        name = _NAME.match(requirement.strip())
+        if key.strip().lower() == "requires-dist" and not marker.strip() and name is not None:
+            try:
+                version(name.group())
+            except PackageNotFoundError:
+                missing.append(name.group())
+    return missing
+
+
+def _check(archive: zipfile.ZipFile, name: str) -> None:
+    found = {Path(each).name: each for each in archive.namelist() if each.count("/") == 1 and ".dist-info/" in each}
+    if "WHEEL" not in found or "METADATA" not in found:
+        raise WheelError(f"{name} is not a wheel: it has no .dist-info with WHEEL and METADATA.")
+    tags = archive.read(found["WHEEL"]).decode("utf-8", "replace").lower().replace(" ", "")
+    if "root-is-purelib:true" not in tags:
+        raise WheelError(f"{name} holds compiled code, which tasks cannot bring. Use wheels of pure Python.")
+    missing = missing_requirements(archive.read(found["METADATA"]).decode("utf-8", "replace"))
+    if missing:
+        raise WheelError(
+            f"{name} requires {', '.join(missing)}, which the runtime has not. Give wheels of them before it in libraries."
+        )
