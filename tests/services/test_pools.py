@@ -1,0 +1,158 @@
+"""Instance pools as a service: a state in, one call, a state out; and what two callers do at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from brickyard.domain.clock import Ids
+from brickyard.domain.errors import InvalidParameterValue, PermissionDenied, ResourceDoesNotExist
+from brickyard.domain.pools import CreateInstancePool, EditInstancePool, InstancePoolId, InstancePoolView, Pool
+from brickyard.domain.spec import ClusterSpec
+from brickyard.services.authz import Action, Authorizer
+from brickyard.services.caller import Caller
+from brickyard.services.pools import PoolService
+from brickyard.store.store import Store
+from brickyard.testing.builders import SMALL
+from brickyard.testing.clock import ManualClock
+from tests.plan.test_pool_plan import idle
+from tests.services.desk import ADMIN, RUNTIME, USER, Desk
+
+ASK = CreateInstancePool(instance_pool_name="p", node_type_id="small", min_idle_instances=1)
+
+
+def service(store: Store, *, woken: list[str] | None = None, authorizer: Authorizer | None = None) -> PoolService:
+    return PoolService(
+        store=store,
+        clock=ManualClock(),
+        ids=Ids(),
+        node_types=lambda: [SMALL],
+        runtimes=lambda: [RUNTIME],
+        authorizer=authorizer or Authorizer(),
+        wake=(woken if woken is not None else []).append,
+    )
+
+
+def named(name: str) -> CreateInstancePool:
+    return msgspec.structs.replace(ASK, instance_pool_name=name)
+
+
+def test_of_two_at_once_one_gets_the_name(store: Store) -> None:
+    async def scenario() -> None:
+        pools = service(store)
+        answers = await asyncio.gather(*(pools.create(ADMIN, ASK) for _ in range(6)), return_exceptions=True)
+        made = [answer for answer in answers if isinstance(answer, str)]
+        refused = [answer for answer in answers if isinstance(answer, InvalidParameterValue)]
+        assert (len(made), len(refused)) == (1, 5)
+        assert all(made[0] in error.message for error in refused)
+
+    asyncio.run(scenario())
+
+
+def test_an_edit_may_keep_its_name_and_not_take_anothers(store: Store) -> None:
+    async def scenario() -> None:
+        woken: list[str] = []
+        pools = service(store, woken=woken)
+        first, second = [await pools.create(ADMIN, named(name)) for name in ("first", "second")]
+        edit = EditInstancePool(instance_pool_id=second, instance_pool_name="second", node_type_id="small", max_capacity=3)
+        await pools.edit(ADMIN, edit)
+        with pytest.raises(InvalidParameterValue, match=f"first is taken by instance pool {first}"):
+            await pools.edit(ADMIN, msgspec.structs.replace(edit, instance_pool_name="first"))
+        found = await pools.get(USER, InstancePoolId(instance_pool_id=second))
+        assert (found.instance_pool_name, found.max_capacity, found.min_idle_instances) == ("second", 3, None)
+        assert woken == [first, second, second], "a refused edit wakes nobody"
+
+    asyncio.run(scenario())
+
+
+def test_counts_are_of_the_pools_own_instances(store: Store) -> None:
+    async def scenario() -> None:
+        pools = service(store)
+        pool_id, other = [await pools.create(ADMIN, named(name)) for name in ("one", "other")]
+        used = msgspec.structs.replace(idle(1), pool_id=pool_id, cluster_id="c")
+        free = msgspec.structs.replace(idle(2), pool_id=pool_id)
+        await store.write(lambda tx: tx.instances.insert(used))
+        await store.write(lambda tx: tx.instances.insert(free))
+        listed = {view.instance_pool_id: view for view in (await pools.list(USER)).instance_pools or []}
+
+        def numbers(view: InstancePoolView) -> tuple[int, int]:
+            return view.stats.used_count, view.stats.idle_count
+
+        assert (numbers(listed[pool_id]), numbers(listed[other])) == ((1, 1), (0, 0))
+
+    asyncio.run(scenario())
+
+
+class Strict(Authorizer):
+    """Nobody may do that."""
+
+    def __init__(self, action: Action) -> None:
+        self._action = action
+
+    def require_pool(self, caller: Caller, action: Action, pool: Pool | None = None) -> None:
+        if action is self._action:
+            raise PermissionDenied(f"{caller.user_name} may not")
+
+
+@pytest.mark.parametrize(
+    ("action", "call"),
+    [
+        (Action.CREATE, lambda pools, pool_id: pools.create(USER, named("another"))),
+        (Action.VIEW, lambda pools, pool_id: pools.get(USER, InstancePoolId(instance_pool_id=pool_id))),
+        (Action.VIEW, lambda pools, pool_id: pools.list(USER)),
+        (Action.MANAGE, lambda pools, pool_id: pools.delete(USER, InstancePoolId(instance_pool_id=pool_id))),
+        (
+            Action.MANAGE,
+            lambda pools, pool_id: pools.edit(
+                USER, EditInstancePool(instance_pool_id=pool_id, instance_pool_name="q", node_type_id="small")
+            ),
+        ),
+    ],
+    ids=["create", "get", "list", "delete", "edit"],
+)
+def test_every_call_asks_who_may(store: Store, action: Action, call: Callable[[PoolService, str], Any]) -> None:
+    async def scenario() -> None:
+        pool_id = await service(store).create(ADMIN, ASK)
+        with pytest.raises(PermissionDenied):
+            await call(service(store, authorizer=Strict(action)), pool_id)
+        kept = await service(store).get(ADMIN, InstancePoolId(instance_pool_id=pool_id))
+        assert kept.instance_pool_name == "p"
+
+    asyncio.run(scenario())
+
+
+def test_a_cluster_needs_the_right_to_its_pool(store: Store) -> None:
+    async def scenario() -> None:
+        pool_id = await service(store).create(ADMIN, ASK)
+        desk = Desk(store)
+        name = await desk.create(instance_pool_id=pool_id, node_type_id=None)
+        assert (await desk.row(name)).pool_tags["DatabricksInstancePoolId"] == pool_id
+        desk.service._authorizer = Strict(Action.ATTACH)
+        with pytest.raises(PermissionDenied):
+            await desk.create(instance_pool_id=pool_id, node_type_id=None)
+        assert (await desk.row(name)).spec.node_type_id == "small"
+        assert (await desk.row(name)).request == ClusterSpec(
+            cluster_name="c", spark_version=RUNTIME.key, num_workers=2, instance_pool_id=pool_id
+        )
+
+    asyncio.run(scenario())
+
+
+def test_a_deleted_pool_is_unknown_to_every_call(store: Store) -> None:
+    async def scenario() -> None:
+        pools = service(store)
+        pool_id = await pools.create(ADMIN, ASK)
+        await pools.delete(ADMIN, InstancePoolId(instance_pool_id=pool_id))
+        for call in (pools.get, pools.delete):
+            with pytest.raises(ResourceDoesNotExist, match="Can't find an instance pool with id"):
+                await call(ADMIN, InstancePoolId(instance_pool_id=pool_id))
+        edit = EditInstancePool(instance_pool_id=pool_id, instance_pool_name="p", node_type_id="small")
+        with pytest.raises(ResourceDoesNotExist):
+            await pools.edit(ADMIN, edit)
+        assert (await pools.list(ADMIN)).instance_pools == []
+
+    asyncio.run(scenario())
