@@ -56,7 +56,7 @@ def main() -> int:
     rows = []
     with brickyard(provider="local", isolation="required") as served:
         for key in options.runtime or RUNTIMES:
-            manifest = _install(key)
+            manifest = install(key)
             theirs, ours = _rounds(served, key, manifest, options.rounds)
             rows += _report(f"{key} (Spark {manifest.spark_version})", theirs, ours)
     table(
@@ -71,8 +71,8 @@ def _rounds(served: Served, key: str, manifest: RuntimeManifest, count: int) -> 
     theirs, ours = [], []
     for number in range(count + 1):
         theirs.append(spark_start(manifest))
-        ours.append(Api(served.url).start(key))
-        print(f"{key} round {number}: Spark's own way {_show(theirs[-1])}; Brickyard {_show(ours[-1])}", file=sys.stderr)
+        ours.append(Api(served.url).start(spark_version=key, node_type_id=NODE_TYPE))
+        print(f"{key} round {number}: Spark's own way {show(theirs[-1])}; Brickyard {show(ours[-1])}", file=sys.stderr)
     return theirs[1:], ours[1:]
 
 
@@ -109,9 +109,9 @@ class Api:
                 raise RuntimeError(f"{path} did not become {wanted}: {found}")
             time.sleep(POLL_S)
 
-    def start(self, runtime: str) -> Took:
+    def start(self, **fields: Any) -> Took:
         """One start: create to RUNNING and to the first result; the cluster is gone afterwards."""
-        spec = {"cluster_name": "start", "spark_version": runtime, "node_type_id": NODE_TYPE, "num_workers": 1}
+        spec = {"cluster_name": "start", "num_workers": 1, **fields}
         began = time.monotonic()
         cluster_id = self.call("POST", "/api/2.1/clusters/create", spec)["cluster_id"]
         get = f"/api/2.1/clusters/get?cluster_id={cluster_id}"
@@ -143,15 +143,15 @@ def _report(name: str, theirs: list[Took], ours: list[Took]) -> list[list[object
         a, b = [took[index] for took in theirs], [took[index] for took in ours]
         ratio = statistics.median(b) / statistics.median(a)
         mark = "✓" if ratio <= most else "✗"
-        rows.append([name, what, _spread(a), _spread(b), f"{ratio:.2f} {mark}", most])
+        rows.append([name, what, spread(a), spread(b), f"{ratio:.2f} {mark}", most])
     return rows
 
 
-def _spread(seconds: list[float]) -> str:
+def spread(seconds: list[float]) -> str:
     return f"{statistics.median(seconds):.2f} ({min(seconds):.2f}-{max(seconds):.2f})"
 
 
-def _show(took: Took) -> str:
+def show(took: Took) -> str:
     return f"{took.ready:.2f} s ready, {took.answer:.2f} s first result"
 
 
@@ -160,7 +160,7 @@ def _check(text: str) -> None:
         raise RuntimeError(f"the query's answer is wrong: {text}")
 
 
-def _install(key: str) -> RuntimeManifest:
+def install(key: str) -> RuntimeManifest:
     runtime = catalogue.find(key)
     if runtime is None:
         raise SystemExit(f"there is no runtime {key}; see `brickyard runtime list`")

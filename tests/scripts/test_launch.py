@@ -46,6 +46,36 @@ def test_a_prepared_jvm_does_not_suit_an_assignment_with_other_options(wishes: d
     assert launch.wanted_options(assignment(**wishes), prepared) != prepared
 
 
+@pytest.mark.parametrize(
+    ("wishes", "reason"),
+    [
+        ({"spark_conf": {"spark.driver.memory": "1g"}}, "2457 MiB, and spark.driver.memory asks for 1024 MiB"),
+        ({"spark_conf": {"spark.driver.extraJavaOptions": "-Dx=y"}}, "spark.driver.extraJavaOptions"),
+        ({"spark_conf": {"spark.driver.extraClassPath": "/a.jar"}}, "spark.driver.extraClassPath"),
+        ({"spark_conf": {"spark.jars.packages": "g:a:1"}}, "spark.jars.packages"),
+        ({"spark_env_vars": {"A": "1"}}, "(A)"),
+        ({"role": "worker", "spark_env_vars": {"A": "1"}}, "(A)"),
+    ],
+)
+def test_why_a_warm_jvm_does_not_suit_is_said_by_name(wishes: dict[str, Any], reason: str) -> None:
+    prepared = launch.prepared_options(2457, [], {}, frugal=True)
+    assert reason in launch.difference(prepared, launch.wanted_options(assignment(**wishes), prepared))
+
+
+@pytest.mark.parametrize("role", ["driver", "single", "worker"])
+def test_a_warm_jvm_suits_whoever_wishes_nothing(role: str) -> None:
+    prepared = launch.prepared_options(2457, [], {}, frugal=True)
+    wanted = launch.wanted_options(assignment(role=role, spark_conf={"spark.sql.shuffle.partitions": "4"}), prepared)
+    assert wanted == prepared
+    assert launch.difference(prepared, wanted) == ""
+
+
+def test_a_warm_jvm_gives_memory_back() -> None:
+    line = command(launch.prepared_options(1000, [], {}, frugal=True))
+    assert [option for option in line if option.endswith("GC")] == ["-XX:+UseG1GC"]
+    assert "-Xms32m" in line
+
+
 def test_a_prepared_worker_stays_a_worker() -> None:
     prepared = launch.prepared_options(512, [], {}, "worker")
     assert launch.wanted_options(assignment(role="worker"), prepared) == prepared

@@ -83,6 +83,7 @@ class Node:
         if wanted == self._wanted:
             return
         self._wanted = wanted
+        self._warm_after = 0.0  # whatever stood in the way may not stand in this one's
         self._idle.clear()
         self._wake.set()
         if self._running is not None and decide(self._current, wanted)[:1] != (self._running[0],):

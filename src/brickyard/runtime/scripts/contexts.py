@@ -12,7 +12,9 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +69,9 @@ class Contexts:
         self._lock = threading.Lock()
         self._starting = threading.BoundedSemaphore(STARTS_AT_ONCE)
         self._contexts: dict[str, Context] = {}
-        self._spare: Kernel | None = None
-        self._warmer: threading.Thread | None = None
+        self._held: Kernel | None = None  # waits for the driver
+        self._spare: Future[Kernel | None] | None = None
+        self._warmers: list[threading.Thread] = []
         self._closed = False
         self._activity_ms = 0
 
@@ -90,15 +93,17 @@ class Contexts:
                     " Destroy contexts that are no longer used (contexts/destroy), or restart the cluster.",
                 )
             spare, self._spare = self._spare, None
-            if spare is not None and spare.poll() is not None:
-                self._starter.submit(spare.end)
-                spare = None
+            kernel = spare.result() if spare is not None and spare.done() else None
+            if kernel is not None and kernel.poll() is not None:
+                self._starter.submit(kernel.end)
+                kernel = None
+            coming = spare if spare is not None and not spare.done() else None
             self._contexts[context_id] = Context(
                 context_id=context_id,
                 language=language,
                 user=user,
-                kernel=spare,
-                start_kernel=self._start_kernel,
+                kernel=kernel,
+                start_kernel=partial(self._await_spare, coming) if coming is not None else self._start_kernel,
                 cancel_jobs=self._cancel_jobs,
                 touch=self._touch,
             )
@@ -163,13 +168,24 @@ class Contexts:
             self._touch()
         return self._activity_ms
 
-    def warm(self) -> None:
-        """Have a spare kernel, so that the next context is ready at once. Call it when the driver answers."""
+    def preload(self) -> None:
+        """Have a process that waits for the driver: the first kernel is ready sooner then. Raises OSError, GatewayError."""
+        kernel: Kernel = self._starter.submit(self._factory.start, hold=True).result()
         with self._lock:
-            if self._closed or self._warmer is not None or self._spare is not None:
+            self._held = kernel
+
+    def warm(self) -> None:
+        """Have a spare kernel, so that the next context is ready at once. Call it when the driver answers.
+
+        A context that comes while it starts waits for it, instead of starting another beside it.
+        """
+        with self._lock:
+            if self._closed or self._spare is not None:
                 return
-            self._warmer = threading.Thread(target=self._warm, name="kernel-spare", daemon=True)
-            self._warmer.start()
+            self._spare = spare = Future()
+            thread = threading.Thread(target=self._make_spare, args=(spare,), name="kernel-spare", daemon=True)
+            self._warmers = [each for each in self._warmers if each.is_alive()] + [thread]
+            thread.start()
 
     def close(self) -> None:
         """End all contexts and processes. Returns when they are gone."""
@@ -177,13 +193,16 @@ class Contexts:
             self._closed = True
             contexts, self._contexts = list(self._contexts.values()), {}
             spare, self._spare = self._spare, None
-            warmer = self._warmer
+            held, self._held = self._held, None
+            warmers = self._warmers
+        if held is not None:
+            held.end()
         if spare is not None:
-            spare.end()
-        if warmer is not None:
-            warmer.join()
+            spare.add_done_callback(_end_kernel)
         for context in contexts:
             context.destroy()
+        for warmer in warmers:
+            warmer.join()
         for context in contexts:
             context.join()
         self._cancellers.shutdown(wait=False)
@@ -217,10 +236,13 @@ class Contexts:
         with self._starting:
             if self._closed or not wanted():
                 return None
+            with self._lock:
+                held, self._held = self._held, None
             try:
-                kernel: Kernel = self._starter.submit(self._factory.start).result()
+                kernel: Kernel = held or self._starter.submit(self._factory.start).result()
             except (OSError, RuntimeError, GatewayError) as error:
                 raise KernelDied(f"The Python process could not start: {error}") from error
+            kernel.proceed()
             try:
                 kernel.connect(timeout_s=START_TIMEOUT_S, wanted=lambda: wanted() and not self._closed)
             except BaseException:
@@ -228,18 +250,34 @@ class Contexts:
                 raise
             return kernel
 
-    def _warm(self) -> None:
+    def _make_spare(self, spare: Future[Kernel | None]) -> None:
         try:
-            kernel = self._start_kernel(lambda: True)
+            spare.set_result(self._start_kernel(lambda: not self._closed))
         except KernelDied:
-            kernel = None  # the context that needs one will say why
+            spare.set_result(None)  # the context that needs one will say why
+
+    def _await_spare(self, spare: Future[Kernel | None], wanted: Callable[[], bool]) -> Kernel | None:
+        """The spare kernel that is being started, or another where it has not become one. As `_start_kernel`."""
+        while wanted() and not self._closed:
+            with contextlib.suppress(NotYet):
+                kernel = spare.result(timeout=0.1)
+                if kernel is not None and kernel.poll() is None:
+                    return kernel
+                _end_kernel(spare)
+                return self._start_kernel(wanted)
         with self._lock:
-            self._warmer = None
-            kept = not self._closed and self._spare is None
-            if kept:
-                self._spare = kernel
-        if kernel is not None and not kept:
-            kernel.end()
+            if not self._closed and self._spare is None:  # the next context may have it
+                self._spare = spare
+                return None
+        spare.add_done_callback(_end_kernel)
+        return None
+
+
+def _end_kernel(spare: Future[Kernel | None]) -> None:
+    """End a spare kernel that nobody has taken."""
+    kernel = spare.result()
+    if kernel is not None:
+        kernel.end()
 
 
 def _check_language(language: str) -> None:

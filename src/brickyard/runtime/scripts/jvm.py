@@ -36,7 +36,7 @@ class Jvm:
         self.secret = ""
         self.gateway: Any = None
         self.exit_code: int | None = None
-        self.log_file = node_dir / "logs" / ("worker.log" if options.worker else "driver.log")
+        self.log_file = node_dir / "logs" / ("warm.log" if options.frugal else launch.log_name(worker=options.worker))
         self.stderr_file = node_dir / "logs" / "jvm-stderr.log"
         self._spawner = spawner
         self._process: subprocess.Popen[bytes] | None = None
@@ -75,6 +75,16 @@ class Jvm:
             return self._spawner.popen(argv, env=env, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=self.node_dir / "work")
         except OSError as error:
             raise JvmError(f"Java cannot be started from {argv[0]}: {error.strerror}.") from error
+
+    def log_to(self, name: str) -> None:
+        """Go on with the log in another file, and remove the one that it has written so far. Raises Py4JError."""
+        before, self.log_file = self.log_file, self.node_dir / "logs" / name
+        settings = self.node_dir / "conf" / "log4j2.properties"
+        settings.write_text(launch.log4j_text(self.log_file))
+        jvm = self.gateway.jvm
+        jvm.org.apache.logging.log4j.core.config.Configurator.reconfigure(jvm.java.io.File(str(settings)).toURI())
+        with contextlib.suppress(FileNotFoundError):
+            before.unlink()
 
     def connect(self) -> None:
         """Wait until the gateway answers. Raises JvmError when the JVM ends instead."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -59,8 +60,11 @@ class KernelFactory:
         self._later = later
         self._zmq = zmq.Context()
 
-    def start(self) -> Kernel:
-        """Start a process; it is usable once `connect` has returned. Raises OSError, GatewayError."""
+    def start(self, *, hold: bool = False) -> Kernel:
+        """Start a process; it is usable once `connect` has returned. Raises OSError, GatewayError.
+
+        `hold`: it does all that it can do without a driver, and then waits for `proceed`.
+        """
         for name in ("tmp", "home", "work"):
             (self._node_dir / name).mkdir(parents=True, exist_ok=True)
         directory = Path(tempfile.mkdtemp(prefix="kernel-", dir=str(self._node_dir / "tmp")))
@@ -68,13 +72,14 @@ class KernelFactory:
         info = {"transport": "ipc", "ip": "k", "key": key, "signature_scheme": "hmac-sha256", **_PORTS}
         (directory / "connection.json").write_text(json.dumps(info))
         gateway = self._gateways.open()
+        argv = [self._python, str(SCRIPTS / "kernel_setup.py"), str(directory), str(os.getpid()), str(self._node_dir / "work")]
         log = (directory / "log").open("wb")
         try:
             process = subprocess.Popen(
-                [self._python, str(SCRIPTS / "kernel_setup.py"), str(directory), str(os.getpid()), str(self._node_dir / "work")],
+                [*argv, "hold"] if hold else argv,
                 env={**self._env, **_own_env(gateway, directory)},
                 cwd=str(self._node_dir / "work"),
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if hold else subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -123,6 +128,14 @@ class Kernel:
         self._sockets: dict[str, Any] = {}
         self._poller = zmq.Poller()
         self._fd = -1
+
+    def proceed(self) -> None:
+        """There is a driver now. Does nothing for a kernel that does not wait for it."""
+        stream = self._process.stdin
+        if stream is not None and not stream.closed:
+            with contextlib.suppress(OSError):  # it has ended; whoever connects to it sees that
+                stream.write(b"go\n")
+                stream.close()
 
     def connect(self, *, timeout_s: float, wanted: Callable[[], bool]) -> None:
         """Wait until the kernel answers on both channels. Raises KernelDied, also when the time is over or it is no longer
@@ -224,6 +237,9 @@ class Kernel:
         """Kill the process and what it started, and remove its directory."""
         self._signal(signal.SIGKILL)
         self._process.wait()
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
         for socket in self._sockets.values():
             socket.close(linger=0)
         self._sockets.clear()

@@ -16,6 +16,7 @@ WORKER = "worker"
 WORKER_HEAP_MB = 512  # a worker hands out work; its executors are JVMs of their own
 DRIVER_SHARE = 0.6
 MINIMUM_HEAP_MB = 384
+FRUGAL_HEAP_MB = 32
 START_HEAP_MB = 256  # enough that starting Spark needs next to no garbage collection
 YOUNG_MB = 96
 
@@ -71,6 +72,7 @@ class JvmOptions(NamedTuple):
     class_path: tuple[str, ...] = ()  # in front of Spark's own
     env: tuple[tuple[str, str], ...] = ()  # the user's variables, sorted
     submit_conf: tuple[tuple[str, str], ...] = ()  # sorted; not empty: it is started through SparkSubmit
+    frugal: bool = False  # it may wait long for its role, and is to give back the memory that it does not need meanwhile
 
 
 def size_mb(text: str) -> int | None:
@@ -79,9 +81,12 @@ def size_mb(text: str) -> int | None:
     return max(1, int(int(match.group(1)) * _UNITS_MB[match.group(2) or "m"])) if match else None
 
 
-def prepared_options(heap_mb: int, java_options: list[str], env: Mapping[str, str], role: str = "") -> JvmOptions:
+def prepared_options(
+    heap_mb: int, java_options: list[str], env: Mapping[str, str], role: str = "", *, frugal: bool = False
+) -> JvmOptions:
     """Options of a JVM that is started before its assignment is known."""
-    return JvmOptions(heap_mb=heap_mb, worker=role == WORKER, java_options=tuple(java_options), env=user_env(env))
+    worker = role == WORKER
+    return JvmOptions(heap_mb=heap_mb, worker=worker, java_options=tuple(java_options), env=user_env(env), frugal=frugal)
 
 
 def wanted_options(assignment: Mapping[str, Any], prepared: JvmOptions | None) -> JvmOptions:
@@ -89,15 +94,34 @@ def wanted_options(assignment: Mapping[str, Any], prepared: JvmOptions | None) -
     conf: Mapping[str, str] = assignment.get("spark_conf") or {}
     env = user_env(assignment.get("spark_env_vars") or {})
     if assignment["role"] == WORKER:
-        worker = prepared is None or prepared.worker
-        return JvmOptions(heap_mb=prepared.heap_mb if prepared else WORKER_HEAP_MB, worker=worker, env=env)
+        if prepared is None:
+            return JvmOptions(heap_mb=WORKER_HEAP_MB, worker=True, env=env)
+        return JvmOptions(heap_mb=prepared.heap_mb, worker=prepared.worker, env=env, frugal=prepared.frugal)
     return JvmOptions(
         heap_mb=_driver_heap(conf, assignment, prepared),
         java_options=_driver_java_options(conf),
         class_path=tuple(part for part in conf.get("spark.driver.extraClassPath", "").split(":") if part),
         env=env,
         submit_conf=tuple(sorted((key, value) for key, value in conf.items() if key in SUBMIT_CONF and value)),
+        frugal=prepared is not None and prepared.frugal,
     )
+
+
+def difference(prepared: JvmOptions, wanted: JvmOptions) -> str:
+    """Why a JVM with `prepared` options cannot do what needs `wanted` ones, for a person; "" when it can."""
+    if prepared.submit_conf != wanted.submit_conf:
+        names = " and ".join(key for key, _ in wanted.submit_conf)
+        return f"{names} must be resolved before the driver's JVM starts"
+    if prepared.heap_mb != wanted.heap_mb:
+        return f"the warm JVM's heap has {prepared.heap_mb} MiB, and spark.driver.memory asks for {wanted.heap_mb} MiB"
+    if prepared.class_path != wanted.class_path:
+        return "spark.driver.extraClassPath changes the class path, which a running JVM keeps"
+    if prepared.java_options != wanted.java_options:
+        return "spark.driver.defaultJavaOptions and spark.driver.extraJavaOptions count only when a JVM starts"
+    if prepared.env != wanted.env:
+        names = ", ".join(sorted({key for key, _ in set(prepared.env) ^ set(wanted.env)}))
+        return f"a running JVM does not see new environment variables ({names})"
+    return "" if prepared == wanted else "the warm JVM was started for another role"
 
 
 def _driver_heap(conf: Mapping[str, str], assignment: Mapping[str, Any], prepared: JvmOptions | None) -> int:
@@ -194,11 +218,20 @@ def module_flags(java_version: str) -> list[str]:
 
 
 def archive_flags(archive: str) -> list[str]:
-    """Flags that use a class-data archive if it suits, and say nothing if it does not."""
-    return ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off"]
+    """Flags that use a class-data archive if it suits, and say nothing if it does not.
+
+    It is mapped where it was made for. Some builds of Java map it elsewhere by default, and then every JVM rewrites all of it: a
+    third of a second, and 130 MiB that no two JVMs share.
+    """
+    placed = ["-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"]
+    quiet = ["-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off"]
+    return ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}", *placed, *quiet]
 
 
 def _heap_flags(options: JvmOptions) -> list[str]:
+    if options.frugal:  # it has all the time to start, and this collector gives memory back
+        free = ["-XX:MinHeapFreeRatio=1", "-XX:MaxHeapFreeRatio=5"]
+        return [f"-Xmx{options.heap_mb}m", f"-Xms{FRUGAL_HEAP_MB}m", "-XX:+UseG1GC", *free]
     start = min(options.heap_mb, START_HEAP_MB)
     flags = [f"-Xmx{options.heap_mb}m"]
     if not any(option.startswith("-Xms") for option in options.java_options):
@@ -228,6 +261,11 @@ def properties_text(settings: Mapping[str, str]) -> str:
         return "".join("\\" + character if character in special else character for character in lines)
 
     return "".join(f"{escape(key, ':= #!')}={escape(value, ' ')}\n" for key, value in settings.items())
+
+
+def log_name(*, worker: bool) -> str:
+    """The file that a JVM's log is kept in, among the node's logs."""
+    return "worker.log" if worker else "driver.log"
 
 
 def log4j_text(log_file: Path) -> str:

@@ -52,6 +52,7 @@ class NodeHost:
         self._manifest: dict[str, Any] = {}
         self._node_dir = Path()
         self._user_env: dict[str, str] = {}
+        self._warm = False  # the JVM has run Spark once, for nobody
         self._ops: dict[str, Callable[[Message], Result]] = {
             "prepare": self._prepare, "become": self._become, "master": self._master, "retire": self._retire, "stop": self._stop,
             "context_create": self._context_create, "context_status": self._context_status,
@@ -90,15 +91,46 @@ class NodeHost:
     def _prepare(self, message: Message) -> Result:
         with self._lock:
             self._take_settings(message["manifest"], Path(message["node_dir"]))
+            warm = bool(message.get("warm"))
             options = launch.prepared_options(
                 int(message["heap_mb"]),
                 list(message.get("java_options") or ()),
                 message.get("env") or {},
                 str(message.get("role") or ""),
+                frugal=warm,
             )
-            self._report.tell(phase="preparing", message="starting Java")
+            if warm:
+                self._channel.status(message="starting Java")  # not a report: whoever takes this over begins with a clean one
+            else:
+                self._report.tell(phase="preparing", message="starting Java")
             self._start_jvm(options, host=str(message.get("host") or LOOPBACK))
+            if warm:
+                self._warm_up(int(message.get("cores") or 1))
             return {"pid": self._jvm.pid if self._jvm else 0}
+
+    def _warm_up(self, cores: int) -> None:
+        """Let Spark run once, and have a kernel that waits for a driver."""
+        from warm import rounds
+
+        jvm = self._jvm
+        assert jvm is not None  # noqa: S101 - `_prepare` has started it
+        self._channel.status(message="running Spark once")
+        contexts = self._make_contexts()
+        preload = threading.Thread(target=self._preload, args=(contexts,), daemon=True)
+        preload.start()
+        try:
+            rounds(jvm, self._manifest, cores=cores)
+        except Exception as error:
+            raise OpError("SPARK_STARTUP_FAILURE", f"Spark did not run in the warm JVM: {error}") from error
+        preload.join()
+        jvm.on_end(lambda code: self._report.fail(failures.jvm_death(code, "", role="driver", ready=True)))
+        self._warm = True
+
+    def _preload(self, contexts: Any) -> None:
+        try:
+            contexts.preload()
+        except Exception as error:  # kernels start later then, one by one, and say what is wrong
+            self._channel.log(f"no Python process could be made ready: {error}")
 
     def _become(self, message: Message) -> Result:
         assignment, host = message["assignment"], str(message.get("host") or LOOPBACK)
@@ -126,14 +158,45 @@ class NodeHost:
         try:
             wanted = launch.wanted_options(assignment, prepared.options if prepared else None)
             if prepared is not None and prepared.alive and prepared.options == wanted and prepared.host == host:
+                self._take_over(prepared, assignment)
                 return
             if prepared is not None:
-                self._channel.log("the prepared JVM does not suit this cluster's settings; starting another")
-                prepared.stop(0)
+                wanted = self._reject(prepared, wanted, assignment)
             submit_conf = self._submit_conf(assignment, host) if wanted.submit_conf else None
         except LaunchError as error:
             raise self._startup_failure(assignment, str(error)) from error
         self._start_jvm(wanted, host=host, submit_conf=submit_conf, role=str(assignment["role"]))
+
+    def _take_over(self, prepared: Jvm, assignment: Message) -> None:
+        """What was prepared for anybody is this cluster's from now on."""
+        if not self._warm:
+            return
+        worker = assignment["role"] == launch.WORKER
+        if worker:
+            self._drop_contexts()
+        try:
+            prepared.log_to(launch.log_name(worker=worker))
+        except Exception as error:
+            raise OpError("INTERNAL_ERROR", f"the warm JVM cannot log to another file: {error}") from error
+
+    def _reject(self, prepared: Jvm, wanted: JvmOptions, assignment: Message) -> JvmOptions:
+        """End a JVM that does not suit; returns the options of the one that does."""
+        if self._warm:
+            self._warm = False
+            reason = launch.difference(prepared.options, wanted) or "the warm JVM has ended"
+            self._channel.status(cold_reason=reason, message="starting Java")
+            self._drop_contexts()
+        self._channel.log("the prepared JVM does not suit this cluster's settings; starting another")
+        prepared.stop(0)
+        if prepared.options.frugal and assignment["role"] == launch.WORKER:
+            return launch.wanted_options(assignment, None)  # what was made for any role is too much for this one
+        return wanted._replace(frugal=False)
+
+    def _drop_contexts(self) -> None:
+        """End what waits for a driver."""
+        contexts, self._contexts = self._contexts, None
+        if contexts is not None:
+            threading.Thread(target=contexts.close, name="drop-contexts", daemon=True).start()
 
     def _submit_conf(self, assignment: Message, host: str) -> dict[str, str]:
         """Settings for SparkSubmit: the user's, for what it resolves; where the cluster is does not concern it."""
@@ -221,9 +284,12 @@ class NodeHost:
                 env = launch.environment(self._manifest, jvm.options, os.environ, host=jvm.host, node_dir=self._node_dir)
                 self._contexts = Contexts(
                     python=self._manifest["python"], node_dir=str(self._node_dir), gateway_port=jvm.port,
-                    gateway_secret=jvm.secret, env=env, cancel_group=self._role.cancel_group,
+                    gateway_secret=jvm.secret, env=env, cancel_group=self._cancel_group,
                 )  # fmt: skip
             return self._contexts
+
+    def _cancel_group(self, group: str) -> None:
+        self._role.cancel_group(group)
 
     def _warm_contexts(self) -> None:
         self._make_contexts().warm()

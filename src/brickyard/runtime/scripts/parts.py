@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -67,6 +68,12 @@ class Master:
         self.url = env.address().toSparkURL()
         scala.ask(self._endpoint, self._state)  # answers once it has started
         close_web_ui(scala, master, "org$apache$spark$deploy$master$Master$$webUi")
+        self._env = env
+
+    def stop(self) -> None:
+        """End it. Its port is closed when this returns."""
+        self._env.shutdown()
+        self._env.awaitTermination()
 
     def alive_workers(self) -> tuple[str, ...]:
         """host:port of every worker that the master counts as alive, sorted."""
@@ -123,6 +130,19 @@ class Worker:
         """Whether the master has accepted it."""
         return bool(self._scala.ask(self._endpoint, self._state).masterUrl())
 
+    def await_registration(self, patience_s: float, stop: threading.Event | None = None) -> bool:
+        """Whether the master accepts it within `patience_s`; False also when `stop` is set."""
+        deadline, stop = time.monotonic() + patience_s, stop or threading.Event()
+        while not self.registered():
+            if time.monotonic() > deadline or stop.wait(0.03):
+                return False
+        return True
+
+    def stop(self) -> None:
+        """End it, with its executors. Its port is closed when this returns."""
+        self._env.shutdown()
+        self._env.awaitTermination()
+
     def executors(self) -> list[Executor]:
         """The executors that run now."""
         found, rest = [], self._scala.ask(self._endpoint, self._state).executors()
@@ -163,6 +183,14 @@ class Driver:
                 self._executions = service.executionManager()
                 self._connect = service
             return int(self._connect.localPort())
+
+    @property
+    def scala(self) -> Scala:
+        return self._scala
+
+    def first_answer(self) -> None:
+        """Run a job that has nothing to do, and so needs no executor. Raises Py4JError."""
+        self._context.emptyRDD().count()
 
     def first_job(self) -> None:
         """Run a job of one task; returns when an executor has answered. Raises Py4JError."""

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import failures
 import sparkconf
+import warm
 from activity import Activity, ActivityMeter
 from jvm import Jvm, usable
 from launch import LaunchError
@@ -30,7 +31,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 T = TypeVar("T")
 
 REGISTER_TIMEOUT_S = 120.0
-FAST_S, SLOW_S = 0.3, 1.0
+FASTEST_S, FAST_S, SLOW_S = 0.05, 0.3, 1.0
 LOAD_S = 0.5  # between two samples of what the cluster has to do
 CALM_S = 10.0  # for so long after the start, only tasks that wait are worth the time that the first sample takes
 SETTLED_S = 10.0  # so long without a change in the workers: ask less often
@@ -101,6 +102,11 @@ class Role:
     def stopping(self) -> bool:
         return self._stopping.is_set()
 
+    @property
+    def _started(self) -> bool:
+        """Whether what fails now fails while it is in use; before, it is the start that fails."""
+        return self._report.ready
+
     def _take(self) -> None:
         raise NotImplementedError
 
@@ -135,7 +141,7 @@ class Role:
     def _failure(self, error: Exception) -> dict[str, Any]:
         log = failures.tail([self._jvm.log_file, self._jvm.stderr_file])
         worker = self._assignment["role"] == "worker"
-        if self._report.ready:
+        if self._started:
             code = "INSTANCE_UNREACHABLE" if worker else "DRIVER_UNEXPECTED_FAILURE"
             return failures.failure(code, f"Spark failed: {failures.plain_message(error_text(error))}", log)
         code = "WORKER_SETUP_FAILURE" if worker else "SPARK_STARTUP_FAILURE"
@@ -150,11 +156,15 @@ class Role:
     def _jvm_ended(self, code: int) -> None:
         if not self.stopping:
             log = failures.tail([self._jvm.stderr_file, self._jvm.log_file])
-            self._report.fail(failures.jvm_death(code, log, role=self._assignment["role"], ready=self._report.ready))
+            self._report.fail(failures.jvm_death(code, log, role=self._assignment["role"], ready=self._started))
 
 
 class DriverRole(Role):
-    """Master and driver in one JVM, or a driver with local threads. READY when Spark has answered a job."""
+    """Master and driver in one JVM, or a driver with local threads. READY when Spark has answered a job.
+
+    In a warm JVM that job needs no executor, since Spark has run in it before. One on an executor follows at once, and when it
+    fails the start has failed, as it would have otherwise.
+    """
 
     def __init__(self, *, on_ready: Callable[[], None], commands: Callable[[], tuple[bool, int]], **common: Any) -> None:
         """`on_ready` is called once, after READY was told; `commands` -> (one runs now, epoch ms of the last activity)."""
@@ -168,6 +178,8 @@ class DriverRole(Role):
         self._loads = LoadMeter()
         self._homes: dict[str, str] = {}
         self._calm_until = 0.0
+        self._warm = self._jvm.options.frugal
+        self._proven = False  # an executor has answered
         self._loaded_jobs = -1  # jobs that there had been at the last sample of the load that found nothing running
 
     def open_connect(self) -> int:
@@ -228,7 +240,33 @@ class DriverRole(Role):
             if self._driver is not None:
                 self._driver.stop()
 
+    @property
+    def _started(self) -> bool:
+        return self._proven and super()._started
+
     def _take(self) -> None:
+        master_url = self._start_master()
+        self._report.tell(phase="starting", message="starting the Spark driver")
+        self._driver = driver = self._start_driver(master_url)
+        self._report.tell(message="running a first job")
+        if self._warm:
+            driver.first_answer()
+        else:
+            driver.first_job()
+            self._proven = True
+        self._meter.touch(now_ms())
+        self._report.tell(phase="ready", message="", last_activity_ms=now_ms(), busy=False)
+        self._on_ready()
+        self._run(self._watch_activity)
+        with contextlib.suppress(Py4JError, OSError):  # it saves time; that it does not work is no reason to end a cluster
+            driver.warm_up()
+        if not self._proven:
+            driver.first_job()
+            self._proven = True
+            warm.work(driver.scala)
+
+    def _start_master(self) -> str:
+        """Spark's master where there are workers; returns the driver's master URL."""
         self._scala = scala = Scala(self._jvm.gateway)
         single = self._assignment["role"] == "single"
         master_url = f"local[{self._assignment['cores']}]"
@@ -240,7 +278,9 @@ class DriverRole(Role):
             master_url = master.url
             self._report.tell(master_url=master_url)
             self._run(lambda: self._watch_workers(master))
-        self._report.tell(phase="starting", message="starting the Spark driver")
+        return master_url
+
+    def _start_driver(self, master_url: str) -> Driver:
         manifest = self._jvm.manifest
         conf = sparkconf.driver_conf(
             self._assignment, manifest, self._place, master_url=master_url, executor_archive=usable(manifest["executor_archive"])
@@ -248,15 +288,8 @@ class DriverRole(Role):
         for note in conf.notes:
             self._report.log(note)
         values = sparkconf.without_submitted(conf.values) if self._jvm.options.submit_conf else conf.values
-        self._driver = driver = Driver(scala, conf=values)
-        self._report.tell(message="running a first job")
-        driver.first_job()
-        self._meter.touch(now_ms())
-        self._report.tell(phase="ready", message="", last_activity_ms=now_ms(), busy=False)
-        self._on_ready()
-        self._run(self._watch_activity)
-        with contextlib.suppress(Py4JError, OSError):  # it saves time; that it does not work is no reason to end a cluster
-            driver.warm_up()
+        assert self._scala is not None  # noqa: S101 - `_start_master` has made it
+        return Driver(self._scala, conf=values)
 
     def _watch_workers(self, master: Master) -> None:
         changed = time.monotonic()
@@ -266,8 +299,9 @@ class DriverRole(Role):
             if alive != last:
                 last, changed = alive, time.monotonic()
                 self._report.tell(alive_workers=alive)
-            settled = self._report.ready and time.monotonic() - changed > SETTLED_S
-            self._stopping.wait(2 * SLOW_S if settled else FAST_S)
+            unchanged_s = time.monotonic() - changed
+            pace_s = FASTEST_S if unchanged_s < 2.0 and not last else FAST_S  # the cluster waits for them
+            self._stopping.wait(2 * SLOW_S if self._report.ready and unchanged_s > SETTLED_S else pace_s)
 
     def _watch_activity(self) -> None:
         driver = self._driver
@@ -281,6 +315,8 @@ class DriverRole(Role):
                 continue
             looked = time.monotonic()
             if self._sample(driver.stopped, False):
+                if not self._proven:
+                    return  # the first job fails with it, and knows why
                 self._report.fail(failures.failure("SPARK_ERROR", _STOPPED, failures.tail([self._jvm.log_file])))
                 return
             if activity is None:
@@ -361,13 +397,10 @@ class WorkerRole(Role):
         self._watch(worker)
 
     def _await_registration(self, worker: Worker) -> None:
-        deadline = time.monotonic() + REGISTER_TIMEOUT_S
-        while not worker.registered():
-            if time.monotonic() > deadline:
-                raise LaunchError(
-                    f"the worker could not register with the master at {self._master_url} within {REGISTER_TIMEOUT_S:.0f} s."
-                )
-            self._stopping.wait(0.03)
+        if not worker.await_registration(REGISTER_TIMEOUT_S, self._stopping):
+            raise LaunchError(
+                f"the worker could not register with the master at {self._master_url} within {REGISTER_TIMEOUT_S:.0f} s."
+            )
 
     def _watch(self, worker: Worker) -> None:
         """Keep the executors' logs where logs are kept, and follow a retirement to its end."""
