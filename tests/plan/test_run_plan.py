@@ -13,7 +13,7 @@ from brickyard.domain.run import Conclusion, Phase, Run, RunResultState, Task, T
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import State
 from brickyard.domain.tasks import RunIf, SparkPythonTask, SubmitTask, TaskDependency
-from brickyard.plan.run import ClusterFacts, RunPlan, begun, closed, concluded, plan_run, task_run_id
+from brickyard.plan.run import STOP_MS, ClusterFacts, RunPlan, begun, closed, concluded, plan_run, task_run_id
 from brickyard.plan.runif import outcome, released
 from brickyard.testing.builders import NOW
 
@@ -87,7 +87,7 @@ def test_an_existing_cluster_is_started_when_it_is_stopped_and_left_running() ->
     assert len(plan.end) == 2 and not plan.release
     run = plan.run
     for attempt in plan.end:
-        run = closed(run, attempt.task_run_id, now=NOW)
+        run = closed(run, attempt.task_run_id)
     assert step(run, {"c": up}).run.ended_ms
 
 
@@ -99,6 +99,17 @@ def test_a_cluster_that_does_not_start_fails_the_task_with_its_reason() -> None:
     assert attempt.code is TerminationCode.CLUSTER_ERROR and "no room" in attempt.message
     assert not plan.start, "it is not tried for ever"
     assert plan.run.ended_ms
+
+
+def test_a_stopped_task_leaves_its_driver_before_its_own_cluster_ends_but_not_for_ever() -> None:
+    plan = step(run_of(task("a")), {})
+    name = plan.create[0].cluster_id
+    run = msgspec.structs.replace(step(plan.run, {name: UP}).run, cancelled_ms=NOW)
+    plan = step(run, {name: UP})
+    assert len(plan.end) == 1 and not plan.release
+    assert step(plan.run, {name: UP}, NOW + STOP_MS).release == [name]
+    plan = step(closed(plan.run, plan.end[0].task_run_id), {name: UP})
+    assert plan.release == [name] and not plan.end
 
 
 @pytest.mark.parametrize(
@@ -241,7 +252,7 @@ class Simulated:
                 self.run = concluded(self.run, attempt.task_run_id, conclusion, now=self.now)
         for attempt in plan.end:
             if self.lucky():
-                self.run = closed(self.run, attempt.task_run_id, now=self.now)
+                self.run = closed(self.run, attempt.task_run_id)
         for name in list(self.clusters):
             self.clusters[name] = self.moved(self.clusters[name])
         self.now += 3_000

@@ -184,6 +184,8 @@ def test_timeouts_end_what_runs(store: Store, tmp_path: Path, whole: bool) -> No
             Result.TIMEDOUT,
         )
         assert view.state.user_cancelled_or_timedout
+        output = await world.output(run_id)
+        assert (output.logs, output.error) == ("printed before", (view.tasks or [])[0].state.state_message)
         assert not world.provider.kernels.contexts()
 
     play(store, tmp_path, scenario)
@@ -204,6 +206,7 @@ def test_a_cancelled_run_is_over_soon_and_can_then_be_deleted(store: Store, tmp_
         assert [each.state.result_state for each in view.tasks or []] == [Result.CANCELED, Result.CANCELED]
         await world.service.cancel(ADMIN, RunId(run_id=run_id))
         attempt = (view.tasks or [])[0].run_id
+        assert (await world.output(attempt)).logs == "printed before"
         await world.service.delete(ADMIN, RunId(run_id=run_id))
         for gone in (run_id, attempt):
             with pytest.raises(InvalidParameterValue, match=rf"Run {gone} does not exist\."):

@@ -107,6 +107,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     driver_id: str = ""  # the instance of that incarnation's driver
     begun_ms: int = 0  # when the driver took it
     decided_ms: int = 0  # when its result was known
+    left: bool = False  # nothing of it is on its driver any more
     ended_ms: int = 0
     result: RunResultState | None = None
     code: TerminationCode | None = None

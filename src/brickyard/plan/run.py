@@ -20,10 +20,12 @@ from brickyard.plan.runif import leaves, outcome, released
 
 WAIT_MS = 2_000  # for a cluster whose every change wakes the run anyway
 REPEAT_MS = 1_000  # a call to a driver that did not answer
+STOP_MS = 15_000  # for a task that was stopped to leave the driver of its own cluster
 LOOK_MIN_MS, LOOK_MAX_MS = 200, 2_000  # between two looks at a running attempt: a tenth of its age
 FAILED = "Workload failed, see run output for details"
 _USABLE = (State.RUNNING, State.RESIZING)
 _ENDED = (State.TERMINATING, State.TERMINATED)
+_STOPPED = (RunResultState.CANCELED, RunResultState.TIMEDOUT)
 _RETRIED = (RunResultState.FAILED, RunResultState.TIMEDOUT)
 
 
@@ -94,11 +96,11 @@ def concluded(run: Run, attempt_id: int, conclusion: Conclusion, *, now: int) ->
     return msgspec.structs.replace(run, tasks=tasks)
 
 
-def closed(run: Run, attempt_id: int, *, now: int) -> Run:
+def closed(run: Run, attempt_id: int) -> Run:
     """Nothing of the attempt is left on its driver."""
 
     def change(attempt: Attempt) -> Attempt:
-        return _done(attempt, now) if attempt.phase is Phase.CLOSING else attempt
+        return msgspec.structs.replace(attempt, left=True) if attempt.phase is Phase.CLOSING else attempt
 
     return _with_attempt(run, attempt_id, change)
 
@@ -247,18 +249,23 @@ class _Pass:
             self._follow(number)
 
     def _close(self, number: int) -> None:
-        """End what decided attempts ran in."""
+        """End what decided attempts ran in. One that was stopped leaves its driver in order even where the cluster ends with it:
+        what it printed is still there."""
         for attempt in self.tasks[number].attempts:
             if attempt.phase is not Phase.CLOSING:
                 continue
             facts = self.clusters.get(attempt.cluster_id)
             own = self.tasks[number].spec.new_cluster is not None
-            if facts is None or facts.state is State.TERMINATED or (not own and _left(attempt, facts)):
-                self._replace(number, _done(attempt, self.now))
+            there = facts is not None and not _left(attempt, facts)
+            if facts is None or facts.state is State.TERMINATED or not (own or there):
+                done = msgspec.structs.replace(attempt, phase=Phase.DONE, ended_ms=self.now)
+                self._replace(number, done)
                 continue
-            if own and facts.state is not State.TERMINATING:
-                self.plan.release.append(attempt.cluster_id)
-            elif not own and facts.driver_id == attempt.driver_id:
+            late = attempt.result not in _STOPPED or self.now >= attempt.decided_ms + STOP_MS
+            if own and (late or not there):
+                if facts.state is not State.TERMINATING:
+                    self.plan.release.append(attempt.cluster_id)
+            elif facts.driver_id == attempt.driver_id:
                 self.plan.end.append(attempt)
             self.deadlines.append(self.now + REPEAT_MS)
 
@@ -299,8 +306,9 @@ def _stopped(run: Run) -> bool:
 
 
 def _left(attempt: Attempt, facts: ClusterFacts) -> bool:
-    """Nothing of the attempt can be on the cluster's driver: it never got there, or that driver is gone."""
-    return not attempt.driver_id or facts.incarnation != attempt.generation or facts.state is State.TERMINATING
+    """Nothing of the attempt is on the cluster's driver: it never got there, has left, or that driver is gone."""
+    gone = facts.incarnation != attempt.generation or facts.state is State.TERMINATING
+    return attempt.left or not attempt.driver_id or gone
 
 
 def _attempt(task: Task, attempt_id: int) -> Attempt | None:
@@ -315,10 +323,6 @@ def _with_attempt(run: Run, attempt_id: int, change: Callable[[Attempt], Attempt
         for task in run.tasks
     )
     return msgspec.structs.replace(run, tasks=tasks)
-
-
-def _done(attempt: Attempt, now: int) -> Attempt:
-    return msgspec.structs.replace(attempt, phase=Phase.DONE, ended_ms=now)
 
 
 def _decided(run: Run, task: Task, conclusion: Conclusion, now: int) -> Task:

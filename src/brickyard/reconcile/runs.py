@@ -51,8 +51,8 @@ class TaskNodes(Protocol):
         """What became of an attempt that the driver took; None while it runs."""
         ...
 
-    async def end(self, call: Call) -> None:
-        """End whatever the attempt runs, and forget it."""
+    async def end(self, call: Call) -> Output | None:
+        """End whatever the attempt runs, and forget it; what it had printed, where it was stopped before it was over."""
         ...
 
 
@@ -195,9 +195,8 @@ class RunLoop:
             await self._conclude(call, ended)
 
     async def _end(self, call: Call) -> None:
-        await self._nodes.end(call)
-        now = self._clock.now_ms()
-        await self._record(call, lambda run: closed(run, call.attempt.task_run_id, now=now))
+        output = await self._nodes.end(call)
+        await self._record(call, lambda run: closed(run, call.attempt.task_run_id), output)
 
     async def _conclude(self, call: Call, ended: Ended) -> None:
         """What became of the attempt and what it left behind, in one transaction: neither is ever known without the other."""

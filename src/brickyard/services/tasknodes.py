@@ -7,6 +7,7 @@ of the cluster that they are meant for, and a node of another one refuses them.
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
 from typing import Any
@@ -27,6 +28,8 @@ from brickyard.services.taskfiles import TaskFiles, UnreadableFile
 MAX_LOGS = 5 * 1024 * 1024  # characters; the end is kept, as in Databricks
 MAX_ERROR = 10_000
 MAGIC = "%%brickyard_task"
+STOP_LOOKS, STOP_PAUSE_S = 20, 0.5  # a driver replaces a process that does not react for 6 s
+_OVER = ("Finished", "Error", "Cancelled")
 _TAG = re.compile(r"<[^>]*>")
 
 log = structlog.get_logger(__name__)
@@ -69,20 +72,39 @@ class DriverTasks:
                 return _failed(TerminationCode.DRIVER_ERROR, "The driver knows nothing of the task any more.")
             return _failed(TerminationCode.DRIVER_ERROR, f"The driver failed: {refused.message}")
         status, results = answer.get("status"), answer.get("results")
-        if status not in ("Finished", "Error", "Cancelled"):
+        if status not in _OVER:
             return None
         return _ended(str(status), results if isinstance(results, dict) else {})
 
-    async def end(self, call: Call) -> None:
+    async def end(self, call: Call) -> Output | None:
+        """A task that was stopped is interrupted first, and asked what it had printed."""
+        stopped = call.attempt.result in (RunResultState.CANCELED, RunResultState.TIMEDOUT)
+        output = await self._stop(call) if stopped else None
         try:
             await self._ask(call, "DELETE", f"/v1/contexts/{_name(call)}")
         except AgentRefused as refused:
             if refused.code != "NOT_FOUND":
                 log.warning("task_not_ended", task_run_id=call.attempt.task_run_id, reason=refused.message)
                 raise NodeSilent(refused.message) from refused
+        return output
+
+    async def _stop(self, call: Call) -> Output | None:
+        """None where there is nothing to stop, or where it does not stop soon."""
+        name = _name(call)
+        try:
+            await self._ask(call, "POST", f"/v1/contexts/{name}/commands/{name}/cancel", {})
+            for _ in range(STOP_LOOKS):
+                answer = await self._ask(call, "GET", f"/v1/contexts/{name}/commands/{name}")
+                if answer.get("status") in _OVER:
+                    found = _ended("Cancelled", answer.get("results") or {}).output
+                    return msgspec.structs.replace(found, error=call.attempt.message, error_trace="")
+                await asyncio.sleep(STOP_PAUSE_S)
+        except AgentRefused:
+            return None  # it never began, or was over in that moment
+        return None
 
     async def _command(self, call: Call) -> str:
-        """What the context is to run (runtime/scripts/kernel_task.py)."""
+        """What the context is to run (runtime/scripts/kernel_task.py). The first line names it, in the Spark UI too."""
         task = call.task.spec
         found = libraries(task)
         described: dict[str, Any] = {"parameters": parameters(task), "wheels": found["whl"], "jars": found["jar"]}
@@ -94,7 +116,7 @@ class DriverTasks:
             described |= {"kind": "wheel", "package": wheel.package_name, "entry_point": wheel.entry_point}
         elif task.spark_jar_task is not None:
             described |= {"kind": "jar", "class": task.spark_jar_task.main_class_name}
-        return f"{MAGIC}\n{msgspec.json.encode(described).decode()}"
+        return f"{MAGIC} task {task.task_key} of run {call.run.run_id}\n{msgspec.json.encode(described).decode()}"
 
     async def _ask(self, call: Call, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         token = self._tokens.server_token(call.driver.instance_id)

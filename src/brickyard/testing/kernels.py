@@ -76,6 +76,13 @@ class SimulatedKernels:
                     self.begun.append((instance_id, asked["command_id"]))
                     commands[asked["command_id"]] = (time.monotonic(), compute(asked["command"]))
                 return {}
+            case ("POST", context, "commands", command, "cancel"):
+                if command not in self._context(instance_id, context):
+                    raise KernelRefused("NOT_FOUND", f"command {command} does not exist")
+                printed = {"resultType": "error", "summary": "CommandCancelled", "data": "printed before"}
+                stopped = Answer(results=printed, status="Cancelled")
+                self._context(instance_id, context)[command] = (time.monotonic(), stopped)
+                return {}
             case ("GET", context, "commands", command):
                 found = self._context(instance_id, context).get(command)
                 if found is None:

@@ -166,6 +166,13 @@ def fill_namespace(app: Any, kernel_spark: Any) -> None:
     shell.push(names, interactive=False)
 
 
+def described(cell: str) -> str:
+    """What the Spark UI shows of a command's jobs: how it begins, or which task it is."""
+    first, _, _ = cell.partition("\n")
+    magic, _, task = first.partition(" ")
+    return task.strip() if magic == f"%%{MAGIC}" else cell.strip()[:100]
+
+
 def before_each(app: Any, kernel_spark: Any, budget: OutputBudget) -> Callable[[Any], None]:
     """The hook that runs before every command."""
 
@@ -175,7 +182,7 @@ def before_each(app: Any, kernel_spark: Any, budget: OutputBudget) -> Callable[[
         if not command_id:
             return
         try:
-            kernel_spark.begin(str(command_id), (info.raw_cell or "").strip()[:100])
+            kernel_spark.begin(str(command_id), described(info.raw_cell or ""))
         except Exception as error:
             # Without a driver, code that does not need Spark still runs; code that does will say more.
             print(f"Spark's driver does not answer: {error}", file=sys.stderr)
