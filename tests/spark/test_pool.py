@@ -22,7 +22,8 @@ MARK = "left-by-the-first-cluster"
 # A tenant leaves what it can: files wherever it may write, a variable, a process that outlives its parents, data in Spark.
 LEAVE = f"""
 import os, pathlib, subprocess, tempfile
-places = {{pathlib.Path.home(), pathlib.Path.cwd(), pathlib.Path(tempfile.gettempdir()), pathlib.Path("/dev/shm")}}
+home = pathlib.Path.home()
+places = {{home, home.parent / "work", pathlib.Path(tempfile.gettempdir()), pathlib.Path("/dev/shm")}}
 written = []
 for place in places:
     try:
@@ -41,7 +42,7 @@ print(len(written) > 1)
 LOOK = f"""
 import os, pathlib, tempfile
 found = []
-roots = [pathlib.Path.home(), pathlib.Path.cwd(), pathlib.Path(tempfile.gettempdir()), pathlib.Path("/dev/shm")]
+roots = [pathlib.Path.home().parent, pathlib.Path(tempfile.gettempdir()), pathlib.Path("/dev/shm")]
 for root in roots:
     for path in root.rglob("*"):
         if "{MARK}" in path.name:
