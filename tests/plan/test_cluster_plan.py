@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from brickyard.domain.cluster import RETENTION_MS, Cluster, Instance, LaunchError, Target, public_state
 from brickyard.domain.events import EventType
@@ -131,10 +132,11 @@ def test_a_lost_worker_is_replaced_with_an_event() -> None:
     assert public_state(decided.cluster) is State.RESIZING
 
 
-def test_a_lost_driver_ends_the_cluster_with_its_reason() -> None:
+@pytest.mark.parametrize("state", [InstanceState.TERMINATING, InstanceState.GONE])  # its remains are being cleared, or are
+def test_a_lost_driver_ends_the_cluster_with_its_reason(state: InstanceState) -> None:
     of = up(cluster(num_workers=1))
     driver, worker = nodes(of, 1)
-    gone = msgspec.structs.replace(driver, state=InstanceState.GONE, lost="its agent ended unexpectedly")
+    gone = msgspec.structs.replace(driver, state=state, lost="its agent ended unexpectedly")
     decided = decide(of, [gone, worker])
     assert public_state(decided.cluster) is State.TERMINATING
     assert decided.cluster.termination_reason is not None

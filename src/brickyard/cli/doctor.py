@@ -141,7 +141,7 @@ def _index() -> Finding:
         said = subprocess.run(
             [uv, "pip", "compile", "--quiet", "--no-deps", "--no-header", "--refresh-package", ASKED_FOR, "-"],
             input=ASKED_FOR, text=True, capture_output=True, check=False, timeout=INDEX_LIMIT_S,
-            env={**os.environ, **uv_environment(os.environ)},
+            env={"UV_HTTP_RETRIES": "1", **os.environ, **uv_environment(os.environ)},
         )  # fmt: skip
         why = "" if said.returncode == 0 else (said.stderr.strip().splitlines() or ["uv says nothing"])[-1].strip(" ╰─▶├│")
     except (OSError, subprocess.TimeoutExpired) as error:

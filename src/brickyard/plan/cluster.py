@@ -94,12 +94,13 @@ class _Pass(Books):
         for node in list(self.nodes.values()):
             if node.releasing_ms and node.live:
                 self._release(node)
-            if node.state is not InstanceState.GONE:
-                continue
-            del self.nodes[node.instance_id]
-            self.removed.append(node)
+            gone = node.state is InstanceState.GONE
+            if gone:
+                del self.nodes[node.instance_id]
+                self.removed.append(node)
             current = node.generation == self.cluster.incarnation and self.cluster.target is Target.RUNNING
-            if node.lost and current and not node.retiring:
+            # A driver's loss counts while its remains are still being cleared: none must be launched for a cluster that ends.
+            if node.lost and current and not node.retiring and (gone or node.role is not Role.WORKER):
                 self._lost(node, node.lost)
 
     def _lost(self, node: Instance, why: str) -> None:
