@@ -114,6 +114,10 @@ def test_contexts_and_commands_are_passed_on(here: World) -> None:
     assert (status, answer["error"]["code"]) == (404, "NOT_FOUND")
     assert one.request("POST", "/v1/contexts/c/commands/nothing/cancel", {})[0] == 200
     assert one.request("POST", "/v1/contexts", {"context_id": 5})[0] == 400
+    current = one.request("GET", "/v1/status")[1]["status"]["generation"]
+    for generation, status in ((current, 200), (current + 1, 400)):  # meant for this start of the cluster, and for another
+        asked = {"context_id": f"g{generation}", "language": "python", "generation": generation}
+        assert one.request("POST", "/v1/contexts", asked)[0] == status
     assert one.request("DELETE", "/v1/contexts/c")[0] == 200
     assert one.request("GET", "/v1/contexts/c")[0] == 404
     assert one.request("GET", "/v1/nothing")[0] == 404

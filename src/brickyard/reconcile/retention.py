@@ -1,4 +1,4 @@
-"""What is kept for so long and no longer: events, and the logs that nodes left.
+"""What is kept for so long and no longer: events, runs, and the logs that nodes left.
 
 Clusters that nothing has kept for too long are removed by the cluster loop (`plan.cluster`): their time is their row's `due_ms`.
 """
@@ -21,6 +21,7 @@ log = structlog.get_logger(__name__)
 
 DAY_MS = 24 * 3600 * 1000
 EVENTS_KEPT_MS = 60 * DAY_MS
+RUNS_KEPT_MS = 60 * DAY_MS  # after their end
 EVERY_S = 3600.0
 _BATCH = 1_000  # rows of one transaction: other writers wait for no longer than that takes
 
@@ -38,6 +39,7 @@ class Retention:
         while True:
             try:
                 await self.trim_events()
+                await self.trim_runs()
                 await self.sweep_logs()
             except Exception:
                 log.exception("retention_failed")
@@ -47,6 +49,13 @@ class Retention:
         """Remove every event whose time is over, in small steps that need not all be taken; returns how many there were."""
         before, removed = self._clock.now_ms() - EVENTS_KEPT_MS, 0
         while step := await self._store.write(lambda tx: tx.events.trim(before, _BATCH), background=True):
+            removed += step
+        return removed
+
+    async def trim_runs(self) -> int:
+        """The same for runs, with what is known of their tasks."""
+        before, removed = self._clock.now_ms() - RUNS_KEPT_MS, 0
+        while step := await self._store.write(lambda tx: tx.runs.trim(before, _BATCH), background=True):
             removed += step
         return removed
 

@@ -76,6 +76,14 @@ class RunRows:
         self._connection.execute(delete(task_runs).where(task_runs.c.run_id == run_id))
         self._connection.execute(delete(t).where(t.c.run_id == run_id))
 
+    def trim(self, before_ms: int, limit: int) -> int:
+        """Remove at most `limit` of the runs that ended before that moment; returns how many there were."""
+        query = select(t.c.run_id).where(t.c.ended_ms > 0, t.c.ended_ms < before_ms).limit(limit)
+        old = list(self._connection.execute(query).scalars())
+        for run_id in old:
+            self.delete(run_id)
+        return len(old)
+
     def wake(self, run_id: int, at_ms: int | None = None) -> None:
         """Have the loop look at the run at `at_ms`, or now; never later than it would anyway."""
         self._connection.execute(_WAKE, {"id": run_id, "at": at_ms or 0})
