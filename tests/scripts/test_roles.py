@@ -125,3 +125,58 @@ def test_an_error_of_a_driver_that_was_ready_is_no_failed_start(roles: ModuleTyp
     failure = fail(roles, tmp_path, RuntimeError("broken"))
     assert failure["code"] == "DRIVER_UNEXPECTED_FAILURE"
     assert "broken" in failure["message"]
+
+
+class FakeDriver:
+    """What a driver is asked about its work; `asked` counts how often its executors were."""
+
+    def __init__(self) -> None:
+        self.waiting, self.asked = 0, 0
+
+    def stages(self) -> list[Any]:
+        return [script("load").Stage(tasks=1 + self.waiting, running=1, done=0)] if self.waiting else []
+
+    def executors(self) -> list[dict[str, Any]]:
+        self.asked += 1
+        return [{"id": "0", "maxTasks": 1, "activeTasks": 0, "memoryUsed": 0, "diskUsed": 0, "totalShuffleWrite": 0}]
+
+
+class FakeMaster:
+    def homes(self) -> dict[str, str]:
+        return {"0": "127.0.0.1:7078"}
+
+
+def test_a_load_is_asked_for_when_it_matters(roles: ModuleType, tmp_path: Path) -> None:
+    channel = Channel()
+    role = roles.DriverRole(
+        on_ready=lambda: None,
+        commands=lambda: (False, 0),
+        jvm=Jvm(tmp_path, ""),
+        assignment={"role": "driver"},
+        host="127.0.0.1",
+        report=roles.Report(channel),
+    )
+    driver, master = FakeDriver(), FakeMaster()
+
+    def tell(*, busy: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
+        before = len(channel.told)
+        role._tell_load(driver, master, roles.Activity(busy=busy, jobs=jobs, connect_ms=0))
+        return [fields["load"] for fields in channel.told[before:]]
+
+    role._report.tell(alive_workers=("127.0.0.1:7078",))
+    role._calm_until = float("inf")
+    assert not tell(busy=True), "the first user's first jobs come before it"
+    driver.waiting = 3
+    (load,) = tell(busy=True)
+    assert (load["pending"], load["workers"][0][0]) == (3, "127.0.0.1:7078")
+    role._calm_until, driver.waiting = 0.0, 0
+    (load,) = tell()
+    assert load["pending"] == 0
+    asked = driver.asked
+    assert not tell(), "nothing has begun since"
+    assert driver.asked == asked
+    tell(jobs=2)
+    assert driver.asked == asked + 1
+    role._report.tell(alive_workers=())
+    tell(jobs=2)
+    assert driver.asked == asked + 2, "workers have come or gone"
