@@ -39,7 +39,7 @@ def roles(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.setitem(sys.modules, "py4j", package)
     monkeypatch.setitem(sys.modules, "py4j.protocol", protocol)
     yield script("roles")
-    for name in ("roles", "parts"):
+    for name in ("roles", "parts", "warm"):
         sys.modules.pop(name, None)
 
 

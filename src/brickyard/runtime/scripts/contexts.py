@@ -71,6 +71,7 @@ class Contexts:
         self._contexts: dict[str, Context] = {}
         self._held: Kernel | None = None  # waits for the driver
         self._spare: Future[Kernel | None] | None = None
+        self._claimed: dict[str, Future[Kernel | None]] = {}  # context id -> the coming spare that it waits for
         self._warmers: list[threading.Thread] = []
         self._closed = False
         self._activity_ms = 0
@@ -97,13 +98,16 @@ class Contexts:
             if kernel is not None and kernel.poll() is not None:
                 self._starter.submit(kernel.end)
                 kernel = None
-            coming = spare if spare is not None and not spare.done() else None
+            start = self._start_kernel
+            if spare is not None and not spare.done():
+                self._claimed[context_id] = spare
+                start = partial(self._await_spare, context_id, spare)
             self._contexts[context_id] = Context(
                 context_id=context_id,
                 language=language,
                 user=user,
                 kernel=kernel,
-                start_kernel=partial(self._await_spare, coming) if coming is not None else self._start_kernel,
+                start_kernel=start,
                 cancel_jobs=self._cancel_jobs,
                 touch=self._touch,
             )
@@ -128,6 +132,11 @@ class Contexts:
         """End a context, whatever it runs, and forget its results. Raises ContextError NOT_FOUND."""
         with self._lock:
             context = self._contexts.pop(context_id, None)
+            spare = self._claimed.pop(context_id, None)
+            if self._spare is None and not self._closed:  # the next context may have it
+                self._spare, spare = spare, None
+        if spare is not None:
+            spare.add_done_callback(_end_kernel)
         if context is None:
             raise _no_context(context_id)
         context.destroy()
@@ -192,12 +201,13 @@ class Contexts:
         with self._lock:
             self._closed = True
             contexts, self._contexts = list(self._contexts.values()), {}
-            spare, self._spare = self._spare, None
+            spares = [each for each in (self._spare, *self._claimed.values()) if each is not None]
+            self._spare, self._claimed = None, {}
             held, self._held = self._held, None
             warmers = self._warmers
         if held is not None:
             held.end()
-        if spare is not None:
+        for spare in spares:
             spare.add_done_callback(_end_kernel)
         for context in contexts:
             context.destroy()
@@ -252,25 +262,26 @@ class Contexts:
 
     def _make_spare(self, spare: Future[Kernel | None]) -> None:
         try:
-            spare.set_result(self._start_kernel(lambda: not self._closed))
-        except KernelDied:
-            spare.set_result(None)  # the context that needs one will say why
+            kernel = self._start_kernel(lambda: not self._closed)
+        except Exception:  # whatever it is: a context may wait for it, and will say why when it starts its own
+            kernel = None
+        spare.set_result(kernel)
 
-    def _await_spare(self, spare: Future[Kernel | None], wanted: Callable[[], bool]) -> Kernel | None:
+    def _await_spare(self, context_id: str, spare: Future[Kernel | None], wanted: Callable[[], bool]) -> Kernel | None:
         """The spare kernel that is being started, or another where it has not become one. As `_start_kernel`."""
-        while wanted() and not self._closed:
+        while wanted() and not spare.done():
             with contextlib.suppress(NotYet):
-                kernel = spare.result(timeout=0.1)
-                if kernel is not None and kernel.poll() is None:
-                    return kernel
-                _end_kernel(spare)
-                return self._start_kernel(wanted)
+                spare.result(timeout=0.1)
         with self._lock:
-            if not self._closed and self._spare is None:  # the next context may have it
-                self._spare = spare
-                return None
-        spare.add_done_callback(_end_kernel)
-        return None
+            # A context that was destroyed has given it back, and one of the same name may wait for it by now.
+            mine = wanted() and self._claimed.get(context_id) is spare
+            if mine:
+                del self._claimed[context_id]
+        kernel = spare.result() if mine else None
+        if kernel is None or kernel.poll() is None:
+            return kernel or self._start_kernel(wanted)
+        kernel.end()
+        return self._start_kernel(wanted)
 
 
 def _end_kernel(spare: Future[Kernel | None]) -> None:
