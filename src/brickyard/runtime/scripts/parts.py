@@ -90,6 +90,15 @@ class Master:
         return found
 
 
+def load_event_log(scala: Scala) -> None:
+    """Load what the event log needs (Hadoop's local file system, Zstandard), and a starting driver would otherwise wait for. The
+    file system itself is not kept: another conf may ask for another one."""
+    with contextlib.suppress(Py4JError, OSError, TypeError):  # it saves time; that it does not work is no reason for anything
+        hadoop = scala.jvm.org.apache.hadoop
+        hadoop.fs.FileSystem.newInstanceLocal(hadoop.conf.Configuration(False)).close()
+        scala.jvm.com.github.luben.zstd.util.Native.load()
+
+
 class Executor(NamedTuple):
     """An executor of a worker; its files are in `<work dir>/<app_id>/<number>/`."""
 

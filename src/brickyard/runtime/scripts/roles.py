@@ -23,7 +23,7 @@ from activity import Activity, ActivityMeter
 from jvm import Jvm, usable
 from launch import LaunchError
 from load import LoadMeter
-from parts import Driver, Executor, Master, Scala, Worker
+from parts import Driver, Executor, Master, Scala, Worker, load_event_log
 from processes import children
 from protocol import Channel, OpError
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -268,6 +268,7 @@ class DriverRole(Role):
     def _start_master(self) -> str:
         """Spark's master where there are workers; returns the driver's master URL."""
         self._scala = scala = Scala(self._jvm.gateway)
+        threading.Thread(target=load_event_log, args=(scala,), daemon=True).start()  # beside what follows
         single = self._assignment["role"] == "single"
         master_url = f"local[{self._assignment['cores']}]"
         if not single:

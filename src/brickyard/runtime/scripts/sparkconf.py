@@ -136,10 +136,12 @@ def _defaults(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
         "spark.executor.cores": str(cores),
         "spark.executor.memory": f"{executor_memory_mb(memory_mb)}m",
         "spark.ui.enabled": "false",
-        # For the UI of a cluster that has ended. One compressed file, among the logs that are kept.
+        # For the UI of a cluster that has ended. One compressed file, among the logs that are kept; of Spark's codecs, Zstandard
+        # writes out what it has when it is asked to, so that the log of a running cluster can be read too.
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": f"file:{place.node_dir}/logs/eventlog",
         "spark.eventLog.compress": "true",
+        "spark.eventLog.compression.codec": "zstd",
         "spark.eventLog.rolling.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": f"file:{place.node_dir}/work/warehouse",
