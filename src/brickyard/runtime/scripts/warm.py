@@ -35,6 +35,8 @@ def rounds(jvm: Jvm, manifest: Mapping[str, Any], *, cores: int = CORES) -> None
         _work(scala, assignment, place, master)
     finally:
         master.stop()
+    for events in (jvm.node_dir / "logs" / "eventlog").iterdir():  # they would be shown as runs of the cluster that comes
+        events.unlink()
     _forget(scala)
 
 
