@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import secrets
 import signal
+import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +22,7 @@ from brickyard.domain.node import Phase
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import CapacityError, InvalidError, LaunchRequest
 from brickyard.providers.capacity import Room
-from brickyard.providers.local import LocalProvider
+from brickyard.providers.local import LocalProvider, loopback_address
 from tests.agent.world import FAKES, World, assignment, living, wait_for, world
 
 NAME = f"i-{secrets.token_hex(4)}-"  # tests that run beside these have other ones
@@ -123,6 +126,18 @@ def test_what_was_terminated_is_not_launched_again(shop: Shop) -> None:
         shop.launch(I1)
     with pytest.raises(InvalidError):
         shop.launch("../i-1")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux answers at all of 127.0.0.0/8")
+def test_nodes_have_addresses_of_their_own() -> None:
+    found = {loopback_address(f"i-{number:016x}") for number in range(1000)}
+    assert len(found) > 990
+    assert all(ipaddress.ip_address(each) in ipaddress.ip_network("127.64.0.0/10") for each in found)
+    assert not [each for each in found if each.rpartition(".")[2] in ("0", "255")]
+    assert loopback_address("i-1") == loopback_address("i-1")
+    for address in list(found)[:3]:
+        with socket.create_server((address, 0)) as server:
+            socket.create_connection(server.getsockname()).close()
 
 
 def test_running_out_says_how_much_was_asked_and_left(shop: Shop) -> None:

@@ -162,12 +162,12 @@ def test_connect_asks_for_its_token(cluster: Cluster, manifest: dict[str, Any]) 
 
 LONG_JOB = """
 from pyspark.sql import functions as f
-kept = spark.range(0, 100000, 1, 8).withColumn("k", f.col("id") % 100).repartition(8, "k").cache()
+kept = spark.range(0, 20000, 1, 8).withColumn("k", f.col("id") % 100).repartition(8, "k").cache()
 kept.count()
 total = 0
 for turn in range(12):
     total += kept.rdd.map(lambda row: (row[1], row[0])).reduceByKey(lambda a, b: a + b, 8).map(lambda pair: pair[1]).sum()
-print(total == 12 * sum(range(100000)))
+print(total == 12 * sum(range(20000)))
 """
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import re
 import signal
@@ -165,6 +166,7 @@ class LocalProvider:
             dbfs_dir=str(settings.data_dir / "dbfs"),
             scripts_dir=str(self._scripts),
             python=self._python,
+            host=loopback_address(request.instance_id),
             isolation=settings.isolation,
             orphan_grace_s=settings.orphan_grace_s,
             cores=request.node_type.num_cores,
@@ -363,3 +365,15 @@ def _remove_group(directory: Path) -> bool:
     except (OSError, msgspec.MsgspecError):
         return True
     return group.remove(patience_s=0.2)
+
+
+def loopback_address(instance_id: str) -> str:
+    """A loopback address of the instance's own, the same each time: 127.64.0.1 to 127.127.255.254.
+
+    Spark takes an address for a machine. With one for all nodes, a worker that leaves or dies would take what all the others have
+    shuffled with it. Only Linux answers at all of 127.0.0.0/8; elsewhere nodes share 127.0.0.1.
+    """
+    if sys.platform != "linux":
+        return "127.0.0.1"
+    second, third, last = hashlib.blake2b(instance_id.encode(), digest_size=3).digest()
+    return f"127.{64 + second % 64}.{third}.{1 + last % 254}"

@@ -146,6 +146,8 @@ def _defaults(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": f"file:{place.node_dir}/work/warehouse",
         "spark.sql.catalogImplementation": "in-memory",
+        # A worker has one executor. Another one that is free now is better than this one later: blocks travel fast.
+        "spark.locality.wait": "0s",
         # Nodes may share an address and never a disk: blocks of another executor come through its port.
         "spark.shuffle.readHostLocalDisk": "false",
         "spark.decommission.enabled": "true",

@@ -1,0 +1,280 @@
+"""A cluster's life through the official SDK on real Spark: resized under load, edited, attacked from within, and killed piece by
+piece. One workspace and two clusters for all of it; the tests build on each other in order."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from databricks.sdk.service.compute import ClusterDetails, CommandStatus, Kind, State
+
+from brickyard.agent import sandbox
+from tests.spark.live import JVM, KERNEL, NODE, Live, living, until
+from tests.support.runtimes import SPARK_3, SPARK_4
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+CONF = {"spark.sql.shuffle.partitions": "4", "spark.test.setting": "first"}
+SINGLE: dict[str, Any] = {"is_single_node": True, "kind": Kind.CLASSIC_PREVIEW}
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    made = Live(tmp_path_factory.mktemp("live") / "workspace")
+    made.start()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def neighbour(live: Live) -> str:
+    """A cluster of one node on Spark 3."""
+    return live.create("neighbour", SPARK_3, **SINGLE)
+
+
+@pytest.fixture(scope="module")
+def cluster(live: Live, neighbour: str) -> str:
+    """A cluster of a driver and a worker on Spark 4."""
+    return live.create(
+        "main", SPARK_4, num_workers=1, spark_conf=CONF, spark_env_vars={"TEST_VARIABLE": "set"}, custom_tags={"team": "a"}
+    )
+
+
+def test_a_single_node_on_spark_3(live: Live, neighbour: str, cluster: str) -> None:
+    assert live.get(cluster).state is State.PENDING, "the other one starts meanwhile"
+    live.wait(neighbour, State.RUNNING)
+    said = live.run(neighbour, "print(spark.version, sc.master, spark.range(1000).selectExpr('sum(id)').first()[0])")
+    version, master, total = said.split()
+    assert version.startswith("3.5.")
+    assert (master, total) == ("local[1]", "499500")
+
+
+def test_settings_variables_and_tags_reach_the_code(live: Live, cluster: str) -> None:
+    live.wait(cluster, State.RUNNING, workers=1)
+    said = json.loads(live.run(cluster, """
+import json, os
+seen = sc.parallelize([0], 1).map(lambda _: os.environ.get("TEST_VARIABLE")).first()
+tags = json.loads(spark.conf.get("spark.databricks.clusterUsageTags.clusterAllTags"))
+print(json.dumps([spark.version[:2], spark.conf.get("spark.test.setting"), os.environ.get("TEST_VARIABLE"), seen, tags]))
+"""))  # fmt: skip
+    tags = {tag["key"]: tag["value"] for tag in said.pop()}
+    assert said == ["4.", "first", "set", "set"]
+    assert tags == {**(live.get(cluster).default_tags or {}), "team": "a"}
+    assert tags["ClusterId"] == cluster
+    now = live.get(cluster)
+    assert now.driver is not None and now.executors
+    assert now.driver.private_ip != now.executors[0].private_ip, "Spark takes what has one address for one machine"
+
+
+ATTACK = """
+import json, os, urllib.error, urllib.request
+def reads(path):
+    try:
+        with open(path, "rb") as file:
+            return len(file.read())
+    except OSError:
+        return None
+found = [path for path in PATHS if os.path.lexists(path) or reads(path) is not None]
+found += sc.parallelize([0], 1).map(lambda _: [path for path in PATHS if os.path.lexists(path)]).first()
+for path in PATHS:
+    try:
+        found.append((path, spark.read.text("file:" + path).count()))
+    except Exception as error:
+        assert "PATH_NOT_FOUND" in str(error), error
+strangers, secrets = [], []
+for number in [name for name in os.listdir("/proc") if name.isdigit()]:
+    for name in ("cmdline", "environ"):
+        try:
+            text = open(f"/proc/{number}/{name}", "rb").read()
+        except OSError:
+            continue
+        strangers += [number] if b"brickyard.agent" in text or b"brickyard.cli" in text else []
+        secrets += [number] if any(secret.encode() in text for secret in SECRETS) else []
+signalled = []
+for number in PIDS:
+    try:
+        os.kill(number, 0)
+        signalled.append(number)
+    except OSError:
+        pass
+answers = []
+for url in URLS:
+    try:
+        answers.append(urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=10).status)
+    except urllib.error.HTTPError as error:
+        answers.append(error.code)
+print(json.dumps([found, strangers, secrets, signalled, answers]))
+"""
+
+
+@pytest.mark.skipif(sandbox.probe().kind == "none", reason=f"no isolation here: {sandbox.probe().reason}")
+def test_hostile_code_finds_nothing_that_is_not_its_own(live: Live, cluster: str, neighbour: str) -> None:
+    live.run(neighbour, "open('secret.txt', 'w').write('the secret of a neighbour')")
+    theirs = live.get(neighbour).driver
+    ours = live.get(cluster).driver
+    assert theirs is not None and ours is not None
+    instances = live.data / "instances"
+    paths = [live.data / name for name in ("brickyard.db", "workspace.key", "admin-token", "server.json", "server.log")]
+    paths += [instances / str(ours.instance_id) / name for name in ("agent.json", "agent.log")]
+    paths += [
+        instances / str(theirs.instance_id) / name for name in ("agent.json", "node/work/secret.txt", "node/logs/driver.log")
+    ]
+    assert all(path.exists() for path in paths), "the attack aims at what is there"
+    agent, stranger = live.driver_agent(cluster), live.below(live.driver_agent(neighbour), JVM)
+    pids = [live.server().pid, agent.pid, stranger.pid, os.getpid()]
+    tokens = json.loads((instances / str(ours.instance_id) / "agent.json").read_bytes())
+    secrets = [live.workspace.stored_token(), live.workspace.key().hex(), tokens["agent_token"], tokens["server_token"]]
+    # A secret that the code names is in its own memory only; it looks for it in what others show of theirs.
+    urls = [
+        f"{live.w.config.host}/api/2.1/clusters/list",
+        f"{live.w.config.host}/agent/v1/assignment?instance_id=x&have=0&wait=0",
+    ]
+    names = {"PATHS": [str(path) for path in paths], "PIDS": pids, "SECRETS": secrets, "URLS": urls}
+    said = live.run(cluster, "".join(f"{name} = {value!r}\n" for name, value in names.items()) + ATTACK)
+    found, strangers, seen, signalled, answers = json.loads(said)
+    assert (found, strangers, seen, signalled) == ([], [], [], [])
+    assert set(answers) <= {401, 403}
+
+
+# Shuffles of every turn are summed again in the last one: what a worker that left had written must still be there.
+JOB = """
+import os
+from operator import add
+def shuffle(turn):
+    return sc.parallelize(range(4000), 2).map(lambda n: (n % 100, n + turn)).reduceByKey(add, 2).values()
+def each(found):
+    return [found.apply(number) for number in range(found.size())]
+def right(turn):
+    return shuffles[turn].sum() == sum(range(4000)) + 4000 * turn
+store, shuffles = sc._jsc.sc().statusStore(), []
+while not os.path.exists("/dbfs/enough"):
+    shuffles.append(shuffle(len(shuffles)))
+    assert right(len(shuffles) - 1)
+    used = sum(executor.totalTasks() > 0 for executor in each(store.executorList(False)))
+    open(f"/dbfs/used-{used}", "w").close()
+nothing = sc._gateway.new_array(sc._jvm.double, 0), sc._jvm.java.util.ArrayList()
+stages = each(store.stageList(None, False, False, *nothing))
+bad = [stage.stageId() for stage in stages if stage.status().toString() == "FAILED" or stage.attemptId() > 0]
+print(all(right(turn) for turn in range(len(shuffles))), len(stages) > 2, bad)
+"""
+
+
+def test_resized_up_and_down_while_a_job_runs(live: Live, cluster: str) -> None:
+    context = live.context(cluster)
+    command = live.begin(cluster, context, JOB)
+    until(lambda: live.w.dbfs.exists("/used-1"), "the job does not start")
+    live.w.clusters.resize(cluster, num_workers=2)
+    assert live.get(cluster).state is State.RESIZING
+    live.wait(cluster, State.RUNNING, workers=2)
+    until(lambda: live.w.dbfs.exists("/used-2"), "the new worker does nothing")
+    live.w.clusters.resize(cluster, num_workers=1)
+    live.wait(cluster, State.RUNNING, workers=1)
+    live.touch("/enough")
+    answer = live.finish(cluster, context, command)
+    assert answer.results is not None and answer.results.data == "True True []", answer.results
+    events = live.events(cluster)
+    for kind in ("RESIZING", "UPSIZE_COMPLETED", "DECOMMISSION_STARTED", "DECOMMISSION_ENDED"):
+        assert kind in events
+    assert "NODES_LOST" not in events
+
+
+def test_an_edit_restarts_it(live: Live, cluster: str) -> None:
+    before = live.get(cluster)
+    live.w.clusters.edit(cluster, SPARK_4, node_type_id=NODE, num_workers=1, spark_conf={"spark.test.setting": "second"})
+    assert live.get(cluster).state is State.RESTARTING
+    after = live.wait(cluster, State.RUNNING, workers=1)
+    assert after.spark_context_id != before.spark_context_id
+    assert (
+        live.run(cluster, "import os; print(spark.conf.get('spark.test.setting'), os.environ.get('TEST_VARIABLE'))")
+        == "second None"
+    )
+
+
+@pytest.mark.parametrize("part", ["jvm", "agent"])
+def test_a_killed_worker_is_replaced(live: Live, cluster: str, part: str) -> None:
+    before, losses = live.get(cluster), live.events(cluster).count("NODES_LOST")
+    assert before.executors
+    lost = str(before.executors[0].instance_id)
+    agent = live.worker_agents(cluster)[0]
+    node = [agent, *agent.children(recursive=True)]
+    live.kill(agent if part == "agent" else live.below(agent, JVM))
+    after = until(lambda: _replaced(live, cluster, lost), "it was not replaced")
+    assert after.spark_context_id == before.spark_context_id, "the driver went on"
+    assert live.events(cluster).count("NODES_LOST") == losses + 1
+    assert live.run(cluster, "print(sc.parallelize(range(10), 2).sum())") == "45"
+    until(lambda: not living(node), "the lost node left processes behind", 30)
+
+
+def _replaced(live: Live, cluster: str, lost: str) -> ClusterDetails | None:
+    now = live.get(cluster)
+    workers = [each.instance_id for each in now.executors or []]
+    return now if now.state is State.RUNNING and workers and lost not in workers else None
+
+
+def test_a_killed_kernel_says_so(live: Live, cluster: str) -> None:
+    context = live.context(cluster)
+    command = live.begin(cluster, context, "open('/dbfs/kernel', 'w').close()\nimport time; time.sleep(600)")
+    until(lambda: live.w.dbfs.exists("/kernel"), "the command does not start")
+    live.kill(*live.all_below(live.driver_agent(cluster), KERNEL))
+    answer = live.finish(cluster, context, command)
+    assert answer.status is CommandStatus.ERROR
+    assert answer.results is not None and "SIGKILL" in str(answer.results.summary)
+    assert live.run(cluster, "print(spark.range(3).count())") == "3"
+
+
+def test_a_killed_server_finds_its_clusters_again(live: Live, cluster: str) -> None:
+    before = live.get(cluster)
+    context = live.context(cluster)
+    command = live.begin(
+        cluster, context, "import os, time\nwhile not os.path.exists('/dbfs/back'): time.sleep(0.1)\nprint('done')"
+    )
+    live.kill(live.server())
+    live.start()
+    live.touch("/back")
+    answer = live.finish(cluster, context, command)
+    assert answer.results is not None and answer.results.data == "done"
+    after = live.wait(cluster, State.RUNNING, workers=1)
+    assert (after.driver, after.executors, after.spark_context_id) == (before.driver, before.executors, before.spark_context_id)
+
+
+def test_a_conf_that_spark_refuses_ends_it_with_the_reason(live: Live, neighbour: str) -> None:
+    conf = {"spark.serializer": "com.example.Missing"}
+    live.w.clusters.edit(neighbour, SPARK_3, node_type_id=NODE, spark_conf=conf, **SINGLE)
+    code, parameters, message = live.ended(neighbour)
+    assert code == "SPARK_STARTUP_FAILURE"
+    assert "spark.serializer" in parameters["databricks_error_message"]
+    assert "SparkContext" in parameters["log_tail"]
+    assert message.endswith(f"Last lines of its log:\n{parameters['log_tail']}")
+
+
+def test_a_killed_driver_ends_the_cluster_with_its_reason(live: Live, cluster: str) -> None:
+    agents = [live.driver_agent(cluster), *live.worker_agents(cluster)]
+    live.kill(live.below(agents[0], JVM))
+    code, _, message = live.ended(cluster)
+    assert code == "DRIVER_UNREACHABLE"
+    assert "SIGKILL" in message
+    assert not living(agents), "its nodes ended with it"
+
+
+def test_everything_killed_at_once(live: Live, cluster: str, neighbour: str) -> None:
+    """In the middle of one start, after the other: the next server brings both to an end that it can name."""
+    live.w.clusters.edit(neighbour, SPARK_3, node_type_id=NODE, **SINGLE)
+    live.w.clusters.start(cluster)
+    live.w.clusters.start(neighbour)
+    live.wait(cluster, State.RUNNING, workers=1)
+    live.kill(live.server(), *live.nodes())
+    live.start()
+    for each in (cluster, neighbour):
+        code, _, message = live.ended(each)
+        assert code == "DRIVER_UNREACHABLE", message
+    until(lambda: not live.nodes(), "something is left besides the server", 30)
+    live.w.clusters.start(cluster)
+    live.wait(cluster, State.RUNNING, workers=1)
+    assert live.run(cluster, "print(spark.range(3).count())") == "3"
+    live.w.clusters.permanent_delete(cluster)
+    until(lambda: not live.nodes(), "a deleted cluster left processes behind", 60)

@@ -1,0 +1,59 @@
+"""Every runtime on offer, started once as a cluster: `BRICKYARD_TEST_RUNTIMES=all ./dev test tests/spark/test_every_runtime.py`.
+
+Not part of the usual run: environments of more than a gigabyte each are installed where they are not there yet. A list of keys
+tests those only, and BRICKYARD_CACHE_DIR chooses where they are installed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+
+import pytest
+from databricks.sdk.service.compute import State
+
+from brickyard.runtime import catalogue
+from tests.spark.live import Live
+
+CHOSEN = os.environ.get("BRICKYARD_TEST_RUNTIMES", "")
+KEYS = [row.key for row in catalogue.rows() if CHOSEN == "all" or row.key in CHOSEN.split(",")]
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    made = Live(tmp_path_factory.mktemp("live") / "workspace", patience_s=1500)  # installations take their time
+    made.start()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+CODE = """
+import json
+import pandas as pd
+from pyspark.sql import functions as f
+frame = spark.range(1000).withColumn("key", f.col("id") % 7)
+grouped = sorted(tuple(row) for row in frame.groupBy("key").sum("id").collect())
+doubled = sc.parallelize(range(100), 4).map(lambda n: n * 2).sum()
+plus = f.pandas_udf(lambda s: s + 1, "long")
+arrow = frame.select(plus("id").alias("id")).agg(f.sum("id")).first()[0]
+table = sql("select count(*) as c from range(10)").toPandas()["c"][0]
+print(json.dumps([spark.version, grouped, doubled, arrow, int(table), sc.parallelize([0]).map(lambda _: 1).count()]))
+"""
+
+
+@pytest.mark.skipif(not KEYS, reason="set BRICKYARD_TEST_RUNTIMES to all, or to keys of runtimes: they are large")
+@pytest.mark.parametrize("key", KEYS)
+def test_a_runtime_starts_and_computes(live: Live, key: str) -> None:
+    row = catalogue.find(key)
+    assert row is not None
+    cluster = live.create(key, key, num_workers=1)
+    live.wait(cluster, State.RUNNING, workers=1)
+    said = json.loads(live.run(cluster, CODE))
+    grouped = [[key, sum(range(key, 1000, 7))] for key in range(7)]
+    assert said == [row.spark_version, grouped, 9900, sum(range(1001)), 10, 1]
+    live.w.clusters.permanent_delete(cluster)
