@@ -68,6 +68,7 @@ class Jvm:
     """A JVM that lives; with `last_words`, it is about to end, and does so while somebody waits for it."""
 
     def __init__(self, directory: Path, last_words: str) -> None:
+        self.options = script("launch").JvmOptions(heap_mb=512)
         self.node_dir = directory
         self.log_file, self.stderr_file = directory / "driver.log", directory / "stderr.log"
         self._last_words = last_words
