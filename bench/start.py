@@ -32,6 +32,7 @@ ROUNDS = 5
 NODE_TYPE, CORES, MEMORY_MB = "brickyard.medium", 2, 4_096
 EXECUTOR_MB = 3_072  # what ours gives its executors on such a node
 POLL_S = 0.02
+IDLE_S = 1.0
 PATIENCE_S = 180.0
 QUERY = """
 rows = spark.range(0, 1000000, 1, 2).selectExpr("id % 10 AS k", "id AS v").groupBy("k").sum("v").orderBy("k").collect()
@@ -88,11 +89,15 @@ class Api:
 
     def __init__(self, url: str) -> None:
         self._connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
+        self._used = 0.0
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         data = json.dumps(body) if body is not None else None
+        if time.monotonic() - self._used > IDLE_S:  # the server closes connections that nobody uses for some seconds
+            self._connection.close()
         self._connection.request(method, path, body=data, headers={"Authorization": f"Bearer {TOKEN}"})
         answer = self._connection.getresponse()
+        self._used = time.monotonic()
         found: dict[str, Any] = json.loads(answer.read())
         if answer.status != 200:
             raise RuntimeError(f"{path} answered {answer.status}: {found}")
