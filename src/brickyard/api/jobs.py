@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from msgspec.structs import replace
+
 from brickyard.api.context import ApiContext
 from brickyard.api.registry import Handler, Operation
 from brickyard.domain import runviews as view
@@ -16,7 +20,14 @@ async def _submit(ctx: ApiContext, caller: Caller, request: SubmitRun) -> view.S
 
 
 async def _get(ctx: ApiContext, caller: Caller, request: view.GetRun) -> view.RunView:
-    return await ctx.runs.get(caller, request)
+    run = await ctx.runs.get(caller, request)
+    tasks = run.tasks and [replace(task, run_page_url=_page(request.base_url, task.run_id)) for task in run.tasks]
+    return replace(run, run_page_url=_page(request.base_url, run.run_id), tasks=tasks)
+
+
+def _page(base_url: str, run_id: int) -> str:
+    """Where a run can be read. Clients such as Airflow's operators take it for granted, and show it."""
+    return f"{base_url}/api/2.2/jobs/runs/get?run_id={run_id}"
 
 
 async def _output(ctx: ApiContext, caller: Caller, request: view.RunId) -> view.RunOutput:
@@ -36,7 +47,7 @@ async def _delete(ctx: ApiContext, caller: Caller, request: view.RunId) -> None:
 
 
 def _operation(
-    verb: str, method: str, handler: Handler, summary: str, *, request: type, response: type | None = None
+    verb: str, method: str, handler: Handler, summary: str, *, request: type, response: type | None = None, **options: Any
 ) -> Operation:
     return Operation(
         name=f"jobs.runs_{verb.replace('-', '_')}",
@@ -46,6 +57,7 @@ def _operation(
         request=request,
         response=response,
         summary=summary,
+        **options,
     )
 
 
@@ -58,7 +70,7 @@ OPERATIONS: tuple[Operation, ...] = (
         request=SubmitRun,
         response=view.SubmitRunResponse,
     ),
-    _operation("get", "GET", _get, "A run and its tasks", request=view.GetRun, response=view.RunView),
+    _operation("get", "GET", _get, "A run and its tasks", request=view.GetRun, response=view.RunView, with_base_url=True),
     _operation("get-output", "GET", _output, "What a task left behind", request=view.RunId, response=view.RunOutput),
     _operation("list", "GET", _list, "Runs, the newest first", request=view.ListRuns, response=view.ListRunsResponse),
     _operation("cancel", "POST", _cancel, "End a run", request=view.RunId),

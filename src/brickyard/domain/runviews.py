@@ -33,8 +33,9 @@ class RunId(Wire, frozen=True, kw_only=True):
 
 
 class GetRun(RunId, frozen=True, kw_only=True):
-    """A run, or an attempt at a task by its own run id. A run's tasks always fit on one page."""
+    """A run, or an attempt at a task by its own run id. A run's tasks always fit on one page. `base_url` is set by the edge."""
 
+    base_url: str = ""
     include_history: bool | None = None
     include_resolved_values: bool | None = None
     page_token: str | None = None
@@ -140,6 +141,7 @@ class RunView(Wire, frozen=True, kw_only=True):
     format: str
     creator_user_name: str
     start_time: int
+    run_page_url: str | None = None
     attempt_number: int | None = None
     cleanup_duration: int | None = None
     cluster_instance: ClusterInstance | None = None
