@@ -24,7 +24,10 @@ from brickyard.config import Settings
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 
 if TYPE_CHECKING:
+    from databricks.sdk import WorkspaceClient
+
     from brickyard.cli.mainjob import Answer
+    from brickyard.cli.warmpool import Starts, WarmPool
 
 _COMPUTES_NOTHING = "has the simulated provider, whose nodes compute nothing."
 
@@ -33,12 +36,13 @@ _COMPUTES_NOTHING = "has the simulated provider, whose nodes compute nothing."
 @place
 @serving_options
 @click.option("--runtime", "runtime_key", default="", help="Runtime key; by default the newest LTS on Spark 4.")
-def command(runtime_key: str, config_file: Path | None, **options: Any) -> None:
+@click.option("--pool", is_flag=True, help="Also start a small cluster twice on an instance pool: cold, and warm.")
+def command(runtime_key: str, pool: bool, config_file: Path | None, **options: Any) -> None:
     """Start a workspace if none runs, make a real Spark cluster (driver and 2 workers), have it join and count 336,776 flights,
     and check its answer. What it made stays: run it again, or go on with the cluster. After Ctrl-C nothing of it stays."""
     chosen = settings(config_file, **options)
     port_is_ours = options.get("port") is None and not os.environ.get("BRICKYARD_PORT") and chosen.port == Settings().port
-    quickstart = _Quickstart(chosen, runtime_key or chosen.default_runtime, any_port=port_is_ours)
+    quickstart = _Quickstart(chosen, runtime_key or chosen.default_runtime, any_port=port_is_ours, pool=pool)
     try:
         quickstart.run()
     except WorkspaceError as error:
@@ -48,16 +52,18 @@ def command(runtime_key: str, config_file: Path | None, **options: Any) -> None:
 
 
 class _Quickstart:
-    def __init__(self, chosen: Settings, runtime: str, *, any_port: bool) -> None:
+    def __init__(self, chosen: Settings, runtime: str, *, any_port: bool, pool: bool) -> None:
         self._settings = chosen
         self._runtime = runtime
         self._any_port = any_port
+        self._with_pool = pool
         self._workspace = Workspace(chosen.data_dir)
         self._times: list[tuple[str, float]] = []
         self._logs = f"the server's log is {self._workspace.log_file}"
         self._new_token = ""
         self._started_server = False
         self._started_cluster = ""  # its id
+        self._warmpool: WarmPool | None = None  # while it is at work
 
     def run(self) -> None:
         """All phases. Raises CliError, WorkspaceError."""
@@ -79,15 +85,37 @@ class _Quickstart:
             answer = mainjob.ask(w, cluster_id, say)
         with self._phase("check"):
             mainjob.check(answer, flights.expected(data), rows=flights.ROWS)
+        starts = None
+        if self._with_pool:
+            starts = self._pool(w, runtime=str(cluster.spark_version), node_type=str(cluster.node_type_id))
         _show(answer)
+        if starts is not None:
+            _show_starts(starts)
         self._show_times()
         self._how_to_go_on(cluster_id)
+
+    def _pool(self, w: WorkspaceClient, *, runtime: str, node_type: str) -> Starts | None:
+        """A cold and a warm start on an instance pool; None where the machine has no room for it."""
+        from brickyard.cli import warmpool  # noqa: PLC0415 - slow to import
+
+        with self._phase("pool") as say:
+            self._warmpool = warmpool.WarmPool(w, runtime=runtime, node_type=node_type, say=say)
+            try:
+                starts = self._warmpool.show()
+            except warmpool.NotShown as reason:
+                self._warmpool.take_back()
+                say(f"  a warm start cannot be shown here: {reason}")
+                starts = None
+        self._warmpool = None
+        return starts
 
     def take_back(self) -> str:
         """Stop what this run started, and only that: nothing half done stays. Returns what was done, for a person."""
         if self._started_server and (running := self._workspace.running()):
             stop_server(self._workspace, running, keep_nodes=False)
             return "The server that quickstart had started is stopped, and its nodes with it. Run it again whenever you like."
+        if self._warmpool is not None:
+            self._warmpool.take_back()
         if self._started_cluster:
             client(self._workspace).clusters.delete(self._started_cluster)
             return f"Cluster {self._started_cluster}, which quickstart had started, is terminated; the server runs on."
@@ -170,6 +198,20 @@ Go on:
             except (OSError, RuntimeError, TimeoutError) as error:  # what the SDK, requests and files raise
                 raise CliError(f"{type(error).__name__}: {error}. Quickstart ended in phase {name!r}; {self._logs}.") from error
         self._times.append((name, time.monotonic() - started))
+
+
+def _show_starts(starts: Starts) -> None:
+    """Cold and warm, side by side."""
+    from rich.console import Console  # noqa: PLC0415 - only where a table is drawn
+    from rich.table import Table  # noqa: PLC0415 - likewise
+
+    table = Table("A driver and a worker, from the request to RUNNING", title="Instance pool")
+    table.add_column("Seconds", justify="right")
+    if starts.cold_s is not None:
+        table.add_row("cold: the pool was empty", f"{starts.cold_s:.1f}")
+    table.add_row("warm: the same instances, prepared again", f"{starts.warm_s:.1f}")
+    Console().print(table)
+    click.echo(f"{starts.remark}.\n" if starts.remark else "")
 
 
 def _default_runtime() -> str:

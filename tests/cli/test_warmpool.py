@@ -1,0 +1,60 @@
+"""The cold and the warm start of the quickstart, on the simulated provider."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from brickyard.cli.quickstart import _Quickstart, _show_starts
+from brickyard.cli.warmpool import NODES, NotShown, WarmPool
+from brickyard.config import Settings
+from brickyard.providers.nodetypes import cloud_types
+from brickyard.testing.simulated import Knobs, SimulatedProvider
+from tests.support.server import Server
+
+RUNTIME, TYPE = "17.3.x-scala2.13", "i3.xlarge"
+
+
+def test_a_cold_start_and_then_a_warm_one(tmp_path: Path) -> None:
+    machines = SimulatedProvider(node_types=cloud_types(), knobs=Knobs(start_s=1.0))
+    said: list[str] = []
+    with Server.running(tmp_path / "workspace", instances=machines, provider="simulated") as server:
+        w = server.client()
+        first = WarmPool(w, runtime=RUNTIME, node_type=TYPE, say=said.append).show()
+        assert first.cold_s is not None
+        assert first.cold_s >= 1.0
+        assert first.warm_s < first.cold_s
+        assert first.remark == f"{NODES} of {NODES} nodes from the instance pool started warm"
+        assert not list(w.clusters.list()), "both clusters are gone"
+        again = WarmPool(w, runtime=RUNTIME, node_type=TYPE, say=said.append).show()
+        assert again.cold_s is None, "the pool is there, and warm"
+        assert len(list(w.instance_pools.list())) == 1
+
+
+def test_without_room_it_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+    machines = SimulatedProvider(node_types=cloud_types(), knobs=Knobs(max_instances=1))
+    with Server.running(tmp_path / "workspace", instances=machines, provider="simulated") as server:
+        w = server.client()
+        shown = WarmPool(w, runtime=RUNTIME, node_type=TYPE, say=lambda text: None)
+        with pytest.raises(NotShown, match=r"1 instance of i3.xlarge was asked for and 0 are left"):
+            shown.show()
+        shown.take_back()
+        assert not list(w.instance_pools.list())
+        assert not list(w.clusters.list())
+
+
+def test_the_phase_of_the_quickstart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    machines = SimulatedProvider(node_types=cloud_types(), knobs=Knobs(start_s=0.3))
+    with Server.running(tmp_path / "workspace", instances=machines, provider="simulated") as server:
+        quickstart = _Quickstart(Settings(data_dir=tmp_path / "workspace"), RUNTIME, any_port=False, pool=True)
+        starts = quickstart._pool(server.client(), runtime=RUNTIME, node_type=TYPE)
+        assert starts is not None
+        _show_starts(starts)
+        machines.knobs.max_instances = 0
+        assert quickstart._pool(server.client(), runtime=RUNTIME, node_type="i3.2xlarge") is None
+    shown = capsys.readouterr()
+    text = shown.out + shown.err
+    assert "cold: the pool was empty" in text
+    assert "warm: the same instances, prepared again" in text
+    assert "a warm start cannot be shown here: " in text
