@@ -132,7 +132,7 @@ def test_update_changes_what_the_mask_names(store: Store) -> None:
         await desk.service.update(ADMIN, cleared)
         view = await desk.get(name)
         assert view["state"] == "RESTARTING"
-        assert "spark_conf" not in view
+        assert view["spark_conf"] == {}
 
     play(store, scenario)
 
