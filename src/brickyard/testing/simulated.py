@@ -297,7 +297,7 @@ class SimulatedAgent:
 
     async def _polled(self, have: int) -> AssignmentReply | None:
         """The assignment, or None when the server went away meanwhile."""
-        poll = self._poll = asyncio.ensure_future(self._provider.home.assignment(self._instance_id, have, 20.0))
+        poll = self._poll = asyncio.ensure_future(self._provider.home.assignment(self._instance_id, have, 30.0))
         try:
             return await poll
         except asyncio.CancelledError:
