@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from brickyard.store import writer
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster
@@ -53,8 +54,9 @@ def test_what_a_unit_wrote_the_next_one_of_its_transaction_sees(store: Store) ->
     assert sorted(asyncio.run(scenario())) == list(range(1, 51))
 
 
-def test_requests_go_before_the_background_and_do_not_stop_it(store: Store) -> None:
+def test_requests_go_before_the_background(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind one long write wait twenty of the background's and then twenty requests."""
+    monkeypatch.setattr(writer, "_SHARE_S", 60.0)
     if not store.exclusive:
         pytest.skip("writers run side by side")
     order: list[str] = []
@@ -72,6 +74,24 @@ def test_requests_go_before_the_background_and_do_not_stop_it(store: Store) -> N
 
     asyncio.run(scenario())
     assert order == ["request"] * 20 + ["background"] * 20
+
+
+def test_requests_without_a_pause_do_not_stop_the_background(store: Store) -> None:
+    """There is always somebody waiting; what the background asks for is done all the same."""
+    over = asyncio.Event()
+
+    async def ask() -> None:
+        while not over.is_set():
+            await store.write(lambda tx: tx.get_meta("a"))
+
+    async def scenario() -> None:
+        storm = [asyncio.create_task(ask()) for _ in range(64)]
+        behind = [store.write(functools.partial(Tx.set_meta, key=i, value=i), background=True) for i in ids(20)]
+        await asyncio.wait_for(asyncio.gather(*behind), 60)
+        over.set()
+        await asyncio.gather(*storm)
+
+    asyncio.run(scenario())
 
 
 def test_closing_finishes_what_is_queued(store_url: str) -> None:

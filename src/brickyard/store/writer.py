@@ -28,7 +28,8 @@ Work = Callable[[Tx], Any]
 _TOGETHER = 32  # units of one transaction: bounds how long the first of them waits for the last
 _BACKGROUND_TOGETHER = 8  # fewer: somebody's request may arrive while they run
 _QUIET_S = 0.010  # no request for so long: a quiet moment
-_SHARE_S = 0.025  # in a storm of requests the background gets one turn in this time
+_SHARE_S = 0.025  # in a storm of requests the background gets at most one turn in this time,
+_PAUSE = 9  # and waits for so many times as long as its last turn took: a tenth of the time is its
 _RETRIED_SQLSTATES = ("40001", "40P01")  # serialization failure, deadlock: the work is safe to do again
 _ATTEMPTS = 5
 
@@ -60,7 +61,7 @@ class Writer:
         self._people: deque[Unit] = deque()
         self._background: deque[Unit] = deque()
         self._asked_s = 0.0  # when a request was last put in, monotonic
-        self._shared_s = 0.0  # when the background last had a turn
+        self._next_share_s = 0.0  # when the background has a turn again, whatever is asked
         self._closed = False
         self._ready = threading.Condition()
         self._threads = [threading.Thread(target=self._run, name=f"store-write-{n}", daemon=True) for n in range(threads)]
@@ -73,6 +74,8 @@ class Writer:
             if self._closed:
                 raise RuntimeError("the store is closed")
             if background:
+                if not self._background:
+                    self._next_share_s = max(self._next_share_s, time.monotonic() + _SHARE_S)
                 self._background.append(unit)
             else:
                 self._people.append(unit)
@@ -88,27 +91,33 @@ class Writer:
             thread.join()
 
     def _run(self) -> None:
-        while units := self._take():
+        while (taken := self._take())[0]:
+            units, background = taken
+            started = time.monotonic()
             self._deliver(self._several(units) if len(units) > 1 else [self._one(units[0])])
+            if background:
+                ended = time.monotonic()
+                self._next_share_s = max(started + _SHARE_S, ended + _PAUSE * (ended - started))
 
-    def _take(self) -> list[Unit]:
-        """The units of the next transaction; empty when closed."""
+    def _take(self) -> tuple[list[Unit], bool]:
+        """The units of the next transaction, and whether they are the background's; none when closed."""
         with self._ready:
             while True:
                 now = time.monotonic()
+                if self._background and now >= self._next_share_s:
+                    return self._pop(self._background, _BACKGROUND_TOGETHER), True
                 if self._people:
-                    return self._pop(self._people, _TOGETHER)
+                    return self._pop(self._people, _TOGETHER), False
                 pause = self._pause(now)
                 if self._background and (pause <= 0 or self._closed):
-                    self._shared_s = now
-                    return self._pop(self._background, _BACKGROUND_TOGETHER)
+                    return self._pop(self._background, _BACKGROUND_TOGETHER), True
                 if self._closed:
-                    return []
+                    return [], False
                 self._ready.wait(pause if self._background else None)
 
     def _pause(self, now: float) -> float:
         """Seconds until it is the background's turn."""
-        return min(self._asked_s + _QUIET_S, self._shared_s + _SHARE_S) - now
+        return min(self._asked_s + _QUIET_S, self._next_share_s) - now
 
     def _pop(self, queue: deque[Unit], limit: int) -> list[Unit]:
         count = min(len(queue), limit) if self._together else 1
