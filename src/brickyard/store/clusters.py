@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, bindparam, case, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from brickyard.domain.cluster import Cluster, Target, public_state
 from brickyard.domain.states import State
+from brickyard.store.due import Due
 from brickyard.store.tables import clusters as t
 from brickyard.store.tables import purged
 
@@ -21,14 +22,7 @@ _GET_LOCKED = _GET.with_for_update()
 _LOCK = select(t.c.cluster_id).where(t.c.cluster_id == bindparam("id")).with_for_update()
 _INSERT = insert(t)
 _UPDATE = update(t).where(t.c.cluster_id == bindparam("id"))
-# A wake never postpones what is due sooner.
-_WAKE = (
-    update(t)
-    .where(t.c.cluster_id == bindparam("id"))
-    .values(due_ms=case((or_(t.c.due_ms.is_(None), t.c.due_ms > bindparam("at")), bindparam("at")), else_=t.c.due_ms))
-)
-_SCHEDULE = update(t).where(t.c.cluster_id == bindparam("id")).values(due_ms=bindparam("at"))
-_DUE = select(t.c.cluster_id).where(t.c.due_ms <= bindparam("now")).order_by(t.c.due_ms).limit(bindparam("limit"))
+_DUE = Due(t, t.c.cluster_id)
 _PURGED = select(purged.c.cluster_id).where(purged.c.cluster_id == bindparam("id"))
 _BY_TOKEN = select(t.c.doc).where(t.c.idempotency_token == bindparam("token"), t.c.deleted_ms == 0)
 
@@ -115,15 +109,15 @@ class ClusterRows:
 
     def wake(self, cluster_id: str, at_ms: int | None = None) -> None:
         """Have the loop look at the cluster at `at_ms`, or now; never later than it would anyway."""
-        self._connection.execute(_WAKE, {"id": cluster_id, "at": at_ms or 0})
+        self._connection.execute(_DUE.wake, {"id": cluster_id, "at": at_ms or 0})
 
     def schedule(self, cluster_id: str, at_ms: int | None) -> None:
         """Have the loop look at the cluster at `at_ms`, or not before something wakes it. For the loop itself."""
-        self._connection.execute(_SCHEDULE, {"id": cluster_id, "at": at_ms})
+        self._connection.execute(_DUE.schedule, {"id": cluster_id, "at": at_ms})
 
     def due(self, now_ms: int, limit: int) -> list[str]:
         """Ids of clusters that the loop must look at, longest waiting first."""
-        return list(self._connection.execute(_DUE, {"now": now_ms, "limit": limit}).scalars())
+        return list(self._connection.execute(_DUE.select, {"now": now_ms, "limit": limit}).scalars())
 
     def by_idempotency_token(self, token: str) -> Cluster | None:
         """The active cluster that was created with the token: one that runs or is to run."""

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, bindparam, case, delete, insert, or_, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from brickyard.domain.pools import Pool
+from brickyard.store.due import Due
 from brickyard.store.tables import pools as t
 
 _decode = msgspec.json.Decoder(Pool).decode
@@ -21,13 +22,7 @@ _BY_NAME = select(t.c.instance_pool_id).where(t.c.unique_name == bindparam("name
 _INSERT = insert(t)
 _UPDATE = update(t).where(t.c.instance_pool_id == bindparam("id"))
 _DELETE = delete(t).where(t.c.instance_pool_id == bindparam("id"))
-_WAKE = (
-    update(t)
-    .where(t.c.instance_pool_id == bindparam("id"))
-    .values(due_ms=case((or_(t.c.due_ms.is_(None), t.c.due_ms > bindparam("at")), bindparam("at")), else_=t.c.due_ms))
-)
-_SCHEDULE = update(t).where(t.c.instance_pool_id == bindparam("id")).values(due_ms=bindparam("at"))
-_DUE = select(t.c.instance_pool_id).where(t.c.due_ms <= bindparam("now")).order_by(t.c.due_ms).limit(bindparam("limit"))
+_DUE = Due(t, t.c.instance_pool_id)
 
 
 def _columns(pool: Pool) -> dict[str, Any]:
@@ -78,12 +73,12 @@ class PoolRows:
 
     def wake(self, pool_id: str, at_ms: int | None = None) -> None:
         """Have the loop look at the pool at `at_ms`, or now; never later than it would anyway."""
-        self._connection.execute(_WAKE, {"id": pool_id, "at": at_ms or 0})
+        self._connection.execute(_DUE.wake, {"id": pool_id, "at": at_ms or 0})
 
     def schedule(self, pool_id: str, at_ms: int | None) -> None:
         """Have the loop look at the pool at `at_ms`, or not before something wakes it. For the loop itself."""
-        self._connection.execute(_SCHEDULE, {"id": pool_id, "at": at_ms})
+        self._connection.execute(_DUE.schedule, {"id": pool_id, "at": at_ms})
 
     def due(self, now_ms: int, limit: int) -> list[str]:
         """Ids of pools that the loop must look at, longest waiting first."""
-        return list(self._connection.execute(_DUE, {"now": now_ms, "limit": limit}).scalars())
+        return list(self._connection.execute(_DUE.select, {"now": now_ms, "limit": limit}).scalars())

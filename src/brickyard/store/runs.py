@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, and_, bindparam, case, delete, insert, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, insert, or_, select, update
 
 from brickyard.domain.queries import RunFilter, RunPosition
 from brickyard.domain.run import Output, Run
+from brickyard.store.due import Due
 from brickyard.store.tables import runs as t
 from brickyard.store.tables import task_runs
 
@@ -20,14 +21,7 @@ _decode_output = msgspec.json.Decoder(Output).decode
 _GET = select(t.c.doc).where(t.c.run_id == bindparam("id"))
 _GET_LOCKED = _GET.with_for_update()
 _UPDATE = update(t).where(t.c.run_id == bindparam("id"))
-# A wake never postpones what is due sooner.
-_WAKE = (
-    update(t)
-    .where(t.c.run_id == bindparam("id"))
-    .values(due_ms=case((or_(t.c.due_ms.is_(None), t.c.due_ms > bindparam("at")), bindparam("at")), else_=t.c.due_ms))
-)
-_SCHEDULE = update(t).where(t.c.run_id == bindparam("id")).values(due_ms=bindparam("at"))
-_DUE = select(t.c.run_id).where(t.c.due_ms <= bindparam("now")).order_by(t.c.due_ms).limit(bindparam("limit"))
+_DUE = Due(t, t.c.run_id)
 _BY_TOKEN = select(t.c.run_id).where(t.c.idempotency_token == bindparam("token")).order_by(t.c.created_ms).limit(1)
 
 
@@ -86,15 +80,15 @@ class RunRows:
 
     def wake(self, run_id: int, at_ms: int | None = None) -> None:
         """Have the loop look at the run at `at_ms`, or now; never later than it would anyway."""
-        self._connection.execute(_WAKE, {"id": run_id, "at": at_ms or 0})
+        self._connection.execute(_DUE.wake, {"id": run_id, "at": at_ms or 0})
 
     def schedule(self, run_id: int, at_ms: int | None) -> None:
         """Have the loop look at the run at `at_ms`, or not before something wakes it. For the loop itself."""
-        self._connection.execute(_SCHEDULE, {"id": run_id, "at": at_ms})
+        self._connection.execute(_DUE.schedule, {"id": run_id, "at": at_ms})
 
     def due(self, now_ms: int, limit: int) -> list[int]:
         """Ids of runs that the loop must look at, longest waiting first."""
-        return list(self._connection.execute(_DUE, {"now": now_ms, "limit": limit}).scalars())
+        return list(self._connection.execute(_DUE.select, {"now": now_ms, "limit": limit}).scalars())
 
     def by_idempotency_token(self, token: str) -> int | None:
         """The run that was submitted with the token."""
