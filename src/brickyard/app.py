@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import structlog
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -42,7 +43,7 @@ from brickyard.services.authz import Authorizer
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
 from brickyard.services.dbfs import DbfsService
-from brickyard.services.pools import PoolService
+from brickyard.services.pools import PoolService, pool_stats
 from brickyard.services.runs import RunService
 from brickyard.services.simulatedagents import SimulatedAgentClient
 from brickyard.services.taskfiles import TaskFiles
@@ -322,14 +323,16 @@ async def _forever(name: str, run: Callable[[], Awaitable[None]]) -> None:
 
 
 class _WorkspaceMetrics(Collector):
-    """Counts of clusters and instances by state and the room that is left, read when they are asked for."""
+    """Counts of clusters and instances by state, what each pool has, and the room that is left, read when they are asked for."""
 
     def __init__(self, store: Store, provider: Provider) -> None:
         self._store = store
         self._provider = provider
 
     def collect(self) -> list[Metric]:
-        clusters, instances = self._store.read_sync(lambda tx: (tx.clusters.count_by_state(), tx.instances.count_by_state()))
+        clusters, instances, pools, standings = self._store.read_sync(
+            lambda tx: (tx.clusters.count_by_state(), tx.instances.count_by_state(), tx.pools.active(), tx.instances.standings())
+        )
         families: list[Metric] = []
         for name, text, counts in (
             ("brickyard_clusters", "Clusters by public state", clusters),
@@ -339,6 +342,13 @@ class _WorkspaceMetrics(Collector):
             for state, count in counts.items():
                 family.add_metric([state], count)
             families.append(family)
+        of_pools = GaugeMetricFamily(
+            "brickyard_pool_instances", "Instances of a pool, by its stats", labels=["instance_pool_id", "count"]
+        )
+        for pool in pools:
+            for name, number in msgspec.structs.asdict(pool_stats(standings.get(pool.instance_pool_id, {}))).items():
+                of_pools.add_metric([pool.instance_pool_id, name.removesuffix("_count")], number)
+        families.append(of_pools)
         memory = GaugeMetricFamily("brickyard_resident_bytes", "Resident memory of the server")
         memory.add_metric([], _resident_bytes())
         return [*families, *self._room(), memory]

@@ -12,6 +12,7 @@ import time
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.service.compute import State, TerminationReasonCode
 
+from brickyard.cli.http import get
 from tests.support.command import Cli
 
 
@@ -56,6 +57,33 @@ def test_status_shows_clusters_and_nodes(cli: Cli) -> None:
     assert "Installed runtimes: none yet" in shown
     assert "Clusters: 2 (" in shown
     assert str(ended.cluster_id) in shown, "ids are never cut"
+
+
+def test_status_shows_pools(cli: Cli) -> None:
+    assert cli.run("up", "--detach").returncode == 0
+    w = cli.client()
+    made = w.instance_pools.create(instance_pool_name="ready", node_type_id="i3.xlarge", min_idle_instances=2, max_capacity=3)
+    running = w.clusters.create(
+        cluster_name="one", spark_version="17.3.x-scala2.13", instance_pool_id=made.instance_pool_id, num_workers=0,
+        spark_conf={"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"},
+        custom_tags={"ResourceClass": "SingleNode"},
+    ).result()  # fmt: skip
+    assert running.cluster_id
+    deadline = time.monotonic() + 30
+    while w.instance_pools.get(str(made.instance_pool_id)).stats.idle_count != 2:  # type: ignore[union-attr] # `get` always has it
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    (pool,) = json.loads(cli.run("status", "--json").stdout)["instance_pools"]
+    assert {name: pool[name] for name in ("instance_pool_name", "node_type_id", "max_capacity", "message")} == {
+        "instance_pool_name": "ready", "node_type_id": "i3.xlarge", "max_capacity": 3, "message": "",
+    }  # fmt: skip
+    counts = {"idle": 2, "used": 1, "pending_idle": 0, "pending_used": 0}
+    assert {name: pool[f"{name}_count"] for name in counts} == counts
+    shown = cli.run("status").stdout
+    assert str(made.instance_pool_id) in shown, "ids are never cut"
+    measures = get(f"{json.loads(cli.run('status', '--json').stdout)['url']}/metrics", token="", timeout_s=10)
+    for name, number in counts.items():
+        assert f'brickyard_pool_instances{{count="{name}",instance_pool_id="{made.instance_pool_id}"}} {number:.1f}' in measures
 
 
 def test_down_says_in_each_cluster_why_it_ended(cli: Cli) -> None:

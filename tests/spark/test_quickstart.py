@@ -41,6 +41,9 @@ def test_quickstart_twice_with_a_kill_in_between(tmp_path: Path) -> None:
         assert first.returncode == 0, first.stdout + first.stderr
         assert "United Air Lines Inc." in first.stdout
         assert "58,665" in first.stdout
+        assert "cold: the pool was empty" in first.stdout
+        assert "warm: the same instances, prepared again" in first.stdout
+        assert "2 of 2 nodes from the instance pool started warm." in first.stdout
         running = Workspace(data).running()
         assert running is not None
         os.kill(running.pid, signal.SIGKILL)
@@ -48,7 +51,7 @@ def test_quickstart_twice_with_a_kill_in_between(tmp_path: Path) -> None:
         while Workspace(data).running() is not None:
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        again = brickyard(data, "quickstart")
+        again = brickyard(data, "quickstart", "--no-pool")
         assert again.returncode == 0, again.stdout + again.stderr
         assert "is there" in again.stdout, "the cluster that ran on was adopted"
     finally:

@@ -36,10 +36,16 @@ _COMPUTES_NOTHING = "has the simulated provider, whose nodes compute nothing."
 @place
 @serving_options
 @click.option("--runtime", "runtime_key", default="", help="Runtime key; by default the newest LTS on Spark 4.")
-@click.option("--pool", is_flag=True, help="Also start a small cluster twice on an instance pool: cold, and warm.")
+@click.option(
+    "--pool/--no-pool",
+    default=True,
+    show_default=True,
+    help="Also start a small cluster twice on an instance pool: cold, then warm.",
+)
 def command(runtime_key: str, pool: bool, config_file: Path | None, **options: Any) -> None:
     """Start a workspace if none runs, make a real Spark cluster (driver and 2 workers), have it join and count 336,776 flights,
-    and check its answer. What it made stays: run it again, or go on with the cluster. After Ctrl-C nothing of it stays."""
+    and check its answer; then show a cold and a warm start on an instance pool. What it made stays: run it again, or go on with
+    the cluster. After Ctrl-C nothing of it stays."""
     chosen = settings(config_file, **options)
     port_is_ours = options.get("port") is None and not os.environ.get("BRICKYARD_PORT") and chosen.port == Settings().port
     quickstart = _Quickstart(chosen, runtime_key or chosen.default_runtime, any_port=port_is_ours, pool=pool)
@@ -85,12 +91,11 @@ class _Quickstart:
             answer = mainjob.ask(w, cluster_id, say)
         with self._phase("check"):
             mainjob.check(answer, flights.expected(data), rows=flights.ROWS)
-        starts = None
+        _show(answer)
         if self._with_pool:
             starts = self._pool(w, runtime=str(cluster.spark_version), node_type=str(cluster.node_type_id))
-        _show(answer)
-        if starts is not None:
-            _show_starts(starts)
+            if starts is not None:
+                _show_starts(starts)
         self._show_times()
         self._how_to_go_on(cluster_id)
 

@@ -7,7 +7,7 @@ import sys
 import urllib.error
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,9 +20,13 @@ from brickyard.cli.options import place, settings
 from brickyard.config import Settings
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 NOT_RUNNING = 3
 PATIENCE_S = 20.0
 PLAIN_WIDTH = 160  # columns where output is no terminal: a cut cluster id is of no use to a program
+POOL_COUNTS = ("idle", "used", "pending_idle", "pending_used")
 SWITCHED_OFF = "none: switched off"
 
 
@@ -30,7 +34,9 @@ SWITCHED_OFF = "none: switched off"
 @place
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
-    """Show the server, what keeps clusters apart, installed runtimes, clusters and their nodes. Exit code 3: no server runs."""
+    """Show the server, what keeps clusters apart, installed runtimes, clusters with their nodes, and pools.
+
+    Exit code 3: no server runs."""
     chosen = settings(config_file, **options)
     workspace = Workspace(chosen.data_dir)
     report: dict[str, Any] = {
@@ -73,6 +79,8 @@ def _of_the_server(workspace: Workspace) -> dict[str, Any]:
     }
     found["clusters"] = clusters = [_cluster(each) for each in _clusters(running.url, workspace.stored_token())]
     found["nodes"] = sum(each["nodes"] for each in clusters)
+    pools = json.loads(_ask(f"{running.url}/api/2.0/instance-pools/list", workspace.stored_token()))
+    found["instance_pools"] = [_pool(each) for each in pools.get("instance_pools", [])]
     return found
 
 
@@ -114,6 +122,19 @@ def _cluster(view: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _pool(view: dict[str, Any]) -> dict[str, Any]:
+    errors = view.get("status", {}).get("pending_instance_errors") or [{}]
+    return {
+        "instance_pool_id": view["instance_pool_id"],
+        "instance_pool_name": view["instance_pool_name"],
+        "node_type_id": view["node_type_id"],
+        "preloaded_spark_versions": view.get("preloaded_spark_versions") or [],
+        **{f"{name}_count": view["stats"].get(f"{name}_count", 0) for name in POOL_COUNTS},
+        "max_capacity": view.get("max_capacity"),
+        "message": errors[0].get("message", ""),
+    }
+
+
 def _show(report: dict[str, Any]) -> None:
     if not report["running"]:
         click.echo(f"No server runs on {report['data_dir']}. Start one with `brickyard up`.")
@@ -133,11 +154,29 @@ def _show(report: dict[str, Any]) -> None:
     click.echo(f"Clusters: {len(report['clusters'])}{f' ({counts})' if counts else ''}; nodes: {report['nodes']}")
     if report["clusters"]:
         _table(report["clusters"])
+    if report["instance_pools"]:
+        _pool_table(report["instance_pools"])
+
+
+def _pool_table(pools: list[dict[str, Any]]) -> None:
+    from rich.table import Table  # noqa: PLC0415 - only where a table is drawn
+
+    table = Table()
+    for name in ("Instance pool", "Name", "Node type", "Preloads"):
+        table.add_column(name, no_wrap=name == "Instance pool", overflow="fold")
+    for name in (*(count.replace("_", " ").capitalize() for count in POOL_COUNTS), "Limit"):
+        table.add_column(name, justify="right")
+    table.add_column("Message", overflow="fold")
+    for each in pools:
+        numbers = (str(each[f"{name}_count"]) for name in POOL_COUNTS)
+        names = (each["instance_pool_id"], each["instance_pool_name"], each["node_type_id"])
+        limit = "none" if each["max_capacity"] is None else str(each["max_capacity"])
+        table.add_row(*names, ", ".join(each["preloaded_spark_versions"]), *numbers, limit, each["message"])
+    _print(table)
 
 
 def _table(clusters: list[dict[str, Any]]) -> None:
-    from rich.console import Console  # noqa: PLC0415 - only where a table is drawn
-    from rich.table import Table  # noqa: PLC0415 - likewise
+    from rich.table import Table  # noqa: PLC0415 - only where a table is drawn
 
     table = Table()
     for name in ("Cluster", "Name", "State"):
@@ -149,6 +188,12 @@ def _table(clusters: list[dict[str, Any]]) -> None:
         message = (each["state_message"].splitlines() or [""])[0]
         sizes = (str(each["nodes"]), f"{each['cores']:g}", f"{each['memory_mb'] / 1024:g}") if each["nodes"] else ("", "", "")
         table.add_row(each["cluster_id"], each["cluster_name"], each["state"], *sizes, message)
+    _print(table)
+
+
+def _print(table: Table) -> None:
+    from rich.console import Console  # noqa: PLC0415 - only where a table is drawn
+
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console = Console(highlight=False, markup=False, width=PLAIN_WIDTH)

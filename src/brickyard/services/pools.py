@@ -143,19 +143,24 @@ class PoolService:
 
 def pool_view(pool: Pool, standings: Mapping[Standing, int]) -> InstancePoolView:
     """A pool as clients see it. Pure."""
-    count = standings.get
     return InstancePoolView(
         **msgspec.structs.asdict(pool.spec),
         instance_pool_id=pool.instance_pool_id,
         default_tags=pool_default_tags(pool),
         state=InstancePoolState.ACTIVE if pool.active else InstancePoolState.DELETED,
-        stats=InstancePoolStats(
-            used_count=count(Standing.USED, 0),
-            idle_count=count(Standing.WARM, 0) + count(Standing.IDLE, 0),
-            pending_used_count=count(Standing.PENDING_USED, 0),
-            pending_idle_count=count(Standing.PREPARING, 0) + count(Standing.LAUNCHING, 0),
-        ),
+        stats=pool_stats(standings),
         status=InstancePoolStatus(pending_instance_errors=list(pool.errors) or None),
+    )
+
+
+def pool_stats(standings: Mapping[Standing, int]) -> InstancePoolStats:
+    """The four numbers that a pool shows, of how many of its instances stand where. Pure."""
+    count = standings.get
+    return InstancePoolStats(
+        used_count=count(Standing.USED, 0),
+        idle_count=count(Standing.WARM, 0) + count(Standing.IDLE, 0),
+        pending_used_count=count(Standing.PENDING_USED, 0),
+        pending_idle_count=count(Standing.PREPARING, 0) + count(Standing.LAUNCHING, 0),
     )
 
 
