@@ -22,7 +22,8 @@ from brickyard.plan.policy import Policy
 from brickyard.store.store import Store
 from brickyard.testing.builders import cluster
 from brickyard.testing.simulated import SimulatedProvider
-from tests.reconcile.test_crashes import Fuse, fused
+from tests.reconcile.crashes import Fuse, end, first_of, killed_at_every_step
+from tests.reconcile.test_crashes import fused
 from tests.reconcile.world import CLOCK, World, provider
 
 POOL = "0101-000000-test-pool-A"
@@ -335,21 +336,16 @@ async def crash_and_recover(store: Store, act: str, steps: int, *, before: bool)
         while not await at_goal(world, act):
             await asyncio.sleep(0.01)
 
-    blown, done = asyncio.create_task(fuse.blown.wait()), asyncio.create_task(reach(first))
-    async with asyncio.timeout(30):
-        await asyncio.wait([blown, done], return_when=asyncio.FIRST_COMPLETED)
+    await first_of(fuse.blown.wait(), reach(first))
     crashed = fuse.blown.is_set()
-    for task in (*tasks, blown, done):
-        task.cancel()
-    await asyncio.gather(*tasks, blown, done, return_exceptions=True)
+    await end(tasks)
     watcher.check()
 
     await store.write(lambda tx: None)  # what was under way is let through: a killed process commits nothing later
     second = World(store, simulated)
     later = Watcher(second)
     async with second.running():
-        async with asyncio.timeout(30):
-            await reach(second)
+        await reach(second)
         rows = await store.read(lambda tx: tx.instances.many(tx.instances.states()))
         running = [of for name in GOALS[act][1] if (of := (await second.look(name))[0]) is not None]
         taken_over(rows, running)
@@ -361,13 +357,7 @@ async def crash_and_recover(store: Store, act: str, steps: int, *, before: bool)
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
 @pytest.mark.parametrize("act", list(GOALS))
 def test_killed_at_every_step(tmp_path: Path, act: str, before: bool) -> None:
-    for steps in range(1, 60):
-        store = Store.open(f"sqlite:///{tmp_path / f'{act}-{steps}.db'}")
-        try:
-            crashed = asyncio.run(crash_and_recover(store, act, steps, before=before))
-        finally:
-            store.close()
-        if not crashed:
-            assert steps > 1, "the scenario has steps to crash at"
-            return
-    pytest.fail("the scenario never came to its end")
+    async def crash_at(_: Path, store: Store, steps: int) -> bool:
+        return await crash_and_recover(store, act, steps, before=before)
+
+    killed_at_every_step(tmp_path, crash_at)

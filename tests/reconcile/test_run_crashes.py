@@ -1,12 +1,10 @@
 """A server that dies at every step of a run; the next one finishes it, and no task ever begins twice.
 
-As in `test_crashes.py`, a crash is played by a store and drivers that let exactly N of the run loop's calls through and then
-never answer again, before or after the call took effect. Instances, drivers and what runs on them live on.
+Instances, drivers and what runs on them live on.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,26 +14,9 @@ import pytest
 from brickyard.domain.run import RunResultState
 from brickyard.domain.runviews import RunId
 from brickyard.store.store import Store
+from tests.reconcile.crashes import Fuse, FusedStore, first_of, killed_at_every_step
 from tests.reconcile.runworld import ADMIN, RunWorld, task
-from tests.reconcile.test_crashes import Fuse
 from tests.reconcile.world import provider
-
-AT_ONCE = 16  # servers that die side by side: most of their time is waiting
-
-
-class FusedStore:
-    """Burns the fuse with every write."""
-
-    def __init__(self, store: Store, fuse: Fuse, *, before: bool) -> None:
-        self.read, self._write, self._fuse, self._before = store.read, store.write, fuse, before
-
-    async def write(self, work: Callable[[Any], Any], *, background: bool = False) -> Any:
-        if self._before:
-            self._fuse.step()
-        result = await self._write(work, background=background)
-        if not self._before:
-            self._fuse.step()
-        return result
 
 
 class FusedNodes:
@@ -67,9 +48,9 @@ async def crash_and_recover(root: Path, store: Store, steps: int, *, before: boo
     async with first.running():
         run_id = await first.submit(task("a"), task("b", "a"))
         if cancel:
-            await _first_of(first.begun(run_id, "b"), fuse.blown.wait())
+            await first_of(first.begun(run_id, "b"), fuse.blown.wait())
             await first.service.cancel(ADMIN, RunId(run_id=run_id))
-        await _first_of(first.over(run_id), fuse.blown.wait())
+        await first_of(first.over(run_id), fuse.blown.wait())
         crashed = fuse.blown.is_set()
     await store.write(lambda tx: None)  # a killed process commits nothing any more
     async with RunWorld(store, simulated, root).running() as second:
@@ -88,36 +69,11 @@ async def crash_and_recover(root: Path, store: Store, steps: int, *, before: boo
     return crashed
 
 
-async def _first_of(*works: Any) -> None:
-    tasks = [asyncio.ensure_future(work) for work in works]
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for each in tasks:
-        each.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def crash_at(root: Path, steps: int, *, before: bool, cancel: bool) -> bool:
-    own = root / str(steps)
-    own.mkdir()
-    store = Store.open(f"sqlite:///{own / 'test.db'}")
-    try:
-        async with asyncio.timeout(60):
-            return await crash_and_recover(own, store, steps, before=before, cancel=cancel)
-    finally:
-        store.close()
-
-
 @pytest.mark.parametrize(
     ("before", "cancel"), [(True, False), (False, False), (False, True)], ids=["before", "after", "cancelled-and-after"]
 )
 def test_killed_at_every_step(tmp_path: Path, before: bool, cancel: bool) -> None:
-    async def batch(steps: range) -> list[bool]:
-        asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # tasks that end by a Crash
-        return await asyncio.gather(*(crash_at(tmp_path, each, before=before, cancel=cancel) for each in steps))
+    async def crash_at(root: Path, store: Store, steps: int) -> bool:
+        return await crash_and_recover(root, store, steps, before=before, cancel=cancel)
 
-    for start in range(1, 200, AT_ONCE):
-        crashed = asyncio.run(batch(range(start, start + AT_ONCE)))
-        assert start > 1 or all(crashed[:8]), "the scenario has steps to crash at"
-        if not any(crashed):
-            return
-    pytest.fail("the scenario never came to its end")
+    killed_at_every_step(tmp_path, crash_at, steps_at_least=9)

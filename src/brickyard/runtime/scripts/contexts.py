@@ -26,7 +26,9 @@ __all__ = ["ContextError", "Contexts"]
 
 START_TIMEOUT_S = 180.0
 STARTS_AT_ONCE = 2  # a kernel keeps a core busy for a second or two while it starts
-SPARE_DELAY_S = 3.0  # the next spare starts when the context that took the last one has had time for its first command
+# The next spare starts when the context that took the last one has had its first command: that long after it at least, then once
+# nothing runs, and at the latest after so long.
+SPARE_DELAY_S, SPARE_PATIENCE_S, SPARE_LOOK_S = 3.0, 20.0, 0.5
 LANGUAGES = ("python", "sql")
 
 
@@ -114,9 +116,7 @@ class Contexts:
             taken = spare is not None
         self._touch()
         if taken:
-            timer = threading.Timer(SPARE_DELAY_S, self.warm)
-            timer.daemon = True
-            timer.start()
+            threading.Thread(target=self._warm_later, name="kernel-spare-later", daemon=True).start()
 
     def overview(self) -> list[dict[str, Any]]:
         """Every context: whose it is, and what it does."""
@@ -259,6 +259,14 @@ class Contexts:
                 kernel.end()
                 raise
             return kernel
+
+    def _warm_later(self) -> None:
+        """`warm`, when it takes no time from what people wait for."""
+        latest = time.monotonic() + SPARE_PATIENCE_S
+        time.sleep(SPARE_DELAY_S)
+        while self.busy() and not self._closed and time.monotonic() < latest:
+            time.sleep(SPARE_LOOK_S)
+        self.warm()
 
     def _make_spare(self, spare: Future[Kernel | None]) -> None:
         try:

@@ -1,0 +1,99 @@
+"""Servers that die at every step of what they do.
+
+A crash is played by a store, and by whatever else a loop talks to, that let exactly N of its calls through and then never answer
+again, before or after the call took effect, as a SIGKILL would leave things. What the server had started lives on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brickyard.store.store import Store
+
+AT_ONCE = 12  # servers that die side by side: most of their time is waiting
+PATIENCE_S = 60.0
+MOST_STEPS = 240
+
+# (a folder, a store, steps until the crash) -> whether the crash came before the work was over. The next server is to end it.
+CrashAt = Callable[[Path, Store, int], Awaitable[bool]]
+
+
+class Crash(BaseException):
+    """The process is gone: not an Exception, so that nothing handles it."""
+
+
+class Fuse:
+    """Counts steps and blows at the N-th."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+        self.blown = asyncio.Event()
+
+    def step(self) -> None:
+        """One step more. Raises Crash."""
+        self.left -= 1
+        if self.left <= 0:
+            self.blown.set()
+        if self.left < 0:
+            raise Crash
+
+
+class FusedStore:
+    """A store each of whose writes burns the fuse: before it takes effect, or after."""
+
+    def __init__(self, store: Store, fuse: Fuse, *, before: bool) -> None:
+        self.read, self._write, self._fuse, self._before = store.read, store.write, fuse, before
+
+    async def write(self, work: Callable[[Any], Any], *, background: bool = False) -> Any:
+        if self._before:
+            self._fuse.step()
+        result = await self._write(work, background=background)
+        if not self._before:
+            self._fuse.step()
+        return result
+
+
+async def first_of(*works: Awaitable[Any]) -> None:
+    """Until one of them is over; the others are cancelled."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    await end(tasks)
+
+
+async def end(tasks: Iterable[asyncio.Future[Any]]) -> None:
+    """Cancel them, and wait until they are gone, by whatever."""
+    tasks = list(tasks)
+    for each in tasks:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def killed_at_every_step(folder: Path, crash_at: CrashAt, *, steps_at_least: int = 2) -> None:
+    """Crash after one step, after two, ... until the work is over before the crash comes. Each attempt has a store of its own."""
+
+    async def attempt(steps: int) -> bool:
+        own = folder / str(steps)
+        own.mkdir()
+        store = Store.open(f"sqlite:///{own / 'test.db'}")
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await crash_at(own, store, steps)
+        finally:
+            store.close()
+
+    async def batch(steps: range) -> list[bool]:
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # tasks that end by a Crash
+        return await asyncio.gather(*map(attempt, steps))
+
+    for start in range(1, MOST_STEPS, AT_ONCE):
+        crashed = asyncio.run(batch(range(start, start + AT_ONCE)))
+        if start == 1:
+            assert all(crashed[: steps_at_least - 1]), "the scenario has steps to crash at"
+        if not crashed[-1]:
+            return
+    pytest.fail("the scenario never came to its end")
