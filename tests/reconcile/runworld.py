@@ -136,7 +136,7 @@ class RunWorld(World):
         """Until the run has ended."""
         async with asyncio.timeout(timeout):
             while not (await self.row(run_id)).ended_ms:
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.05)
         return await self.view(run_id)
 
     async def output(self, run_id: int) -> Any:
@@ -149,4 +149,4 @@ class RunWorld(World):
                 found = next(each for each in (await self.row(run_id)).tasks if each.spec.task_key == key)
                 if found.last is not None and found.last.begun_ms:
                     return
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.05)

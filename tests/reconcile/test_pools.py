@@ -334,7 +334,7 @@ async def crash_and_recover(store: Store, act: str, steps: int, *, before: bool)
 
     async def reach(world: World) -> None:
         while not await at_goal(world, act):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
 
     await first_of(fuse.blown.wait(), reach(first))
     crashed = fuse.blown.is_set()

@@ -124,12 +124,12 @@ class World:
                 found, _ = await self.look(name)
                 if found is not None and public_state(found) in states:
                     return found
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.05)
 
     async def until(self, condition: Callable[[], object], timeout: float = 20) -> None:
         async with asyncio.timeout(timeout):
             while not condition():
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.05)
 
     async def events(self, name: str, *kinds: EventType) -> list[ClusterEvent]:
         which = EventFilter(cluster_id=name, types=kinds)
