@@ -52,6 +52,7 @@ from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
 from brickyard.services.users import UserService
 from brickyard.store.store import Store
+from brickyard.store.tx import Tx
 from brickyard.testing.simulated import SimulatedProvider
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ class Application:
                     wake=self.runs.wake,
                 ),
                 dbfs=DbfsService(root=settings.data_dir / "dbfs", clock=clock),
-                workspace_id=_workspace_id(store, ids),
+                workspace_id=workspace_id(store, ids),
                 ready=lambda: self._not_ready,
                 attach=self.attach,
                 ui_links=links,
@@ -302,14 +303,19 @@ def _local_provider(settings: Settings) -> LocalProvider:
     )
 
 
-def _workspace_id(store: Store, ids: Ids) -> str:
-    """The workspace's number, made at its first start: 16 digits, as Databricks has them."""
+def workspace_id(store: Store, ids: Ids) -> str:
+    """The workspace's number, made at its first start: 16 digits, as Databricks has them. All its servers find the same one."""
+    offered = str(10**15 + int(ids.hex(12), 16) % (9 * 10**15))
+
+    def work(tx: Tx) -> str:
+        tx.lock("workspace_id")
+        known = tx.get_meta("workspace_id")
+        if known is None:
+            tx.set_meta("workspace_id", offered)
+        return known or offered
+
     known = store.read_sync(lambda tx: tx.get_meta("workspace_id"))
-    if known is None:
-        known = str(10**15 + int(ids.hex(12), 16) % (9 * 10**15))
-        value = known
-        store.write_sync(lambda tx: tx.set_meta("workspace_id", value))
-    return known
+    return known or store.write_sync(work)
 
 
 async def _forever(name: str, run: Callable[[], Awaitable[None]]) -> None:

@@ -1,0 +1,32 @@
+"""What the composition root decides by itself."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+from brickyard.app import workspace_id
+from brickyard.domain.clock import Ids
+from brickyard.store.store import Store
+
+SERVERS = 4
+
+
+def test_servers_that_start_side_by_side_are_one_workspace(store_url: str) -> None:
+    stores = [Store.open(store_url) for _ in range(SERVERS)]
+    together = Barrier(SERVERS)
+
+    def start(store: Store) -> str:
+        together.wait(30)
+        return workspace_id(store, Ids())
+
+    try:
+        with ThreadPoolExecutor(SERVERS) as threads:
+            found = set(threads.map(start, stores))
+        assert len(found) == 1
+        assert found == {workspace_id(stores[0], Ids())}
+        (number,) = found
+        assert len(number) == 16
+    finally:
+        for each in stores:
+            each.close()
