@@ -32,7 +32,7 @@ class Kernel:
         self.proceeded = True
 
     def connect(self, *, timeout_s: float, wanted: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not self._ready.wait(0.01):
             if not wanted() or time.monotonic() > deadline:
                 raise sys.modules["kernel_client"].KernelDied("not wanted any more")
@@ -86,7 +86,7 @@ def node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
 
 
 def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)

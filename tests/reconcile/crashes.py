@@ -16,7 +16,7 @@ import pytest
 from brickyard.store.store import Store
 
 AT_ONCE = 12  # servers that die side by side: most of their time is waiting
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0
 MOST_STEPS = 240
 
 # (a folder, a store, steps until the crash) -> whether the crash came before the work was over. The next server is to end it.

@@ -28,7 +28,7 @@ from brickyard.store.store import Store
 from brickyard.testing.builders import SMALL
 from brickyard.testing.kernels import Answer
 from brickyard.testing.simulated import SimulatedProvider
-from tests.reconcile.world import CLOCK, World
+from tests.reconcile.world import CLOCK, PATIENCE_S, World
 
 ADMIN = Caller(user_name="admin@example.com", user_id="1", is_admin=True, token_id="t")
 RUNTIME = Runtime(
@@ -132,7 +132,7 @@ class RunWorld(World):
         assert found is not None
         return found
 
-    async def over(self, run_id: int, timeout: float = 20) -> RunView:
+    async def over(self, run_id: int, timeout: float = PATIENCE_S) -> RunView:
         """Until the run has ended."""
         async with asyncio.timeout(timeout):
             while not (await self.row(run_id)).ended_ms:
@@ -142,7 +142,7 @@ class RunWorld(World):
     async def output(self, run_id: int) -> Any:
         return await self.service.output(ADMIN, RunId(run_id=run_id))
 
-    async def begun(self, run_id: int, key: str, timeout: float = 20) -> None:
+    async def begun(self, run_id: int, key: str, timeout: float = PATIENCE_S) -> None:
         """Until the driver has the task."""
         async with asyncio.timeout(timeout):
             while True:

@@ -12,7 +12,7 @@ from brickyard.domain.terminations import TerminationReasonCode
 from brickyard.plan.autoscale import Rules
 from brickyard.plan.policy import Policy
 from brickyard.store.store import Store
-from tests.reconcile.world import World, check_books, provider
+from tests.reconcile.world import PATIENCE_S, World, check_books, provider
 
 
 def test_create_resize_terminate_start(store: Store) -> None:
@@ -161,7 +161,7 @@ def test_an_autoscaling_cluster_follows_its_load(store: Store) -> None:
             again.provider.set_tasks("c", 0)
             await again.until(lambda: len(again.provider.observe()) == 2)
             found = await again.wait("c", State.RUNNING)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 while len(rows := (await again.look("c"))[1]) > 2:  # the last that left is still on record
                     await asyncio.sleep(0.02)
             check_books(found, rows, again.provider.observe())
@@ -181,7 +181,7 @@ def test_an_autoscaling_cluster_makes_do_where_capacity_ends(store: Store) -> No
             await world.wait("c", State.RUNNING)
             world.provider.set_tasks("c", 1_000)
             await world.until(lambda: len(world.provider.observe()) == 4)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 while not (failed := await world.events("c", EventType.AUTOSCALING_FAILED)):
                     await asyncio.sleep(0.02)
             assert "0 are left of 4" in (failed[0].details.did_not_expand_reason or "")

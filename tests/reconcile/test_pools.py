@@ -24,7 +24,7 @@ from brickyard.testing.builders import cluster
 from brickyard.testing.simulated import SimulatedProvider
 from tests.reconcile.crashes import Fuse, end, first_of, killed_at_every_step
 from tests.reconcile.test_crashes import fused
-from tests.reconcile.world import CLOCK, World, provider
+from tests.reconcile.world import CLOCK, PATIENCE_S, World, provider
 
 POOL = "0101-000000-test-pool-A"
 RUNTIME = "17.3.x-scala2.13"
@@ -60,7 +60,7 @@ async def standings(world: World) -> dict[Standing, int]:
     return {kind: count for kind, count in found.items() if kind is not Standing.NONE}
 
 
-async def settle(world: World, wanted: dict[Standing, int], timeout: float = 20) -> None:
+async def settle(world: World, wanted: dict[Standing, int], timeout: float = PATIENCE_S) -> None:
     """Until the pool's instances are so, and the provider has exactly those on record."""
     async with asyncio.timeout(timeout):
         while True:
@@ -213,7 +213,7 @@ def test_a_node_that_failed_does_not_go_back(store: Store) -> None:
         world.provider.knobs.node_failure = 1.0
         await create(world, "a")
         await world.wait("a", State.TERMINATED)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while any(row.cluster_id for row in await world.store.read(lambda tx: tx.instances.many(tx.instances.states()))):
                 await asyncio.sleep(0.01)
         rows = await world.store.read(lambda tx: tx.instances.idle_of_pool(POOL))
@@ -238,7 +238,7 @@ def test_a_provider_without_room_is_asked_ever_more_rarely(store: Store) -> None
         world.provider.launch = counted  # type: ignore[method-assign] # counts
         world.provider.knobs.max_instances = 1
         await make_pool(world, min_idle_instances=3)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 found = await world.store.read(lambda tx: tx.pools.get(POOL))
                 if found is not None and found.failures >= 4:
@@ -248,7 +248,7 @@ def test_a_provider_without_room_is_asked_ever_more_rarely(store: Store) -> None
         assert len(calls) <= 3 + 4, "three at once, then one at a time"
         world.provider.knobs.max_instances = 10
         await settle(world, {Standing.IDLE: 3})
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while (await world.store.read(lambda tx: tx.pools.get(POOL))).errors:  # type: ignore[union-attr] # it is there
                 await asyncio.sleep(0.05)
 
@@ -263,7 +263,7 @@ def test_a_deleted_pool_goes_when_its_last_instance_has_gone(store: Store) -> No
         await change_pool(world, lambda of: msgspec.structs.replace(of, deleted_ms=CLOCK.now_ms()))
         await settle(world, {Standing.USED: 2})
         await world.terminate("a")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while await world.store.read(lambda tx: tx.pools.get(POOL)) is not None:
                 await asyncio.sleep(0.01)
         await world.until(lambda: not world.provider.observe())

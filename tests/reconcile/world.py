@@ -25,6 +25,7 @@ from brickyard.testing.builders import SMALL, cluster
 from brickyard.testing.simulated import Knobs, SimulatedProvider
 
 CLOCK = SystemClock()
+PATIENCE_S = 60.0  # a condition that does not come is found out by then, also on a machine that is very busy
 
 
 class World:
@@ -117,7 +118,7 @@ class World:
     async def look(self, name: str) -> tuple[Cluster | None, list[Instance]]:
         return await self.store.read(lambda tx: (tx.clusters.get(name), tx.instances.of_cluster(name)))
 
-    async def wait(self, name: str, *states: State, timeout: float = 20) -> Cluster:
+    async def wait(self, name: str, *states: State, timeout: float = PATIENCE_S) -> Cluster:
         """Until the cluster is in one of the states."""
         async with asyncio.timeout(timeout):
             while True:
@@ -126,7 +127,7 @@ class World:
                     return found
                 await asyncio.sleep(0.05)
 
-    async def until(self, condition: Callable[[], object], timeout: float = 20) -> None:
+    async def until(self, condition: Callable[[], object], timeout: float = PATIENCE_S) -> None:
         async with asyncio.timeout(timeout):
             while not condition():
                 await asyncio.sleep(0.05)
