@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from brickyard.domain.states import State
 from brickyard.plan.refused import REFUSED
 
@@ -30,6 +32,13 @@ azure_attributes gcp_attributes custom_tags init_scripts spark_env_vars enable_e
 instance_pool_id policy_id
 """
 
+POOL_CALLS = "create edit get list delete"
+POOL_FIELDS = """
+instance_pool_id instance_pool_name min_idle_instances max_capacity node_type_id custom_tags default_tags
+idle_instance_autotermination_minutes enable_elastic_disk disk_spec preloaded_spark_versions state stats status instance_pools
+used_count idle_count pending_used_count pending_idle_count disk_type disk_count disk_size azure_disk_volume_type
+"""
+
 
 def proofs() -> set[str]:
     return set(re.findall(r"tests/[\w/]+(?:\.py)?(?:::\w+)?", PARITY.read_text()))
@@ -46,10 +55,25 @@ def test_every_proof_that_is_named_is_there() -> None:
             assert re.search(rf"^(async def |def |class |){name}\b", path.read_text(), re.MULTILINE), f"{proof} is not there"
 
 
-def test_every_call_field_and_state_of_the_guide_has_its_row() -> None:
-    section = PARITY.read_text().partition("## The Clusters API guide, row by row")[2].partition("\n## ")[0]
-    rows = [line for line in section.splitlines() if line.startswith("|") and not line.startswith(("|---", "| call", "| field"))]
-    first = {name for row in rows for name in re.findall(r"`([\w-]+)`", row.split("|")[1])}
-    assert {*CALLS.split(), *FIELDS.split(), *(state.value for state in State)} <= first
+def rows_of(heading: str) -> list[str]:
+    section = PARITY.read_text().partition(f"## {heading}, row by row")[2].partition("\n## ")[0]
+    return [line for line in section.splitlines() if line.startswith("|") and not line.startswith(("|---", "| call", "| field"))]
+
+
+def names_in(rows: list[str]) -> set[str]:
+    return {name for row in rows for name in re.findall(r"`([\w-]+)`", row.split("|")[1])}
+
+
+@pytest.mark.parametrize(
+    ("heading", "wanted"),
+    [
+        ("The Clusters API guide", {*CALLS.split(), *FIELDS.split(), *(state.value for state in State)}),
+        ("The Instance Pools API page", {*POOL_CALLS.split(), *POOL_FIELDS.split()}),
+    ],
+    ids=["clusters", "pools"],
+)
+def test_every_call_field_and_state_of_a_page_has_its_row(heading: str, wanted: set[str]) -> None:
+    rows = rows_of(heading)
+    assert wanted <= names_in(rows)
     unproven = [row for row in rows if "::" not in row and "not yet" not in row and not row.startswith(("| state", "| rule"))]
     assert not unproven
