@@ -90,7 +90,7 @@ class Node:
 
         with self._changed:
             assert self._changed.wait_for(met, PATIENCE_S), f"{self.status}, {self.lines}"
-        assert condition(self.status), self.status
+            assert condition(self.status), self.status  # before it changes again
 
     def wait_phase(self, phase: str) -> None:
         self.wait(lambda status: status.get("phase") == phase)

@@ -77,11 +77,14 @@ def test_activity_is_told(cluster: Cluster) -> None:
 def test_the_load_is_told_worker_by_worker(cluster: Cluster) -> None:
     driver = cluster.driver
     addresses = sorted(worker.status["worker_address"] for worker in cluster.workers)
-    command = driver.begin("import time; sc.parallelize(range(6), 6).map(lambda _: time.sleep(3)).count()")
-    driver.wait(lambda status: (status.get("load") or {}).get("pending") == 4)
-    load = driver.status["load"]
-    assert load["backlog_since_ms"] > 0
-    assert [worker[:4] for worker in load["workers"]] == [[address, 1, 1, 0] for address in addresses]
+    command = driver.begin("import time; sc.parallelize(range(6), 6).map(lambda _: time.sleep(5)).count()")
+    both_busy = [[address, 1, 1, 0] for address in addresses]
+
+    def loaded(status: dict[str, Any]) -> bool:
+        load = status.get("load") or {}
+        return load.get("pending") == 4 and load["backlog_since_ms"] > 0 and [each[:4] for each in load["workers"]] == both_busy
+
+    driver.wait(loaded)
     driver.finish(command)
     driver.wait(lambda status: not status["load"]["pending"] and all(worker[3] for worker in status["load"]["workers"]))
     assert [worker[:3] for worker in driver.status["load"]["workers"]] == [[address, 1, 0] for address in addresses]
