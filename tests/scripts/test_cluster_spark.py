@@ -77,6 +77,8 @@ def test_activity_is_told(cluster: Cluster) -> None:
 def test_the_load_is_told_worker_by_worker(cluster: Cluster) -> None:
     driver = cluster.driver
     addresses = sorted(worker.status["worker_address"] for worker in cluster.workers)
+    # The cluster is ready when one executor has answered: the other one may still be starting.
+    driver.run("import time\nwhile sc._jsc.sc().getExecutorMemoryStatus().size() < 3: time.sleep(0.1)")
     command = driver.begin("import time; sc.parallelize(range(6), 6).map(lambda _: time.sleep(5)).count()")
     both_busy = [[address, 1, 1, 0] for address in addresses]
 
