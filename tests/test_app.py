@@ -8,6 +8,7 @@ from threading import Barrier
 from brickyard.app import workspace_id
 from brickyard.domain.clock import Ids
 from brickyard.store.store import Store
+from tests.support.patience import PATIENCE_S
 
 SERVERS = 4
 
@@ -17,7 +18,7 @@ def test_servers_that_start_side_by_side_are_one_workspace(store_url: str) -> No
     together = Barrier(SERVERS)
 
     def start(store: Store) -> str:
-        together.wait(30)
+        together.wait(PATIENCE_S)
         return workspace_id(store, Ids())
 
     try:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from brickyard.domain.node import Phase, Role
-from tests.agent.world import World, assignment, living, wait_for
+from tests.agent.world import World, assignment, living
+from tests.support.patience import PATIENCE_S, until
 
 
 def test_it_becomes_what_its_assignment_says_and_cleans_up_after_it(here: World) -> None:
@@ -97,10 +98,10 @@ def test_messages_that_make_no_sense_are_dropped(here: World, raw: str) -> None:
 
 def test_a_stop_does_not_wait_for_a_slow_start(here: World) -> None:
     one = here.instance().start()
-    here.server.assign(one.id, assignment(spark_conf={"test.slow": "100"}))
+    here.server.assign(one.id, assignment(spark_conf={"test.slow": "1000"}))
     here.server.status(one.id, lambda status: status.message == "taking its role")
     here.server.assign(one.id, None)
-    here.server.phase(one.id, Phase.IDLE, timeout_s=10)
+    here.server.phase(one.id, Phase.IDLE)
 
 
 def test_contexts_and_commands_are_passed_on(here: World) -> None:
@@ -134,7 +135,7 @@ def test_strangers_are_turned_away(here: World) -> None:
         b"GET / HTTP/1.1\r\n" + b"a: " + b"b" * 100_000 + b"\r\n\r\n",
         b"POST /v1/stop HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n",
     ):
-        with socket.create_connection((host, int(port)), timeout=10) as connection:
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
             connection.sendall(rubbish)
             assert connection.recv(100).startswith((b"HTTP/1.1 400", b"HTTP/1.1 401"))
 
@@ -172,7 +173,7 @@ def test_sigterm_ends_the_node_in_order_even_if_it_does_not_listen(here: World) 
     one = here.instance().start()
     here.ready(one, spark_conf={"test.deaf": "yes", "test.child": "yes"})
     os.kill(one.pid, signal.SIGTERM)
-    assert one.wait(12) == 0
+    assert one.wait() == 0
     assert not one.node.exists()
 
 
@@ -202,7 +203,7 @@ def test_its_token_goes_to_no_process_that_took_the_port(here: World) -> None:
     polls, reports = here.server.polls, len(here.server.reports)
     here.server.assign(one.id, assignment())  # answers the poll that is under way, if any
     here.server.file.unlink()
-    wait_for(lambda: "cannot be reached" in (one.directory / "agent.log").read_text())
+    until(lambda: "cannot be reached" in (one.directory / "agent.log").read_text())
     assert here.server.polls <= polls + 1
     assert len(here.server.reports) <= reports + 2
 
@@ -225,17 +226,17 @@ def test_a_second_agent_of_an_instance_ends_at_once(here: World) -> None:
     assert living(one.pid)
 
 
-def test_a_sigkill_of_the_agent_ends_everything(here: World) -> None:
-    for mode in ("auto", "off"):
-        one = here.instance(isolation=mode).start()
-        status = here.ready(one, spark_conf={"test.child": "yes"})
-        assert status.isolation.startswith("none") == (mode == "off")
-        inside = one.execute("import os; print(os.getpid())")
-        mine = set(_marked(one.id))
-        assert len(mine) >= 3, inside
-        os.kill(one.pid, signal.SIGKILL)
-        one.wait()
-        wait_for(lambda mine=mine: not any(living(pid) for pid in mine), timeout_s=10)  # type: ignore[misc]
+@pytest.mark.parametrize("mode", ["auto", "off"])
+def test_a_sigkill_of_the_agent_ends_everything(here: World, mode: str) -> None:
+    one = here.instance(isolation=mode).start()
+    status = here.ready(one, spark_conf={"test.child": "yes"})
+    assert status.isolation.startswith("none") == (mode == "off")
+    inside = one.execute("import os; print(os.getpid())")
+    mine = set(_marked(one.id))
+    assert len(mine) >= 3, inside
+    os.kill(one.pid, signal.SIGKILL)
+    one.wait()
+    until(lambda: not any(living(pid) for pid in mine))
 
 
 def _marked(instance_id: str) -> list[int]:

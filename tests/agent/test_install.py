@@ -14,7 +14,8 @@ from brickyard.agent import install
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.host import HostError
 from brickyard.domain.runtimes import RuntimeManifest
-from tests.agent.world import living, wait_for
+from tests.agent.world import living
+from tests.support.patience import until
 
 MANIFEST = {
     "environment": "fake", "spark_version": "4", "scala_version": "2.13", "home": "/h", "python": "/p", "python_version": "3",
@@ -110,4 +111,4 @@ time.sleep(1000)
 
     asyncio.run(give_up())
     pids = [int(word) for word in said[0].split()]
-    wait_for(lambda: not any(living(pid) for pid in pids))
+    until(lambda: not any(living(pid) for pid in pids))

@@ -4,9 +4,6 @@ the next. `tests/spark/test_pool.py` is the same with Spark."""
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -18,10 +15,10 @@ from brickyard.config import Settings
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.providers.local import LocalProvider
 from tests.agent.world import FAKES
+from tests.support.patience import SOON, until
 from tests.support.server import Server
 
 RUNTIME, TYPE = "17.3.x-scala2.13", "brickyard.small"
-SOON = timedelta(seconds=60)
 MARK = "left-by-an-earlier-tenant"
 
 LEAVE = f"""
@@ -52,13 +49,6 @@ for process in pathlib.Path("/proc").glob("[0-9]*"):
             found.append(f"{{name}} of {{process.name}}")
 print(found, os.environ.get("LEFT"))
 """
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SOON.total_seconds()
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def provider(data_dir: Path, cache_dir: Path) -> LocalProvider:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from brickyard.domain.node import NodeStatus, Phase, Role
-from tests.agent.world import Instance, World, assignment, living, preparation, wait_for
+from tests.agent.world import Instance, World, assignment, living, preparation
+from tests.support.patience import until
 
 
 def knob(here: World, name: str) -> Path:
@@ -88,7 +89,7 @@ def test_another_size_or_runtime_goes_the_cold_way_and_says_why(here: World) -> 
     status = ready(here, one, 2, cores=2)
     assert not status.warm_start
     assert "another size" in status.cold_reason
-    wait_for(lambda: not any(living(pid) for pid in before), timeout_s=5)
+    until(lambda: not any(living(pid) for pid in before))
     assert ready(here, one, 3, cores=2).cold_reason == "", "a reason is told of one generation only"
 
 
@@ -138,7 +139,7 @@ def test_nothing_is_left_of_a_warm_node_that_is_no_longer_wanted(here: World) ->
     here.server.assign(one.id, preparation(2, 2, runtime=""))
     status = here.server.status(one.id, lambda status: status.assignment_version == 2 and not status.warm)
     assert status.phase is Phase.IDLE
-    wait_for(lambda: not any(living(pid) for pid in processes), timeout_s=5)
+    until(lambda: not any(living(pid) for pid in processes))
     assert not one.node.exists()
     os.kill(one.pid, signal.SIGTERM)
     assert one.wait() == 0
@@ -149,5 +150,5 @@ def test_an_agent_that_leaves_takes_its_warm_node_along(here: World) -> None:
     processes = marked(one.id)
     os.kill(one.pid, signal.SIGTERM)
     assert one.wait() == 0
-    wait_for(lambda: not any(living(pid) for pid in processes), timeout_s=5)
+    until(lambda: not any(living(pid) for pid in processes))
     assert not one.node.exists()

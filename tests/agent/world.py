@@ -17,7 +17,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -26,21 +26,11 @@ from brickyard.agent.cgroups import Group
 from brickyard.agent.config import AgentConfig
 from brickyard.domain.node import Assignment, AssignmentReply, NodeStatus, Phase, Role, StatusReply, StatusReport
 from brickyard.domain.runtimes import RuntimeManifest
+from tests.support.patience import PATIENCE_S, until
 
 FAKES = Path(__file__).with_name("fakes")
 SOURCE = Path(__file__).parents[2] / "src"
 SERVER_TOKEN = "server-secret"
-T = TypeVar("T")
-
-
-def wait_for(condition: Callable[[], T], *, timeout_s: float = 20.0, what: str = "the condition") -> T:
-    """The first true answer of `condition`."""
-    deadline = time.monotonic() + timeout_s
-    while not (answer := condition()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what} did not come within {timeout_s:g} s")
-        time.sleep(0.01)
-    return answer
 
 
 def living(pid: int) -> bool:
@@ -155,7 +145,7 @@ class FakeServer:
         self.known = False
         self._loop.call_soon_threadsafe(self._changed.set)
 
-    def status(self, instance: str, condition: Callable[[NodeStatus], bool], *, timeout_s: float = 20.0) -> NodeStatus:
+    def status(self, instance: str, condition: Callable[[NodeStatus], bool]) -> NodeStatus:
         """The newest status that meets the condition, waiting for one if need be."""
 
         def newest() -> NodeStatus | None:
@@ -163,18 +153,18 @@ class FakeServer:
             return mine[-1] if mine and condition(mine[-1]) else None
 
         with self._condition:
-            found = self._condition.wait_for(newest, timeout_s)
+            found = self._condition.wait_for(newest, PATIENCE_S)
             if not found:
                 mine = [report.status for report in self.reports if report.instance_id == instance]
-                raise AssertionError(f"no such status within {timeout_s:g} s; the last ones: {mine[-3:]}")
+                raise AssertionError(f"no such status within {PATIENCE_S:g} s; the last ones: {mine[-3:]}")
             return found
 
-    def warm(self, instance: str, version: int = 1, **more: Any) -> NodeStatus:
+    def warm(self, instance: str, version: int = 1) -> NodeStatus:
         """The status of an instance that is nobody's and ready to be taken over, as `version` asked."""
-        return self.status(instance, lambda status: bool(status.warm) and status.assignment_version == version, **more)
+        return self.status(instance, lambda status: bool(status.warm) and status.assignment_version == version)
 
-    def phase(self, instance: str, phase: Phase, **more: Any) -> NodeStatus:
-        return self.status(instance, lambda status: status.phase is phase, **more)
+    def phase(self, instance: str, phase: Phase) -> NodeStatus:
+        return self.status(instance, lambda status: status.phase is phase)
 
 
 class Instance:
@@ -208,23 +198,23 @@ class Instance:
         assert self.process is not None
         return self.process.pid
 
-    def wait(self, timeout_s: float = 20.0) -> int:
+    def wait(self) -> int:
         assert self.process is not None
-        return self.process.wait(timeout_s)
+        return self.process.wait(PATIENCE_S)
 
     def end(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(15)
+                self.process.wait(PATIENCE_S)
             except subprocess.TimeoutExpired:
                 self.process.kill()
-                self.process.wait(5)
+                self.process.wait(PATIENCE_S)
         if (group := self.directory / "cgroup.json").exists():  # a killed agent's; its provider would do this
             msgspec.json.decode(group.read_bytes(), type=Group).remove()
 
     def report(self) -> StatusReport:
-        return wait_for(lambda: [each for each in self.world.server.reports if each.instance_id == self.id])[-1]
+        return until(lambda: [each for each in self.world.server.reports if each.instance_id == self.id])[-1]
 
     def request(self, method: str, path: str, body: Any = None, *, token: str = SERVER_TOKEN) -> tuple[int, Any]:
         data = None if body is None else json.dumps(body).encode()
@@ -232,12 +222,12 @@ class Instance:
             self.report().endpoint + path, data=data, method=method, headers={"Authorization": f"Bearer {token}"}
         )
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - as above
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310 - as above
                 return answer.status, json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read() or b"null")
 
-    def execute(self, code: str, *, timeout_s: float = 20.0) -> str:
+    def execute(self, code: str) -> str:
         """Run Python code inside the node (the fake node host's commands); what it printed."""
         command = f"c{time.monotonic_ns()}"
         self.request("POST", "/v1/contexts", {"context_id": "test", "language": "python"})
@@ -250,7 +240,7 @@ class Instance:
             state = self.request("GET", f"/v1/contexts/test/commands/{command}")[1]
             return state if state["status"] == "Finished" else None
 
-        return str(wait_for(finished, timeout_s=timeout_s, what="the command's end")["results"]["data"])
+        return str(until(finished, "the command's end")["results"]["data"])
 
 
 class World:

@@ -15,6 +15,7 @@ from brickyard.api.registry import BODY_LIMIT
 from brickyard.domain.errors import RETRY_PHRASES
 from brickyard.domain.requests import CreateCluster
 from brickyard.plan.spec import MAX_SPEC
+from tests.support.patience import PATIENCE_S
 from tests.support.server import TOKEN, Server
 
 GOOD = {"cluster_name": "c", "spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge", "num_workers": 1}
@@ -36,11 +37,11 @@ def cluster_id(server: Server) -> str:
 def ask(server: Server, verb: str, body: Any) -> requests.Response:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-    return requests.post(f"{server.url}/api/2.1/clusters/{verb}", data=data, headers=headers, timeout=60)
+    return requests.post(f"{server.url}/api/2.1/clusters/{verb}", data=data, headers=headers, timeout=PATIENCE_S)
 
 
 def count(server: Server) -> int:
-    answer = requests.get(f"{server.url}/api/2.0/clusters/list", headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60)
+    answer = requests.get(f"{server.url}/api/2.0/clusters/list", headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S)
     return len(answer.json()["clusters"])
 
 
@@ -158,7 +159,7 @@ QUERIES = [
 @pytest.mark.parametrize(("verb", "query", "words"), QUERIES, ids=[f"{verb}-{words}" for verb, _, words in QUERIES])
 def test_a_query_that_makes_no_sense_is_refused_by_name(server: Server, verb: str, query: str, words: str) -> None:
     url, headers = f"{server.url}/api/2.1/clusters/{verb}?{query}", {"Authorization": f"Bearer {TOKEN}"}
-    assert words in refusal(requests.get(url, headers=headers, timeout=60))
+    assert words in refusal(requests.get(url, headers=headers, timeout=PATIENCE_S))
 
 
 NOT_JSON = {

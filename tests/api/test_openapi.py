@@ -18,6 +18,7 @@ from schemathesis.specs.openapi.checks import (
 
 from brickyard.api.app import all_operations
 from brickyard.api.openapi import document, openapi_operation
+from tests.support.patience import PATIENCE_S
 from tests.support.server import TOKEN, Server
 
 OPERATIONS = (*all_operations(), openapi_operation(all_operations()))
@@ -73,7 +74,7 @@ def test_every_answer_is_a_documented_one(case: schemathesis.Case[Any], server: 
 
 
 def test_the_document_is_served_and_names_every_operation(server: Server) -> None:
-    answer = requests.get(f"{server.url}/openapi.json", timeout=10)
+    answer = requests.get(f"{server.url}/openapi.json", timeout=PATIENCE_S)
     assert answer.status_code == 200
     assert answer.json() == DOCUMENT
     named = {method["operationId"] for path in DOCUMENT["paths"].values() for method in path.values()}

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import COMMAND, Cli, one_line
+from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -124,7 +125,12 @@ def test_a_checkout_without_a_suitable_python_is_one_line(tmp_path: Path) -> Non
         old.chmod(0o755)
     shutil.copy(ROOT / "dev", tmp_path / "dev")
     done = subprocess.run(
-        [str(tmp_path / "dev"), "version"], env={"PATH": str(tools)}, capture_output=True, text=True, check=False, timeout=60
+        [str(tmp_path / "dev"), "version"],
+        env={"PATH": str(tools)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.service.compute import State, TerminationReasonCode
 
 from brickyard.cli.http import get
 from tests.support.command import Cli
+from tests.support.patience import PATIENCE_S, until
 
 
 def test_up_status_configure_down(cli: Cli) -> None:
@@ -69,10 +69,8 @@ def test_status_shows_pools(cli: Cli) -> None:
         custom_tags={"ResourceClass": "SingleNode"},
     ).result()  # fmt: skip
     assert running.cluster_id
-    deadline = time.monotonic() + 30
-    while w.instance_pools.get(str(made.instance_pool_id)).stats.idle_count != 2:  # type: ignore[union-attr] # `get` always has it
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    pool_id = str(made.instance_pool_id)
+    until(lambda: w.instance_pools.get(pool_id).stats.idle_count == 2)  # type: ignore[union-attr] # `get` always has it
     (pool,) = json.loads(cli.run("status", "--json").stdout)["instance_pools"]
     assert {name: pool[name] for name in ("instance_pool_name", "node_type_id", "max_capacity", "message")} == {
         "instance_pool_name": "ready", "node_type_id": "i3.xlarge", "max_capacity": 3, "message": "",
@@ -81,7 +79,7 @@ def test_status_shows_pools(cli: Cli) -> None:
     assert {name: pool[f"{name}_count"] for name in counts} == counts
     shown = cli.run("status").stdout
     assert str(made.instance_pool_id) in shown, "ids are never cut"
-    measures = get(f"{json.loads(cli.run('status', '--json').stdout)['url']}/metrics", token="", timeout_s=10)
+    measures = get(f"{json.loads(cli.run('status', '--json').stdout)['url']}/metrics", token="", timeout_s=PATIENCE_S)
     for name, number in counts.items():
         assert f'brickyard_pool_instances{{count="{name}",instance_pool_id="{made.instance_pool_id}"}} {number:.1f}' in measures
 
@@ -106,10 +104,7 @@ def test_a_killed_server_is_followed_by_the_next(cli: Cli) -> None:
     running = cli.workspace.running()
     assert running is not None
     os.kill(running.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 60
-    while cli.workspace.running() is not None:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: cli.workspace.running() is None, "the end of the server")
     assert cli.run("status").returncode == 3
     assert cli.run("up", "--detach").returncode == 0
     assert cli.workspace.stored_token() == "dapi-mine"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
 from databricks.sdk.service.compute import State
 
 from tests.support.command import Cli, processes_of
+from tests.support.patience import PATIENCE_S, until
 
 
 def agents(cli: Cli) -> list[str]:
@@ -23,10 +23,7 @@ def with_a_starting_cluster(cli: Cli) -> str:
     assert cli.run("up", "--detach").returncode == 0
     node_type = min(cli.client().clusters.list_node_types().node_types or [], key=lambda each: each.memory_mb)
     made = cli.client().clusters.create(spark_version="17.3.x-scala2.13", node_type_id=node_type.node_type_id, num_workers=1)
-    deadline = time.monotonic() + 60
-    while len(agents(cli)) < 2:
-        assert time.monotonic() < deadline, cli.client().clusters.get(made.cluster_id).state_message
-        time.sleep(0.05)
+    until(lambda: len(agents(cli)) >= 2, "both nodes' agents")
     return str(made.cluster_id)
 
 
@@ -58,12 +55,9 @@ def test_a_server_in_the_foreground_ends_its_nodes_on_a_signal(local: Cli, numbe
     assert "shown this once" in token
     assert local.workspace.stored_token() in token
     made = local.client().clusters.create(spark_version="17.3.x-scala2.13", node_type_id="m5.large", num_workers=1)
-    deadline = time.monotonic() + 60
-    while not agents(local):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: agents(local), "a node's agent")
     os.kill(server.pid, number)
-    _, said = server.communicate(timeout=60)
+    _, said = server.communicate(timeout=PATIENCE_S)
     assert (server.returncode, "Stopping (again to stop at once)" in said) == (0, True)
     assert processes_of(local.data.parent) == []
     assert local.run("up", "--detach").returncode == 0
@@ -78,10 +72,7 @@ def test_a_node_that_is_killed_is_not_left_in_pieces(local: Cli, tmp_path: Path)
     pids = {int(path.name) for path in Path("/proc").glob("[0-9]*") if _is_ours(path, tmp_path)}
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + 60
-    while local.workspace.running() is not None:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: local.workspace.running() is None, "the end of the server")
     assert local.run("up", "--detach").returncode == 0
     ended = local.client().clusters.wait_get_cluster_terminated(cluster_id)
     assert ended.termination_reason is not None

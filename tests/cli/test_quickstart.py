@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from brickyard.cli import CliError
 from brickyard.cli.flights import Airline, Data, expected
 from brickyard.cli.mainjob import Answer, check
 from tests.support.command import Cli, one_line, processes_of
+from tests.support.patience import until
 
 
 def interrupt_while_the_cluster_starts(cli: Cli) -> str:
@@ -31,10 +31,7 @@ def test_ctrl_c_stops_the_server_that_it_started(local: Cli) -> None:
     said = interrupt_while_the_cluster_starts(local)
     assert said.startswith("brickyard: interrupted. The server that quickstart had started is stopped")
     assert local.workspace.running() is None
-    deadline = time.monotonic() + 30
-    while left := processes_of(local.data.parent):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.1)
+    until(lambda: not processes_of(local.data.parent), "the end of every process")
     assert list((local.data / "instances").iterdir()) == []
 
 

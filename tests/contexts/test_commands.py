@@ -27,6 +27,7 @@ from brickyard.services.commands import CommandFailed, CommandForbidden, Command
 from brickyard.store.store import Store
 from brickyard.testing.builders import cluster, instance, up
 from tests.support.edge import USER, edge, sdk
+from tests.support.patience import PATIENCE_S
 
 TOKENS = InstanceTokens(key=b"k" * 32)
 
@@ -247,7 +248,9 @@ def test_the_sdk_reads_the_errors_of_this_api(desk: Desk, url: str) -> None:
     api = sdk(url).command_execution
     with pytest.raises(BadRequest, match="requirement failed: missing contextId"):
         api.execute(cluster_id=desk.id, command="1", language=Language.PYTHON)
-    answer = requests.post(f"{url}/api/1.2/contexts/create", headers={"Authorization": "Bearer secret"}, json={}, timeout=10)
+    answer = requests.post(
+        f"{url}/api/1.2/contexts/create", headers={"Authorization": "Bearer secret"}, json={}, timeout=PATIENCE_S
+    )
     assert (answer.status_code, list(answer.json())) == (400, ["error"])
 
 
@@ -258,7 +261,7 @@ def test_a_form_may_carry_the_command(desk: Desk, url: str) -> None:
         headers={"Authorization": "Bearer secret"},
         data={"clusterId": desk.id, "contextId": context, "language": "python"},
         files={"command": ("code.py", "print('ü')")},
-        timeout=10,
+        timeout=PATIENCE_S,
     )
     assert answer.status_code == 200, answer.text
     assert list(desk.node.contexts[context].values()) == ["print('ü')"]

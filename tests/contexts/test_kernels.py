@@ -18,6 +18,7 @@ import pytest
 
 from brickyard.domain.runtimes import RuntimeManifest
 from tests.scripts.loading import SCRIPTS
+from tests.support.patience import PATIENCE_S, until
 from tests.support.runtimes import SPARK_3, SPARK_4, manifest_of
 
 pytestmark = pytest.mark.spark
@@ -68,7 +69,7 @@ class Host:
     def end(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
-        assert self.process.wait(60) == 0
+        assert self.process.wait(PATIENCE_S) == 0
         assert list((self.node_dir / "tmp").iterdir()) == []
 
 
@@ -78,7 +79,7 @@ class Context:
         self.name = name
 
     def wait_ready(self) -> None:
-        wait(lambda: self.host.status(self.name)["status"] != "Pending")
+        until(lambda: self.host.status(self.name)["status"] != "Pending")
         assert self.host.status(self.name)["status"] == "Running", self.host.status(self.name)
 
     def start(self, code: str, language: str = "python") -> str:
@@ -87,7 +88,7 @@ class Context:
         return name
 
     def end_of(self, command: str) -> dict[str, Any]:
-        wait(lambda: self.host.command_status(self.name, command)["status"] in OVER)
+        until(lambda: self.host.command_status(self.name, command)["status"] in OVER)
         status: dict[str, Any] = self.host.command_status(self.name, command)
         return status
 
@@ -111,20 +112,13 @@ class Context:
         """Cancel it as soon as the file `running` is there (the code makes it) or, when that is "job", a Spark job runs."""
         command = self.start(code)
         work = self.host.node_dir / "work"
-        wait(lambda: bool(self.host.active_jobs()) if running == "job" else (work / running).exists())
+        until(lambda: bool(self.host.active_jobs()) if running == "job" else (work / running).exists())
         self.host.cancel(self.name, command)
         return self.end_of(command)
 
 
 def summary(results: dict[str, Any]) -> str:
     return html.unescape(re.sub(r"<[^>]*>", "", results["summary"]))
-
-
-def wait(condition: Any, timeout_s: float = 120) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come in time"
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module", params=[SPARK_4, SPARK_3])
@@ -259,17 +253,17 @@ def test_cancel_ends_the_spark_jobs(python: Context, kind: str) -> None:
     python.run(THREADS)
     status = python.cancel_once(SPARK_CODE[kind], running="job")
     assert status["status"] == "Cancelled" and "cancelled" in summary(status["results"])
-    wait(lambda: python.host.active_jobs() == [])
+    until(lambda: python.host.active_jobs() == [])
     assert python.text("spark.range(3).count()") == "3"
 
 
 def test_jobs_of_threads_end_with_their_context(host: Host) -> None:
     context = host.new()
     context.run(THREADS + "future = kept_pool.submit(job, 0)")
-    wait(lambda: bool(host.active_jobs()))
+    until(lambda: bool(host.active_jobs()))
     context.run("'another command'")
     host.destroy(context.name)
-    wait(lambda: host.active_jobs() == [])
+    until(lambda: host.active_jobs() == [])
 
 
 def test_a_process_that_cannot_join_leaves_spark_as_it_is(host: Host, python: Context) -> None:
@@ -318,7 +312,7 @@ def test_a_process_that_dies_says_so(host: Host, code: str, words: str) -> None:
     for each in (command, queued):
         status = context.end_of(each)
         assert status["status"] == "Error" and words in summary(status["results"])
-    wait(lambda: host.status(context.name)["status"] == "Error")
+    until(lambda: host.status(context.name)["status"] == "Error")
     with pytest.raises(Refused, match="create a new one") as refused:
         context.start("1")
     assert refused.value.code == "DEAD"
@@ -348,8 +342,8 @@ def test_contexts_are_counted_and_forgotten(host: Host) -> None:
 def test_a_spare_is_ready_at_once(host: Host) -> None:
     before = {entry.name for entry in (host.node_dir / "tmp").iterdir()}
     host.warm()
-    wait(lambda: len({entry.name for entry in (host.node_dir / "tmp").iterdir()} - before) == 1)
-    wait(lambda: spare_is_ready(host))
+    until(lambda: len({entry.name for entry in (host.node_dir / "tmp").iterdir()} - before) == 1)
+    until(lambda: spare_is_ready(host))
 
 
 def spare_is_ready(host: Host) -> bool:
@@ -361,6 +355,10 @@ def spare_is_ready(host: Host) -> bool:
         host.warm()
         time.sleep(0.5)
     return ready
+
+
+def _wait_for_batches(context: Context) -> None:
+    until(lambda: context.text("len(seen) > 1 and query.exception() is None") == "True", "two batches")
 
 
 def test_callbacks_of_one_context_do_not_reach_another(host: Host) -> None:
@@ -375,7 +373,7 @@ query = source.writeStream.foreachBatch(batch).start()
     for context in contexts:
         context.run(stream)
     for context in contexts:
-        wait(lambda context=context: context.text("len(seen) > 1 and query.exception() is None") == "True")
+        _wait_for_batches(context)
     for context in contexts:
         context.run("query.stop()")
         host.destroy(context.name)

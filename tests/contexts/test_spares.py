@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.scripts.loading import script
+from tests.support.patience import PATIENCE_S, until
 
 
 class Gateways:
@@ -32,7 +33,7 @@ class Kernel:
         self.proceeded = True
 
     def connect(self, *, timeout_s: float, wanted: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while not self._ready.wait(0.01):
             if not wanted() or time.monotonic() > deadline:
                 raise sys.modules["kernel_client"].KernelDied("not wanted any more")
@@ -83,13 +84,6 @@ def node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     assert all(kernel.ended for kernel in Factory.made), "none outlives the node"
     for name in ("kernel_client", "kernel_context", "contexts"):
         sys.modules.pop(name, None)
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def running(node: Any, name: str) -> Callable[[], bool]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,9 +13,9 @@ from databricks.sdk.service.compute import ClusterDetails, ClustersAPI, State, T
 
 from brickyard.testing.simulated import Knobs, SimulatedProvider
 from tests.seeds.guide import Naps
+from tests.support.patience import SOON
 from tests.support.server import Server
 
-SOON = timedelta(seconds=60)
 RUNTIME, NODE_TYPE = "17.3.x-scala2.13", "i3.xlarge"
 SPEC: dict[str, Any] = {"spark_version": RUNTIME, "node_type_id": NODE_TYPE, "autotermination_minutes": 0}
 SLOW = Knobs(register_s=0.4, start_s=0.1, stop_s=0.4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
 
 import pytest
 from databricks.sdk import WorkspaceClient
@@ -20,9 +19,9 @@ from databricks.sdk.service import compute
 from databricks.sdk.service.compute import State
 
 from brickyard.testing.simulated import SimulatedProvider
+from tests.support.patience import SOON, until
 from tests.support.server import Server
 
-SOON = timedelta(seconds=30)
 RUNTIME = "17.3.x-scala2.13"
 SINGLE = {"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"}
 
@@ -153,10 +152,7 @@ def test_an_autoscaling_cluster(machines: SimulatedProvider, w: WorkspaceClient)
     name = cluster.cluster_id or ""
     assert (cluster.autoscale, cluster.num_workers, len(cluster.executors or [])) == (scale, None, 1)
     machines.set_tasks(name, 100)
-    deadline = time.monotonic() + SOON.total_seconds()
-    while len(w.clusters.get(name).executors or []) < 5:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: len(w.clusters.get(name).executors or []) == 5, "five executors")
     cluster = w.clusters.wait_get_cluster_running(name, timeout=SOON)
     seen = {(event.type, event.details.cause) for event in w.clusters.events(name) if event.details}
     assert (compute.EventType.RESIZING, compute.EventDetailsCause.AUTOSCALE) in seen

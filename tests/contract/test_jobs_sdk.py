@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from datetime import timedelta
 
 import pytest
 from databricks.sdk import WorkspaceClient
@@ -16,8 +15,8 @@ from databricks.sdk.service.jobs import RunLifeCycleState, RunLifecycleStateV2St
 
 from brickyard.testing.simulated import SimulatedProvider
 from tests.reconcile.runworld import answer
+from tests.support.patience import SOON
 
-SOON = timedelta(seconds=30)
 NEW = compute.ClusterSpec(
     spark_version="17.3.x-scala2.13",
     node_type_id="i3.xlarge",

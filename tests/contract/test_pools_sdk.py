@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from databricks.sdk.service.compute import (
     State,
 )
 
+from tests.support.patience import until
 from tests.support.server import Server
 
 RUNTIME = "17.3.x-scala2.13"
@@ -34,13 +34,6 @@ def pool(w: WorkspaceClient, name: str, **fields: object) -> Iterator[str]:
     finally:
         with contextlib.suppress(NotFound):
             w.instance_pools.delete(made.instance_pool_id or "")
-
-
-def until(condition: Callable[[], bool], timeout: float = 30) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.02)
 
 
 def counts(w: WorkspaceClient, pool_id: str) -> tuple[int, int, int, int]:

@@ -22,6 +22,7 @@ from brickyard.services.caller import Caller
 from brickyard.services.dbfs import HANDLE_IDLE_MS, MAX_BLOCK, MAX_HANDLES, UPLOADS, DbfsService, MaxBlockSizeExceeded
 from brickyard.testing.clock import ManualClock
 from tests.support.edge import USER, edge, sdk
+from tests.support.patience import PATIENCE_S
 
 OTHER = Caller(user_name="other@example.com", user_id="8", is_admin=False, token_id="o")
 
@@ -255,7 +256,7 @@ def test_a_form_may_carry_the_contents(url: str, desk: Desk, part: str) -> None:
         headers={"Authorization": "Bearer secret"},
         data={"path": "/form", "overwrite": "true"},
         files={part: data},
-        timeout=10,
+        timeout=PATIENCE_S,
     )
     assert answer.status_code == 200, answer.text
     assert (desk.root / "form").read_bytes() == data
@@ -268,7 +269,7 @@ def test_a_form_may_carry_a_large_file_before_its_path(url: str, desk: Desk) -> 
             f"{url}/api/2.0/dbfs/put",
             headers={"Authorization": "Bearer secret"},
             files=[("contents", data), ("path", (None, "/made/for/it")), ("overwrite", (None, overwrite))],
-            timeout=30,
+            timeout=PATIENCE_S,
         )
         assert answer.status_code == status, answer.text
     assert (desk.root / "made" / "for" / "it").read_bytes() == data
@@ -290,7 +291,7 @@ def test_a_form_that_cannot_be_placed_leaves_nothing(url: str, desk: Desk, field
         headers={"Authorization": "Bearer secret"},
         data=fields,
         files={"contents": b"1" * 100_000},
-        timeout=10,
+        timeout=PATIENCE_S,
     )
     assert answer.status_code == 400
     assert said in answer.json()["message"]
@@ -304,7 +305,7 @@ def test_a_form_that_is_cut_short_leaves_nothing(url: str, desk: Desk) -> None:
         f"{url}/api/2.0/dbfs/put",
         headers={"Authorization": "Bearer secret", "Content-Type": "multipart/form-data; boundary=b"},
         data=body,
-        timeout=10,
+        timeout=PATIENCE_S,
     )
     assert "cut short" in answer.json()["message"]
     assert not (desk.root / "f").exists()
@@ -317,7 +318,7 @@ def test_a_form_with_two_files_is_refused(url: str, desk: Desk) -> None:
         headers={"Authorization": "Bearer secret"},
         data={"path": "/form"},
         files={"contents": b"1", "other": b"2"},
-        timeout=10,
+        timeout=PATIENCE_S,
     )
     assert answer.json()["error_code"] == "INVALID_PARAMETER_VALUE"
     assert not (desk.root / "form").exists()

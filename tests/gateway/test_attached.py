@@ -20,6 +20,7 @@ from brickyard.store.store import Store
 from brickyard.testing.builders import cluster, instance, up
 from brickyard.testing.clock import ManualClock
 from tests.support.edge import edge
+from tests.support.patience import PATIENCE_S
 
 KEY = b"k" * 32
 CONTEXT = {
@@ -56,7 +57,7 @@ class World(NamedTuple):
     def get(self, path: str, cluster_id: str = "") -> requests.Response:
         headers = {"Authorization": "Bearer secret"}
         query = {"cluster_id": cluster_id or self.id}
-        return requests.get(f"{self.url}/api/2.1/clusters/{path}", params=query, headers=headers, timeout=30)
+        return requests.get(f"{self.url}/api/2.1/clusters/{path}", params=query, headers=headers, timeout=PATIENCE_S)
 
     def change(self, wanted: Cluster) -> None:
         def work(tx: Any) -> None:

@@ -25,6 +25,7 @@ from brickyard.services.caller import Caller
 from brickyard.testing.builders import cluster, up
 from tests.gateway.driver import BLOCK, SERVICE, FakeDriver
 from tests.gateway.world import CLUSTER_ID, as_metadata, call, credentials, method, world
+from tests.support.patience import PATIENCE_S
 
 RUNNING = up(cluster())
 STOPPED = cluster(target=Target.TERMINATED, ended=True, state_message="Inactive for 120 minutes")
@@ -36,7 +37,7 @@ THEIRS = up(cluster(), spec=msgspec.structs.replace(RUNNING.spec, single_user_na
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(work, 60))
+    asyncio.run(asyncio.wait_for(work, PATIENCE_S))
 
 
 async def until(condition: Callable[[], bool]) -> None:

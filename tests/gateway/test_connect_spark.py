@@ -13,6 +13,7 @@ import requests
 from databricks.sdk.service.compute import Language, State
 
 from brickyard.services.caller import Caller
+from tests.support.patience import PATIENCE_S
 from tests.support.runtimes import SPARK_4, manifest_of
 from tests.support.server import TOKEN, Server, free_port
 
@@ -84,7 +85,7 @@ def way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Way]:
 
 def get(way: Way, path: str) -> requests.Response:
     """One request with the administrator's token."""
-    return requests.get(way.server.url + path, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=120)
+    return requests.get(way.server.url + path, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S)
 
 
 def test_stock_pyspark_works(way: Way) -> None:
@@ -110,19 +111,19 @@ def test_who_is_attached_is_listed(way: Way) -> None:
     assert with_session.stdout is not None
     assert with_session.stdout.readline().strip() == b"7"
     found = get(way, f"/api/2.1/clusters/list-attached?cluster_id={way.cluster_id}").json()
-    with_session.communicate(timeout=60)
+    with_session.communicate(timeout=PATIENCE_S)
     assert found["contexts"] == []
     assert found["connect_sessions"][0]["last_used_ms"] >= found["connect_sessions"][0]["started_ms"] > 0
 
 
 def test_the_spark_ui_is_there_for_those_who_may_see_it(way: Way) -> None:
     link = get(way, f"/api/2.1/clusters/spark-ui-link?cluster_id={way.cluster_id}").json()["url"]
-    front = requests.get(link, timeout=60)
+    front = requests.get(link, timeout=PATIENCE_S)
     assert (front.status_code, "Spark Jobs" in front.text) == (200, True), front.text[:500]
     prefix = link.removeprefix(way.server.url).rstrip("/")
     assert f'href="{prefix}/stages/' in front.text
     for path, says in (("/stages/", "Stages for All Jobs"), ("/SQL/", "SQL"), ("/environment/", "Environment")):
-        answer = requests.get(way.server.url + prefix + path, timeout=60)
+        answer = requests.get(way.server.url + prefix + path, timeout=PATIENCE_S)
         assert (answer.status_code, says in answer.text) == (200, True), path
     (application,) = get(way, f"/spark-ui/{way.cluster_id}/api/v1/applications").json()
     executors = get(way, f"/spark-ui/{way.cluster_id}/api/v1/applications/{application['id']}/allexecutors").json()
@@ -132,7 +133,7 @@ def test_the_spark_ui_is_there_for_those_who_may_see_it(way: Way) -> None:
     assert way.server.application is not None
     me = Caller(user_name="admin@brickyard.local", user_id="1", is_admin=True, token_id="")
     own = asyncio.run(way.server.application.ui_sources.find(me, way.cluster_id))
-    assert requests.get(own.url + "/jobs/", timeout=30).status_code == 403
+    assert requests.get(own.url + "/jobs/", timeout=PATIENCE_S).status_code == 403
 
 
 def test_who_may_not_enter_is_told_by_pyspark(way: Way) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 import requests
 from databricks.sdk.service.compute import Language
 
+from tests.support.patience import PATIENCE_S, until
 from tests.support.runtimes import SPARK_3, SPARK_4, manifest_of
 from tests.support.server import TOKEN, Server, free_port
 
@@ -37,17 +37,14 @@ def test_a_running_cluster_on_spark_3(tmp_path: Path) -> None:
 
         def jobs() -> int:
             headers = {"Authorization": f"Bearer {TOKEN}"}
-            front = requests.get(f"{server.url}/spark-ui/{made.cluster_id}/", headers=headers, timeout=120)
+            front = requests.get(f"{server.url}/spark-ui/{made.cluster_id}/", headers=headers, timeout=PATIENCE_S)
             assert front.status_code == 200, front.text[:500]
             application = front.url.split("/history/")[1].split("/")[0]
             place = f"{server.url}/spark-ui/{made.cluster_id}/api/v1/applications/{application}/jobs"
-            return len(requests.get(place, headers=headers, timeout=120).json())
+            return len(requests.get(place, headers=headers, timeout=PATIENCE_S).json())
 
-        deadline = time.monotonic() + 120
-        while jobs() < 2:  # the first job of every cluster, and ours
-            assert time.monotonic() < deadline
-            time.sleep(0.5)
+        until(lambda: jobs() >= 2, "the first job of every cluster, and ours")
         url = f"sc://localhost:{port}/;token={TOKEN};x-databricks-cluster-id={made.cluster_id}"
-        refused = subprocess.run([client, "-c", CLIENT, url], capture_output=True, text=True, check=False, timeout=120)
+        refused = subprocess.run([client, "-c", CLIENT, url], capture_output=True, text=True, check=False, timeout=PATIENCE_S)
         assert "FAILED_PRECONDITION" in refused.stderr
         assert "Maven" in refused.stderr

@@ -33,6 +33,7 @@ from brickyard.services.uilinks import LIFETIME_MS, UiLinks
 from brickyard.services.users import new_user
 from brickyard.store.store import Store
 from brickyard.testing.clock import ManualClock
+from tests.support.patience import PATIENCE_S
 
 ID = "0101-000000-testtest"
 PAGE = b"""<html><head><title>Jobs</title></head><body><a href="%(prefix)s/stages/">Stages</a>
@@ -146,7 +147,7 @@ async def world(tmp_path: Path, home: str = "/") -> AsyncIterator[World]:
 
 
 def run(work: Any) -> None:
-    asyncio.run(asyncio.wait_for(work, 60))
+    asyncio.run(asyncio.wait_for(work, PATIENCE_S))
 
 
 def test_a_token_opens_it_and_everything_leads_back_here(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from brickyard.gateway import tls
 from brickyard.gateway.connect import ConnectGateway
 from brickyard.gateway.errors import GatewayError
 from tests.gateway.world import CLUSTER_ID, method, world
+from tests.support.patience import PATIENCE_S
 from tests.support.server import Server, free_port
 
 
@@ -44,7 +45,7 @@ def test_a_certificate_made_here_is_kept_and_trusted(tmp_path: Path) -> None:
             finally:
                 await gateway.stop()
 
-    asyncio.run(asyncio.wait_for(work(), 60))
+    asyncio.run(asyncio.wait_for(work(), PATIENCE_S))
 
 
 def test_a_certificate_made_here_is_replaced_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +104,7 @@ def test_a_server_serves_connect_on_the_port_that_it_is_given(tmp_path: Path) ->
     port = free_port()
     with Server.running(tmp_path / "w", provider="simulated", connect_port=port):
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel, pytest.raises(grpc.RpcError) as caught:
-            method(channel.unary_unary, "Config")(b"", timeout=20)
+            method(channel.unary_unary, "Config")(b"", timeout=PATIENCE_S)
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
         with (
             pytest.raises(RuntimeError) as refused,

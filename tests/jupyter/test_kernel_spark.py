@@ -13,6 +13,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
 from tests.jupyter.test_notebook import shown
+from tests.support.patience import PATIENCE_S
 from tests.support.runtimes import SPARK_4
 from tests.support.server import TOKEN, Server
 
@@ -46,7 +47,7 @@ def manager(tmp_path: Path) -> Iterator[KernelManager]:
 def test_a_notebook_computes_on_the_cluster(manager: KernelManager) -> None:
     client = manager.client()
     client.start_channels()
-    client.wait_for_ready(timeout=60)
+    client.wait_for_ready(timeout=PATIENCE_S)
     try:
         first = shown(client, client.execute("n = spark.range(1000).count()\nprint(n)"), patience_s=300)
         assert ("stream", {"name": "stdout", "text": "1000\n"}) in first

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from queue import Empty
@@ -22,6 +21,7 @@ from brickyard.services.caller import Caller
 from brickyard.store.store import Store
 from tests.contexts.test_commands import Desk
 from tests.support.edge import edge, sdk
+from tests.support.patience import PATIENCE_S, until
 
 
 class Clusters:
@@ -172,21 +172,16 @@ def shown(client: Any, request: str, *, patience_s: float = 60) -> list[tuple[st
 def test_jupyter_runs_interrupts_and_ends_a_notebook(desk: Desk, manager: KernelManager) -> None:
     client = manager.client()
     client.start_channels()
-    client.wait_for_ready(timeout=60)
+    client.wait_for_ready(timeout=PATIENCE_S)
     try:
         assert ("stream", {"name": "stdout", "text": "print(1)\n"}) in shown(client, client.execute("print(1)"))
         slow = client.execute("slow")
-        deadline = time.monotonic() + 60
-        while not any(command == "slow" for context in desk.node.contexts.values() for command in context.values()):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: any("slow" in context.values() for context in desk.node.contexts.values()), "the slow command")
         manager.interrupt_kernel()
         assert [content["ename"] for kind, content in shown(client, slow) if kind == "error"] == ["KeyboardInterrupt"]
         assert ("stream", {"name": "stdout", "text": "again\n"}) in shown(client, client.execute("again"))
         assert len(desk.node.contexts) == 1
         client.shutdown()
-        while desk.node.contexts:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: not desk.node.contexts, "the end of the context")
     finally:
         client.stop_channels()

@@ -23,7 +23,8 @@ from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import CapacityError, InvalidError, LaunchRequest
 from brickyard.providers.capacity import Room
 from brickyard.providers.local import LocalProvider, loopback_address
-from tests.agent.world import FAKES, World, assignment, living, wait_for, world
+from tests.agent.world import FAKES, World, assignment, living, world
+from tests.support.patience import until
 
 NAME = f"i-{secrets.token_hex(4)}-"  # tests that run beside these have other ones
 I1, I2, I3, I4, I5 = (f"{NAME}{number}" for number in range(1, 6))
@@ -70,7 +71,7 @@ class Shop:
 
     def pid(self, instance_id: str) -> int:
         path = self.directory(instance_id) / "agent.pid"
-        wait_for(path.exists)
+        until(path.exists)
         return int(json.loads(path.read_bytes())["pid"])
 
     def gone(self, instance_id: str) -> None:
@@ -78,7 +79,7 @@ class Shop:
             self.provider.terminate(instance_id, reason="the test is over")
             return instance_id not in self.provider.observe()
 
-        wait_for(ended, timeout_s=30)
+        until(ended)
 
 
 @pytest.fixture
@@ -159,7 +160,7 @@ def test_running_out_says_how_much_was_asked_and_left(shop: Shop) -> None:
 def test_what_is_ending_or_dead_takes_no_room(shop: Shop) -> None:
     shop.launch(I1, LARGE)
     os.kill(shop.pid(I1), signal.SIGKILL)
-    wait_for(lambda: not shop.provider.observe()[I1].alive)
+    until(lambda: not shop.provider.observe()[I1].alive)
     shop.launch(I2, LARGE)
     shop.provider.terminate(I2, reason="a test")
     shop.launch(I3, LARGE)
@@ -180,7 +181,7 @@ def test_a_killed_agent_is_listed_as_dead_and_its_remains_are_removed(shop: Shop
     shop.here.server.phase(I1, Phase.READY)
     groups = json.loads((shop.directory(I1) / "cgroup.json").read_bytes())["directories"]
     os.kill(shop.pid(I1), signal.SIGKILL)
-    wait_for(lambda: not shop.provider.observe()[I1].alive)
+    until(lambda: not shop.provider.observe()[I1].alive)
     shop.gone(I1)
     assert not any(Path(group).exists() for group in groups)
     kept = shop.here.data_dir / "logs" / "0101-000000-abcdefgh" / f"{I1}-1"
@@ -234,7 +235,7 @@ def test_close_ends_everything_or_nothing(shop: Shop) -> None:
     assert all(each.alive for each in adopted.observe().values())
     adopted.close(keep_nodes=False)
     assert not adopted.observe()
-    wait_for(lambda: not any(living(pid) for pid in pids))
+    until(lambda: not any(living(pid) for pid in pids))
 
 
 def test_many_threads(shop: Shop) -> None:

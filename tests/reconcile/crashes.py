@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from brickyard.store.store import Store
+from tests.support.patience import PATIENCE_S
 
 AT_ONCE = 12  # servers that die side by side: most of their time is waiting
-PATIENCE_S = 150.0
 MOST_STEPS = 200
 
 # (a folder, a store, steps until the crash) -> whether the crash came before the work was over. The next server is to end it.

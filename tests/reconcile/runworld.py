@@ -28,7 +28,8 @@ from brickyard.store.store import Store
 from brickyard.testing.builders import SMALL
 from brickyard.testing.kernels import Answer
 from brickyard.testing.simulated import SimulatedProvider
-from tests.reconcile.world import CLOCK, PATIENCE_S, World
+from tests.reconcile.world import CLOCK, World
+from tests.support.patience import PATIENCE_S
 
 ADMIN = Caller(user_name="admin@example.com", user_id="1", is_admin=True, token_id="t")
 RUNTIME = Runtime(

@@ -12,7 +12,8 @@ from brickyard.domain.terminations import TerminationReasonCode
 from brickyard.plan.autoscale import Rules
 from brickyard.plan.policy import Policy
 from brickyard.store.store import Store
-from tests.reconcile.world import PATIENCE_S, World, check_books, provider
+from tests.reconcile.world import World, check_books, provider
+from tests.support.patience import PATIENCE_S
 
 
 def test_create_resize_terminate_start(store: Store) -> None:

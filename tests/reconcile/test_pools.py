@@ -24,7 +24,8 @@ from brickyard.testing.builders import cluster
 from brickyard.testing.simulated import SimulatedProvider
 from tests.reconcile.crashes import Fuse, end, first_of, killed_at_every_step
 from tests.reconcile.test_crashes import fused
-from tests.reconcile.world import CLOCK, PATIENCE_S, World, provider
+from tests.reconcile.world import CLOCK, World, provider
+from tests.support.patience import PATIENCE_S
 
 POOL = "0101-000000-test-pool-A"
 RUNTIME = "17.3.x-scala2.13"

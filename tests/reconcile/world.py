@@ -23,9 +23,9 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SMALL, cluster
 from brickyard.testing.simulated import Knobs, SimulatedProvider
+from tests.support.patience import PATIENCE_S
 
 CLOCK = SystemClock()
-PATIENCE_S = 60.0  # a condition that does not come is found out by then, also on a machine that is very busy
 
 
 class World:

@@ -17,6 +17,7 @@ from databricks.sdk.service.compute import GetSparkVersionsResponse, ListNodeTyp
 from brickyard.providers.nodetypes import cloud_types, machine_types
 from brickyard.runtime import catalogue, installer, java
 from brickyard.services.views import node_type_view
+from tests.support.patience import PATIENCE_S
 
 
 class Offline(ClustersExt):
@@ -91,12 +92,12 @@ def test_two_installers_take_turns(tmp_path: Path) -> None:
     assert second.stdout.readline().startswith("Waiting for another installation of e")
     first.kill()  # the kernel frees the lock of a killed one
     first.wait()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while second.stdout.readline() != "in\n":
         assert time.monotonic() < deadline
     assert second.stdin is not None
     second.stdin.write("\n")
-    assert second.wait(20) == 0
+    assert second.wait(PATIENCE_S) == 0
 
 
 def test_the_shim_drops_the_one_argument(tmp_path: Path) -> None:

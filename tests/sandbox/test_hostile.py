@@ -17,7 +17,8 @@ import pytest
 from brickyard.agent import cgroups, sandbox
 from brickyard.agent.sandbox import View
 from brickyard.domain.node import Phase
-from tests.agent.world import Instance, World, assignment, living, wait_for, world
+from tests.agent.world import Instance, World, assignment, living, world
+from tests.support.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.skipif(sandbox.probe().kind == "none", reason=f"no isolation here: {sandbox.probe().reason}")
 
@@ -292,8 +293,8 @@ def test_a_fork_bomb_is_bounded_and_ends_with_the_node() -> None:
         inside = group.processes()
         assert len(inside) == 60
         process.kill()
-        process.communicate(timeout=20)
-        wait_for(lambda: not any(living(pid) for pid in inside))
+        process.communicate(timeout=PATIENCE_S)
+        until(lambda: not any(living(pid) for pid in inside))
     finally:
         assert group.remove()
 
@@ -307,7 +308,7 @@ def test_running_out_of_memory_ends_the_node_with_that_reason(tmp_path: Path) ->
         one.request("POST", "/v1/contexts", {"context_id": "c", "language": "python"})
         code = "keep = []\nwhile True: keep.append(bytearray(b'x' * (64 << 20)))"
         one.request("POST", "/v1/contexts/c/commands", {"command_id": "x", "language": "python", "command": code})
-        failure = here.server.phase(one.id, Phase.FAILED, timeout_s=60).failure
+        failure = here.server.phase(one.id, Phase.FAILED).failure
         assert failure is not None
         assert failure.code == "DRIVER_OUT_OF_MEMORY"
         assert "memory" in failure.message
@@ -321,7 +322,7 @@ def test_nothing_outlives_a_killed_agent(tmp_path: Path) -> None:
         inside = {pid for pid in before if _hostname(pid) == one.id}
         assert len(inside) >= 5, "pid 1, the node host and its children"
         os.kill(one.pid, signal.SIGKILL)
-        wait_for(lambda: not any(living(pid) for pid in inside))
+        until(lambda: not any(living(pid) for pid in inside))
 
 
 def _hostname(pid: int) -> str:

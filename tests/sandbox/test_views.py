@@ -13,6 +13,7 @@ import pytest
 from brickyard.agent import sandbox
 from brickyard.agent.sandbox import Isolation, View
 from tests.agent.world import SOURCE
+from tests.support.patience import PATIENCE_S
 
 TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - names of mounts
 
@@ -126,5 +127,5 @@ def test_starting_many_at_once_never_meets_a_half_built_root() -> None:
     command = walls.command(["/bin/true"], view=View())
     running = [subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env={}) for _ in range(40)]
     for process in running:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0, errors

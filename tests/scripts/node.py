@@ -16,9 +16,9 @@ from typing import Any
 import psutil
 
 from tests.scripts.loading import SCRIPTS
+from tests.support.patience import PATIENCE_S
 
 HOST = "127.0.0.1"
-PATIENCE_S = 180.0  # the machine may be busy; a condition is awaited, never slept for
 
 
 class Node:
@@ -145,7 +145,7 @@ class Node:
         for process in below:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(below, timeout=10)
+        psutil.wait_procs(below, timeout=PATIENCE_S)
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
@@ -155,10 +155,3 @@ def assignment(role: str, **fields: Any) -> dict[str, Any]:
         "runtime": "test", "cores": 1, "memory_mb": 1024, "secret": "the cluster's secret", "connect_token": "the-token",
     }  # fmt: skip
     return {**base, **fields}
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)

@@ -10,7 +10,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.scripts.node import HOST, Node, until
+from tests.scripts.node import HOST, Node
+from tests.support.patience import PATIENCE_S, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -109,7 +110,7 @@ def test_ports_are_on_loopback_and_none_speaks_http(cluster: Cluster) -> None:
     assert {address for address, _ in found} <= {HOST, "::1", f"::ffff:{HOST}"}
     answers = {}
     for _, port in found:
-        with socket.create_connection((HOST, port), timeout=5) as connection:
+        with socket.create_connection((HOST, port), timeout=PATIENCE_S) as connection:
             connection.settimeout(1.0)
             try:
                 connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
@@ -156,7 +157,9 @@ def test_connect_asks_for_its_token(cluster: Cluster, manifest: dict[str, Any]) 
 
     def count(token: str) -> subprocess.CompletedProcess[str]:
         url = f"sc://localhost:{port}/;token={token}"
-        return subprocess.run([manifest["python"], "-c", CONNECT, url], capture_output=True, text=True, check=False, timeout=120)
+        return subprocess.run(
+            [manifest["python"], "-c", CONNECT, url], capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
 
     right = count("the-token")
     assert right.stdout.strip() == "7", right.stderr[-500:]
@@ -189,7 +192,7 @@ def test_a_worker_retires_while_a_job_runs(cluster: Cluster) -> None:
     assert "FetchFailed" not in log
     assert " failed in " not in log, "no stage failed"
     leaving.result("stop", grace_s=5)
-    assert leaving.process.wait(20) == 0
+    assert leaving.process.wait(PATIENCE_S) == 0
 
 
 def test_a_worker_retires_while_its_executor_starts(cluster: Cluster) -> None:
@@ -224,5 +227,5 @@ def test_everything_ends_with_the_agents_pipe(cluster: Cluster) -> None:
         below = node.processes()
         assert node.process.stdin is not None
         node.process.stdin.close()
-        _, alive = psutil.wait_procs(below, timeout=20)
+        _, alive = psutil.wait_procs(below, timeout=PATIENCE_S)
         assert not alive

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.scripts.loading import script
+from tests.support.patience import PATIENCE_S
 
 
 class Py4JError(Exception):
@@ -57,7 +58,7 @@ class Channel:
         """Nobody reads it here."""
 
     def failure(self) -> dict[str, Any]:
-        assert self.failed.wait(20)
+        assert self.failed.wait(PATIENCE_S)
         found = [fields["failure"] for fields in self.told if "failure" in fields]
         assert len(found) == 1
         failure: dict[str, Any] = found[0]

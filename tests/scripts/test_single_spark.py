@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.scripts.node import Node
+from tests.support.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -27,7 +28,7 @@ def test_a_prepared_node_becomes_a_single_one_and_stops_in_order(new_node: NewNo
     assert node.call("nonsense")["error"]["code"] == "INVALID"
     assert node.call("command_status")["error"]["code"] == "INVALID"
     node.result("stop", grace_s=8)
-    assert node.process.wait(20) == 0
+    assert node.process.wait(PATIENCE_S) == 0
     assert "Successfully stopped SparkContext" in node.log()
 
 

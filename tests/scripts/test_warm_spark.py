@@ -12,7 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.scripts.node import Node, until
+from tests.scripts.node import Node
+from tests.support.patience import PATIENCE_S, until
 from tests.support.runtimes import SPARK_4
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -129,7 +130,9 @@ def test_connect_serves_again(cluster: Warm, manifest: dict[str, Any]) -> None:
         assert "error" in cluster.driver.call("connect_open")
         return
     url = f"sc://localhost:{cluster.driver.result('connect_open')['port']}/;token=the-token"
-    done = subprocess.run([manifest["python"], "-c", CONNECT, url], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        [manifest["python"], "-c", CONNECT, url], capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
     assert done.stdout.strip() == "7", done.stderr[-500:]
 
 

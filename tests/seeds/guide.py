@@ -11,7 +11,6 @@ import io
 import json
 import time
 import types
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,11 @@ from databricks.sdk.service.compute import State
 
 from brickyard.domain.clock import Ids
 from brickyard.testing.simulated import SimulatedProvider
+from tests.support.patience import PATIENCE_S, SOON
 from tests.support.server import TOKEN, Server
 
 EXAMPLES = Path(__file__).parent / "examples"
 CLUSTER_ID = "1234-567890-abc123"  # the cluster that the guide's examples speak of
-SOON = timedelta(seconds=60)
 RUNTIME, NODE_TYPE = "13.3.x-scala2.12", "i3.xlarge"
 FASTER = 100  # what the examples wait for takes half a minute in a cloud, and milliseconds here
 
@@ -92,7 +91,7 @@ class Guide:
         """Status and body of one call as the guide describes it; `body` is sent as it is."""
         url = f"{self.server.url}/api/2.0/clusters/{verb}"
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-        response = requests.request(method, url, headers=headers, params=query, data=body or None, timeout=60)
+        response = requests.request(method, url, headers=headers, params=query, data=body or None, timeout=PATIENCE_S)
         return response.status_code, response.json()
 
     def _host_and_token(self, source: str) -> list[tuple[str, str]]:

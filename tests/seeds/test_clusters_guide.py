@@ -18,7 +18,8 @@ from databricks.sdk.service import compute
 from databricks.sdk.service.compute import EventType, State
 
 from brickyard.plan.refused import REFUSED
-from tests.seeds.guide import CLUSTER_ID, EXAMPLES, NODE_TYPE, RUNTIME, SOON, Guide
+from tests.seeds.guide import CLUSTER_ID, EXAMPLES, NODE_TYPE, RUNTIME, Guide
+from tests.support.patience import SOON
 
 UP, DOWN = State.RUNNING, State.TERMINATED
 

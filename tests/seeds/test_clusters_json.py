@@ -9,7 +9,8 @@ import pytest
 from databricks.sdk.service.compute import State
 
 from brickyard.plan.refused import REFUSED
-from tests.seeds.guide import CLUSTER_ID, EXAMPLES, NODE_TYPE, RUNTIME, SOON, Guide, body, read
+from tests.seeds.guide import CLUSTER_ID, EXAMPLES, NODE_TYPE, RUNTIME, Guide, body, read
+from tests.support.patience import SOON
 
 UP, DOWN = State.RUNNING, State.TERMINATED
 

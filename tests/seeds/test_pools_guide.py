@@ -16,6 +16,7 @@ import pytest
 import requests
 
 from tests.seeds.guide import Guide
+from tests.support.patience import PATIENCE_S
 from tests.support.server import TOKEN
 
 EXAMPLES = Path(__file__).parent / "examples-pools"
@@ -28,7 +29,9 @@ def read(name: str) -> str:
 
 def call(guide: Guide, method: str, path: str, *, body: str = "") -> tuple[int, dict[str, Any]]:
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-    response = requests.request(method, f"{guide.server.url}/api/2.0{path}", headers=headers, data=body or None, timeout=60)
+    response = requests.request(
+        method, f"{guide.server.url}/api/2.0{path}", headers=headers, data=body or None, timeout=PATIENCE_S
+    )
     return response.status_code, response.json()
 
 

@@ -18,6 +18,7 @@ from brickyard.services.agents import ANSWER_S, AgentService
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster, instance
+from tests.support.patience import PATIENCE_S
 
 T = TypeVar("T")
 DRIVER = instance(cluster(), role=Role.DRIVER)
@@ -75,7 +76,7 @@ def test_a_waiting_agent_hears_of_a_change_at_once(counting: CountingStore) -> N
         await asyncio.sleep(0)  # it waits now, on what the first answer left in memory or on a read of its own
         await asyncio.to_thread(change, counting)
         agents.assignments_changed([ID])
-        reply = await asyncio.wait_for(waiting, 10)
+        reply = await asyncio.wait_for(waiting, PATIENCE_S)
         assert reply.assignment is not None
         assert reply.assignment.version == version() + 1
 

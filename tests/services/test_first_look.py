@@ -11,6 +11,7 @@ from brickyard.domain.cluster import Target
 from brickyard.services.firstlook import FirstLook
 from brickyard.store.store import Store
 from tests.services.desk import Desk, play
+from tests.support.patience import PATIENCE_S
 
 WINDOW_S = 30.0  # so long that a test which waits for its end fails by its time
 
@@ -39,7 +40,7 @@ def test_the_first_look_returns_when_the_cluster_is_up(store: Store) -> None:
         await desk.settle(name, state_message="nearly there")
         assert not waiting.done(), "a change alone is not the end of the start"
         await desk.bring_up(name)
-        await asyncio.wait_for(waiting, 10)
+        await asyncio.wait_for(waiting, PATIENCE_S)
         assert not look.due(name)
 
     play(store, run)
@@ -52,7 +53,7 @@ def test_the_first_look_returns_when_the_start_has_failed(store: Store) -> None:
         waiting = asyncio.create_task(look.settle(name))
         await asyncio.sleep(0)
         await desk.settle(name, target=Target.TERMINATED)
-        await asyncio.wait_for(waiting, 10)
+        await asyncio.wait_for(waiting, PATIENCE_S)
 
     play(store, run)
 

@@ -25,6 +25,7 @@ from brickyard.services.caller import Caller
 from brickyard.store.store import Store
 from tests.reconcile.runworld import ADMIN, CLUSTER, RunWorld, task
 from tests.reconcile.world import provider
+from tests.support.patience import PATIENCE_S
 
 Life, Result = RunLifeCycleState, RunResultState
 USER = Caller(user_name="user@example.com", user_id="2", is_admin=False, token_id="u")
@@ -153,7 +154,7 @@ def test_a_retry_reads_the_file_again_and_both_attempts_are_kept(store: Store, t
     async def scenario(world: RunWorld) -> None:
         world.file("a", "fail")
         run_id = await world.submit(task("a", max_retries=2, min_retry_interval_millis=1500))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not (await world.row(run_id)).tasks[0].retry_at_ms:
                 await asyncio.sleep(0.01)
         world.file("a", "better")

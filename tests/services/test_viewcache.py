@@ -14,6 +14,7 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SIZES
 from tests.services.desk import ADMIN, Desk, play
+from tests.support.patience import PATIENCE_S
 
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ class SlowStore(Store):
         def held(tx: Tx) -> T:
             result = work(tx)
             self.taken.set()
-            assert self.hold.wait(10)
+            assert self.hold.wait(PATIENCE_S)
             return result
 
         return await super().read(held)

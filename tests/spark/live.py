@@ -7,8 +7,7 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,10 @@ from databricks.sdk.service.compute import ClusterDetails, CommandStatus, Comman
 from brickyard.cli.up import start_detached
 from brickyard.config import Settings
 from brickyard.lifecycle.workspace import Workspace
+from tests.support.patience import PATIENCE_S, until
 from tests.support.runtimes import cache_dir
 
 NODE = "brickyard.small"
-PATIENCE_S = 180.0  # the machine may be busy; a condition is awaited, never slept for
 ENDED = (CommandStatus.FINISHED, CommandStatus.ERROR, CommandStatus.CANCELLED)
 JVM, EXECUTOR, KERNEL = "PythonGatewayServer", "CoarseGrainedExecutorBackend", "kernel_setup.py"
 
@@ -32,15 +31,6 @@ def _id(wait: Wait[Any]) -> str:
     """Of what a call has begun, without waiting for it as the SDK does, which is patient."""
     response: Any = wait.response
     return str(response.id)
-
-
-def until(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:
-    """The first true value of `condition`."""
-    deadline = time.monotonic() + patience_s
-    while not (found := condition()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-    return found
 
 
 class User:
@@ -68,8 +58,7 @@ class User:
             assert reached or State.RUNNING not in states or now.state is not State.TERMINATED, now.state_message
             return now if reached else None
 
-        found: ClusterDetails = until(there, f"never {states}: {self.get(cluster_id)}", self.patience_s)
-        return found
+        return until(there, f"never {states}: {self.get(cluster_id)}", patience_s=self.patience_s)
 
     def ended(self, cluster_id: str) -> tuple[str, dict[str, str], str]:
         """Wait until it has ended; the reason's code and parameters, and the message."""
@@ -139,13 +128,13 @@ class Live(User):
         """SIGKILL them all at once, and wait until they are dead."""
         for process in processes:
             process.send_signal(signal.SIGKILL)
-        psutil.wait_procs(processes, timeout=30)
+        psutil.wait_procs(processes, timeout=PATIENCE_S)
 
     def close(self) -> None:
         """`brickyard down`, and nothing may be left."""
         command = [sys.executable, "-c", "from brickyard.cli import main; main()", "down", "--data-dir", str(self.data)]
-        subprocess.run(command, check=True, capture_output=True, timeout=120)
-        until(lambda: not self.processes(), f"processes are left: {self.processes()}", 30)
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
+        until(lambda: not self.processes(), f"processes are left: {self.processes()}")
 
     def driver_agent(self, cluster_id: str) -> psutil.Process:
         driver = self.get(cluster_id).driver

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from databricks.sdk.service import compute
 
+from tests.support.patience import SOON, until
 from tests.support.server import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
-SOON = timedelta(seconds=240)
 
 # Shuffles and keeps data while the cluster grows, and uses both again once it has shrunk.
 BURST = """
@@ -27,13 +24,6 @@ FAILED = """
 jobs = sc._jsc.sc().statusStore().jobsList(None)
 print(jobs.size() >= 2, sum(jobs.apply(n).numFailedStages() for n in range(jobs.size())))
 """
-
-
-def wait(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SOON.total_seconds()
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.2)
 
 
 def test_a_burst_grows_a_cluster_and_idleness_shrinks_it(tmp_path: Path) -> None:
@@ -64,8 +54,8 @@ def test_a_burst_grows_a_cluster_and_idleness_shrinks_it(tmp_path: Path) -> None
         assert max(details.target_num_workers or 0 for details in resizes) == 3
         assert any(kind is compute.EventType.UPSIZE_COMPLETED for kind, _ in seen)
 
-        wait(lambda: len(w.clusters.get(name).executors or []) == 1, "idle workers did not leave")
-        wait(lambda: w.clusters.get(name).state is compute.State.RUNNING, "the cluster did not settle")
+        until(lambda: len(w.clusters.get(name).executors or []) == 1, "idle workers did not leave")
+        until(lambda: w.clusters.get(name).state is compute.State.RUNNING, "the cluster did not settle")
         assert run(AGAIN) == "[(0, 61), (1, 67), (2, 73), (3, 79)]", "what the workers held was moved before they left"
         assert run(FAILED) == "True 0"
         kinds = {event.type for event in w.clusters.events(name)}

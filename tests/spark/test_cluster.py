@@ -12,7 +12,8 @@ import pytest
 from databricks.sdk.service.compute import ClusterDetails, CommandStatus, Kind, State
 
 from brickyard.agent import sandbox
-from tests.spark.live import JVM, KERNEL, NODE, Live, living, until
+from tests.spark.live import JVM, KERNEL, NODE, Live, living
+from tests.support.patience import until
 from tests.support.runtimes import SPARK_3, SPARK_4
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -207,7 +208,7 @@ def test_a_killed_worker_is_replaced(live: Live, cluster: str, part: str) -> Non
     assert after.spark_context_id == before.spark_context_id, "the driver went on"
     assert live.events(cluster).count("NODES_LOST") == losses + 1
     assert live.run(cluster, "print(sc.parallelize(range(10), 2).sum())") == "45"
-    until(lambda: not living(node), "the lost node left processes behind", 30)
+    until(lambda: not living(node), "the lost node left processes behind")
 
 
 def _replaced(live: Live, cluster: str, lost: str) -> ClusterDetails | None:
@@ -272,9 +273,9 @@ def test_everything_killed_at_once(live: Live, cluster: str, neighbour: str) -> 
     for each in (cluster, neighbour):
         code, _, message = live.ended(each)
         assert code == "DRIVER_UNREACHABLE", message
-    until(lambda: not live.nodes(), "something is left besides the server", 30)
+    until(lambda: not live.nodes(), "something is left besides the server")
     live.w.clusters.start(cluster)
     live.wait(cluster, State.RUNNING, workers=1)
     assert live.run(cluster, "print(spark.range(3).count())") == "3"
     live.w.clusters.permanent_delete(cluster)
-    until(lambda: not live.nodes(), "a deleted cluster left processes behind", 60)
+    until(lambda: not live.nodes(), "a deleted cluster left processes behind")

@@ -11,7 +11,8 @@ from databricks.sdk.service.compute import Kind, State, TerminationReasonType
 from brickyard.domain.clock import SystemClock
 from brickyard.domain.node import NodeStatus
 from brickyard.store.store import Store
-from tests.spark.live import User, until
+from tests.spark.live import User
+from tests.support.patience import until
 from tests.support.runtimes import SPARK_3
 from tests.support.server import Server
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import zipfile
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,11 +13,11 @@ from databricks.sdk.errors.sdk import OperationFailed
 from databricks.sdk.service import compute, jobs
 from databricks.sdk.service.jobs import RunResultState
 
+from tests.support.patience import SOON
 from tests.support.runtimes import SPARK_4
 from tests.support.server import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
-SOON = timedelta(minutes=5)
 NEW = compute.ClusterSpec(
     spark_version=SPARK_4,
     node_type_id="brickyard.small",

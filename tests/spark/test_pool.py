@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 import psutil
@@ -12,10 +9,10 @@ import pytest
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.service import compute
 
+from tests.support.patience import SOON, until
 from tests.support.server import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
-SOON = timedelta(seconds=240)
 RUNTIME = "17.3.x-scala2.13"
 MARK = "left-by-the-first-cluster"
 
@@ -64,13 +61,6 @@ for process in pathlib.Path("/proc").glob("[0-9]*"):
 found += [each.name for each in spark.catalog.listTables("global_temp") if each.name == "left_behind"]
 print(found, os.environ.get("LEFT"), os.environ.get("SECRET_OF_THE_FIRST"), spark.range(7).count())
 """
-
-
-def wait(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SOON.total_seconds()
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
 
 
 def start(w: WorkspaceClient, name: str, pool_id: str, **fields: object) -> compute.ClusterDetails:
@@ -129,14 +119,14 @@ def test_two_tenants_of_one_warm_instance(tmp_path: Path) -> None:
             preloaded_spark_versions=[RUNTIME],
         ).instance_pool_id
         assert pool_id is not None
-        wait(lambda: settled(w, pool_id), "the pool did not become warm")
+        until(lambda: settled(w, pool_id), "the pool did not become warm")
         assert w.instance_pools.get(pool_id).as_dict()["status"] == {}
 
         first = start(w, "first", pool_id, spark_env_vars={"SECRET_OF_THE_FIRST": "FIRST_TENANTS_SECRET"})
         assert run(w, str(first.cluster_id), "import os; print(os.environ['SECRET_OF_THE_FIRST'])") == "FIRST_TENANTS_SECRET"
         assert "cold" in remark(w, str(first.cluster_id)).lower(), "variables of one's own need a JVM of one's own"
         w.clusters.permanent_delete(str(first.cluster_id))
-        wait(lambda: settled(w, pool_id), "the first instance did not come back")
+        until(lambda: settled(w, pool_id), "the first instance did not come back")
 
         second = start(w, "second", pool_id)
         assert remark(w, str(second.cluster_id)) == "1 of 1 nodes from the instance pool started warm"
@@ -144,7 +134,7 @@ def test_two_tenants_of_one_warm_instance(tmp_path: Path) -> None:
         assert with_mark(MARK), "the process that shall not survive is there"
         w.clusters.delete(str(second.cluster_id)).result(timeout=SOON)
         assert not with_mark(MARK), "a cluster is TERMINATED when nothing of it runs any more"
-        wait(lambda: settled(w, pool_id), "the second instance did not come back")
+        until(lambda: settled(w, pool_id), "the second instance did not come back")
 
         third = start(w, "third", pool_id)
         assert second.driver is not None

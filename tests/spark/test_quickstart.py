@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from brickyard.lifecycle.workspace import Workspace
+from tests.support.patience import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
@@ -47,17 +47,11 @@ def test_quickstart_twice_with_a_kill_in_between(tmp_path: Path) -> None:
         running = Workspace(data).running()
         assert running is not None
         os.kill(running.pid, signal.SIGKILL)
-        deadline = time.monotonic() + 30
-        while Workspace(data).running() is not None:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: Workspace(data).running() is None, "the end of the server")
         again = brickyard(data, "quickstart", "--no-pool")
         assert again.returncode == 0, again.stdout + again.stderr
         assert "is there" in again.stdout, "the cluster that ran on was adopted"
     finally:
         down = brickyard(data, "down")
     assert down.returncode == 0, down.stdout + down.stderr
-    deadline = time.monotonic() + 30
-    while left := processes_of(data):
-        assert time.monotonic() < deadline, f"still running: {left}"
-        time.sleep(0.1)
+    until(lambda: not processes_of(data), "the end of every process")

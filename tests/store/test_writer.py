@@ -13,6 +13,7 @@ from brickyard.store import writer
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster
+from tests.support.patience import PATIENCE_S
 
 
 def ids(count: int) -> list[str]:
@@ -63,7 +64,7 @@ def test_requests_go_before_the_background(store: Store, monkeypatch: pytest.Mon
     release = threading.Event()
 
     async def scenario() -> None:
-        first = asyncio.ensure_future(store.write(lambda tx: release.wait(30)))
+        first = asyncio.ensure_future(store.write(lambda tx: release.wait(PATIENCE_S)))
         behind = [store.write(lambda tx: order.append("background"), background=True) for _ in range(20)]
         asked = [store.write(lambda tx: order.append("request")) for _ in range(20)]
         waiting = asyncio.gather(*behind, *asked)
@@ -87,7 +88,7 @@ def test_requests_without_a_pause_do_not_stop_the_background(store: Store) -> No
     async def scenario() -> None:
         storm = [asyncio.create_task(ask()) for _ in range(64)]
         behind = [store.write(functools.partial(Tx.set_meta, key=i, value=i), background=True) for i in ids(20)]
-        await asyncio.wait_for(asyncio.gather(*behind), 60)
+        await asyncio.wait_for(asyncio.gather(*behind), PATIENCE_S)
         over.set()
         await asyncio.gather(*storm)
 

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from brickyard.api.app import build_app
 from brickyard.api.context import ApiContext
 from brickyard.services.caller import Caller
+from tests.support.patience import PATIENCE_S
 
 USER = Caller(user_name="user@example.com", user_id="7", is_admin=False, token_id="t")
 
@@ -47,7 +48,7 @@ def edge(**services: Any) -> Iterator[str]:
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     try:
-        assert ready.wait(30)
+        assert ready.wait(PATIENCE_S)
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import psycopg
 
+from tests.support.patience import PATIENCE_S
+
 
 class PostgresMissing(Exception):
     """No PostgreSQL can be had here; the message says why."""
@@ -83,7 +85,7 @@ class Postgres:
             cwd=home,
         )
         server = cls(process, port)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
                 psycopg.connect(server.url("postgres")).close()
@@ -107,7 +109,7 @@ class Postgres:
     def stop(self) -> None:
         self._process.terminate()
         try:
-            self._process.wait(20)
+            self._process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

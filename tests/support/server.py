@@ -19,6 +19,7 @@ from brickyard.app import Application
 from brickyard.config import Settings, default_cache_dir
 from brickyard.domain.clock import Clock, Ids
 from brickyard.providers.base import Provider
+from tests.support.patience import PATIENCE_S
 
 TOKEN = "dapi" + "0" * 32
 
@@ -96,12 +97,12 @@ class Server:
         server = cls(Settings(data_dir=data_dir, **values), instances, clock, ids)  # type: ignore[arg-type] # keyword arguments of a struct
         server._thread.start()
         try:
-            if not server._started.wait(60) or server._error is not None:
+            if not server._started.wait(PATIENCE_S) or server._error is not None:
                 raise RuntimeError("the server did not start") from server._error
             yield server
         finally:
             server._stop.set()
-            server._thread.join(60)
+            server._thread.join(PATIENCE_S)
             server._socket.close()
 
 
