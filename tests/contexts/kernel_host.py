@@ -1,5 +1,6 @@
-"""Contexts with a local driver JVM behind them, for `test_kernels.py`: `python kernel_host.py SCRIPTS NODE_DIR` in a runtime's
-interpreter. One JSON line `{"op", "args"}` in, one `{"result"}` or `{"error": [code, message]}` out, until the input ends."""
+"""Contexts with a local driver JVM behind them, for `host.py`: `python kernel_host.py SCRIPTS NODE_DIR [isolate]` in a runtime's
+interpreter; with `isolate`, users are kept apart. One JSON line `{"op", "args"}` in, one `{"result"}` or
+`{"error": [code, message]}` out, until the input ends."""
 
 from __future__ import annotations
 
@@ -9,9 +10,30 @@ import os
 import sys
 from typing import Any
 
+CONNECT = {
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.port": "0",
+    "spark.connect.authenticate.token": "the-token",
+}
+
+
+class Server:
+    """As a driver's role offers its sessions."""
+
+    def __init__(self, connect: Any) -> None:
+        self._connect = connect
+
+    def open_session(self, session_id: str) -> str:
+        port = self._connect.open()
+        self._connect.own(session_id)
+        return str(importlib.import_module("connect_server").session_url("127.0.0.1", port, "the-token", session_id))
+
+    def close_session(self, session_id: str) -> None:
+        self._connect.close_session(session_id)
+
 
 def main() -> None:
-    scripts, node_dir = sys.argv[1:]
+    scripts, node_dir, *isolate = sys.argv[1:]
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # the JVM and the kernels must not write into our answers
     sys.path.insert(0, scripts)
@@ -19,25 +41,45 @@ def main() -> None:
     sql = importlib.import_module("pyspark.sql")
 
     os.chdir(node_dir)
-    spark = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    for name, value in CONNECT.items():
+        builder.config(name, value)
+    spark = builder.getOrCreate()
     gateway = spark.sparkContext._gateway.gateway_parameters
+    parts = importlib.import_module("parts")
+    connect = importlib.import_module("connect_server").ConnectServer(
+        parts.Scala(spark.sparkContext._gateway), spark.sparkContext._jsc.sc()
+    )
+
+    def cancel_group(group: str) -> None:
+        spark.sparkContext.cancelJobGroup(group)
+        connect.interrupt(group)
+
+    if isolate:
+        doors = importlib.import_module("kernel_session").Sessions(Server(connect))
+    else:
+        doors = importlib.import_module("kernel_gateway").Gateways(port=gateway.port, secret=gateway.auth_token)
     contexts = contexts_module.Contexts(
         python=sys.executable,
         node_dir=node_dir,
-        gateway_port=gateway.port,
-        gateway_secret=gateway.auth_token,
+        doors=doors,
         env=dict(os.environ),
-        cancel_group=spark.sparkContext.cancelJobGroup,
+        cancel_group=cancel_group,
         limit=4,
     )
 
     def active_jobs() -> list[int]:
         return list(spark.sparkContext.statusTracker().getActiveJobsIds())
 
+    def sessions() -> list[str]:
+        """Ids of the sessions of our contexts, also of those that wait to be one's."""
+        return sorted(connect._own)
+
+    own: dict[str, Any] = {"active_jobs": active_jobs, "sessions": sessions, "connected": lambda: connect.sessions(9)}
     print(json.dumps({"result": "ready"}), file=out, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
-        work: Any = active_jobs if request["op"] == "active_jobs" else getattr(contexts, request["op"])
+        work: Any = own.get(request["op"]) or getattr(contexts, request["op"])
         try:
             answer: dict[str, Any] = {"result": work(*request["args"])}
         except contexts_module.ContextError as error:

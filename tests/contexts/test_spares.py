@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -68,17 +67,12 @@ class Factory:
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     """The contexts of a node, with kernels that are no processes."""
-    gateway = ModuleType("kernel_gateway")
-    vars(gateway).update(Gateways=Gateways, Gateway=object, GatewayError=type("GatewayError", (Exception,), {}))
-    monkeypatch.setitem(sys.modules, "kernel_gateway", gateway)
     for name in ("kernel_client", "kernel_context", "contexts"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     module = script("contexts")
     Factory.made, Factory.held, Factory.ready = [], [], threading.Event()
     monkeypatch.setattr(module, "KernelFactory", Factory)
-    made = module.Contexts(
-        python="python", node_dir=str(tmp_path), gateway_port=1, gateway_secret="", env={}, cancel_group=lambda _: None
-    )
+    made = module.Contexts(python="python", node_dir=str(tmp_path), doors=None, env={}, cancel_group=lambda _: None)
     yield made
     made.close()
     assert all(kernel.ended for kernel in Factory.made), "none outlives the node"

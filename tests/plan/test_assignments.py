@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.node import Assignment, Role
 from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.spec import DataSecurityMode
 from brickyard.plan.assignments import assignment_for
 from brickyard.testing.builders import SIZES, cluster
 
@@ -35,6 +37,12 @@ def test_a_driver_knows_the_size_of_its_workers() -> None:
 def test_a_single_node_has_no_workers() -> None:
     alone = assigned(cluster(single=True), Role.SINGLE, "small")
     assert (alone.worker_cores, alone.worker_memory_mb) == (0, 0)
+
+
+@pytest.mark.parametrize("mode", DataSecurityMode)
+def test_users_are_kept_apart_where_the_mode_says_so(mode: DataSecurityMode) -> None:
+    told = assigned(with_spec(cluster(), data_security_mode=mode), Role.DRIVER, "small")
+    assert told.user_isolation is (mode.value in ("USER_ISOLATION", "DATA_SECURITY_MODE_STANDARD"))
 
 
 def test_every_node_has_a_core() -> None:

@@ -97,7 +97,7 @@ def test_bad_variables(variables: dict[str, str]) -> None:
 # A value that each refused field might carry, where one can be made of its type alone.
 EXAMPLES: dict[str, Any] = {
     "cluster_log_conf": msgspec.convert({"dbfs": {"destination": "dbfs:/logs"}}, ClusterLogConf),
-    "data_security_mode": "USER_ISOLATION",
+    "data_security_mode": "LEGACY_TABLE_ACL",
     "dependency_mode": "DEPENDENCY_MODE_ENVIRONMENTS",
     "docker_image": DockerImage(url="image"),
     "init_scripts": [msgspec.convert({"dbfs": {"destination": "dbfs:/a.sh"}}, InitScriptInfo)],

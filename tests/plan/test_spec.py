@@ -28,10 +28,9 @@ from brickyard.domain.spec import (
 from brickyard.plan.mask import NOT_UPDATED, apply_mask
 from brickyard.plan.spec import normalise
 from brickyard.plan.zones import ZONES
-from brickyard.testing.builders import SIZES, SMALL
+from brickyard.testing.builders import RUNTIMES, SIZES, SMALL
 
-RUNTIMES = ("17.3.x-scala2.13",)
-GOOD = ClusterSpec(cluster_name="c", spark_version=RUNTIMES[0], node_type_id="small", num_workers=2)
+GOOD = ClusterSpec(cluster_name="c", spark_version="17.3.x-scala2.13", node_type_id="small", num_workers=2)
 SINGLE_CONF = {"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"}
 
 
@@ -62,6 +61,11 @@ def test_defaults() -> None:
     assert check(named).single_user_name == "other@example.com"
     for mode in ("SINGLE_USER", "DATA_SECURITY_MODE_DEDICATED", "LEGACY_SINGLE_USER", "LEGACY_SINGLE_USER_STANDARD"):
         assert check(but(data_security_mode=DataSecurityMode(mode))).single_user_name == "me@example.com"
+
+
+def test_users_are_kept_apart_on_spark_4() -> None:
+    for mode in (DataSecurityMode.USER_ISOLATION, DataSecurityMode.DATA_SECURITY_MODE_STANDARD):
+        assert check(but(data_security_mode=mode)).single_user_name is None
 
 
 def test_single_node_in_both_spellings() -> None:
@@ -107,7 +111,12 @@ def test_single_node_in_both_spellings() -> None:
         ({"spark_conf": {"spark.databricks.aggressiveWindowDownS": "1h"}}, "spark.databricks.aggressiveWindowDownS is '1h'"),
         ({"instance_pool_id": "p"}, "Can't find an instance pool with id: p"),
         ({"runtime_engine": RuntimeEngine.PHOTON}, "runtime_engine is not supported here"),
-        ({"data_security_mode": DataSecurityMode.USER_ISOLATION}, "data_security_mode is not supported here"),
+        ({"data_security_mode": DataSecurityMode.LEGACY_TABLE_ACL}, "data_security_mode is not supported here"),
+        ({"data_security_mode": DataSecurityMode.LEGACY_PASSTHROUGH}, "data_security_mode is not supported here"),
+        (
+            {"data_security_mode": DataSecurityMode.USER_ISOLATION, "spark_version": "16.4.x-scala2.12"},
+            "data_security_mode USER_ISOLATION needs Spark Connect with tokens, which 16.4.x-scala2.12 (Spark 3.5.9) has not",
+        ),
         ({"worker_node_type_flexibility": flexible("none.such")}, "worker_node_type_flexibility.alternate_node_type_ids has"),
         ({"driver_node_type_flexibility": flexible("none.such")}, "driver_node_type_flexibility.alternate_node_type_ids has"),
         ({"worker_node_type_flexibility": flexible("tiny")}, "which is smaller than small: an executor would not fit"),

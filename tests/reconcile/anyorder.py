@@ -20,7 +20,6 @@ from brickyard.domain.events import EventDetailsCause
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Assignment, Failure, Load, NodeStatus, Phase, Role, StatusReport, WorkerLoad
 from brickyard.domain.requests import CreateCluster
-from brickyard.domain.runtimes import Runtime
 from brickyard.domain.states import State
 from brickyard.plan.autoscale import Rules
 from brickyard.plan.policy import Policy
@@ -34,13 +33,11 @@ from brickyard.services.authz import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.clusters import ClusterService
 from brickyard.store.store import Store
-from brickyard.testing.builders import SMALL
+from brickyard.testing.builders import SMALL, SPARK_4
 from brickyard.testing.clock import ManualClock
 
 ADMIN = Caller(user_name="admin@example.com", user_id="1", is_admin=True, token_id="t")
-RUNTIME = Runtime(
-    key="17.3.x-scala2.13", name="17.3 LTS", spark_version="4.0.5", scala_version="2.13", python=">=3.9", java=(17,)
-)
+RUNTIME = SPARK_4
 SIZES = {name: msgspec.structs.replace(SMALL, node_type_id=name) for name in ("small", "large")}
 POLICY = Policy(autoscale=Rules(up_after_ms=1_000, down_after_ms=20_000), spot_market=True)
 SLOTS = 4

@@ -11,7 +11,6 @@ from typing import Any
 
 from brickyard.domain.clock import Ids
 from brickyard.domain.run import Run
-from brickyard.domain.runtimes import Runtime
 from brickyard.domain.runviews import GetRun, RunId, RunView
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask, TaskDependency
@@ -25,16 +24,14 @@ from brickyard.services.simulatedagents import SimulatedAgentClient
 from brickyard.services.taskfiles import TaskFiles
 from brickyard.services.tasknodes import MAGIC, DriverTasks
 from brickyard.store.store import Store
-from brickyard.testing.builders import SMALL
+from brickyard.testing.builders import SMALL, SPARK_4
 from brickyard.testing.kernels import Answer
 from brickyard.testing.simulated import SimulatedProvider
 from tests.reconcile.world import CLOCK, World
 from tests.support.patience import PATIENCE_S
 
 ADMIN = Caller(user_name="admin@example.com", user_id="1", is_admin=True, token_id="t")
-RUNTIME = Runtime(
-    key="17.3.x-scala2.13", name="17.3 LTS", spark_version="4.0.5", scala_version="2.13", python=">=3.9", java=(17,)
-)
+RUNTIME = SPARK_4
 CLUSTER = ClusterSpec(spark_version=RUNTIME.key, node_type_id="small", num_workers=1)
 FAILURE = {
     "resultType": "error",

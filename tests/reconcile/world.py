@@ -127,6 +127,12 @@ class World:
                     return found
                 await asyncio.sleep(0.05)
 
+    async def wait_event(self, name: str, kind: EventType) -> None:
+        """Until it is told of; the state that goes with it may be over before anybody looks."""
+        async with asyncio.timeout(PATIENCE_S):
+            while kind not in await self.kinds(name):
+                await asyncio.sleep(0.05)
+
     async def until(self, condition: Callable[[], object], timeout: float = PATIENCE_S) -> None:
         async with asyncio.timeout(timeout):
             while not condition():

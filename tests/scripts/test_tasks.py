@@ -28,6 +28,14 @@ class Context:
         self.files.append(path)
 
 
+class Session:
+    def __init__(self, context: Context) -> None:
+        self.sparkContext = context
+
+    def __str__(self) -> str:
+        return "spark"
+
+
 Run = Callable[..., None]
 MODULE = """
 import sys
@@ -55,7 +63,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, context: Context) -> It
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "kernel-1"))
     monkeypatch.setenv("DBFS_ROOT", str(tmp_path))
     path, argv, modules = list(sys.path), list(sys.argv), set(sys.modules)
-    namespace: dict[str, Any] = {"__name__": "__main__", "sc": context, "spark": "spark"}
+    namespace: dict[str, Any] = {"__name__": "__main__", "spark": Session(context)}
 
     def jar(spark: object, *given: object) -> None:
         raise kernel_task.JavaFailed("java.lang.IllegalStateException", "no", f"at Main.main {given[:3]}")

@@ -14,19 +14,16 @@ from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.errors import RETRY_PHRASES, ApiError
 from brickyard.domain.requests import CreateCluster, ListClusters
-from brickyard.domain.runtimes import Runtime
 from brickyard.services.authz import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.clusters import ClusterService
 from brickyard.store.store import Store
-from brickyard.testing.builders import SMALL, nodes, up
+from brickyard.testing.builders import SMALL, SPARK_4, nodes, up
 from brickyard.testing.clock import ManualClock
 
 ADMIN = Caller(user_name="admin@example.com", user_id="1", is_admin=True, token_id="t")
 USER = Caller(user_name="user@example.com", user_id="2", is_admin=False, token_id="u")
-RUNTIME = Runtime(
-    key="17.3.x-scala2.13", name="17.3 LTS", spark_version="4.0.5", scala_version="2.13", python=">=3.9", java=(17,)
-)
+RUNTIME = SPARK_4
 ASK = CreateCluster(cluster_name="c", spark_version=RUNTIME.key, node_type_id="small", num_workers=2)
 
 

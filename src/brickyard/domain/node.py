@@ -67,6 +67,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     connect_token: str = ""  # Spark Connect's pre-shared token
     spark_context_id: int = 0
     user: str = ""  # who owns the cluster
+    user_isolation: bool = False  # contexts are sessions of Spark Connect: users share no JVM, and see nothing of one another
     default_tags: dict[str, str] = {}
     custom_tags: dict[str, str] = {}
     master_url: str = ""  # workers: spark://host:port; empty until the driver's master listens

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+_TOKENS_SINCE = 4  # major version of Spark
+
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the catalogue. `key` and `name` as Databricks writes them; the versions are what we install for them."""
@@ -16,6 +18,11 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     java: tuple[int, ...]  # major versions that suit, best first
     lts: bool = False
     environment: str = ""  # name of the locked requirements: keys may share one environment
+
+    @property
+    def isolates_users(self) -> bool:
+        """Whether its Spark Connect server asks for a token, without which sessions are open to the whole machine: Spark 4."""
+        return int(self.spark_version.partition(".")[0]) >= _TOKENS_SINCE
 
 
 class RuntimeManifest(msgspec.Struct, frozen=True, kw_only=True):

@@ -46,6 +46,10 @@ class DataSecurityMode(StrEnum):
     USER_ISOLATION = "USER_ISOLATION"
 
 
+# The access mode "Standard", by both of its names: many users, each kept from the others.
+ISOLATING_MODES = frozenset({DataSecurityMode.USER_ISOLATION, DataSecurityMode.DATA_SECURITY_MODE_STANDARD})
+
+
 class DependencyMode(StrEnum):
     DEPENDENCY_MODE_AUTO = "DEPENDENCY_MODE_AUTO"
     DEPENDENCY_MODE_CLUSTER_LIBRARIES = "DEPENDENCY_MODE_CLUSTER_LIBRARIES"

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from brickyard.domain.cluster import Cluster, custom_tags, default_tags
 from brickyard.domain.node import Assignment, Role
 from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.spec import ISOLATING_MODES
 
 
 def spark_context_id(cluster_id: str, incarnation: int) -> int:
@@ -41,6 +42,7 @@ def assignment_for(
         connect_token=cluster.connect_token,
         spark_context_id=spark_context_id(cluster.cluster_id, cluster.incarnation),
         user=cluster.creator_user_name,
+        user_isolation=spec.data_security_mode in ISOLATING_MODES,
         default_tags=default_tags(cluster),
         custom_tags=custom_tags(cluster),
     )

@@ -48,16 +48,12 @@ REFUSED: dict[str, tuple[_Test, str]] = {
     "data_security_mode": (
         lambda value: (
             value
-            not in (
-                DataSecurityMode.NONE,
-                DataSecurityMode.SINGLE_USER,
-                DataSecurityMode.DATA_SECURITY_MODE_DEDICATED,
-                DataSecurityMode.LEGACY_SINGLE_USER,
-                DataSecurityMode.LEGACY_SINGLE_USER_STANDARD,
-                DataSecurityMode.DATA_SECURITY_MODE_AUTO,
+            in (
+                DataSecurityMode.LEGACY_TABLE_ACL,
+                DataSecurityMode.LEGACY_PASSTHROUGH,
             )
         ),
-        "users are not separated within a cluster yet; use SINGLE_USER, or NONE",
+        "there are no table access controls and no credentials to pass through; use USER_ISOLATION, SINGLE_USER or NONE",
     ),
     "remote_disk_throughput": (_any, "there are no remote disks"),
     "total_initial_remote_disk_size": (_any, "there are no remote disks"),

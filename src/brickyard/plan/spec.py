@@ -6,7 +6,7 @@ refused by name (`plan.refused`), and so is what the cluster decides itself (`pl
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 import msgspec
@@ -16,7 +16,8 @@ from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.node import Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.pools import Pool
-from brickyard.domain.spec import AutoScale, ClusterSpec, DataSecurityMode, Kind
+from brickyard.domain.runtimes import Runtime
+from brickyard.domain.spec import ISOLATING_MODES, AutoScale, ClusterSpec, DataSecurityMode, Kind
 from brickyard.plan.autoscale import check_autoscale, check_window
 from brickyard.plan.launching import types_of
 from brickyard.plan.owned import check_conf, check_variables
@@ -44,13 +45,13 @@ def normalise(
     *,
     user: str,
     node_types: Mapping[str, NodeType],
-    runtimes: Collection[str],
+    runtimes: Mapping[str, Runtime],
     pools: Mapping[str, Pool] = MappingProxyType({}),
     photon: bool = False,
 ) -> ClusterSpec:
-    """The effective specification. `user` becomes the single user where a mode needs one and none is named; `runtimes` are the
-    keys on offer, `pools` those of the pools that the request names (`named_pools`) which exist. Normalising the result again
-    changes nothing. Raises InvalidParameterValue and nothing else."""
+    """The effective specification. `user` becomes the single user where a mode needs one and none is named; `runtimes` are those
+    on offer by their keys, `pools` those of the pools that the request names (`named_pools`) which exist. Normalising the result
+    again changes nothing. Raises InvalidParameterValue and nothing else."""
     _check_extent(request)
     spec = _single_node_defaults(request)
     check_refused(spec, photon=photon)
@@ -159,13 +160,20 @@ def _single_node_defaults(spec: ClusterSpec) -> ClusterSpec:
     return msgspec.structs.replace(spec, num_workers=0, spark_conf=conf, custom_tags=tags)
 
 
-def _check_runtime(spec: ClusterSpec, runtimes: Collection[str]) -> None:
+def _check_runtime(spec: ClusterSpec, runtimes: Mapping[str, Runtime]) -> None:
     if not spec.spark_version:
         raise InvalidParameterValue("Missing required field: spark_version")
     if "-photon-" in spec.spark_version and spec.runtime_engine is not None:
         raise InvalidParameterValue(f"spark_version {spec.spark_version[:_SHOWN]} cannot be used together with runtime_engine.")
     if spec.spark_version not in runtimes:
         raise InvalidParameterValue(f"Invalid spark version {spec.spark_version[:_SHOWN]}. Offered are: {', '.join(runtimes)}.")
+    runtime = runtimes[spec.spark_version]
+    if spec.data_security_mode in ISOLATING_MODES and not runtime.isolates_users:
+        raise InvalidParameterValue(
+            f"data_security_mode {spec.data_security_mode} needs Spark Connect with tokens, which {runtime.key} (Spark "
+            f"{runtime.spark_version}) has not. Choose a spark_version on Spark 4 (17.3.x-scala2.13 or newer), or "
+            "SINGLE_USER or NONE."
+        )
 
 
 def _size(spec: ClusterSpec) -> int | None:

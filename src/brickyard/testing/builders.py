@@ -8,11 +8,19 @@ from brickyard.domain.cluster import Cluster, Instance
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import NodeStatus, Phase, Role
 from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.runtimes import Runtime
 from brickyard.domain.spec import AutoScale, ClusterSpec
 from brickyard.plan.assignments import assignment_for
 
 SMALL = NodeType(node_type_id="small", num_cores=1.0, memory_mb=2_048, category="General Purpose")
 SIZES = {"small": SMALL}
+SPARK_4 = Runtime(
+    key="17.3.x-scala2.13", name="17.3 LTS", spark_version="4.0.5", scala_version="2.13", python=">=3.9", java=(17,)
+)
+SPARK_3 = Runtime(
+    key="16.4.x-scala2.12", name="16.4 LTS", spark_version="3.5.9", scala_version="2.12", python=">=3.9", java=(17,)
+)
+RUNTIMES = {runtime.key: runtime for runtime in (SPARK_4, SPARK_3)}
 NOW = 1_790_000_000_000
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from kernel_client import Kernel, KernelDied, KernelFactory
 from kernel_context import Command, Context, ContextError
-from kernel_gateway import GatewayError, Gateways
+from kernel_door import DoorError, Doors
 
 __all__ = ["ContextError", "Contexts"]
 
@@ -35,7 +35,7 @@ LANGUAGES = ("python", "sql")
 class Contexts:
     """All contexts of a node. Every method may be called from any thread and returns at once.
 
-    `gateway_port` and `gateway_secret` are the driver JVM's; `env` is the complete environment for user code;
+    `doors` lead kernels to the driver's JVM; `env` is the complete environment for user code;
     `cancel_group` cancels the Spark jobs of a job group (a command's id) and may block.
     """
 
@@ -44,8 +44,7 @@ class Contexts:
         *,
         python: str,
         node_dir: str,
-        gateway_port: int,
-        gateway_secret: str,
+        doors: Doors,
         env: dict[str, str],
         cancel_group: Callable[[str], None],
         limit: int = 145,
@@ -62,7 +61,7 @@ class Contexts:
             python=python,
             node_dir=Path(node_dir),
             env={**env, **own},
-            gateways=Gateways(port=gateway_port, secret=gateway_secret),
+            doors=doors,
             later=self._later,
         )
         self._cancellers = ThreadPoolExecutor(4, thread_name_prefix="kernel-cancel")
@@ -178,7 +177,7 @@ class Contexts:
         return self._activity_ms
 
     def preload(self) -> None:
-        """Have a process that waits for the driver: the first kernel is ready sooner then. Raises OSError, GatewayError."""
+        """Have a process that waits for the driver: the first kernel is ready sooner then. Raises OSError, DoorError."""
         kernel: Kernel = self._starter.submit(self._factory.start, hold=True).result()
         with self._lock:
             self._held = kernel
@@ -250,7 +249,7 @@ class Contexts:
                 held, self._held = self._held, None
             try:
                 kernel: Kernel = held or self._starter.submit(self._factory.start).result()
-            except (OSError, RuntimeError, GatewayError) as error:
+            except (OSError, RuntimeError, DoorError) as error:
                 raise KernelDied(f"The Python process could not start: {error}") from error
             kernel.proceed()
             try:

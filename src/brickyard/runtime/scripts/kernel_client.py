@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import zmq
 from jupyter_client.session import Session
-from kernel_gateway import Gateway, Gateways
+from kernel_door import Doors
 
 SCRIPTS = Path(__file__).resolve().parent
 GROUP_KEY = "brickyard_command"  # as in kernel_setup.py
@@ -50,18 +50,18 @@ class KernelFactory:
         python: str,
         node_dir: Path,
         env: dict[str, str],
-        gateways: Gateways,
+        doors: Doors,
         later: Callable[[Callable[[], None]], None],
     ) -> None:
         self._python = python
         self._node_dir = node_dir
         self._env = env
-        self._gateways = gateways
+        self._doors = doors
         self._later = later
         self._zmq = zmq.Context()
 
     def start(self, *, hold: bool = False) -> Kernel:
-        """Start a process; it is usable once `connect` has returned. Raises OSError, GatewayError.
+        """Start a process; it is usable once `connect` has returned. Raises OSError, DoorError.
 
         `hold`: it does all that it can do without a driver, and then waits for `proceed`.
         """
@@ -71,13 +71,13 @@ class KernelFactory:
         key = secrets.token_hex(32)
         info = {"transport": "ipc", "ip": "k", "key": key, "signature_scheme": "hmac-sha256", **_PORTS}
         (directory / "connection.json").write_text(json.dumps(info))
-        gateway = self._gateways.open()
+        door = self._doors.open()
         argv = [self._python, str(SCRIPTS / "kernel_setup.py"), str(directory), str(os.getpid()), str(self._node_dir / "work")]
         log = (directory / "log").open("wb")
         try:
             process = subprocess.Popen(
                 [*argv, "hold"] if hold else argv,
-                env={**self._env, **_own_env(gateway, directory)},
+                env={**self._env, **door.env, **_own_env(directory)},
                 cwd=str(self._node_dir / "work"),
                 stdin=subprocess.PIPE if hold else subprocess.DEVNULL,
                 stdout=log,
@@ -85,27 +85,22 @@ class KernelFactory:
                 start_new_session=True,
             )
         except OSError:
-            gateway.close()
+            door.close()
             raise
         finally:
             log.close()
-        on_end = partial(self._later, gateway.close)
+        on_end = partial(self._later, door.close)
         return Kernel(process=process, directory=directory, key=key.encode(), context=self._zmq, on_end=on_end)
 
     def close(self) -> None:
         """Free what kernels share. All kernels have been ended."""
-        self._gateways.close()
+        self._doors.close()
         self._zmq.destroy(linger=0)
 
 
-def _own_env(gateway: Gateway, directory: Path) -> dict[str, str]:
-    """What differs from kernel to kernel."""
-    return {
-        "PYSPARK_GATEWAY_PORT": str(gateway.port),
-        "PYSPARK_GATEWAY_SECRET": gateway.secret,
-        "IPYTHONDIR": str(directory / "ipython"),
-        "JUPYTER_RUNTIME_DIR": str(directory),
-    }
+def _own_env(directory: Path) -> dict[str, str]:
+    """The directories of one kernel."""
+    return {"IPYTHONDIR": str(directory / "ipython"), "JUPYTER_RUNTIME_DIR": str(directory)}
 
 
 class Kernel:
@@ -165,6 +160,13 @@ class Kernel:
                 event = self.receive(0.1)
                 if event is not None:
                     heard.add(event.channel)
+        self._shut_in()
+
+    def _shut_in(self) -> None:
+        """Both sides have what they need: nobody else is to find the key, or a socket to listen at."""
+        for path in [self._directory / "connection.json", *self._directory.glob("k-*")]:
+            with contextlib.suppress(OSError):
+                path.unlink()
 
     def _check_start(self, deadline: float, timeout_s: float, wanted: Callable[[], bool]) -> None:
         if not wanted():

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kernel_task import JavaFailed
+from kernel_task import JavaFailed, TaskError
+from kernel_wheels import in_jvm
 from py4j.protocol import Py4JError, Py4JJavaError
 
 # Frames by which a program is called here; they say nothing of it.
@@ -23,6 +24,11 @@ KEPT = 5 * 1024 * 1024  # bytes of what it printed: the end
 def run_main(spark: Any, name: str, parameters: Sequence[str], jars: Sequence[str], output: Path) -> None:
     """Run `name.main(parameters)` with the jars on its class path and on the executors'. What it prints goes through the file
     `output` and is printed here when it ends. Raises JavaFailed."""
+    if not in_jvm(spark):
+        raise TaskError(
+            "A JAR task runs in the driver's JVM, which this cluster keeps from its users (data_security_mode USER_ISOLATION). "
+            "Run it on a cluster with data_security_mode SINGLE_USER or NONE."
+        )
     jvm, gateway = spark._jvm, spark.sparkContext._gateway
     urls = gateway.new_array(jvm.java.net.URL, len(jars))
     for number, path in enumerate(jars):

@@ -23,7 +23,6 @@ from jupyter_client.jsonutil import json_default
 from kernel_dbutils import NotebookExit, make_dbutils
 from kernel_display import make_display
 from kernel_jar import run_main
-from kernel_spark import KernelSpark
 from kernel_sql import run
 from kernel_task import MAGIC, TaskFailed, make_task_magic
 from traitlets.config import Config
@@ -31,8 +30,8 @@ from traitlets.config import Config
 GROUP_KEY = "brickyard_command"  # in the metadata of an execute request: the command's id
 OUTPUT_LIMIT = 10 * 1024 * 1024 + 1  # characters printed by one command; one more than any result can show
 OWN_MODULES = (
-    "attach", "kernel_spark", "kernel_display", "kernel_dbutils", "kernel_widgets", "kernel_sql", "kernel_task", "kernel_jar",
-    "kernel_wheels",
+    "attach", "kernel_spark", "kernel_connect", "kernel_display", "kernel_dbutils", "kernel_widgets", "kernel_sql", "kernel_task",
+    "kernel_jar", "kernel_wheels",
 )  # fmt: skip
 SHOWN_FRAMES = 10  # at either end of a deep recursion
 PR_SET_PDEATHSIG = 1
@@ -190,6 +189,17 @@ def before_each(app: Any, kernel_spark: Any, budget: OutputBudget) -> Callable[[
     return begin
 
 
+def join_spark() -> Any:
+    """The kernel's way to Spark, as the environment says: through Spark Connect, or into the driver's JVM."""
+    if "SPARK_REMOTE" in os.environ:
+        from kernel_connect import KernelConnect
+
+        return KernelConnect()
+    from kernel_spark import KernelSpark
+
+    return KernelSpark()
+
+
 def await_driver() -> None:
     """Until the parent says that there is a driver. Everything that takes long without one is done by then: the imports."""
     if not sys.stdin.readline():
@@ -204,7 +214,7 @@ def main() -> None:
     die_with_parent(parent)
     if "hold" in sys.argv[4:]:
         await_driver()
-    kernel_spark = KernelSpark()
+    kernel_spark = join_spark()
     app = make_app(directory)
     budget = OutputBudget()
     budget.guard(sys.stdout)
@@ -215,17 +225,7 @@ def main() -> None:
     # Users import from their working directory, and never one of our modules by accident.
     scripts = str(Path(__file__).resolve().parent)
     sys.path[:] = ["", *(entry for entry in sys.path if entry not in (scripts, ""))]
-    for name in (
-        "attach",
-        "kernel_spark",
-        "kernel_display",
-        "kernel_dbutils",
-        "kernel_widgets",
-        "kernel_sql",
-        "kernel_task",
-        "kernel_jar",
-        "kernel_wheels",
-    ):
+    for name in OWN_MODULES:
         sys.modules.pop(name, None)
     sys.argv[:] = [""]
     app.start()

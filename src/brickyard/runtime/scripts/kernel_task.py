@@ -36,6 +36,10 @@ class TaskFailed(Exception):
         self.text = text
 
 
+class TaskError(Exception):
+    """The task cannot run here; the message says why, and where it can."""
+
+
 class JavaFailed(Exception):
     """The program threw: the class of what it threw, its message, and the stack trace as Java prints it."""
 
@@ -53,7 +57,7 @@ def make_task_magic(namespace: dict[str, Any], run_main: Callable[..., None]) ->
         task = json.loads(cell)
         try:
             for path in task.get("wheels") or ():
-                add_wheel(Path(shown_path("dbfs", str(path))), namespace["sc"], _own_directory())
+                add_wheel(Path(shown_path("dbfs", str(path))), namespace["spark"], _own_directory())
         except WheelError as error:
             raise TaskFailed(error, text=f"WheelError: {error}") from None
         if task["kind"] == "jar":
@@ -120,6 +124,8 @@ def _guarded(work: Callable[[], Any]) -> None:
             raise TaskFailed(error, trace=own_frames(error.__traceback__)) from None
     except KeyboardInterrupt:
         raise
+    except TaskError as error:
+        raise TaskFailed(error, text=f"TaskError: {error}") from None
     except JavaFailed as error:
         shown = type(error.name, (Exception,), {})(error.message)
         raise TaskFailed(shown, text=error.trace) from None

@@ -21,8 +21,8 @@ class WheelError(Exception):
     """The wheel cannot be used; the message says why."""
 
 
-def add_wheel(wheel: Path, context: Any, directory: Path) -> None:
-    """Make a wheel importable here and on the workers of `context` (a SparkContext). It is unpacked below `directory`."""
+def add_wheel(wheel: Path, spark: Any, directory: Path) -> None:
+    """Make a wheel importable here and on the workers of `spark` (a SparkSession). It is unpacked below `directory`."""
     try:
         with zipfile.ZipFile(str(wheel)) as archive:
             _check(archive, wheel.name)
@@ -35,7 +35,15 @@ def add_wheel(wheel: Path, context: Any, directory: Path) -> None:
     # Spark takes zip files by their suffix, and knows each by its name alone: another task's wheel of that name is another file.
     copy = directory / f"{wheel.stem}-{directory.name}.zip"
     shutil.copyfile(str(wheel), str(copy))
-    context.addPyFile(str(copy))
+    if in_jvm(spark):
+        spark.sparkContext.addPyFile(str(copy))
+    else:
+        spark.addArtifacts(str(copy), pyfile=True)
+
+
+def in_jvm(spark: Any) -> bool:
+    """Whether a session is the driver's own kind, and not one of Spark Connect."""
+    return "connect" not in type(spark).__module__.split(".")
 
 
 def missing_requirements(metadata: str) -> list[str]:

@@ -172,7 +172,7 @@ class NodeHost:
         if not self._warm:
             return
         worker = assignment["role"] == launch.WORKER
-        if worker:
+        if worker or assignment.get("user_isolation"):  # what waits there would lead its user into the JVM
             self._drop_contexts()
         try:
             prepared.log_to(launch.log_name(worker=worker))
@@ -283,10 +283,19 @@ class NodeHost:
             if self._contexts is None and jvm is not None:
                 env = launch.environment(self._manifest, jvm.options, os.environ, host=jvm.host, node_dir=self._node_dir)
                 self._contexts = Contexts(
-                    python=self._manifest["python"], node_dir=str(self._node_dir), gateway_port=jvm.port,
-                    gateway_secret=jvm.secret, env=env, cancel_group=self._cancel_group,
+                    python=self._manifest["python"], node_dir=str(self._node_dir), doors=self._doors(jvm), env=env,
+                    cancel_group=self._cancel_group,
                 )  # fmt: skip
             return self._contexts
+
+    def _doors(self, jvm: Jvm) -> Any:
+        if self._role is not None and self._role.isolates_users:
+            from kernel_session import Sessions
+
+            return Sessions(self._role)
+        from kernel_gateway import Gateways
+
+        return Gateways(port=jvm.port, secret=jvm.secret)
 
     def _cancel_group(self, group: str) -> None:
         self._role.cancel_group(group)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from activity import Activity
+from connect_server import ConnectServer
 from load import Stage
 from py4j.protocol import Py4JError
 
@@ -166,32 +167,17 @@ class Worker:
 
 
 class Driver:
-    """A SparkContext, and Spark Connect once somebody has asked for it."""
+    """A SparkContext, with Spark Connect and the web UI once somebody has asked for them."""
 
     def __init__(self, scala: Scala, *, conf: Mapping[str, str]) -> None:
         self._scala = scala
         self._context = scala.jvm.org.apache.spark.api.java.JavaSparkContext(scala.spark_conf(conf))
         self._sc = self._context.sc()
         self._jobs = self._sc.dagScheduler()
-        self._connect: Any = None
-        self._connect_lock = threading.Lock()
+        self.connect = ConnectServer(scala, self._sc)
         self._ui: Any = None
         self._ui_lock = threading.Lock()
-        self._executions: Any = None
         self._mapper: Any = None
-
-    def open_connect(self) -> int:
-        """Start Spark Connect's server unless it runs; returns its port. Raises Py4JError.
-
-        The conf must name its token. Spark's own plugin would start it with the context, which every cluster would wait for.
-        """
-        with self._connect_lock:
-            if self._connect is None:
-                service = self._scala.object("org.apache.spark.sql.connect.service", "SparkConnectService")
-                service.start(self._sc)
-                self._executions = service.executionManager()
-                self._connect = service
-            return int(self._connect.localPort())
 
     @property
     def scala(self) -> Scala:
@@ -212,13 +198,8 @@ class Driver:
         session.sql("SELECT count(*), max(id) FROM VALUES (1), (2) AS t(id) WHERE id > 1").queryExecution().executedPlan()
 
     def activity(self) -> Activity:
-        busy, connect_ms = self._jobs.activeJobs().size() > 0, 0
-        if self._executions is not None:
-            running = self._executions.listActiveExecutions()
-            if running.isLeft():
-                connect_ms = int(running.value())
-            else:
-                busy = True
+        connected, connect_ms = self.connect.activity()
+        busy = connected or self._jobs.activeJobs().size() > 0
         return Activity(busy=busy, jobs=int(self._jobs.numTotalJobs()), connect_ms=connect_ms)
 
     def stages(self) -> list[Stage]:
@@ -251,34 +232,17 @@ class Driver:
                 self._ui = open_web_ui(self._scala, self._sc, key)
             return int(self._ui.boundPort())
 
-    def connect_sessions(self, limit: int) -> list[dict[str, Any]]:
-        """Who is connected through Spark Connect, the newest sessions first. Raises Py4JError."""
-        if self._connect is None:
-            return []
-        found = self._connect.sessionManager().listActiveSessions()
-        infos = [found.apply(number) for number in range(min(int(found.size()), limit))]
-        return sorted((_session(info) for info in infos), key=lambda each: -int(each["started_ms"]))
-
     def cancel_group(self, group: str) -> None:
+        """Cancel what a command runs: its jobs, or where it has a session its operations."""
         self._sc.cancelJobGroup(group)
+        self.connect.interrupt(group)
 
     def stop(self) -> None:
-        if self._connect is not None:
-            with contextlib.suppress(Py4JError):
-                self._connect.stop(self._scala.none, self._scala.none)
+        self.connect.stop()
         if self._ui is not None:
             with contextlib.suppress(Py4JError):
                 self._ui.stop()
         self._context.stop()
-
-
-def _session(info: Any) -> dict[str, Any]:
-    return {
-        "session_id": str(info.sessionId()),
-        "user": str(info.userId()),
-        "started_ms": int(info.startTimeMs()),
-        "last_used_ms": int(info.lastAccessTimeMs()),
-    }
 
 
 def close_web_ui(scala: Scala, owner: Any, field: str) -> None:

@@ -20,6 +20,7 @@ import failures
 import sparkconf
 import warm
 from activity import Activity, ActivityMeter
+from connect_server import session_url
 from jvm import Jvm, usable
 from launch import LaunchError
 from load import LoadMeter
@@ -97,6 +98,11 @@ class Role:
         """End it within about `grace_s`. Nothing is reported any more."""
         self._stopping.set()
         self._jvm.stop(grace_s)
+
+    @property
+    def isolates_users(self) -> bool:
+        """Whether contexts get a session of Spark Connect, and nothing else of Spark."""
+        return bool(self._assignment.get("user_isolation"))
 
     @property
     def stopping(self) -> bool:
@@ -191,7 +197,7 @@ class DriverRole(Role):
         if why := sparkconf.without_connect(self._assignment, manifest):
             raise OpError("INVALID", why)
         try:
-            port = driver.open_connect()
+            port = driver.connect.open()
         except (Py4JError, OSError) as error:
             raise OpError("DEAD", f"Spark Connect could not start: {failures.plain_message(error_text(error))}") from error
         self._connect_used_ms = now_ms()
@@ -211,15 +217,29 @@ class DriverRole(Role):
         except (Py4JError, OSError) as error:
             raise OpError("DEAD", f"Spark's web UI could not start: {failures.plain_message(error_text(error))}") from error
 
+    def open_session(self, session_id: str) -> str:
+        """The URL of a Spark Connect session for a context, where users are kept apart. Raises OpError."""
+        port = self.open_connect()
+        assert self._driver is not None  # noqa: S101 - `open_connect` has found it
+        self._driver.connect.own(session_id)
+        return session_url(self._place.host, port, self._assignment["connect_token"], session_id)
+
+    def close_session(self, session_id: str) -> None:
+        """End such a session with all that it runs. Does nothing when there is no driver any more."""
+        driver = self._driver
+        if driver is not None:
+            with contextlib.suppress(Py4JError, OSError):
+                driver.connect.close_session(session_id)
+
     def connect_sessions(self) -> list[dict[str, Any]]:
         """The sessions of Spark Connect's clients. Raises OpError."""
         try:
-            return self._driver.connect_sessions(MAX_SESSIONS) if self._driver is not None else []
+            return self._driver.connect.sessions(MAX_SESSIONS) if self._driver is not None else []
         except (Py4JError, OSError) as error:
             raise OpError("DEAD", f"Spark did not answer: {failures.plain_message(error_text(error))}") from error
 
     def cancel_group(self, group: str) -> None:
-        """Cancel the Spark jobs of a group. Does nothing when there is no driver any more."""
+        """Cancel what a command runs in Spark. Does nothing when there is no driver any more."""
         driver = self._driver
         if driver is not None:
             with contextlib.suppress(Py4JError, OSError):

@@ -62,7 +62,7 @@ def _drive(
         driver.activity()
         if alone:
             if not sparkconf.without_connect(assignment, manifest):
-                driver.open_connect()
+                driver.connect.open()
             driver.first_job()
             scala.jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate().sql(QUERY).collectAsList()
     finally:

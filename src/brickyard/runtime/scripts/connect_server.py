@@ -1,0 +1,100 @@
+"""Spark Connect in the driver's JVM: its server, and the sessions in it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+
+if TYPE_CHECKING:
+    from parts import Scala
+
+OWN_USER = "context"  # whose the sessions of our own contexts are, to Spark
+
+
+class ConnectServer:
+    """Started by the first who asks for it. Every method may be called from any thread."""
+
+    def __init__(self, scala: Scala, spark_context: Any) -> None:
+        self._scala = scala
+        self._sc = spark_context
+        self._service: Any = None
+        self._executions: Any = None
+        self._lock = threading.Lock()
+        self._own: set[str] = set()  # ids of our contexts' sessions
+
+    def open(self) -> int:
+        """Start the server unless it runs; returns its port. Raises Py4JError.
+
+        The conf must name its token. Spark's own plugin would start it with the context, which every cluster would wait for.
+        """
+        with self._lock:
+            if self._service is None:
+                # Sessions of clients spring from this one, and fail where there is none yet.
+                self._scala.jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
+                service = self._scala.object("org.apache.spark.sql.connect.service", "SparkConnectService")
+                service.start(self._sc)
+                self._executions = service.executionManager()
+                self._service = service
+            return int(self._service.localPort())
+
+    def activity(self) -> tuple[bool, int]:
+        """Whether anything runs through it, and the epoch millisecond when the last thing ended; 0: nothing ever has."""
+        if self._executions is None:
+            return False, 0
+        running = self._executions.listActiveExecutions()
+        return (False, int(running.value())) if running.isLeft() else (True, 0)
+
+    def sessions(self, limit: int) -> list[dict[str, Any]]:
+        """Who is connected from outside, the newest sessions first. Raises Py4JError."""
+        if self._service is None:
+            return []
+        listed = self._service.sessionManager().listActiveSessions()
+        found: list[dict[str, Any]] = []
+        for number in range(int(listed.size())):
+            session = _described(listed.apply(number))
+            if session["session_id"] not in self._own and len(found) < limit:
+                found.append(session)
+        return sorted(found, key=lambda each: -int(each["started_ms"]))
+
+    def own(self, session_id: str) -> None:
+        """A context will have this session."""
+        self._own.add(session_id)
+
+    def interrupt(self, tag: str) -> None:
+        """End what our contexts' sessions run under a tag. Raises Py4JError."""
+        for session_id in sorted(self._own):
+            found = self._service.sessionManager().getIsolatedSessionIfPresent(self._key(session_id))
+            if found.isDefined():
+                found.get().interruptTag(tag)
+
+    def close_session(self, session_id: str) -> None:
+        """End a context's session with all that it runs and holds. Raises Py4JError."""
+        self._own.discard(session_id)
+        self._service.sessionManager().closeSession(self._key(session_id), False)
+
+    def stop(self) -> None:
+        """End it, if it ever was. Never raises."""
+        if self._service is not None:
+            with contextlib.suppress(Py4JError):
+                self._service.stop(self._scala.none, self._scala.none)
+
+    def _key(self, session_id: str) -> Any:
+        return self._scala.jvm.org.apache.spark.sql.connect.service.SessionKey(OWN_USER, session_id)
+
+
+def session_url(host: str, port: int, token: str, session_id: str) -> str:
+    """The URL of a context's session. As `token=` PySpark would ask for TLS, which Spark's own server does not speak."""
+    bracketed = f"[{host}]" if ":" in host else host
+    return f"sc://{bracketed}:{port}/;authorization=Bearer%20{token};user_id={OWN_USER};session_id={session_id}"
+
+
+def _described(info: Any) -> dict[str, Any]:
+    return {
+        "session_id": str(info.sessionId()),
+        "user": str(info.userId()),
+        "started_ms": int(info.startTimeMs()),
+        "last_used_ms": int(info.lastAccessTimeMs()),
+    }

@@ -1,0 +1,137 @@
+"""Execution contexts where users are kept apart: each has a Spark Connect session of its own, and nothing else of Spark."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contexts.host import Context, Host, host_of
+from tests.scripts.loading import SCRIPTS
+from tests.support.patience import until
+from tests.support.runtimes import SPARK_4
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    with host_of(SPARK_4, tmp_path_factory.mktemp("node"), "isolate") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def python(host: Host) -> Context:
+    return host.new()
+
+
+def test_the_namespace(python: Context) -> None:
+    assert python.text("type(spark).__module__, sql('select 1').first()[0]") == "('pyspark.sql.connect.session', 1)"
+    assert python.text("from pyspark.sql import SparkSession\nSparkSession.builder.getOrCreate() is spark") == "True"
+    assert python.text("from pyspark.sql.functions import col\nspark.range(5).where(col('id') > 2).count()") == "2"
+    assert "ignored" in python.text("spark.stop(); spark.range(3).count()")
+    squares = """
+from pyspark.sql.functions import udf
+square = udf(lambda value: value * value, "long")
+sum(row[0] for row in spark.range(4).select(square("id")).collect())
+"""
+    assert python.text(squares) == "14"
+
+
+def test_tables_and_sql(python: Context) -> None:
+    shown = python.run("display(spark.createDataFrame([(1, 'a')], 'n int, s string'))")
+    assert (shown["resultType"], shown["data"]) == ("table", [[1, "a"]])
+    python.run("CREATE OR REPLACE TEMPORARY VIEW numbers AS SELECT id FROM range(3)", "sql")
+    assert python.run("SELECT count(*) AS n FROM numbers", "sql")["data"] == [[3]]
+    assert "TABLE_OR_VIEW_NOT_FOUND" in python.failure("SELECT * FROM nowhere", "sql")
+
+
+def test_there_is_no_way_into_the_jvm(python: Context) -> None:
+    assert "this cluster keeps its users apart" in python.failure("sc.parallelize([1]).count()")
+    assert "JVM_ATTRIBUTE_NOT_SUPPORTED" in python.failure("spark._jvm")
+    assert "JVM_ATTRIBUTE_NOT_SUPPORTED" in python.failure("spark.sparkContext")
+    assert python.text("import os; [name for name in os.environ if name.startswith('PYSPARK_GATEWAY')]") == "[]"
+    task = '%%brickyard_task\n{"kind": "jar", "class": "Main", "jars": []}'
+    assert "A JAR task runs in the driver's JVM, which this cluster keeps from its users" in python.failure(task)
+
+
+def test_contexts_see_nothing_of_one_another(host: Host, python: Context) -> None:
+    other = host.new()
+    python.run("spark.range(1).createOrReplaceTempView('mine'); spark.conf.set('spark.sql.shuffle.partitions', '3')")
+    assert "TABLE_OR_VIEW_NOT_FOUND" in other.failure("spark.table('mine').count()")
+    assert other.text("spark.conf.get('spark.sql.shuffle.partitions')") != "'3'"
+    pid, session = python.text("os.getpid()"), python.text("spark.session_id")
+    assert session != other.text("spark.session_id")
+    if os.getuid() != 0:  # who may read everything reads this too; nodes have no such user
+        assert "PermissionError" in other.failure(f"open('/proc/{pid}/environ').read()")
+    # Neither the key that kernels sign with nor a socket at which somebody could listen is left to be found.
+    kernels = [path for path in (host.node_dir / "tmp").iterdir() if path.name.startswith("kernel-")]
+    assert len(kernels) >= 2
+    for path in kernels:
+        until(lambda path=path: not _found(path), "a kernel that is shut in")  # type: ignore[misc] # the path of this turn
+    host.destroy(other.name)
+
+
+def _found(kernel: Path) -> list[Path]:
+    return [*kernel.glob("connection.json"), *kernel.glob("k-*")]
+
+
+SLOW = """
+import time
+from threading import Thread
+from pyspark.sql.functions import udf
+def work(): spark.range(2).select(udf(lambda _: time.sleep(600))("id")).collect()
+"""
+
+
+@pytest.mark.parametrize("how", ["work()", "Thread(target=work).start(); time.sleep(600)"])
+def test_a_cancelled_command_ends_what_it_runs(host: Host, python: Context, how: str) -> None:
+    assert python.cancel_once(SLOW + how, running="job")["status"] == "Cancelled"
+    until(lambda: host.active_jobs() == [], "the end of its jobs")
+    assert python.text("spark.range(3).count(), spark.getTags()").endswith("(3, set())"), "after what the thread may have said"
+
+
+def test_a_context_that_ends_takes_its_session_along(host: Host) -> None:
+    one = host.new()
+    session = one.text("spark.session_id").strip("'")
+    assert session in host.sessions()
+    assert host.connected() == [], "they are contexts, and not clients from outside"
+    one.start("spark.range(1).createOrReplaceTempView('mine'); spark.read.format('rate').load() if False else None")
+    host.destroy(one.name)
+    until(lambda: session not in host.sessions(), "the end of the session")
+
+
+def test_a_wheel_reaches_the_workers(host: Host, python: Context) -> None:
+    wheel = host.node_dir / "work" / "shapes-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("shapes.py", "def corners(n): return n + 2\n")
+        archive.writestr("shapes-1.0.dist-info/WHEEL", "Root-Is-Purelib: true\n")
+        archive.writestr("shapes-1.0.dist-info/METADATA", "Name: shapes\nVersion: 1.0\n")
+    add = f"""
+import sys
+sys.path.insert(0, {str(SCRIPTS)!r})
+from kernel_wheels import add_wheel
+sys.path.remove({str(SCRIPTS)!r})
+from pathlib import Path
+add_wheel(Path({str(wheel)!r}), spark, Path(os.environ["JUPYTER_RUNTIME_DIR"]))
+"""
+    python.run("import os")
+    assert python.run(add)["resultType"] == "text"
+    call = """
+from pyspark.sql.functions import udf
+def corners(n):
+    import shapes
+    return shapes.corners(n)
+[row[0] for row in spark.range(2).select(udf(corners, "long")("id")).collect()]
+"""
+    assert python.text(call) == "[2, 3]"
+
+
+def test_tags_are_the_users_own(python: Context) -> None:
+    python.run("spark.addTag('own')")
+    assert python.text("spark.range(2).count(), spark.getTags()") == "(2, {'own'})"
+    python.run("spark.clearTags()")
+    assert python.text("spark.range(2).count(), spark.getTags()") == "(2, set())"
