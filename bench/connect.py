@@ -113,8 +113,8 @@ def main() -> None:
         try:
             within = measure(driver_port, *gate.recv(), pid=gateway.pid or 0)
         finally:
-            for process in (gateway, driver):
-                process.terminate()
+            for pipe, process in ((gate, gateway), (ours, driver)):
+                pipe.close()  # upon which it stops serving, and ends
                 process.join()
     if not within:
         sys.exit(1)
