@@ -25,7 +25,7 @@ class Server:
 
     def open_session(self, session_id: str) -> str:
         port = self._connect.open()
-        self._connect.own(session_id)
+        self._connect.make_session(session_id)
         return str(importlib.import_module("connect_server").session_url("127.0.0.1", port, "the-token", session_id))
 
     def close_session(self, session_id: str) -> None:
@@ -75,7 +75,20 @@ def main() -> None:
         """Ids of the sessions of our contexts, also of those that wait to be one's."""
         return sorted(connect._own)
 
-    own: dict[str, Any] = {"active_jobs": active_jobs, "sessions": sessions, "connected": lambda: connect.sessions(9)}
+    def time_limits() -> dict[str, int]:
+        """Of every session that has one of its own, in milliseconds; -1: none."""
+        listed = connect._service.sessionManager().listActiveSessions()
+        infos = [listed.apply(number) for number in range(listed.size())]
+        return {
+            info.sessionId(): info.customInactiveTimeoutMs().get() for info in infos if info.customInactiveTimeoutMs().isDefined()
+        }
+
+    own: dict[str, Any] = {
+        "active_jobs": active_jobs,
+        "sessions": sessions,
+        "time_limits": time_limits,
+        "connected": lambda: connect.sessions(9),
+    }
     print(json.dumps({"result": "ready"}), file=out, flush=True)
     for line in sys.stdin:
         request = json.loads(line)

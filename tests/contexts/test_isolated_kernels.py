@@ -98,8 +98,9 @@ def test_a_context_that_ends_takes_its_session_along(host: Host) -> None:
     one = host.new()
     session = one.text("spark.session_id").strip("'")
     assert session in host.sessions()
+    assert host.time_limits()[session] == -1, "it may be idle for as long as its context"
     assert host.connected() == [], "they are contexts, and not clients from outside"
-    one.start("spark.range(1).createOrReplaceTempView('mine'); spark.read.format('rate').load() if False else None")
+    one.start("import time; spark.range(1).createOrReplaceTempView('mine'); time.sleep(600)")
     host.destroy(one.name)
     until(lambda: session not in host.sessions(), "the end of the session")
 

@@ -75,12 +75,21 @@ def test_activity_is_told(cluster: Cluster) -> None:
     assert any(change.get("busy") for change in driver.history)
 
 
+WAITING = """
+import os, time
+def wait(_):
+    while not os.path.exists({go!r}): time.sleep(0.05)
+sc.parallelize(range(6), 6).map(wait).count()
+"""
+
+
 def test_the_load_is_told_worker_by_worker(cluster: Cluster) -> None:
     driver = cluster.driver
     addresses = sorted(worker.status["worker_address"] for worker in cluster.workers)
     # The cluster is ready when one executor has answered: the other one may still be starting.
     driver.run("import time\nwhile sc._jsc.sc().getExecutorMemoryStatus().size() < 3: time.sleep(0.1)")
-    command = driver.begin("import time; sc.parallelize(range(6), 6).map(lambda _: time.sleep(5)).count()")
+    go = driver.directory / "go"  # tasks wait for it: the first look at the load takes its time on a busy machine
+    command = driver.begin(WAITING.format(go=str(go)))
     both_busy = [[address, 1, 1, 0] for address in addresses]
 
     def loaded(status: dict[str, Any]) -> bool:
@@ -88,6 +97,7 @@ def test_the_load_is_told_worker_by_worker(cluster: Cluster) -> None:
         return load.get("pending") == 4 and load["backlog_since_ms"] > 0 and [each[:4] for each in load["workers"]] == both_busy
 
     driver.wait(loaded)
+    go.touch()
     driver.finish(command)
     driver.wait(lambda status: not status["load"]["pending"] and all(worker[3] for worker in status["load"]["workers"]))
     assert [worker[:3] for worker in driver.status["load"]["workers"]] == [[address, 1, 0] for address in addresses]

@@ -24,7 +24,7 @@ def told(found: dict[str, Any]) -> Load:
 
 
 def test_executors_of_one_worker_count_together() -> None:
-    held = executor("1", running=1, memoryUsed=3 << 20, diskUsed=1 << 20, totalShuffleWrite=2 << 20)
+    held = executor("1", running=1, memoryUsed=3 << 20, diskUsed=1 << 20, totalShuffleWrite=(1 << 20) + 1)
     found = told(load.LoadMeter().sample([], [executor("0", running=2), held, executor("2")], HOMES, 5_000))
     assert found.workers == (
         WorkerLoad(address="10.0.0.1:7000", slots=4, running=3, idle_since_ms=0, held_mb=6),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from parts import Scala
 
 OWN_USER = "context"  # whose the sessions of our own contexts are, to Spark
+NEVER = -1  # a time limit of Spark's session manager
 
 
 class ConnectServer:
@@ -52,16 +54,17 @@ class ConnectServer:
         if self._service is None:
             return []
         listed = self._service.sessionManager().listActiveSessions()
-        found: list[dict[str, Any]] = []
-        for number in range(int(listed.size())):
-            session = _described(listed.apply(number))
-            if session["session_id"] not in self._own and len(found) < limit:
-                found.append(session)
-        return sorted(found, key=lambda each: -int(each["started_ms"]))
+        infos = (listed.apply(number) for number in range(int(listed.size())))
+        guests = itertools.islice((info for info in infos if str(info.sessionId()) not in self._own), limit)
+        return sorted((_described(info) for info in guests), key=lambda each: -int(each["started_ms"]))
 
-    def own(self, session_id: str) -> None:
-        """A context will have this session."""
+    def make_session(self, session_id: str) -> None:
+        """Make a context's session. It lasts until `close_session`: Spark ends others when nobody has used them for an hour.
+        The server must be open. Raises Py4JError."""
         self._own.add(session_id)
+        holder = self._service.sessionManager().getOrCreateIsolatedSession(self._key(session_id), self._scala.none)
+        never = self._scala.jvm.java.util.OptionalLong.of(NEVER)
+        holder.setCustomInactiveTimeoutMs(self._scala.jvm.scala.jdk.javaapi.OptionConverters.toScala(never))
 
     def interrupt(self, tag: str) -> None:
         """End what our contexts' sessions run under a tag. Raises Py4JError."""

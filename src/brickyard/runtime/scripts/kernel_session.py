@@ -14,7 +14,7 @@ class Server(Protocol):
     """The driver's Spark Connect, as the role offers it."""
 
     def open_session(self, session_id: str) -> str:
-        """The URL (`sc://...`) of a session that there may be from now on. Raises OpError."""
+        """Make a session; returns its URL (`sc://...`). Raises OpError."""
         ...
 
     def close_session(self, session_id: str) -> None:

@@ -42,8 +42,8 @@ class LoadMeter:
             row[1] += int(executor["activeTasks"])
             row[2] += int(executor["memoryUsed"]) + int(executor["diskUsed"]) + int(executor["totalShuffleWrite"])
         self._idle_since = {address: self._idle_since.get(address) or now for address, row in sums.items() if not row[1]}
-        workers = [
-            [address, slots, running, self._idle_since.get(address, 0), held // MIB]
+        workers = [  # of what is held, a part of a MiB counts as one: it is not nothing
+            [address, slots, running, self._idle_since.get(address, 0), -(-held // MIB)]
             for address, (slots, running, held) in sorted(sums.items())
         ]
         return {"pending": pending, "backlog_since_ms": self._backlog_since, "workers": workers}

@@ -34,6 +34,7 @@ T = TypeVar("T")
 REGISTER_TIMEOUT_S = 120.0
 FASTEST_S, FAST_S, SLOW_S = 0.05, 0.3, 1.0
 LOAD_S = 0.5  # between two samples of what the cluster has to do
+LAG_S = 12.0  # what executors hold is known late, at their next heartbeat (10 s) when they have just told something else
 CALM_S = 10.0  # for so long after the start, only tasks that wait are worth the time that the first sample takes
 SETTLED_S = 10.0  # so long without a change in the workers: ask less often
 MAX_SESSIONS = 200
@@ -186,7 +187,7 @@ class DriverRole(Role):
         self._calm_until = 0.0
         self._warm = self._jvm.options.frugal
         self._proven = False  # an executor has answered
-        self._loaded_jobs = -1  # jobs that there had been at the last sample of the load that found nothing running
+        self._quiet = (-1, 0.0)  # with so many jobs behind it nothing runs, and time.monotonic() since when
 
     def open_connect(self) -> int:
         """The port of Spark Connect, which is started when it is first asked for; to ask again is to say that it is in use.
@@ -221,7 +222,10 @@ class DriverRole(Role):
         """The URL of a Spark Connect session for a context, where users are kept apart. Raises OpError."""
         port = self.open_connect()
         assert self._driver is not None  # noqa: S101 - `open_connect` has found it
-        self._driver.connect.own(session_id)
+        try:
+            self._driver.connect.make_session(session_id)
+        except (Py4JError, OSError) as error:
+            raise OpError("DEAD", f"Spark made no session: {failures.plain_message(error_text(error))}") from error
         return session_url(self._place.host, port, self._assignment["connect_token"], session_id)
 
     def close_session(self, session_id: str) -> None:
@@ -349,8 +353,8 @@ class DriverRole(Role):
 
     def _tell_load(self, driver: Driver, master: Master, activity: Activity) -> None:
         """What the cluster has to do, while it does something or its workers change."""
-        quiet = not activity.busy and activity.jobs == self._loaded_jobs
-        if quiet and set(self._homes.values()) == set(self._report.told("alive_workers") or ()):
+        told = not activity.busy and activity.jobs == self._quiet[0] and time.monotonic() - self._quiet[1] > LAG_S
+        if told and set(self._homes.values()) == set(self._report.told("alive_workers") or ()):
             return
         stages = self._sample(driver.stages, None)
         waiting = any(stage.tasks > stage.running + stage.done for stage in stages or ())
@@ -364,7 +368,10 @@ class DriverRole(Role):
         load = self._loads.sample(stages, executors, self._homes, now_ms())
         self._report.tell(load=load)
         running = load["pending"] or any(worker[2] for worker in load["workers"])
-        self._loaded_jobs = activity.jobs if not activity.busy and not running else -1
+        if activity.busy or running:
+            self._quiet = (-1, 0.0)
+        elif activity.jobs != self._quiet[0]:
+            self._quiet = (activity.jobs, time.monotonic())
 
 
 _STOPPED = (
