@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import signal
@@ -127,7 +128,8 @@ class Live(User):
     def kill(self, *processes: psutil.Process) -> None:
         """SIGKILL them all at once, and wait until they are dead."""
         for process in processes:
-            process.send_signal(signal.SIGKILL)
+            with contextlib.suppress(psutil.NoSuchProcess):  # one dies with another
+                process.send_signal(signal.SIGKILL)
         psutil.wait_procs(processes, timeout=PATIENCE_S)
 
     def close(self) -> None:

@@ -204,6 +204,7 @@ def test_a_killed_worker_is_replaced(live: Live, cluster: str, part: str) -> Non
     agent = live.worker_agents(cluster)[0]
     node = [agent, *agent.children(recursive=True)]
     live.kill(agent if part == "agent" else live.below(agent, JVM))
+    until(lambda: live.events(cluster).count("NODES_LOST") == losses + 1, "its loss was not told")
     after = until(lambda: _replaced(live, cluster, lost), "it was not replaced")
     assert after.spark_context_id == before.spark_context_id, "the driver went on"
     assert live.events(cluster).count("NODES_LOST") == losses + 1
