@@ -148,7 +148,7 @@ class FakeMaster:
         return {"0": "127.0.0.1:7078"}
 
 
-def test_a_load_is_asked_for_when_it_matters(roles: ModuleType, tmp_path: Path) -> None:
+def test_a_load_is_asked_for_when_it_matters(roles: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     channel = Channel()
     role = roles.DriverRole(
         on_ready=lambda: None,
@@ -175,10 +175,13 @@ def test_a_load_is_asked_for_when_it_matters(roles: ModuleType, tmp_path: Path) 
     (load,) = tell()
     assert load["pending"] == 0
     asked = driver.asked
+    assert not tell(), "nothing has changed"
+    assert driver.asked == asked + 1, "but what the executors hold may not be known yet"
+    monkeypatch.setattr(roles, "LAG_S", 0.0)
     assert not tell(), "nothing has begun since"
-    assert driver.asked == asked
-    tell(jobs=2)
     assert driver.asked == asked + 1
+    tell(jobs=2)
+    assert driver.asked == asked + 2
     role._report.tell(alive_workers=())
     tell(jobs=2)
-    assert driver.asked == asked + 2, "workers have come or gone"
+    assert driver.asked == asked + 3, "workers have come or gone"
