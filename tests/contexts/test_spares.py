@@ -15,11 +15,6 @@ from tests.scripts.loading import script
 from tests.support.patience import PATIENCE_S, until
 
 
-class Gateways:
-    def __init__(self, **_: Any) -> None:
-        """None is needed: nothing here has a driver."""
-
-
 class Kernel:
     """A process that is ready when the test says so."""
 

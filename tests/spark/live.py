@@ -92,8 +92,7 @@ class User:
             now = self.w.command_execution.command_status(cluster_id, context_id, command_id)
             return now if now.status in ENDED else None
 
-        found: CommandStatusResponse = until(over, "the command does not end")
-        return found
+        return until(over, "the command does not end")
 
     def run(self, cluster_id: str, code: str) -> str:
         """The text that code answers with, in a context of its own."""

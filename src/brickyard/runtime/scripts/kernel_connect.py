@@ -27,7 +27,7 @@ class KernelConnect:
         self.context = NoContext()
         refuse_stop(SparkSession)
         self._tag_operations(self.spark.client)
-        self.version = self.spark.version  # the first call: the connection stands before any command needs it
+        _ = self.spark.version  # the first call: the connection stands before any command needs it
 
     def begin(self, command_id: str, _description: str) -> None:
         """Operations that begin from now on belong to that command: interrupting its tag ends them."""

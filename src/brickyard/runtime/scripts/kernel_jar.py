@@ -23,7 +23,7 @@ KEPT = 5 * 1024 * 1024  # bytes of what it printed: the end
 
 def run_main(spark: Any, name: str, parameters: Sequence[str], jars: Sequence[str], output: Path) -> None:
     """Run `name.main(parameters)` with the jars on its class path and on the executors'. What it prints goes through the file
-    `output` and is printed here when it ends. Raises JavaFailed."""
+    `output` and is printed here when it ends. Raises JavaFailed; TaskError where there is no way into the JVM."""
     if not in_jvm(spark):
         raise TaskError(
             "A JAR task runs in the driver's JVM, which this cluster keeps from its users (data_security_mode USER_ISOLATION). "
