@@ -132,6 +132,20 @@ def test_a_lost_worker_is_replaced_with_an_event() -> None:
     assert public_state(decided.cluster) is State.RESIZING
 
 
+def test_the_loss_of_a_worker_is_told_at_once_and_once() -> None:
+    of = up(cluster(num_workers=2))
+    driver, first, second = nodes(of, 2)
+    leaving = msgspec.structs.replace(second, state=InstanceState.TERMINATING, lost="its agent ended unexpectedly")
+    decided = decide(of, [driver, first, leaving])
+    assert kinds(decided).count(EventType.NODES_LOST) == 1
+    assert [node.role for node in decided.new] == [Role.WORKER]
+    leaving = decided.instances[leaving.instance_id]
+    assert leaving.loss_told
+    for state in (InstanceState.TERMINATING, InstanceState.GONE):
+        later = decide(decided.cluster, [driver, first, msgspec.structs.replace(leaving, state=state)])
+        assert EventType.NODES_LOST not in kinds(later)
+
+
 @pytest.mark.parametrize("state", [InstanceState.TERMINATING, InstanceState.GONE])  # its remains are being cleared, or are
 def test_a_lost_driver_ends_the_cluster_with_its_reason(state: InstanceState) -> None:
     of = up(cluster(num_workers=1))

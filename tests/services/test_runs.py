@@ -245,6 +245,9 @@ def test_a_token_is_for_one_run_also_when_it_is_used_at_once(store: Store, tmp_p
         await world.over(found[0])
         assert await world.submit(task("a"), idempotency_token="t") == found[0]
         assert len(world.provider.kernels.begun) == 1
+        await world.service.delete(ADMIN, RunId(run_id=found[0]))
+        with pytest.raises(InvalidParameterValue, match=r"idempotency_token 't'.*deleted"):
+            await world.submit(task("a"), idempotency_token="t")
 
     play(store, tmp_path, scenario)
 

@@ -70,6 +70,9 @@ def test_runs_that_ended_60_days_ago_go_and_active_ones_stay(store: Store, tmp_p
     old = run(1, created_ms=NOW - 90 * DAY_MS)
     for row in (old, msgspec.structs.replace(run(2), ended_ms=NOW - 61 * DAY_MS), msgspec.structs.replace(run(3), ended_ms=NOW)):
         store.write_sync(lambda tx, row=row: tx.runs.insert(row))  # type: ignore[misc] # the row of this turn
+    for token, days in (("old", 61), ("new", 59)):
+        store.write_sync(lambda tx, token=token, days=days: tx.runs.spend(token, 9, NOW - days * DAY_MS))  # type: ignore[misc] # as above
     retention = Retention(store=store, clock=clock, logs=tmp_path)
     assert asyncio.run(retention.trim_runs()) == 1
+    assert store.read_sync(lambda tx: [tx.runs.spent(token) for token in ("old", "new")]) == [None, 9]
     assert store.read_sync(lambda tx: [tx.runs.get(each) is not None for each in (1, 2, 3)]) == [True, False, True]

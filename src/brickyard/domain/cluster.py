@@ -135,6 +135,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     not_before_ms: int = 0  # do not try to launch before that
     launch_error: LaunchError | None = None
     lost: str = ""  # why it is going although nobody asked for it
+    loss_told: bool = False  # its cluster has drawn its conclusions from that
     assignment: Assignment | None = None
     retire_after_ms: int = 0  # retiring, and terminated at that moment whatever it still does
     endpoint: str = ""

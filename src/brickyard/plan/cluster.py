@@ -94,13 +94,15 @@ class _Pass(Books):
         for node in list(self.nodes.values()):
             if node.releasing_ms and node.live:
                 self._release(node)
-            gone = node.state is InstanceState.GONE
-            if gone:
+            if node.state is InstanceState.GONE:
                 del self.nodes[node.instance_id]
                 self.removed.append(node)
             current = node.generation == self.cluster.incarnation and self.cluster.target is Target.RUNNING
-            # A driver's loss counts while its remains are still being cleared: none must be launched for a cluster that ends.
-            if node.lost and current and not node.retiring and (gone or node.role is not Role.WORKER):
+            # A loss counts once, and while its remains are still being cleared: its event comes before whatever replaces the
+            # node, and no worker is launched for a cluster that ends with its driver.
+            if node.lost and current and not node.retiring and not node.loss_told:
+                if node.instance_id in self.nodes:
+                    self._set(node, loss_told=True)
                 self._lost(node, node.lost)
 
     def _lost(self, node: Instance, why: str) -> None:

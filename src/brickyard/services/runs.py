@@ -55,7 +55,8 @@ class RunService:
         self._wake = wake
 
     async def submit(self, caller: Caller, request: SubmitRun) -> int:
-        """A new run that begins at once; returns its id. With an idempotency token that a run has: that one's."""
+        """A new run that begins at once; returns its id. With an idempotency token that a run has: that one's. The token of a run
+        that was deleted is refused, as Databricks documents it."""
         tasks = checked_tasks(request)
         for task in tasks:
             if task.spark_python_task is not None:
@@ -176,6 +177,8 @@ class RunService:
             self._may_change(caller, run, "delete")
             if not run.ended_ms:
                 raise InvalidState(f"Run {run.run_id} is active and cannot be deleted. Cancel it (runs/cancel) first.")
+            if run.idempotency_token:
+                tx.runs.spend(run.idempotency_token, run.run_id, self._clock.now_ms())
             tx.runs.delete(run.run_id)
 
         await self._store.write(work)
@@ -210,6 +213,11 @@ class RunService:
             tx.lock(f"run-idempotency/{run.idempotency_token}")
             if (same := tx.runs.by_idempotency_token(run.idempotency_token)) is not None:
                 return same
+            if (deleted := tx.runs.spent(run.idempotency_token)) is not None:
+                raise InvalidParameterValue(
+                    f"idempotency_token {run.idempotency_token!r} belongs to run {deleted}, which was deleted. Submit with "
+                    "another token to run the tasks again."
+                )
         for task in run.tasks:
             if task.spec.existing_cluster_id:
                 self._check_existing(tx, caller, task.spec.existing_cluster_id)

@@ -12,7 +12,7 @@ from brickyard.domain.queries import RunFilter, RunPosition
 from brickyard.domain.run import Output, Run
 from brickyard.store.due import Due
 from brickyard.store.tables import runs as t
-from brickyard.store.tables import task_runs
+from brickyard.store.tables import spent_tokens, task_runs
 
 _decode = msgspec.json.Decoder(Run).decode
 _encode = msgspec.json.Encoder().encode
@@ -70,8 +70,18 @@ class RunRows:
         self._connection.execute(delete(task_runs).where(task_runs.c.run_id == run_id))
         self._connection.execute(delete(t).where(t.c.run_id == run_id))
 
+    def spend(self, token: str, run_id: int, at_ms: int) -> None:
+        """Remember the idempotency token of a run that is being deleted: it makes no other run."""
+        self._connection.execute(insert(spent_tokens), {"token": token, "run_id": run_id, "spent_ms": at_ms})
+
+    def spent(self, token: str) -> int | None:
+        """The deleted run that was submitted with the token."""
+        return self._connection.execute(select(spent_tokens.c.run_id).where(spent_tokens.c.token == token)).scalar()
+
     def trim(self, before_ms: int, limit: int) -> int:
-        """Remove at most `limit` of the runs that ended before that moment; returns how many there were."""
+        """Remove at most `limit` of the runs that ended before that moment, and the tokens that were spent before it; returns how
+        many runs there were."""
+        self._connection.execute(delete(spent_tokens).where(spent_tokens.c.spent_ms < before_ms))
         query = select(t.c.run_id).where(t.c.ended_ms > 0, t.c.ended_ms < before_ms).limit(limit)
         old = list(self._connection.execute(query).scalars())
         for run_id in old:

@@ -145,3 +145,12 @@ meta = Table(
     Column("key", String(64), primary_key=True),
     Column("value", Text, nullable=False),
 )
+
+spent_tokens = Table(
+    "spent_tokens",
+    metadata,
+    Column("token", String(64), primary_key=True),  # idempotency token of a run that was deleted
+    Column("run_id", BigInteger, nullable=False),
+    Column("spent_ms", BigInteger, nullable=False),
+    Index("spent_tokens_spent", "spent_ms"),
+)
