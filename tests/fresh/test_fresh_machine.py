@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -41,6 +42,10 @@ def test_quickstart_from_a_clone(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
         assert "United Air Lines Inc." in done.stdout
         assert "same answer as a plain Python program over the same 336,776 rows" in done.stdout
+        (made,) = (home / ".cache" / "brickyard" / "runtimes").glob("*/runtime.json")
+        manifest = json.loads(made.read_bytes())
+        assert manifest["node_archive"], "the archives of a new runtime were not made: its starts are slow"
+        assert manifest["executor_archive"]
         doctor = subprocess.run([str(clone / "dev"), "doctor"], env=environment, capture_output=True, text=True, check=False)
         assert doctor.returncode == 0, doctor.stdout + doctor.stderr
         assert "each runtime brings one" in doctor.stdout, "this machine has no Java"

@@ -115,7 +115,7 @@ def test_single_node_in_both_spellings() -> None:
         ({"data_security_mode": DataSecurityMode.LEGACY_PASSTHROUGH}, "data_security_mode is not supported here"),
         (
             {"data_security_mode": DataSecurityMode.USER_ISOLATION, "spark_version": "16.4.x-scala2.12"},
-            "data_security_mode USER_ISOLATION needs Spark Connect with tokens, which 16.4.x-scala2.12 (Spark 3.5.9) has not",
+            "data_security_mode USER_ISOLATION needs the Spark Connect of Spark 4, and 16.4.x-scala2.12 has Spark 3.5.9",
         ),
         ({"worker_node_type_flexibility": flexible("none.such")}, "worker_node_type_flexibility.alternate_node_type_ids has"),
         ({"driver_node_type_flexibility": flexible("none.such")}, "driver_node_type_flexibility.alternate_node_type_ids has"),

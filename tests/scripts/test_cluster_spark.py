@@ -166,7 +166,7 @@ def test_connect_asks_for_its_token(cluster: Cluster, manifest: dict[str, Any]) 
     assert cluster.workers[0].call("connect_open")["error"]["code"] == "INVALID"
 
     def count(token: str) -> subprocess.CompletedProcess[str]:
-        url = f"sc://localhost:{port}/;token={token}"
+        url = f"sc://localhost:{port}/;authorization=Bearer%20{token}"
         return subprocess.run(
             [manifest["python"], "-c", CONNECT, url], capture_output=True, text=True, check=False, timeout=PATIENCE_S
         )

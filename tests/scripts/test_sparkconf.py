@@ -14,7 +14,7 @@ launch = script("launch")
 
 PLACE = sparkconf.Place(host="127.0.0.1", node_dir="/n", ui_key="key")
 SPARK_4 = {"spark_version": "4.0.5", "has_connect": True, "python": "/p"}
-SPARK_3 = {"spark_version": "3.5.9", "has_connect": False, "python": "/p"}
+SPARK_3 = {"spark_version": "3.5.9", "has_connect": False, "connect_missing": "", "python": "/p"}
 
 
 def assignment(conf: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
@@ -59,9 +59,24 @@ def test_connect_is_served_with_its_token_or_not_at_all() -> None:
     assert with_token["spark.connect.grpc.binding.address"] == "127.0.0.1"
     for without in (conf_of(assignment(connect_token="")), conf_of(assignment(), SPARK_3)):
         assert not [key for key in without.values if key.startswith("spark.connect")]
-    assert "Maven" in sparkconf.without_connect(assignment(), {"spark_version": "3.5.9", "has_connect": False})
-    unguarded = sparkconf.without_connect(assignment(), {"spark_version": "3.5.9", "has_connect": True})
-    assert "Spark 4" in unguarded, "Spark 3 knows no token"
+    missing = {**SPARK_3, "connect_missing": "the network is down"}
+    assert "Maven artifact, which could not be had" in sparkconf.without_connect(assignment(), missing)
+    assert "(the network is down)" in sparkconf.without_connect(assignment(), missing)
+
+
+def test_connect_of_spark_3_is_guarded_by_us() -> None:
+    theirs = {"spark.connect.grpc.interceptor.classes": "x.Y"}
+    made = conf_of(assignment(theirs), {**SPARK_3, "has_connect": True}).values
+    assert made["spark.connect.grpc.interceptor.classes"] == "brickyard.TokenGuard,x.Y"
+    assert made["spark.brickyard.connect.token"] == "token"
+    assert "spark.connect.authenticate.token" not in made
+    assert "spark.connect.grpc.interceptor.classes" not in conf_of(assignment()).values, "Spark 4 has its own"
+
+
+def test_sparks_own_connect_plugin_is_left_out() -> None:
+    made = conf_of(assignment({"spark.plugins": f"a.B, {sparkconf.CONNECT_PLUGIN}"}))
+    assert made.values["spark.plugins"] == "a.B"
+    assert "serves Spark Connect by itself" in made.notes[0]
 
 
 def test_the_web_ui_is_off_or_guarded() -> None:

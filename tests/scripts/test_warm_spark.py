@@ -129,7 +129,7 @@ def test_connect_serves_again(cluster: Warm, manifest: dict[str, Any]) -> None:
     if not manifest["has_connect"]:
         assert "error" in cluster.driver.call("connect_open")
         return
-    url = f"sc://localhost:{cluster.driver.result('connect_open')['port']}/;token=the-token"
+    url = f"sc://localhost:{cluster.driver.result('connect_open')['port']}/;authorization=Bearer%20the-token"
     done = subprocess.run(
         [manifest["python"], "-c", CONNECT, url], capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-_TOKENS_SINCE = 4  # major version of Spark
+_SESSIONS_SINCE = 4  # major version of Spark
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,8 +21,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def isolates_users(self) -> bool:
-        """Whether its Spark Connect server asks for a token, without which sessions are open to the whole machine: Spark 4."""
-        return int(self.spark_version.partition(".")[0]) >= _TOKENS_SINCE
+        """Whether its Spark Connect server lets sessions be made, kept and ended from within, for contexts: Spark 4."""
+        return int(self.spark_version.partition(".")[0]) >= _SESSIONS_SINCE
 
 
 class RuntimeManifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,4 +46,5 @@ class RuntimeManifest(msgspec.Struct, frozen=True, kw_only=True):
     node_archive: str = ""  # class-data archive of the JVM that becomes driver, master or worker
     executor_archive: str = ""
     has_connect: bool = False  # Spark Connect's server is on the class path
+    connect_missing: str = ""  # why it is not, a clause without a full stop
     installed_ms: int = 0

@@ -19,6 +19,7 @@ _DISK = "scratch files go to the node's own directory, which is removed with the
 OWNED_CONF: dict[str, str] = {
     "spark.authenticate": _APART,
     "spark.authenticate.": _APART,
+    "spark.brickyard.": _APART,
     "spark.connect.authenticate.": _APART,
     "spark.connect.grpc.binding.": _PLACE,
     "spark.deploy.": _PLACE,

@@ -170,8 +170,8 @@ def _check_runtime(spec: ClusterSpec, runtimes: Mapping[str, Runtime]) -> None:
     runtime = runtimes[spec.spark_version]
     if spec.data_security_mode in ISOLATING_MODES and not runtime.isolates_users:
         raise InvalidParameterValue(
-            f"data_security_mode {spec.data_security_mode} needs Spark Connect with tokens, which {runtime.key} (Spark "
-            f"{runtime.spark_version}) has not. Choose a spark_version on Spark 4 (17.3.x-scala2.13 or newer), or "
+            f"data_security_mode {spec.data_security_mode} needs the Spark Connect of Spark 4, and {runtime.key} has Spark "
+            f"{runtime.spark_version}. Choose a spark_version on Spark 4 (17.3.x-scala2.13 or newer), or "
             "SINGLE_USER or NONE."
         )
 

@@ -21,6 +21,7 @@ import msgspec
 from brickyard.domain.runtimes import Runtime, RuntimeManifest
 from brickyard.lifecycle.packageindex import uv_environment
 from brickyard.runtime import java as javas
+from brickyard.runtime import maven
 from brickyard.runtime.catalogue import DATA
 from brickyard.runtime.python import PythonMissing, find_python, uv_binary
 from brickyard.runtime.watch import CommandFailed, run_watched
@@ -104,6 +105,7 @@ class _Installation:
         )  # fmt: skip
         facts = self._facts(python)
         java = self._java()
+        connect_missing = self._connect(Path(facts["spark_home"], "jars"))
         manifest = RuntimeManifest(
             environment=runtime.environment,
             spark_version=facts["spark_version"],
@@ -116,7 +118,8 @@ class _Installation:
             java_home=java.home,
             java_real=java.real,
             java_version=java.version,
-            has_connect=any(Path(facts["spark_home"], "jars").glob("spark-connect_*.jar")),
+            has_connect=not connect_missing,
+            connect_missing=connect_missing,
             installed_ms=time.time_ns() // 1_000_000,
         )
         manifest = self._train(manifest)
@@ -151,6 +154,20 @@ class _Installation:
             "--target", str(wheel), "-r", str(DATA / f"java-{major}.txt"),
         )  # fmt: skip
         return javas.shim(wheel, self._home / "java" / "home")
+
+    def _connect(self, jars: Path) -> str:
+        """Have Spark Connect's server among Spark's JARs. Returns why it is not there, "" when it is: the rest works without."""
+        if any(jars.glob("spark-connect_*.jar")):
+            return ""
+        runtime, what = self._runtime, "downloading Spark Connect's server"
+        artifact = maven.Artifact("org.apache.spark", f"spark-connect_{runtime.scala_version}", runtime.spark_version)
+        self._say(what)
+        try:
+            maven.fetch(artifact, jars, base=maven.repository(os.environ), say=lambda text: self._say(what + text))
+        except maven.ArtifactMissing as error:
+            self._say(f"going on without Spark Connect: {error}")
+            return str(error)
+        return ""
 
     def _train(self, manifest: RuntimeManifest) -> RuntimeManifest:
         """Class-data archives, from a throw-away round of Spark. Without them starts are slower, and the rest is the same."""

@@ -17,7 +17,7 @@ NEVER = -1  # a time limit of Spark's session manager
 
 
 class ConnectServer:
-    """Started by the first who asks for it. Every method may be called from any thread."""
+    """Spark 4's. Started by the first who asks for it. Every method may be called from any thread."""
 
     def __init__(self, scala: Scala, spark_context: Any) -> None:
         self._scala = scala
@@ -37,10 +37,16 @@ class ConnectServer:
                 # Sessions of clients spring from this one, and fail where there is none yet.
                 self._scala.jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
                 service = self._scala.object("org.apache.spark.sql.connect.service", "SparkConnectService")
-                service.start(self._sc)
-                self._executions = service.executionManager()
+                self._start(service)
                 self._service = service
-            return int(self._service.localPort())
+            return self._port()
+
+    def _start(self, service: Any) -> None:
+        service.start(self._sc)
+        self._executions = service.executionManager()
+
+    def _port(self) -> int:
+        return int(self._service.localPort())
 
     def activity(self) -> tuple[bool, int]:
         """Whether anything runs through it, and the epoch millisecond when the last thing ended; 0: nothing ever has."""
@@ -88,10 +94,15 @@ class ConnectServer:
         return self._scala.jvm.org.apache.spark.sql.connect.service.SessionKey(OWN_USER, session_id)
 
 
-def session_url(host: str, port: int, token: str, session_id: str) -> str:
-    """The URL of a context's session. As `token=` PySpark would ask for TLS, which Spark's own server does not speak."""
+def server_url(host: str, port: int, token: str) -> str:
+    """The URL of a driver's Connect server. As `token=` PySpark would ask for TLS, which Spark's own server does not speak."""
     bracketed = f"[{host}]" if ":" in host else host
-    return f"sc://{bracketed}:{port}/;authorization=Bearer%20{token};user_id={OWN_USER};session_id={session_id}"
+    return f"sc://{bracketed}:{port}/;authorization=Bearer%20{token}"
+
+
+def session_url(host: str, port: int, token: str, session_id: str) -> str:
+    """The URL of a context's session."""
+    return f"{server_url(host, port, token)};user_id={OWN_USER};session_id={session_id}"
 
 
 def _described(info: Any) -> dict[str, Any]:

@@ -190,7 +190,8 @@ class Contexts:
         with self._lock:
             if self._closed or self._spare is not None:
                 return
-            self._spare = spare = Future()
+            spare: Future[Kernel | None] = Future()
+            self._spare = spare
             thread = threading.Thread(target=self._make_spare, args=(spare,), name="kernel-spare", daemon=True)
             self._warmers = [each for each in self._warmers if each.is_alive()] + [thread]
             thread.start()

@@ -150,7 +150,7 @@ class Kernel:
             socket.connect(f"ipc:///proc/self/fd/{self._fd}/k-{number}")
             self._sockets[channel] = socket
             self._poller.register(socket, zmq.POLLIN)
-        heard = set()
+        heard: set[str] = set()
         while heard != {"shell", "iopub"}:
             # A subscription takes a moment to arrive, and answers sent before it are lost: ask again until both come.
             self._check_start(deadline, timeout_s, wanted)
@@ -180,7 +180,7 @@ class Kernel:
         """Send code; returns the request's id, which all that belongs to it names as its parent."""
         content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False, "stop_on_error": False,
                    "user_expressions": {}}  # fmt: skip
-        message = self._session.send(self._sockets["shell"], "execute_request", content, metadata={GROUP_KEY: command_id})
+        message: Any = self._session.send(self._sockets["shell"], "execute_request", content, metadata={GROUP_KEY: command_id})
         return str(message["header"]["msg_id"])
 
     def receive(self, timeout_s: float) -> Event | None:

@@ -131,12 +131,12 @@ class Secrets:
     def getBytes(self, scope: str, key: str) -> NoReturn:
         raise self._missing(f"secret {key!r} of scope {scope!r}")
 
-    def list(self, scope: str) -> NoReturn:
-        raise self._missing(f"secret scope {scope!r}")
-
     def listScopes(self) -> list[Any]:
         """None: there are no scopes."""
         return []
+
+    def list(self, scope: str) -> NoReturn:  # last: in the class its name hides the type's
+        raise self._missing(f"secret scope {scope!r}")
 
     def _missing(self, what: str) -> NotImplementedError:
         return NotImplementedError(

@@ -111,7 +111,7 @@ def show_error(shell: Any, kind: Any, error: BaseException, trace: Any, tb_offse
         if error.text:
             shell._showtraceback(type(error.error), error.error, [error.text])
             return []
-        kind, error, trace = type(error.error), error.error, error.trace
+        kind, trace, error = type(error.error), error.trace, error.error
     if not isinstance(error, NotebookExit):
         shell.showtraceback((kind, error, shorten_trace(trace)))
     return []

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -147,7 +146,8 @@ class NodeHost:
         return {}
 
     def _take_settings(self, manifest: Message, node_dir: Path) -> None:
-        self._manifest = {"node_archive": "", "executor_archive": "", "has_connect": False, "java_version": "17", **manifest}
+        absent = {"node_archive": "", "executor_archive": "", "has_connect": False, "connect_missing": "", "java_version": "17"}
+        self._manifest = {**absent, **manifest}
         self._node_dir = node_dir
 
     def _fit_jvm(self, assignment: Message, host: str) -> None:
@@ -360,4 +360,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

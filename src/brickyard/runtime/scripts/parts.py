@@ -12,7 +12,9 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import sparkconf
 from activity import Activity
+from connect_older import OlderConnectServer
 from connect_server import ConnectServer
 from load import Stage
 from py4j.protocol import Py4JError
@@ -174,7 +176,8 @@ class Driver:
         self._context = scala.jvm.org.apache.spark.api.java.JavaSparkContext(scala.spark_conf(conf))
         self._sc = self._context.sc()
         self._jobs = self._sc.dagScheduler()
-        self.connect = ConnectServer(scala, self._sc)
+        older = sparkconf.GUARD_TOKEN in conf
+        self.connect = (OlderConnectServer if older else ConnectServer)(scala, self._sc)
         self._ui: Any = None
         self._ui_lock = threading.Lock()
         self._mapper: Any = None

@@ -91,7 +91,8 @@ def error(name: str, message: str, cause: str = "", printed: str = "") -> dict[s
     }
     if printed:
         result["data"] = printed
-    return clean_json(result)
+    cleaned: dict[str, Any] = clean_json(result)
+    return cleaned
 
 
 class Collector:

@@ -2,7 +2,8 @@
 
 * OWN settings say where the cluster's parts are and who may talk to them. The user's values are left out, with a note.
 * DEFAULTS are what a cluster has when its conf is silent.
-* MERGED settings keep the user's values and gain ours: Java options of the executors, filters of the web UI.
+* MERGED settings keep the user's values and gain ours: Java options of the executors, filters of the web UI, interceptors of
+  Spark 3's Connect server.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from typing import Any, NamedTuple
 from launch import PATIENT_COMPILER, SUBMIT_CONF, LaunchError, archive_flags, size_mb, user_env
 
 JWS_FILTER = "org.apache.spark.ui.JWSFilter"
+INTERCEPTORS, GUARD_TOKEN = "spark.connect.grpc.interceptor.classes", "spark.brickyard.connect.token"
+GUARD_CLASS = "brickyard.TokenGuard"
+CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 EXECUTOR_SHARE = 0.75  # of a worker's memory; the rest is for Python workers and what a JVM needs beside its heap
 MINIMUM_EXECUTOR_MB = 384
 
@@ -21,7 +25,7 @@ OWN = (
     "spark.master", "spark.submit.deployMode", "spark.driver.host", "spark.driver.bindAddress", "spark.local.dir",
     "spark.authenticate", "spark.authenticate.secret", "spark.authenticate.secret.file", "spark.authenticate.secret.driver.file",
     "spark.authenticate.secret.executor.file", "spark.connect.grpc.binding.address", "spark.connect.grpc.binding.port",
-    "spark.connect.authenticate.token", "spark.master.rest.enabled", "spark.ui.reverseProxy",
+    "spark.connect.authenticate.token", "spark.brickyard.connect.token", "spark.master.rest.enabled", "spark.ui.reverseProxy",
 )  # fmt: skip
 CONSUMED = (
     "spark.driver.memory",
@@ -92,6 +96,7 @@ def driver_conf(
             values[key] = asked[key]
     values.update(_own(assignment, manifest, place, master_url))
     values["spark.executor.extraJavaOptions"] = _executor_java_options(asked, executor_archive)
+    notes += _leave_out_plugin(values)
     notes += _guard_ui(values, asked, manifest, place)
     _check_size(assignment, values, master_url)
     return NodeConf(values, notes)
@@ -108,20 +113,21 @@ def has_connect(assignment: Mapping[str, Any], manifest: Mapping[str, Any]) -> b
 
 
 def without_connect(assignment: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
-    """Why the driver cannot serve Spark Connect; "" when it can. Every user of the machine can reach its port, so it is served
-    only where its server knows the pre-shared token (Spark 4)."""
-    version = manifest["spark_version"]
+    """Why the driver cannot serve Spark Connect; "" when it can. Every user of the machine can reach its port, so it is never
+    served without a token."""
     if not manifest["has_connect"]:
         return (
-            f"this cluster's Spark {version} has no Spark Connect server: for Spark 3 it is a separate Maven artifact, which is "
-            "not part of this runtime. Choose a spark_version on Spark 4 (17.3.x-scala2.13 or newer)."
-        )
-    if spark_line(manifest) < (4, 0):
-        return (
-            f"the Spark Connect server of Spark {version} cannot tell its own users from others on this machine. Choose a "
-            "spark_version on Spark 4 (17.3.x-scala2.13 or newer)."
+            f"this cluster's Spark {manifest['spark_version']} has no Spark Connect server: for Spark 3 it is a separate Maven "
+            "artifact, which could not be had when the runtime was installed "
+            f"({manifest['connect_missing'] or 'it was not looked for'}). Choose a spark_version on Spark 4 (17.3.x-scala2.13 or "
+            "newer), or have the runtime removed and installed again where the artifact can be had."
         )
     return "" if assignment.get("connect_token") else "this cluster was started without a token for Spark Connect. Restart it."
+
+
+def has_own_guard(manifest: Mapping[str, Any]) -> bool:
+    """Whether Spark's Connect server asks for tokens by itself."""
+    return spark_line(manifest) >= (4, 0)
 
 
 def spark_line(manifest: Mapping[str, Any]) -> tuple[int, int]:
@@ -184,8 +190,22 @@ def _own(assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Plac
     if has_connect(assignment, manifest):
         values["spark.connect.grpc.binding.address"] = place.host
         values["spark.connect.grpc.binding.port"] = "0"
-        values["spark.connect.authenticate.token"] = assignment["connect_token"]
+        if has_own_guard(manifest):
+            values["spark.connect.authenticate.token"] = assignment["connect_token"]
+        else:
+            values[GUARD_TOKEN] = assignment["connect_token"]
+            theirs = (assignment.get("spark_conf") or {}).get(INTERCEPTORS, "")
+            values[INTERCEPTORS] = _joined(GUARD_CLASS, theirs)
     return values
+
+
+def _leave_out_plugin(values: dict[str, str]) -> list[str]:
+    """Spark's own plugin would start a second Connect server, or keep the cluster's from starting."""
+    names = [name.strip() for name in values.get("spark.plugins", "").split(",")]
+    if CONNECT_PLUGIN not in names:
+        return []
+    values["spark.plugins"] = ",".join(name for name in names if name != CONNECT_PLUGIN)
+    return [f"{CONNECT_PLUGIN} of spark.plugins is left out: the cluster serves Spark Connect by itself."]
 
 
 def _executor_java_options(asked: Mapping[str, str], archive: str) -> str:

@@ -26,10 +26,13 @@ from typing import Any
 
 import launch
 import sparkconf
+from connect_server import server_url
 from jvm import Jvm
 from launch import JvmOptions
 from parts import Driver, Master, Scala, Worker
 from processes import Spawner, adopt_orphans, descendants, kill_descendants
+from py4j.protocol import Py4JError
+from roles import error_text
 
 HOST = "127.0.0.1"
 HEAP_MB = 1024
@@ -109,10 +112,20 @@ def live(jvm: Jvm, manifest: Mapping[str, Any], executor_list: Path) -> str:
     gateway = {"PYSPARK_GATEWAY_PORT": str(jvm.port), "PYSPARK_GATEWAY_SECRET": jvm.secret, "PYSPARK_PYTHON": sys.executable}
     use("classic", f"{jvm.node_dir}/work", {**os.environ, **gateway})
     if sparkconf.has_connect(wanted, manifest):
-        use("connect", f"sc://localhost:{driver.open_connect()}/;token={wanted['connect_token']}", os.environ)
+        train_connect(driver, wanted["connect_token"])
     end_executors()
     driver.stop()
     return class_path
+
+
+def train_connect(driver: Driver, token: str) -> None:
+    """Work through Spark Connect. A server that does not start costs its share of the archive, and says so to who asks for it."""
+    try:
+        port = driver.connect.open()
+    except Py4JError as error:
+        say(f"Spark Connect does not start, and its half of the training is left out: {error_text(error).splitlines()[0]}")
+        return
+    use("connect", server_url(HOST, port, token), os.environ)
 
 
 def use(kind: str, argument: str, env: Mapping[str, str]) -> None:

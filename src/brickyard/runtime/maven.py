@@ -1,0 +1,112 @@
+"""Files of Maven repositories: for what Spark 3 keeps there and not in its Python package."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.client
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+VARIABLE = "BRICKYARD_MAVEN_URL"
+CENTRAL = "https://repo1.maven.org/maven2"
+SILENCE_S = 10.0  # an answer that takes longer is none: an installation must not wait for a network that swallows packets
+WHOLE_S = 600.0
+_CHUNK = 2**18
+_CHECKSUM_LIMIT = 1024
+
+
+class ArtifactMissing(Exception):
+    """The file could not be had; the message says from where and why."""
+
+
+class Artifact(NamedTuple):
+    """The coordinates of a JAR."""
+
+    group: str
+    name: str
+    version: str
+
+    @property
+    def path(self) -> str:
+        """Where repositories have it."""
+        return f"{self.group.replace('.', '/')}/{self.name}/{self.version}/{self.name}-{self.version}.jar"
+
+
+def repository(environ: Mapping[str, str]) -> str:
+    """The repository's URL, "" for none: `BRICKYARD_MAVEN_URL`, else Maven Central."""
+    return environ.get(VARIABLE, CENTRAL).rstrip("/")
+
+
+def fetch(artifact: Artifact, directory: Path, *, base: str, say: Callable[[str], None]) -> Path:
+    """The artifact's JAR in `directory`, all of it or none; `base` is the repository's URL. Raises ArtifactMissing, OSError of
+    `directory`. `say` is told how much has come, as text to add to a sentence."""
+    if not base:
+        raise ArtifactMissing(f"{VARIABLE} is empty")
+    if not base.startswith(("https://", "http://")):
+        raise ArtifactMissing(f"{VARIABLE} is {base!r}, which is no http or https URL")
+    url = f"{base}/{artifact.path}"
+    target = directory / url.rpartition("/")[2]
+    draft = target.with_suffix(".part")
+    try:
+        with _told_from(base):
+            expected = _checksum(url)
+            found = _download(url, draft, say)
+        if found != expected:
+            raise ArtifactMissing(f"what {url} sent is not the file whose SHA-1 it names")
+        draft.rename(target)
+    finally:
+        draft.unlink(missing_ok=True)
+    return target
+
+
+@contextlib.contextmanager
+def _told_from(base: str) -> Iterator[None]:
+    """Errors of the network, in a person's words."""
+    try:
+        yield
+    except urllib.error.HTTPError as error:
+        raise ArtifactMissing(f"{error.url or base} answers {error.code} {error.reason}") from error
+    except urllib.error.URLError as error:
+        raise ArtifactMissing(f"{base} cannot be reached: {error.reason}") from error
+    except (TimeoutError, ConnectionError, http.client.HTTPException) as error:
+        raise ArtifactMissing(f"{base} stopped answering: {error or type(error).__name__}") from error
+
+
+def _checksum(url: str) -> str:
+    """What the repository says the file's SHA-1 is: every file there has one. Some repositories add the file's name."""
+    with _open(url + ".sha1") as response:
+        words = response.read(_CHECKSUM_LIMIT).decode("ascii", "replace").split()
+    if not words or len(words[0]) != 40:
+        raise ArtifactMissing(f"{url}.sha1 is no checksum")
+    return str(words[0]).lower()
+
+
+def _download(url: str, draft: Path, say: Callable[[str], None]) -> str:
+    """Write the file; returns its SHA-1, which guards against a broken transfer, as the address guards against strangers."""
+    digest = hashlib.sha1(usedforsecurity=False)
+    deadline = time.monotonic() + WHOLE_S
+    with _open(url) as response, draft.open("wb") as file:
+        told = time.monotonic()
+        while chunk := response.read(_CHUNK):
+            file.write(chunk)
+            digest.update(chunk)
+            now = time.monotonic()
+            if now > deadline:
+                raise TimeoutError(f"{url} did not come within {WHOLE_S:.0f} s")
+            if now - told >= 1:
+                told = now
+                say(f": {file.tell() // 2**20} MB")
+        file.flush()
+        os.fsync(file.fileno())
+    return digest.hexdigest()
+
+
+def _open(url: str) -> http.client.HTTPResponse:
+    response: http.client.HTTPResponse = urllib.request.urlopen(url, timeout=SILENCE_S)  # noqa: S310 - `fetch` has looked at the scheme
+    return response

@@ -1,0 +1,83 @@
+"""Spark Connect in Spark 3: its server is a Maven artifact, asks for no token and keeps no list of sessions.
+
+So every call passes a guard of ours (TokenGuard.java), and sessions are those that Spark's own web UI would show.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from connect_server import ConnectServer
+from py4j.protocol import Py4JError
+
+if TYPE_CHECKING:
+    from parts import Scala
+
+GUARD_SOURCE = Path(__file__).with_name("TokenGuard.java")
+
+
+class OlderConnectServer(ConnectServer):
+    """Spark 3's. No sessions can be made from within: what keeps users apart needs Spark 4."""
+
+    def _start(self, service: Any) -> None:
+        before_35 = str(self._sc.version()).startswith("3.4.")
+        with _guard_at_hand(self._scala):
+            if before_35:
+                service.start()
+            else:
+                service.start(self._sc)
+        if not before_35:  # 3.4 does not tell what runs; its jobs count as the driver's
+            self._executions = service.executionManager()
+
+    def _port(self) -> int:
+        declared = self._service.getClass().getDeclaredField("server")  # 3.4 has no method for it
+        declared.setAccessible(True)
+        return int(declared.get(self._service).getPort())
+
+    def sessions(self, limit: int) -> list[dict[str, Any]]:
+        """Who is connected, the newest sessions first; nobody, where Spark does not tell (3.4). Raises Py4JError."""
+        if self._executions is None:
+            return []
+        shown = self._scala.jvm.org.apache.spark.sql.connect.ui.SparkConnectServerAppStatusStore(self._sc.statusStore().store())
+        used: dict[str, int] = {}
+        for each in _items(shown.getExecutionList()):
+            name = str(each.sessionId())
+            used[name] = max(used.get(name, 0), int(each.startTimestamp()), int(each.closeTimestamp()))
+        open_now = [each for each in _items(shown.getSessionList()) if not int(each.finishTimestamp())]
+        open_now.sort(key=lambda each: -int(each.startTimestamp()))
+        return [
+            {
+                "session_id": str(each.sessionId()),
+                "user": str(each.userId()),
+                "started_ms": int(each.startTimestamp()),
+                "last_used_ms": max(int(each.startTimestamp()), used.get(str(each.sessionId()), 0)),
+            }
+            for each in open_now[:limit]
+        ]
+
+
+def _items(sequence: Any) -> list[Any]:
+    """The items of a Scala Seq."""
+    return [sequence.apply(number) for number in range(int(sequence.size()))]
+
+
+@contextlib.contextmanager
+def _guard_at_hand(scala: Scala) -> Iterator[None]:
+    """Within, Spark finds the guard by the name that the conf gives. Raises Py4JError when it cannot be compiled.
+
+    Spark asks the class loader of the thread that starts the server, and every thread here has one of its own in the JVM.
+    """
+    thread = scala.jvm.java.lang.Thread.currentThread()
+    loader = thread.getContextClassLoader()
+    compiler = scala.jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(loader)
+    compiler.cook(GUARD_SOURCE.read_text())
+    thread.setContextClassLoader(compiler.getClassLoader())
+    try:
+        yield
+    finally:
+        with contextlib.suppress(Py4JError):
+            thread.setContextClassLoader(loader)
