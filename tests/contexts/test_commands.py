@@ -40,6 +40,7 @@ class FakeNode:
         self.calls: list[tuple[str, str, str]] = []
         self.silences: list[AgentUnreachable] = []
         self.refusal: AgentRefused | None = None
+        self.answers: dict[str, str] = {}  # command -> what it prints; others print themselves
 
     async def call(
         self, endpoint: str, server_token: str, method: str, path: str, body: dict[str, Any] | None = None
@@ -77,7 +78,7 @@ class FakeNode:
             return {"status": "Running", "results": None}
         if command == "cancelled":
             return {"status": "Cancelled", "results": {"resultType": "error", "summary": "cancelled"}}
-        return {"status": "Finished", "results": {"resultType": "text", "data": command}}
+        return {"status": "Finished", "results": {"resultType": "text", "data": self.answers.get(command, command)}}
 
     async def close(self) -> None:
         """Nothing is open."""

@@ -54,6 +54,16 @@ def test_a_notebook_computes_on_the_cluster(manager: KernelManager) -> None:
         assert ("stream", {"name": "stdout", "text": "1001\n"}) in shown(client, client.execute("print(n + 1)"))
         table = [content for kind, content in shown(client, client.execute("%sql SELECT 7 AS seven")) if kind == "display_data"]
         assert "<th>seven</th>" in table[0]["data"]["text/html"]
+        completed = client.complete("spark.ra", 8, reply=True, timeout=PATIENCE_S)["content"]
+        assert "range" in [match.rpartition(".")[2] for match in completed["matches"]]
+        assert completed["cursor_end"] == 8
+        told = client.inspect("abs(1)", 1, reply=True, timeout=PATIENCE_S)["content"]
+        assert "absolute value" in told["data"]["text/plain"]
+        assert not client.inspect("no_such_name", 3, reply=True, timeout=PATIENCE_S)["content"]["found"]
+        asked, reply = client.is_complete("for x in y:"), {"parent_header": {"msg_id": ""}}
+        while reply["parent_header"]["msg_id"] != asked:
+            reply = client.get_shell_msg(timeout=PATIENCE_S)
+        assert reply["content"]["status"] == "incomplete"
         errors = [content["ename"] for kind, content in shown(client, client.execute("1 / 0")) if kind == "error"]
         assert errors == ["ZeroDivisionError"]
     finally:

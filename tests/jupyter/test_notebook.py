@@ -15,6 +15,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
 from brickyard.jupyter import kernelspec
+from brickyard.jupyter.editing import completions, inspection
 from brickyard.jupyter.notebook import Notebook, NotebookError, split
 from brickyard.jupyter.render import outputs
 from brickyard.services.caller import Caller
@@ -112,6 +113,24 @@ def test_cells_share_a_context_and_a_lost_one_is_replaced(desk: Desk, url: str) 
     assert "variables" in said[-1]
     mine.close()
     assert desk.node.contexts == {}
+
+
+def test_an_editor_gets_an_answer_or_nothing(desk: Desk, url: str) -> None:
+    mine = notebook(url, desk)
+    assert mine.ask("1") is None, "nothing is started for it"
+    mine.run("cell")
+    assert mine.ask("1") is None, "the fake answers with the command itself, which is no JSON"
+    desk.node.answers["print(__import__('json').dumps(['x']))"] = '["x"]'
+    mine.cancel()
+    assert mine.ask("['x']") == ["x"], "an interrupt before it has nothing to do with it"
+    desk.node.contexts.clear()
+    assert mine.ask("['x']") is None
+
+
+def test_what_an_editor_asks() -> None:
+    assert completions("a = 1\nspark.ra", 14) == "get_ipython().complete('', 'spark.ra', 8)"
+    assert inspection("len(range(3))", 7, 0) == "get_ipython().object_inspect_mime('range', detail_level=0)"
+    assert inspection("len(", 4, 5) == "get_ipython().object_inspect_mime('len', detail_level=1)"
 
 
 def test_a_terminated_cluster_is_started(desk: Desk, url: str, clusters: Clusters) -> None:

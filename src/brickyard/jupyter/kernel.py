@@ -8,11 +8,15 @@ from typing import Any
 
 from databricks.sdk import WorkspaceClient
 from ipykernel.kernelbase import Kernel
+from IPython.core.inputtransformer2 import TransformerManager
 
 from brickyard import __version__
+from brickyard.jupyter.editing import completions, inspection
 from brickyard.jupyter.kernelspec import CLUSTER_VARIABLE
-from brickyard.jupyter.notebook import Notebook, NotebookError
+from brickyard.jupyter.notebook import Notebook, NotebookError, split
 from brickyard.jupyter.render import outputs
+
+MAX_MATCHES = 1_000
 
 
 class ClusterKernel(Kernel):
@@ -53,6 +57,31 @@ class ClusterKernel(Kernel):
             if not silent:
                 self._show(kind, content)
         return reply
+
+    async def do_complete(self, code: str, cursor_pos: int | None) -> dict[str, Any]:
+        """What may stand at the cursor, as the context's own IPython knows it."""
+        at = len(code) if cursor_pos is None else cursor_pos
+        text, matches = await self._ask(code, completions(code, at)) or ("", [])
+        ends = {"cursor_start": at - len(text), "cursor_end": at}
+        return {"status": "ok", "matches": matches[:MAX_MATCHES], "metadata": {}, **ends}
+
+    async def do_inspect(self, code: str, cursor_pos: int, detail_level: int = 0, _omit: Any = ()) -> dict[str, Any]:
+        """Signature and documentation of the name at the cursor; with `detail_level` 1 its source."""
+        found = await self._ask(code, inspection(code, cursor_pos, detail_level))
+        return {"status": "ok", "found": bool(found), "data": found or {}, "metadata": {}}
+
+    async def do_is_complete(self, code: str) -> dict[str, str]:
+        """Whether a console should run what is typed, or wait for more."""
+        if split(code)[0] != "python":
+            return {"status": "complete"}
+        status, indent = TransformerManager().check_complete(code)  # type: ignore[no-untyped-call] # as IPython is written
+        return {"status": status, "indent": " " * (indent or 0)}
+
+    async def _ask(self, code: str, expression: str) -> Any:
+        """An answer of the context for an editor of `code`; None when there is none."""
+        if self._notebook is None or split(code)[0] != "python":
+            return None
+        return await asyncio.to_thread(self._notebook.ask, expression)
 
     async def interrupt_request(self, stream: Any, ident: Any, parent: Any) -> None:
         """Cancel the cell on the cluster: there is nothing in this process that a signal could stop."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from databricks.sdk.service.compute import CommandStatus, Language, State
 
 POLL_S = (0.02, 0.5)  # first and longest pause between two looks at a command
 START_TIMEOUT_S = 1_800.0
+ASK_TIMEOUT_S = 10.0  # a completion that comes later is of no use
 _LANGUAGES = {"%sql": "sql", "%python": "python"}
 
 
@@ -22,7 +24,7 @@ class NotebookError(Exception):
 
 
 class Notebook:
-    """One notebook. `run` and `close` are for one thread, `cancel` for any."""
+    """One notebook. `run`, `ask` and `close` are for one thread at a time, `cancel` for any."""
 
     def __init__(self, *, client: WorkspaceClient, cluster_id: str, say: Callable[[str], None]) -> None:
         """`say` is told what one has to wait for."""
@@ -39,15 +41,25 @@ class Notebook:
         language, code = split(cell)
         self._cancelled = False
         try:
-            return self._run(language, code)
+            self._attach()
+            return self._execute(language, code)
         except (DatabricksError, TimeoutError) as error:
             self._context = ""
             raise NotebookError(
                 f"{error} The variables of this notebook are gone if its context is; run the cell again for a new one."
             ) from error
-        finally:
-            with self._lock:
-                self._command = ""
+
+    def ask(self, expression: str) -> Any:
+        """The value, as JSON says it, of a Python expression in the notebook's context. None where there is no context yet, no
+        answer in time, or where it fails: it is asked for an editor, and nobody has run a cell."""
+        if not self._context:
+            return None
+        self._cancelled = False
+        with contextlib.suppress(DatabricksError, TimeoutError, ValueError):
+            results = self._execute("python", f"print(__import__('json').dumps({expression}))", limit_s=ASK_TIMEOUT_S)
+            if results is not None and results.get("resultType") == "text":
+                return json.loads(str(results.get("data")))
+        return None
 
     def cancel(self) -> None:
         """Stop the cell that runs, with its Spark jobs. Does nothing when none does."""
@@ -65,15 +77,22 @@ class Notebook:
             with contextlib.suppress(DatabricksError, TimeoutError):
                 self._api("POST", "contexts/destroy", body={"clusterId": self._cluster_id, "contextId": context})
 
-    def _run(self, language: str, code: str) -> dict[str, Any] | None:
-        self._attach()
-        body = self._ids(language=language, command=code)
-        command = str(self._api("POST", "commands/execute", body=body)["id"])
+    def _execute(self, language: str, code: str, *, limit_s: float = float("inf")) -> dict[str, Any] | None:
+        """Run code in the context. None when it was cancelled, which it is after `limit_s`. Raises DatabricksError."""
+        deadline = time.monotonic() + limit_s
+        command = str(self._api("POST", "commands/execute", body=self._ids(language=language, command=code))["id"])
         with self._lock:
             self._command = command
             cancelled = self._cancelled
         if cancelled:  # between the cell's start and its command's
             self.cancel()
+        try:
+            return self._await(command, deadline)
+        finally:
+            with self._lock:
+                self._command = ""
+
+    def _await(self, command: str, deadline: float) -> dict[str, Any] | None:
         pause = POLL_S[0]
         while True:
             answer = self._api("GET", "commands/status", query=self._ids(commandId=command))
@@ -85,6 +104,8 @@ class Notebook:
                 if status is CommandStatus.ERROR:
                     self.close()  # its process is gone
                 return found
+            if time.monotonic() > deadline:
+                self.cancel()
             time.sleep(pause)
             pause = min(pause * 1.5, POLL_S[1])
 
