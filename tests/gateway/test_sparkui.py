@@ -222,6 +222,15 @@ def test_browsers_get_a_link_that_opens_one_cluster(tmp_path: Path) -> None:
                 assert f'href="{place.removesuffix("/jobs/")}/stages/"' in await answer.text()
                 assert token not in str(answer.url)
             pass_ = place.split("/")[3]
+            # Spark's scripts run in an origin of their own and add headers, so browsers ask first whether they may.
+            script = {"Origin": "null", "Access-Control-Request-Method": "GET", "Access-Control-Request-Headers": "content-type"}
+            async with http.options(f"{w.url}/spark-ui/{ID}/{pass_}/api/v1/applications", headers=script) as answer:
+                assert answer.status == 204
+                assert answer.headers["Access-Control-Allow-Origin"] == "*"
+                assert answer.headers["Access-Control-Allow-Headers"] == "*"
+                assert "Access-Control-Allow-Credentials" not in answer.headers
+            async with http.options(f"{w.url}/spark-ui/{ID}/api/v1/applications", headers=script) as answer:
+                assert answer.status == 405, "nobody's token may be sent along from there"
             async with http.get(f"{w.url}/spark-ui/0101-000000-another0/{pass_}/") as answer:
                 assert answer.status == 401
             w.clock.advance(ms=LIFETIME_MS)

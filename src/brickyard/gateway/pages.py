@@ -15,6 +15,12 @@ HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"SAMEORIGIN"),
 )
+# What scripts from that origin may ask for here, where the address holds a pass: to read, whatever headers they add.
+ALLOWED = (
+    (b"access-control-allow-methods", b"GET, HEAD"),
+    (b"access-control-allow-headers", b"*"),
+    (b"access-control-max-age", b"600"),
+)
 # Without an origin there is no storage, and Spark's scripts stop at its absence.
 _SHIM = (
     b'<script>(function(){["localStorage","sessionStorage"].forEach(function(n){try{window[n]}catch(e){var m={};'

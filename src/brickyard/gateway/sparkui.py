@@ -118,6 +118,9 @@ class SparkUi:
         if given == "login" and scope["method"] == "POST":
             await self._login(cluster_id, receive, send)
             return
+        if scope["method"] == "OPTIONS" and given:
+            await _allow(send)
+            return
         if scope["method"] not in ("GET", "HEAD"):
             raise MethodNotAllowed("The Spark UI is for reading: use GET.")
         caller = await self._caller(scope, cluster_id, given)
@@ -254,6 +257,12 @@ async def _until_gone(receive: Receive) -> None:
 def _bearer(headers: Iterable[tuple[bytes, bytes]]) -> str:
     scheme, _, token = dict(headers).get(b"authorization", b"").partition(b" ")
     return token.strip().decode("latin-1") if scheme.lower() == b"bearer" else ""
+
+
+async def _allow(send: Send) -> None:
+    """What a browser asks before it sends the requests of Spark's scripts: to it, their page and this server are strangers."""
+    await send({"type": "http.response.start", "status": 204, "headers": [*pages.HEADERS, *pages.ALLOWED]})
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def _redirect(send: Send, target: str) -> None:
