@@ -1,4 +1,5 @@
-"""Random calls of the Clusters API, while machines fail and the server is killed: the design's invariants hold."""
+"""Random calls of the Clusters and Instance Pools APIs, while machines fail and the server is killed: the design's invariants
+hold."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import structlog
@@ -23,9 +24,10 @@ from hypothesis.stateful import (
 )
 
 from brickyard.domain.node import Failure
+from brickyard.domain.pools import Standing
 from brickyard.domain.states import State
 from brickyard.testing.simulated import Knobs
-from tests.stateful.workspace import LEGAL, Workspace, watch_states
+from tests.stateful.workspace import LEGAL, SHORT, Workspace, watch_states
 from tests.support.postgres import Postgres
 
 WHICH = st.integers(0, 5)
@@ -46,13 +48,30 @@ MAY = {  # the states in which a call is legal; in every other one it is INVALID
 class Wish:
     """What has been asked for of a cluster, and granted."""
 
-    def __init__(self, size: Size, *, troubled: bool) -> None:
+    def __init__(self, size: Size, *, pool: str, troubled: bool) -> None:
         self.runs = True
         self.size = size
+        self.pool = pool  # where its nodes come from; "": from the provider
         self.token = ""
         self.pinned = False
         self.troubled = troubled  # machines failed it: the system may have ended it
         self.events = {"CREATING": 1, "STARTING": 0, "PINNED": 0, "UNPINNED": 0}
+
+
+class PoolWish(NamedTuple):
+    """What was asked for of a pool."""
+
+    idle: int
+    capacity: int | None
+    minutes: int
+
+    def fields(self) -> dict[str, Any]:
+        """As a request has them."""
+        capacity = {} if self.capacity is None else {"max_capacity": self.capacity}
+        return {
+            "min_idle_instances": self.idle, "idle_instance_autotermination_minutes": self.minutes, "node_type_id": "small",
+            **capacity,
+        }  # fmt: skip
 
 
 class ApiMachine(RuleBasedStateMachine):
@@ -65,6 +84,8 @@ class ApiMachine(RuleBasedStateMachine):
         self.place = tempfile.TemporaryDirectory(prefix="brickyard-stateful-")
         self.wishes: dict[str, Wish] = {}
         self.deleted: list[str] = []
+        self.pools: dict[str, PoolWish] = {}
+        self.pool_bounds: dict[str, int] = {}  # how many instances a pool had or might have, whichever was more, a moment ago
         self.tokens = 0
         self.bounds: dict[str, int] = {}  # how many workers a cluster had or wanted, whichever was more, a moment ago
         self.faulty = False  # machines that are made now may fail
@@ -85,30 +106,31 @@ class ApiMachine(RuleBasedStateMachine):
     # -- calls ---------------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.wishes) < 5)
-    @rule(size=SIZE)
-    def create(self, size: Size) -> None:
+    @rule(size=SIZE, which_pool=WHICH)
+    def create(self, size: Size, which_pool: int) -> None:
         self.tokens += 1
-        self._create(size, f"token {self.tokens}")
+        self._create(size, self.pool(which_pool), f"token {self.tokens}")
 
     @precondition(lambda self: self.wishes)
     @rule(which=WHICH)
     def create_again(self, which: int) -> None:
         """As a client does that has heard no answer: the cluster is there already, unless it is to run no more."""
         name, wish = self.name(which), self.wish(which)
-        again = self._create(wish.size, wish.token)
+        again = self._create(wish.size, wish.pool if wish.pool in self.pools else "", wish.token)
         assert again == name or not wish.runs or wish.troubled
         if again != name:  # whether there is a new one may be a matter of time, but what can be drawn next must not be
             assert self.post("permanent-delete", cluster_id=again)[0] == 200
             del self.wishes[again]
             self.deleted.append(again)
 
-    def _create(self, size: Size, token: str) -> str:
-        status, answer = self.post("create", **spec(size), idempotency_token=token)
+    def _create(self, size: Size, pool: str, token: str) -> str:
+        status, answer = self.post("create", **spec(size, pool), idempotency_token=token)
         assert status == 200, answer
         name: str = answer["cluster_id"]
         if name not in self.wishes:
-            self.wishes[name] = Wish(size, troubled=self.faulty)
+            self.wishes[name] = Wish(size, pool=pool, troubled=self.faulty)
             self.wishes[name].token = token
+            self._trouble_by_pools()
         return name
 
     @precondition(lambda self: self.wishes)
@@ -130,10 +152,12 @@ class ApiMachine(RuleBasedStateMachine):
             self.wish(which).size = size
 
     @precondition(lambda self: self.wishes)
-    @rule(which=WHICH, size=SIZE, rounds=ROUNDS)
-    def edit(self, which: int, size: Size, rounds: int) -> None:
-        if self.asked("edit", which, rounds, **spec(size)):
-            self.wish(which).size = size
+    @rule(which=WHICH, size=SIZE, which_pool=WHICH, rounds=ROUNDS)
+    def edit(self, which: int, size: Size, which_pool: int, rounds: int) -> None:
+        pool = self.pool(which_pool)
+        if self.asked("edit", which, rounds, **spec(size, pool)):
+            self.wish(which).size, self.wish(which).pool = size, pool
+            self._trouble_by_pools()
 
     @precondition(lambda self: self.wishes)
     @rule(which=WHICH, size=SIZE, rounds=ROUNDS)
@@ -170,6 +194,46 @@ class ApiMachine(RuleBasedStateMachine):
         if wish.pinned is not pinned:
             wish.events["PINNED" if pinned else "UNPINNED"] += 1
         wish.pinned = pinned
+
+    @precondition(lambda self: len(self.pools) < 2)
+    @rule(idle=st.integers(0, 2), capacity=st.sampled_from([None, None, 3, 6]), minutes=st.sampled_from([0, 1]))
+    def create_pool(self, idle: int, capacity: int | None, minutes: int) -> None:
+        self.tokens += 1
+        wanted = PoolWish(idle, capacity, minutes)
+        name = {"instance_pool_name": f"pool {self.tokens}", "preloaded_spark_versions": ["17.3.x-scala2.13"]}
+        status, answer = self.runner.run(self.workspace.pool("POST", "create", **name, **wanted.fields()))
+        assert status == 200, answer
+        self.pools[answer["instance_pool_id"]] = wanted
+
+    @precondition(lambda self: self.pools)
+    @rule(which=WHICH, idle=st.integers(0, 2), capacity=st.sampled_from([None, 3, 6]), minutes=st.sampled_from([0, 1]))
+    def edit_pool(self, which: int, idle: int, capacity: int | None, minutes: int) -> None:
+        name = list(self.pools)[which % len(self.pools)]
+        wanted = PoolWish(idle, capacity, minutes)
+        fields = {"instance_pool_id": name, "instance_pool_name": name, **wanted.fields()}
+        status, answer = self.runner.run(self.workspace.pool("POST", "edit", **fields))
+        assert status == 200, answer
+        self.pools[name] = wanted
+        self._trouble_by_pools()
+
+    @precondition(lambda self: self.pools)
+    @rule(which=WHICH, rounds=ROUNDS)
+    def delete_pool(self, which: int, rounds: int) -> None:
+        self.rounds(rounds)
+        name = list(self.pools)[which % len(self.pools)]
+        status, answer = self.runner.run(self.workspace.pool("POST", "delete", instance_pool_id=name))
+        assert status == 200, answer
+        del self.pools[name]
+        self._trouble_by_pools()
+
+    def _trouble_by_pools(self) -> None:
+        """A pool with a capacity, or one that is gone, may keep a cluster from starting."""
+        for wish in self.wishes.values():
+            wish.troubled |= self._short(wish)
+
+    def _short(self, wish: Wish) -> bool:
+        """Whether the cluster's pool may keep it from its size now."""
+        return bool(wish.pool) and (wish.pool not in self.pools or self.pools[wish.pool].capacity is not None)
 
     # -- what befalls it -----------------------------------------------------------------------------------------------
 
@@ -242,6 +306,17 @@ class ApiMachine(RuleBasedStateMachine):
             assert len(current) - len(workers) <= 1
             self.bounds[name] = max(most, len(workers))
 
+    @invariant()
+    def no_pool_has_more_than_its_capacity(self) -> None:
+        if not hasattr(self, "workspace"):
+            return
+        standings = self.workspace.app._store.read_sync(lambda tx: tx.instances.standings())
+        for name, wanted in self.pools.items():
+            there = sum(count for kind, count in standings.get(name, {}).items() if kind is not Standing.NONE)
+            most = 1_000_000 if wanted.capacity is None else wanted.capacity
+            assert there <= max(most, self.pool_bounds.get(name, 0))
+            self.pool_bounds[name] = max(most, there)
+
     @rule()
     def all_wishes_come_true(self) -> None:
         """With machines that work again, everything that was granted comes to be; then all that is shown agrees."""
@@ -255,29 +330,48 @@ class ApiMachine(RuleBasedStateMachine):
             status, found = await self.workspace.get("get", cluster_id=name)
             assert status == 200, found
             ended_by_itself = wish.troubled and found["state"] == "TERMINATED" and _failed(found)
-            if wish.runs and not ended_by_itself and not _runs(found, wish):
+            if wish.runs and not ended_by_itself and not _runs(found, wish, short=self._short(wish)):
                 there = f"{name} is {found['state']} with {len(found.get('executors', ()))} workers, wanted {wish.size}"
                 return f"{there}: {found['state_message']} {found.get('termination_reason')}"
             if not wish.runs and found["state"] != "TERMINATED":
                 return f"{name} is {found['state']}, and was terminated"
+        return await self._missing_in_pools() or self._left_over()
+
+    async def _missing_in_pools(self) -> str:
+        for name, wanted in self.pools.items():
+            status, found = await self.workspace.pool("GET", "get", instance_pool_id=name)
+            assert status == 200, found
+            stats = found["stats"]
+            used = stats["used_count"] + stats["pending_used_count"]
+            idle = wanted.idle if wanted.capacity is None else max(0, min(wanted.idle, wanted.capacity - used))
+            if stats["idle_count"] != idle:
+                return f"{name} has {stats}, wanted {wanted}"
+        return ""
+
+    def _left_over(self) -> str:
         alive = {each for each, seen in self.workspace.machines.observe().items() if seen.alive}
-        recorded = self.workspace.app._store.read_sync(lambda tx: tx.instances.states())
-        if left := {cluster_id for cluster_id, _ in recorded.values()} - self.wishes.keys():
+        recorded, nodes, standings = self.workspace.app._store.read_sync(
+            lambda tx: (tx.instances.states(), tx.instances.of_clusters(self.wishes), tx.instances.standings())
+        )
+        if left := {cluster_id for cluster_id, _ in recorded.values() if cluster_id} - self.wishes.keys():
             return f"clusters that were deleted for good still have instances: {left}"
+        if left := standings.keys() - self.pools.keys() - {wish.pool for wish in self.wishes.values()}:
+            return f"pools that were deleted still have instances: {left}"
+        if back := [node.instance_id for each in nodes.values() for node in each if node.releasing_ms]:
+            return f"{back} are on their way back to their pools"
         return "" if alive == recorded.keys() else f"on record are {sorted(recorded)}, and there are {sorted(alive)}"
 
     async def _agree(self) -> None:
-        """A cluster that follows its load may change while it is compared: then it is compared again."""
-        for _ in range(20):
-            commits = self.workspace.commits
+        """What changes while it is compared is compared again. What is wrong stays wrong."""
+        for tries_left in reversed(range(20)):
             try:
                 await self._compare()
             except AssertionError:
-                if self.workspace.commits == commits:
+                if not tries_left:
                     raise
+                await self.workspace.pass_time(SHORT)
             else:
                 return
-        raise AssertionError("it does not come to rest")
 
     async def _compare(self) -> None:
         _, listed = await self.workspace.get("list", version="2.0")
@@ -291,11 +385,16 @@ class ApiMachine(RuleBasedStateMachine):
             for shown_size in (request, found):
                 assert {key: value for key, value in shown_size.items() if key in ("num_workers", "autoscale")} == wanted
             assert found == shown[name]
-            wish.runs = found["state"] == "RUNNING"  # what the system has ended stays so until it is started
+            wish.runs = found["state"] in ("RUNNING", "RESIZING")  # what the system has ended stays so until it is started
+            assert not wish.runs or "driver" in found, found  # it may be lost, and its loss not have been dealt with
             owned += [node["instance_id"] for node in (*found.get("executors", ()), *([found["driver"]] if wish.runs else []))]
             await self._check_events(name, wish)
         assert len(owned) == len(set(owned)), "an instance is in two clusters"
-        assert set(owned) == self.workspace.machines.observe().keys()
+        recorded = self.workspace.app._store.read_sync(lambda tx: tx.instances.states())
+        assert self.workspace.machines.observe().keys() == recorded.keys()
+        in_clusters = {instance_id for instance_id, (cluster_id, _) in recorded.items() if cluster_id}
+        growing = any(self._short(wish) for wish in self.wishes.values())  # a cluster that is short goes on trying
+        assert set(owned) <= in_clusters if growing else set(owned) == in_clusters
         for name in self.deleted:
             assert (await self.workspace.get("get", cluster_id=name))[0] == 400
         pinned = await self.workspace.get("list", **{"filter_by.is_pinned": "true"})
@@ -354,6 +453,11 @@ class ApiMachine(RuleBasedStateMachine):
         status, answer = self.post(verb, cluster_id=self.name(which), **body)
         if status == 200:
             return True
+        pool = self.wish(which).pool
+        if verb == "update" and pool and pool not in self.pools:  # what results would be on a pool that is gone
+            assert (status, answer["error_code"]) == (400, "INVALID_PARAMETER_VALUE"), answer
+            assert pool in answer["message"]
+            return False
         assert (status, answer["error_code"]) == (400, "INVALID_STATE"), answer
         named = re.search(r"is in unexpected state (\w+)\.", answer["message"])
         assert named is not None, answer
@@ -366,6 +470,10 @@ class ApiMachine(RuleBasedStateMachine):
                 await self.workspace.pass_time(100)
 
         self.runner.run(some())
+
+    def pool(self, which: int) -> str:
+        """One of the pools or, as often as one of them, none."""
+        return ["", *self.pools][which % (len(self.pools) + 1)]
 
     def name(self, which: int) -> str:
         return list(self.wishes)[which % len(self.wishes)]
@@ -383,18 +491,21 @@ def sized(size: Size) -> dict[str, Any]:
     return {"num_workers": least} if least == most else {"autoscale": {"min_workers": least, "max_workers": most}}
 
 
-def spec(size: Size) -> dict[str, Any]:
+def spec(size: Size, pool: str) -> dict[str, Any]:
     return sized(size) | {
         "cluster_name": "c",
         "spark_version": "17.3.x-scala2.13",
-        "node_type_id": "small",
+        **({"instance_pool_id": pool} if pool else {"node_type_id": "small"}),
         "autotermination_minutes": 0,
     }
 
 
-def _runs(found: dict[str, Any], wish: Wish) -> bool:
+def _runs(found: dict[str, Any], wish: Wish, *, short: bool) -> bool:
     least, most = wish.size
-    return found["state"] == "RUNNING" and least <= len(found.get("executors", ())) <= most
+    workers = len(found.get("executors", ()))
+    if short:
+        return found["state"] in ("RUNNING", "RESIZING") and workers <= most
+    return found["state"] == "RUNNING" and least <= workers <= most
 
 
 def _failed(found: dict[str, Any]) -> bool:

@@ -94,7 +94,6 @@ class Workspace:
         # Its clock jumps, so nobody is taken for silent.
         self._settings = Settings(data_dir=directory, provider="simulated", database_url=database_url, agent_silence_s=1e9)
         self._line = Line()
-        self.commits = 0  # that changed a cluster
         self._life = contextlib.AsyncExitStack()
         self.app: Application
 
@@ -109,12 +108,8 @@ class Workspace:
             clock=self._clock,
         )
         self.app = await self._life.enter_async_context(opened)
-        self.app._store.on_commit(self._committed)
         self._line.connect(self.app.agents)
         self.machines.attach(self._line)
-
-    def _committed(self, _changed: frozenset[str]) -> None:
-        self.commits += 1
 
     async def crash(self) -> None:
         """The server is gone, whatever it was doing; its machines are not."""
@@ -126,6 +121,11 @@ class Workspace:
 
     async def get(self, verb: str, *, version: str = "2.1", **query: Any) -> tuple[int, Any]:
         return await call(self.app.asgi, "GET", f"/api/{version}/clusters/{verb}", token=TOKEN, **query)
+
+    async def pool(self, method: str, verb: str, **fields: Any) -> tuple[int, Any]:
+        """A call of the Instance Pools API: the body of a POST, the query of a GET."""
+        sent = {"body": fields} if method == "POST" else fields
+        return await call(self.app.asgi, method, f"/api/2.0/instance-pools/{verb}", token=TOKEN, **sent)
 
     async def pass_time(self, ms: int) -> None:
         """Let what is due be done, and the machines do something."""
