@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import http.client
 import os
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -74,7 +75,7 @@ def _told_from(base: str) -> Iterator[None]:
         raise ArtifactMissing(f"{error.url or base} answers {error.code} {error.reason}") from error
     except urllib.error.URLError as error:
         raise ArtifactMissing(f"{base} cannot be reached: {error.reason}") from error
-    except (TimeoutError, ConnectionError, http.client.HTTPException) as error:
+    except (TimeoutError, ConnectionError, ssl.SSLError, http.client.HTTPException) as error:
         raise ArtifactMissing(f"{base} stopped answering: {error or type(error).__name__}") from error
 
 
