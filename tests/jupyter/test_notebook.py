@@ -15,7 +15,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
 from brickyard.jupyter import kernelspec
-from brickyard.jupyter.editing import completions, inspection
+from brickyard.jupyter.editing import bare, completions, inspection
 from brickyard.jupyter.notebook import Notebook, NotebookError, split
 from brickyard.jupyter.render import outputs
 from brickyard.services.caller import Caller
@@ -129,6 +129,10 @@ def test_an_editor_gets_an_answer_or_nothing(desk: Desk, url: str) -> None:
 
 def test_what_an_editor_asks() -> None:
     assert completions("a = 1\nspark.ra", 14) == "get_ipython().complete('', 'spark.ra', 8)"
+    assert bare(".gr", [".groupBy", ".groupby"]) == ("gr", ["groupBy", "groupby"])
+    assert bare("a.b.c", ["a.b.cd"]) == ("c", ["cd"])
+    assert bare("./x.p", ["./x.py", "other"]) == ("./x.p", ["./x.py", "other"])
+    assert bare("", ["spark"]) == ("", ["spark"])
     assert inspection("len(range(3))", 7, 0) == "get_ipython().object_inspect_mime('range', detail_level=0)"
     assert inspection("len(", 4, 5) == "get_ipython().object_inspect_mime('len', detail_level=1)"
 

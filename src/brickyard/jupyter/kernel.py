@@ -11,7 +11,7 @@ from ipykernel.kernelbase import Kernel
 from IPython.core.inputtransformer2 import TransformerManager
 
 from brickyard import __version__
-from brickyard.jupyter.editing import completions, inspection
+from brickyard.jupyter.editing import bare, completions, inspection
 from brickyard.jupyter.kernelspec import CLUSTER_VARIABLE
 from brickyard.jupyter.notebook import Notebook, NotebookError, split
 from brickyard.jupyter.render import outputs
@@ -61,7 +61,7 @@ class ClusterKernel(Kernel):
     async def do_complete(self, code: str, cursor_pos: int | None) -> dict[str, Any]:
         """What may stand at the cursor, as the context's own IPython knows it."""
         at = len(code) if cursor_pos is None else cursor_pos
-        text, matches = await self._ask(code, completions(code, at)) or ("", [])
+        text, matches = bare(*(await self._ask(code, completions(code, at)) or ("", [])))
         ends = {"cursor_start": at - len(text), "cursor_end": at}
         return {"status": "ok", "matches": matches[:MAX_MATCHES], "metadata": {}, **ends}
 

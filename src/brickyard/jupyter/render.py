@@ -57,7 +57,7 @@ def _table(results: dict[str, Any]) -> dict[str, str]:
     shown = rows[:MAX_ROWS]
     head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(_cell(value))}</td>" for value in row) + "</tr>" for row in shown)
-    note = f"{len(rows)} rows" + (", the first of more" if results.get("truncated") else "")
+    note = f"{len(rows)} {'row' if len(rows) == 1 else 'rows'}" + (", the first of more" if results.get("truncated") else "")
     note += f"; {MAX_ROWS} are shown" if len(rows) > MAX_ROWS else ""
     page = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{html.escape(note)}</p>"
     lines = ["\t".join(names), *("\t".join(_cell(value) for value in row) for row in shown)]
