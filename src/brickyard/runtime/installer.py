@@ -179,7 +179,7 @@ class _Installation:
         try:
             run_watched(command, say=lambda text: self._say(f"preparing fast starts{text}"), limit_s=600, only_json=True)
         except CommandFailed as error:
-            self._say(f"going on without class-data archives: {str(error).splitlines()[0]}")
+            self._say(f"going on without class-data archives: {str(error).splitlines()[-1]}")
             return manifest
         finally:
             draft.unlink()

@@ -67,9 +67,10 @@ def run_watched(
 
 
 def _plain(line: bytes) -> str:
-    """A line for people: of JSON progress, its message."""
+    """A line for people: of JSON progress, its message or error."""
     text = line.decode(errors="replace").strip()
     if text.startswith("{"):
         with contextlib.suppress(ValueError):
-            return str(json.loads(text).get("message", text))
+            said = json.loads(text)
+            return str(said.get("message", said.get("error", text)))
     return text[:300]

@@ -57,7 +57,7 @@ def assignment() -> dict[str, Any]:
 
 
 def train(manifest: Mapping[str, Any], out: Path, scratch: Path) -> None:
-    """Run the cluster, then make both archives. Raises TrainError and JvmError, and Py4JError when Spark fails."""
+    """Run the cluster, then make both archives. Raises TrainError and JvmError."""
     lists = {"node": scratch / "node.lst", "executor": scratch / "executor.lst"}
     say("running Spark once to see which classes it needs")
     executor_class_path = run_cluster(manifest, scratch, lists["node"], lists["executor"])
@@ -79,6 +79,8 @@ def run_cluster(manifest: Mapping[str, Any], scratch: Path, node_list: Path, exe
     try:
         jvm.connect()
         class_path = live(jvm, manifest, executor_list)
+    except Py4JError as error:
+        raise TrainError(error_text(error)) from error  # only now: its text is in the JVM
     finally:
         jvm.stop(20.0)
         kill_descendants(os.getpid())
@@ -190,11 +192,12 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="directory for node.jsa and executor.jsa")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
+    os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{os.defpath}"  # Spark's file system runs `chmod`
     scratch = Path(tempfile.mkdtemp(prefix=".training-", dir=options.out))
     try:
         train({"node_archive": "", "executor_archive": "", **json.loads(options.manifest.read_bytes())}, options.out, scratch)
     except Exception as error:
-        print(json.dumps({"error": str(error) or type(error).__name__}), flush=True)
+        print(json.dumps({"error": (str(error) or type(error).__name__).splitlines()[0]}), flush=True)
         return 1
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
