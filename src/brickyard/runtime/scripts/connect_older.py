@@ -23,13 +23,10 @@ class OlderConnectServer(ConnectServer):
     """Spark 3's. No sessions can be made from within: what keeps users apart needs Spark 4."""
 
     def _start(self, service: Any) -> None:
-        before_35 = str(self._sc.version()).startswith("3.4.")
+        takes_context = not str(self._sc.version()).startswith("3.4.")
         with _guard_at_hand(self._scala):
-            if before_35:
-                service.start()
-            else:
-                service.start(self._sc)
-        if not before_35:  # 3.4 does not tell what runs; its jobs count as the driver's
+            service.start(*([self._sc] if takes_context else []))
+        with contextlib.suppress(Py4JError):  # 3.4 does not tell what runs; its jobs count as the driver's
             self._executions = service.executionManager()
 
     def _port(self) -> int:
