@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -100,6 +101,21 @@ def test_a_runtime_that_cannot_be_had_says_why_and_leaves_nothing_that_counts(cl
     assert "Connection refused" in done.stderr
     assert done.stderr.rstrip().endswith("then run it again.")
     assert "installed" not in cli.run("runtime", "list").stdout
+
+
+def test_a_runtime_without_spark_connect_says_so(cli: Cli, tmp_path: Path) -> None:
+    home = tmp_path / "cache" / "runtimes" / "spark-3.5"
+    home.mkdir(parents=True)
+    paths = dict.fromkeys(("python", "python_base", "spark_home", "java_home", "java_real"), "/none")
+    versions = {"spark_version": "3.5.9", "scala_version": "2.12", "python_version": "3.11.7", "java_version": "17"}
+    manifest = {"environment": "spark-3.5", "home": str(home), "connect_missing": "the network is down", **paths, **versions}
+    (home / "runtime.json").write_text(json.dumps(manifest))
+    listed = cli.run("runtime", "list", "--cache-dir", str(tmp_path / "cache")).stdout.splitlines()
+    assert [line.split()[0] for line in listed if line.endswith("installed, without Spark Connect")] == [
+        "14.3.x-scala2.12", "15.4.x-scala2.12", "16.4.x-scala2.12",
+    ]  # fmt: skip
+    installed = cli.run("runtime", "install", "16.4.x-scala2.12", "--cache-dir", str(tmp_path / "cache"))
+    assert "It has no Spark Connect server: the network is down. To try again: brickyard runtime remove 16.4" in installed.stdout
 
 
 def test_an_unknown_runtime_is_one_line(cli: Cli) -> None:

@@ -9,7 +9,7 @@ import click
 
 from brickyard.cli import CliError
 from brickyard.cli.options import place, settings
-from brickyard.domain.runtimes import Runtime
+from brickyard.domain.runtimes import Runtime, RuntimeManifest
 from brickyard.runtime import catalogue, installer
 
 
@@ -24,8 +24,7 @@ def list_runtimes(config_file: Path | None, **options: Any) -> None:
     """Show the runtimes on offer."""
     cache = settings(config_file, **options).cache_dir
     for runtime in catalogue.rows():
-        there = "installed" if installer.installed(runtime.environment, cache) else ""
-        click.echo(f"{runtime.key:20} {runtime.name:55} {there}".rstrip())
+        click.echo(f"{runtime.key:20} {runtime.name:55} {_state(installer.installed(runtime.environment, cache))}".rstrip())
 
 
 @command.command("install")
@@ -43,6 +42,11 @@ def install(key: str, config_file: Path | None, **options: Any) -> None:
             "then run it again."
         ) from error
     click.echo(f"{runtime.key} is installed in {manifest.home}.")
+    if not manifest.has_connect:
+        click.echo(
+            f"It has no Spark Connect server: {manifest.connect_missing or 'it was not looked for'}. To try again: brickyard "
+            f"runtime remove {runtime.key}, and install it again."
+        )
 
 
 @command.command("remove")
@@ -53,6 +57,12 @@ def remove(key: str, config_file: Path | None, **options: Any) -> None:
     runtime = _find(key)
     removed = installer.remove(runtime.environment, cache_dir=settings(config_file, **options).cache_dir)
     click.echo(f"{runtime.key} is removed." if removed else f"{runtime.key} was not installed.")
+
+
+def _state(manifest: RuntimeManifest | None) -> str:
+    if manifest is None:
+        return ""
+    return "installed" if manifest.has_connect else "installed, without Spark Connect"
 
 
 def _find(key: str) -> Runtime:
