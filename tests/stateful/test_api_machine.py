@@ -27,7 +27,7 @@ from brickyard.domain.node import Failure
 from brickyard.domain.pools import Standing
 from brickyard.domain.states import State
 from brickyard.testing.simulated import Knobs
-from tests.stateful.workspace import LEGAL, SHORT, Workspace, watch_states
+from tests.stateful.workspace import LEGAL, Workspace, watch_states
 from tests.support.postgres import Postgres
 
 WHICH = st.integers(0, 5)
@@ -362,16 +362,18 @@ class ApiMachine(RuleBasedStateMachine):
         return "" if alive == recorded.keys() else f"on record are {sorted(recorded)}, and there are {sorted(alive)}"
 
     async def _agree(self) -> None:
-        """What changes while it is compared is compared again. What is wrong stays wrong."""
-        for tries_left in reversed(range(20)):
+        """What changes while it is compared, or has only just begun to, is compared again once it has settled."""
+        for _ in range(20):
+            commits = self.workspace.commits
             try:
                 await self._compare()
             except AssertionError:
-                if not tries_left:
+                await self.workspace.settle(self._missing)
+                if self.workspace.commits == commits:
                     raise
-                await self.workspace.pass_time(SHORT)
             else:
                 return
+        raise AssertionError("it does not come to rest")
 
     async def _compare(self) -> None:
         _, listed = await self.workspace.get("list", version="2.0")

@@ -94,6 +94,7 @@ class Workspace:
         # Its clock jumps, so nobody is taken for silent.
         self._settings = Settings(data_dir=directory, provider="simulated", database_url=database_url, agent_silence_s=1e9)
         self._line = Line()
+        self.commits = 0  # that changed a cluster
         self._life = contextlib.AsyncExitStack()
         self.app: Application
 
@@ -108,8 +109,12 @@ class Workspace:
             clock=self._clock,
         )
         self.app = await self._life.enter_async_context(opened)
+        self.app._store.on_commit(self._committed)
         self._line.connect(self.app.agents)
         self.machines.attach(self._line)
+
+    def _committed(self, _changed: frozenset[str]) -> None:
+        self.commits += 1
 
     async def crash(self) -> None:
         """The server is gone, whatever it was doing; its machines are not."""
