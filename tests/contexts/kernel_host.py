@@ -78,10 +78,8 @@ def main() -> None:
     def time_limits() -> dict[str, int]:
         """Of every session that has one of its own, in milliseconds; -1: none."""
         listed = connect._service.sessionManager().listActiveSessions()
-        infos = [listed.apply(number) for number in range(listed.size())]
-        return {
-            info.sessionId(): info.customInactiveTimeoutMs().get() for info in infos if info.customInactiveTimeoutMs().isDefined()
-        }
+        limits = {info.sessionId(): info.customInactiveTimeoutMs() for info in connect._scala.items(listed)}
+        return {name: limit.get() for name, limit in limits.items() if limit.isDefined()}
 
     own: dict[str, Any] = {
         "active_jobs": active_jobs,

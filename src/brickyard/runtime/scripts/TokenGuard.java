@@ -1,5 +1,6 @@
 package brickyard;
 
+import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import org.apache.spark.SparkEnv;
 import org.sparkproject.connect.grpc.Metadata;
@@ -19,25 +20,17 @@ public final class TokenGuard implements ServerInterceptor {
     private final byte[] expected;
 
     /** Spark makes it, with no arguments. */
-    public TokenGuard() throws Exception {
+    public TokenGuard() {
         String token = SparkEnv.get().conf().get("spark.brickyard.connect.token");
-        this.expected = ("Bearer " + token).getBytes("UTF-8");
+        this.expected = ("Bearer " + token).getBytes(StandardCharsets.UTF_8);
     }
 
     public ServerCall.Listener interceptCall(ServerCall call, Metadata headers, ServerCallHandler next) {
-        Object given = headers.get(AUTHORIZATION);
-        if (given != null && MessageDigest.isEqual(bytes((String) given), this.expected)) {
+        String given = (String) headers.get(AUTHORIZATION);
+        if (given != null && MessageDigest.isEqual(given.getBytes(StandardCharsets.UTF_8), this.expected)) {
             return next.startCall(call, headers);
         }
         call.close(Status.UNAUTHENTICATED.withDescription("The call does not bear this cluster's token."), new Metadata());
         return new ServerCall.Listener() {};
-    }
-
-    private static byte[] bytes(String text) {
-        try {
-            return text.getBytes("UTF-8");
-        } catch (java.io.UnsupportedEncodingException error) {
-            throw new IllegalStateException(error);
-        }
     }
 }

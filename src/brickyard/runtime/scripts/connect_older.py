@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connect_server import ConnectServer
+from connect_server import ConnectServer, described
 from py4j.protocol import Py4JError
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ class OlderConnectServer(ConnectServer):
             self._executions = service.executionManager()
 
     def _port(self) -> int:
-        declared = self._service.getClass().getDeclaredField("server")  # 3.4 has no method for it
-        declared.setAccessible(True)
-        return int(declared.get(self._service).getPort())
+        return int(self._scala.field(self._service, "server").getPort())  # 3.4 has no method for it
 
     def sessions(self, limit: int) -> list[dict[str, Any]]:
         """Who is connected, the newest sessions first; nobody, where Spark does not tell (3.4). Raises Py4JError."""
@@ -40,25 +38,15 @@ class OlderConnectServer(ConnectServer):
             return []
         shown = self._scala.jvm.org.apache.spark.sql.connect.ui.SparkConnectServerAppStatusStore(self._sc.statusStore().store())
         used: dict[str, int] = {}
-        for each in _items(shown.getExecutionList()):
+        for each in self._scala.items(shown.getExecutionList()):
             name = str(each.sessionId())
             used[name] = max(used.get(name, 0), int(each.startTimestamp()), int(each.closeTimestamp()))
-        open_now = [each for each in _items(shown.getSessionList()) if not int(each.finishTimestamp())]
-        open_now.sort(key=lambda each: -int(each.startTimestamp()))
-        return [
-            {
-                "session_id": str(each.sessionId()),
-                "user": str(each.userId()),
-                "started_ms": int(each.startTimestamp()),
-                "last_used_ms": max(int(each.startTimestamp()), used.get(str(each.sessionId()), 0)),
-            }
-            for each in open_now[:limit]
-        ]
-
-
-def _items(sequence: Any) -> list[Any]:
-    """The items of a Scala Seq."""
-    return [sequence.apply(number) for number in range(int(sequence.size()))]
+        found = []
+        for each in self._scala.items(shown.getSessionList()):
+            if not int(each.finishTimestamp()):
+                started = int(each.startTimestamp())
+                found.append(described(each, started, max(started, used.get(str(each.sessionId()), 0))))
+        return sorted(found, key=lambda each: -int(each["started_ms"]))[:limit]
 
 
 @contextlib.contextmanager

@@ -60,9 +60,9 @@ class ConnectServer:
         if self._service is None:
             return []
         listed = self._service.sessionManager().listActiveSessions()
-        infos = (listed.apply(number) for number in range(int(listed.size())))
-        guests = itertools.islice((info for info in infos if str(info.sessionId()) not in self._own), limit)
-        return sorted((_described(info) for info in guests), key=lambda each: -int(each["started_ms"]))
+        guests = (info for info in self._scala.items(listed) if str(info.sessionId()) not in self._own)
+        found = (described(info, int(info.startTimeMs()), int(info.lastAccessTimeMs())) for info in guests)
+        return sorted(itertools.islice(found, limit), key=lambda each: -int(each["started_ms"]))
 
     def make_session(self, session_id: str) -> None:
         """Make a context's session. It lasts until `close_session`: Spark ends others when nobody has used them for an hour.
@@ -105,10 +105,11 @@ def session_url(host: str, port: int, token: str, session_id: str) -> str:
     return f"{server_url(host, port, token)};user_id={OWN_USER};session_id={session_id}"
 
 
-def _described(info: Any) -> dict[str, Any]:
+def described(info: Any, started_ms: int, last_used_ms: int) -> dict[str, Any]:
+    """A session for the agent, from what Spark knows of it: an object with `sessionId()` and `userId()`. Raises Py4JError."""
     return {
         "session_id": str(info.sessionId()),
         "user": str(info.userId()),
-        "started_ms": int(info.startTimeMs()),
-        "last_used_ms": int(info.lastAccessTimeMs()),
+        "started_ms": started_ms,
+        "last_used_ms": last_used_ms,
     }

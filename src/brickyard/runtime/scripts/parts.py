@@ -9,7 +9,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import sparkconf
@@ -41,6 +41,16 @@ class Scala:
     def ask(self, endpoint: Any, message: Any) -> Any:
         """One question to an RPC endpoint. Raises Py4JError."""
         return endpoint.askSync(message, self._any)
+
+    def items(self, sequence: Any) -> Iterator[Any]:
+        """The items of a Seq, each fetched when it is its turn. Raises Py4JError."""
+        return (sequence.apply(number) for number in range(int(sequence.size())))
+
+    def field(self, owner: Any, name: str) -> Any:
+        """What a field holds that has no method to read it. Raises Py4JError when there is none of that name."""
+        declared = owner.getClass().getDeclaredField(name)
+        declared.setAccessible(True)
+        return declared.get(owner)
 
     def spark_conf(self, values: Mapping[str, str]) -> Any:
         """A new SparkConf."""
@@ -253,8 +263,6 @@ def close_web_ui(scala: Scala, owner: Any, field: str) -> None:
     no guard for it, and nothing here uses it."""
     for name in (field, "webUi"):
         with contextlib.suppress(Py4JError):
-            declared = owner.getClass().getDeclaredField(name)
-            declared.setAccessible(True)
-            declared.get(owner).stop()
+            scala.field(owner, name).stop()
             return
     raise RuntimeError("this version of Spark keeps its web UI where it is not known; the node would be open to strangers")
