@@ -26,7 +26,7 @@ def install(cluster: str, profile: str) -> None:
         import ipykernel  # noqa: F401, PLC0415 - an extra
         from jupyter_core.paths import jupyter_data_dir  # noqa: PLC0415 - likewise
     except ImportError as error:
-        raise CliError(f"{error.name} is missing. Install it: pip install 'brickyard[jupyter]'.") from error
+        raise CliError(f"{error.name} is missing. Install it: pip install 'ipykernel>=7,<8'.") from error
     from databricks.sdk import WorkspaceClient  # noqa: PLC0415 - half a second of imports
     from databricks.sdk.errors.base import DatabricksError  # noqa: PLC0415 - as above
 

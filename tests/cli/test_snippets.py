@@ -1,0 +1,113 @@
+"""Every snippet of every page is typed in, in the order in which a reader meets it, or stands below with a reason.
+
+Here: those that need no Spark, on the simulated provider. tests/spark/test_snippets.py has the rest.
+"""
+
+from __future__ import annotations
+
+import configparser
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from databricks.sdk import WorkspaceClient
+
+from brickyard.lifecycle.workspace import Workspace
+from brickyard.runtime import catalogue
+from tests.support.snippets import PAGES, PICTURES, ROOT, Block, Reader, blocks, home_environment, parse
+
+# On real Spark: their answers are computed.
+WITH_SPARK = ("README.md", "connect.md", "jobs.md")
+OLD_CLI = "the older CLI is no dependency; tried by hand, in the version that the page names, and it needs port 80"
+AIRFLOW = "Airflow is no dependency (600 packages); tried by hand, in the version that the page names"
+NOT_RUN = {
+    ("README.md", "./dev quickstart"): "tests/spark/test_quickstart.py and tests/fresh/test_fresh_machine.py run it",
+    ("README.md", 'pip install databricks-sdk "pyspark[connect]==4.0.*"'): "downloads; the snippets after it run with these",
+    ("clients.md", "brickyard up --detach --host 127.0.0.2 --port 80"): OLD_CLI,
+    ("clients.md", "export AIRFLOW_CONN_DATABRICKS_DEFAULT='{\"conn_type\": \"databricks\", \"host\": \"http://127.0.0.1\", "
+     '"schema": "http", "port": 8080,'): AIRFLOW,
+    ("clients.md", "from airflow.providers.databricks.hooks.databricks import DatabricksHook"): AIRFLOW,
+    ("clients.md", "import choppa"): "choppa is no dependency; tried by hand, in the version that the page names",
+    ("jupyter.md", 'pip install ".[jupyter]" jupyterlab'): "downloads; the tests' environment has the extra",
+    ("jupyter.md", "jupyter lab"): "does not end; tests/jupyter/ runs the kernel that it starts",
+}  # fmt: skip
+
+
+def typed_in(page: Path) -> list[Block]:
+    return [block for block in blocks(page) if block.language not in PICTURES and block.key not in NOT_RUN]
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A workspace in the default place of an empty home."""
+    home = tmp_path_factory.mktemp("home")
+    made = home_environment(home, BRICKYARD_PORT="0", BRICKYARD_PROVIDER="simulated", BRICKYARD_CACHE_DIR=str(home / "cache"))
+    up = Reader(environment=made)
+    up.follow(Block("a start", 1, "bash", "brickyard up --detach\n"))
+    try:
+        w = client(made)
+        w.clusters.create(
+            cluster_name="my-cluster", spark_version=catalogue.default().key, node_type_id="i3.xlarge", num_workers=1
+        )
+        yield made
+    finally:
+        up.follow(Block("an end", 1, "bash", "brickyard down\n"))
+
+
+def client(environment: dict[str, str]) -> WorkspaceClient:
+    workspace = Workspace(Path(environment["HOME"]) / ".local/share/brickyard")
+    running = workspace.running()
+    assert running is not None
+    return WorkspaceClient(host=running.url, token=workspace.stored_token(), auth_type="pat")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if typed_in(page) and page.name not in WITH_SPARK], ids=lambda p: p.name)
+def test_the_snippets_of_a_page(environment: dict[str, str], page: Path) -> None:
+    reader = Reader(environment=environment)
+    try:
+        for block in typed_in(page):
+            reader.follow(block)
+    finally:
+        reader.close()
+
+
+def test_every_block_is_a_snippet_or_says_why_not() -> None:
+    known = {block.key for page in PAGES for block in blocks(page)}
+    assert NOT_RUN.keys() <= known, "reasons for what is not there any more"
+    assert {page.name for page in PAGES} >= set(WITH_SPARK)
+    assert [str(block) for page in PAGES for block in blocks(page) if not block.language] == [], "blocks without a language"
+
+
+def test_the_terraform_example_is_what_the_api_takes(environment: dict[str, str]) -> None:
+    (block,) = [block for block in blocks(ROOT / "README.md") if block.language == "hcl"]
+    fields = parse("hcl", block.text)['resource "databricks_cluster" "mine"']
+    w = client(environment)
+    made = w.clusters.create(**fields)
+    assert w.clusters.get(str(made.cluster_id)).spark_version == fields["spark_version"]
+    w.clusters.permanent_delete(str(made.cluster_id))
+
+
+def test_all_pages_use_one_runtime(environment: dict[str, str]) -> None:
+    """Whoever follows them installs one runtime, and PySpark of its line."""
+    default, snippets = catalogue.default(), [block for page in PAGES for block in blocks(page)]
+    named = {key for block in snippets for key in re.findall(r"\d+\.\d+\.x-scala2\.\d+", block.text)}
+    assert named == {default.key}
+    lines = {line for page in PAGES for line in re.findall(r"pyspark\[connect\]==([\d.]+)\.\*", page.read_text())}
+    assert lines == {default.spark_version.rpartition(".")[0]}
+    asked = {call for block in snippets for call in re.findall(r"select_spark_version\((.*)\)", block.text)}
+    assert asked == {'long_term_support=True, scala="2.13"'}
+    assert client(environment).clusters.select_spark_version(long_term_support=True, scala="2.13") == default.key
+
+
+def test_the_reader_notices_what_fails(tmp_path: Path) -> None:
+    reader = Reader(environment=home_environment(tmp_path))
+    reader.instead["8080"] = "1"
+    shown = reader.follow(Block("a page", 1, "bash", "export HERE=8080\necho $HERE\n"))
+    assert (shown, reader.environment["HERE"]) == ("1\n", "1")
+    assert reader.follow(Block("a page", 2, "python", "x = 2\nprint(x)\n")) == "2\n"
+    wrong = {"bash": "false | true", "python": "assert x == 3", "toml": "a = ", "json": "{", "ini": "x", "hcl": "a {", "": "x"}
+    for language, text in wrong.items():
+        with pytest.raises((AssertionError, ValueError, configparser.Error)):
+            reader.follow(Block("a page", 3, language, f"{text}\n"))
+    reader.close()

@@ -1,0 +1,155 @@
+"""The code blocks of a page, and somebody who types them in: in their order, in one shell and one Python session."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.support.patience import PATIENCE_S
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PICTURES = ("text", "mermaid")  # blocks that are no snippets: nobody types them in
+READ = ("toml", "json", "ini", "hcl")  # files: read with the parser of their format
+# Reads one JSON string with source text a line, and runs them all in one namespace.
+SESSION = """
+import contextlib, io, json, sys, traceback
+space = {"__name__": "__main__"}
+for line in sys.stdin:
+    shown, error = io.StringIO(), ""
+    try:
+        with contextlib.redirect_stdout(shown):
+            exec(compile(json.loads(line), "snippet", "exec"), space)
+    except BaseException:
+        error = traceback.format_exc()
+    print(json.dumps({"shown": shown.getvalue(), "error": error}), flush=True)
+"""
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from others, also when lines are added before it: the page and the first line."""
+        return self.page, self.text.splitlines()[0].partition("#")[0].strip()
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def blocks(page: Path) -> list[Block]:
+    """The page's blocks, in their order."""
+    found, lines = [], page.read_text().splitlines()
+    fences = [number for number, line in enumerate(lines) if line.lstrip().startswith("```")]
+    for first, last in zip(fences[::2], fences[1::2], strict=True):
+        language = lines[first].strip().removeprefix("```")
+        found.append(Block(page.name, first + 1, language, "\n".join(lines[first + 1 : last]) + "\n"))
+    return found
+
+
+class Reader:
+    """Whoever follows a page. `instead`: what stands in a page -> what is so here (ports, ids). May be changed in between."""
+
+    def __init__(self, *, environment: dict[str, str], python: str = sys.executable, python_path: str = "") -> None:
+        self.environment = environment
+        self.instead: dict[str, str] = {}
+        self._python = python
+        self._python_path = python_path
+        self._session: subprocess.Popen[str] | None = None
+
+    def follow(self, block: Block) -> str:
+        """Do what the block says; returns what was shown. Fails when it fails."""
+        text = block.text
+        for words, here in self.instead.items():
+            text = text.replace(words, here)
+        if block.language == "bash":
+            return self._type(block, text)
+        if block.language == "python":
+            return self._run(block, text)
+        assert block.language in READ, f"{block}: nobody knows what to do with {block.language or 'a block without a language'!r}"
+        parse(block.language, text)
+        return ""
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.communicate(timeout=PATIENCE_S)
+
+    def _type(self, block: Block, text: str) -> str:
+        """In a shell whose variables stay for what follows."""
+        with tempfile.NamedTemporaryFile() as left:
+            script = f"set -euo pipefail\n{text}\nenv -0 >{left.name}\n"
+            done = subprocess.run(
+                ["bash", "-c", script], cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False,
+                timeout=PATIENCE_S, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+            assert done.returncode == 0, f"{block}: {done.stdout}{done.stderr}"
+            self.environment = dict(line.split("=", 1) for line in Path(left.name).read_text().split("\0") if line)
+        return done.stdout
+
+    def _run(self, block: Block, text: str) -> str:
+        if self._session is None:
+            self._session = subprocess.Popen(
+                [self._python, "-c", SESSION], env={**self.environment, "PYTHONPATH": self._python_path},
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            )  # fmt: skip
+        assert self._session.stdin is not None
+        assert self._session.stdout is not None
+        print(json.dumps(text), file=self._session.stdin, flush=True)
+        answer = json.loads(self._session.stdout.readline())
+        assert not answer["error"], f"{block}: {answer['error']}"
+        return str(answer["shown"])
+
+
+def parse(language: str, text: str) -> Any:
+    """A file's content. Raises where the format's reader does."""
+    if language == "toml":
+        return tomllib.loads(text)
+    if language == "json":
+        return json.loads(text)
+    if language == "ini":
+        file = configparser.ConfigParser(strict=False, interpolation=None)
+        file.optionxform = str  # type: ignore[assignment,method-assign] # systemd's keys have capitals
+        file.read_string(text)
+        return {name: dict(section) for name, section in file.items()}
+    return _hcl(text)
+
+
+def _hcl(text: str) -> dict[str, dict[str, Any]]:
+    """Blocks of assignments: all that a Terraform resource without nested blocks is made of."""
+    found: dict[str, dict[str, Any]] = {}
+    inside: dict[str, Any] | None = None
+    for line in filter(None, map(str.strip, text.splitlines())):
+        if head := re.fullmatch(r'(\w+(?: "[^"]+")*) \{', line):
+            assert inside is None, f"a nested block: {line}"
+            inside = found.setdefault(head[1], {})
+        elif line == "}":
+            assert inside is not None, "a brace too many"
+            inside = None
+        else:
+            assignment = re.fullmatch(r"(\w+)\s*=\s*(.+)", line)
+            assert assignment is not None and inside is not None, line
+            inside[assignment[1]] = assignment[2] if assignment[2].startswith("var.") else json.loads(assignment[2])
+    assert inside is None, "a brace is missing"
+    return found
+
+
+def home_environment(home: Path, **more: str) -> dict[str, str]:
+    """Of somebody who has just installed Brickyard: an empty home, the command on the path."""
+    dropped = ("BRICKYARD_", "DATABRICKS_", "XDG_", "VIRTUAL_ENV", "PYTHONPATH")
+    keep = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{keep['PATH']}"
+    return {**keep, "HOME": str(home), "PATH": path, **more}
