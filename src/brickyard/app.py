@@ -14,6 +14,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from sqlalchemy.exc import DBAPIError
 from starlette.types import ASGIApp
 
 from brickyard.api.app import build_app
@@ -51,6 +52,8 @@ from brickyard.services.tasknodes import DriverTasks
 from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
 from brickyard.services.users import UserService
+from brickyard.store import serverlock
+from brickyard.store.serverlock import ServerLock
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.simulated import SimulatedProvider
@@ -59,6 +62,9 @@ if TYPE_CHECKING:
     from brickyard.gateway.connect import ConnectGateway
 
 log = structlog.get_logger(__name__)
+
+LOCK_LOOK_S = 1.0
+RECORD_LIMIT_S = 5.0  # for writing down why clusters end: a database that hangs must not keep their nodes
 
 
 class Application:
@@ -72,12 +78,15 @@ class Application:
         workspace_key: bytes,
         admin_token: str,
         store: Store,
+        lock: ServerLock,
         provider: Provider,
         agent_client: AgentClient,
         clock: Clock,
         ids: Ids,
     ) -> None:
         self._store = store
+        self._lock = lock
+        self.displaced = asyncio.Event()  # another server has the database now: this one must stop
         self._provider = provider
         self._agent_client = agent_client
         self._admin = (settings.admin_user, admin_token)
@@ -202,32 +211,35 @@ class Application:
         clock: Clock | None = None,
         ids: Ids | None = None,
     ) -> AsyncIterator[Application]:
-        """A server whose loops run, until the block is left. Raises StoreError.
+        """A server whose loops run, until the block is left. Raises StoreError, and DatabaseInUse while another server has it.
 
         Nodes stay as they are when it is left: `close` decides about them.
         """
-        store = Store.open(settings.database_url or f"sqlite:///{settings.data_dir / 'brickyard.db'}")
-        simulated = settings.provider == "simulated"
-        if provider is None:
-            provider = SimulatedProvider(node_types=cloud_types()) if simulated else _local_provider(settings)
-        client: AgentClient = SimulatedAgentClient(provider) if isinstance(provider, SimulatedProvider) else HttpAgentClient()
-        application = cls(
-            settings=settings,
-            server_url=server_url,
-            workspace_key=workspace_key,
-            admin_token=admin_token,
-            store=store,
-            provider=provider,
-            agent_client=client,
-            clock=clock or SystemClock(),
-            ids=ids or Ids(),
-        )
-        try:
-            await application.start()
-            yield application
-        finally:
-            await application.stop()
-            store.close()
+        url = settings.database_url or f"sqlite:///{settings.data_dir / 'brickyard.db'}"
+        with contextlib.ExitStack() as opened:
+            lock = opened.enter_context(contextlib.closing(serverlock.take(url)))
+            store = opened.enter_context(contextlib.closing(Store.open(url)))
+            simulated = settings.provider == "simulated"
+            if provider is None:
+                provider = SimulatedProvider(node_types=cloud_types()) if simulated else _local_provider(settings)
+            client: AgentClient = SimulatedAgentClient(provider) if isinstance(provider, SimulatedProvider) else HttpAgentClient()
+            application = cls(
+                settings=settings,
+                server_url=server_url,
+                workspace_key=workspace_key,
+                admin_token=admin_token,
+                store=store,
+                lock=lock,
+                provider=provider,
+                agent_client=client,
+                clock=clock or SystemClock(),
+                ids=ids or Ids(),
+            )
+            try:
+                await application.start()
+                yield application
+            finally:
+                await application.stop()
 
     async def start(self) -> None:
         """The first passes run before the API serves; then the loops go on in the background."""
@@ -243,6 +255,7 @@ class Application:
             asyncio.create_task(_forever("instances", self.monitor.run)),
             asyncio.create_task(_forever("retention", self.retention.run)),
             asyncio.create_task(_forever("runs", self.runs.run)),
+            asyncio.create_task(_forever("server lock", self._watch_lock)),
         ]
         await self._open_connect()
         self._not_ready = ""
@@ -277,16 +290,38 @@ class Application:
         await self._spark_ui.close()
         await self._agent_client.close()
 
-    async def close(self, *, keep_nodes: bool, why: str = "it was told to") -> None:
-        """Before leaving for good: end the loops, then the local nodes unless they are to be kept for the next start.
+    async def close(self, *, keep_nodes: bool, why: str = "it was told to") -> list[str]:
+        """Before leaving for good: end the loops, then the local nodes unless they are to be kept for the next start. Nodes end
+        whatever else fails; returns the instances that live on against our will.
 
         `why`, a phrase, is what their clusters say of it from then on.
         """
-        await self.stop()
-        if self._provider.ends_with_server and not keep_nodes:
-            await self.clusters.end_all(why)
-            await self.pools.end_idle()
-        await asyncio.get_running_loop().run_in_executor(None, lambda: self._provider.close(keep_nodes=keep_nodes))
+        ends = self._provider.ends_with_server and not keep_nodes
+        try:
+            await self.stop()
+            if ends and not self.displaced.is_set():
+                async with asyncio.timeout(RECORD_LIMIT_S):
+                    await self.clusters.end_all(why)
+                    await self.pools.end_idle()
+        except Exception as error:
+            log.warning("stop_not_recorded", why=str(getattr(error, "orig", error)) or type(error).__name__)
+        await asyncio.to_thread(self._provider.close, keep_nodes=keep_nodes)
+        return sorted(await asyncio.to_thread(self._provider.observe)) if ends else []
+
+    async def _watch_lock(self) -> None:
+        """See that no other server takes the database while we serve it."""
+        while not self.displaced.is_set():
+            await asyncio.sleep(LOCK_LOOK_S)
+            if not await asyncio.to_thread(self._has_lock):
+                log.error("displaced", why="another server took the database while the connection to it was lost")
+                self.displaced.set()
+        await asyncio.Event().wait()  # until we are stopped
+
+    def _has_lock(self) -> bool:
+        try:
+            return self._lock.held()
+        except DBAPIError:  # nobody can have what cannot be reached
+            return True
 
 
 def _policy(settings: Settings, provider: Provider) -> Policy:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import resource
 import signal
 from pathlib import Path
 
 import pytest
 from databricks.sdk.service.compute import State
 
+from brickyard.cli import CliError
+from brickyard.cli.down import end_nodes
+from brickyard.lifecycle.workspace import Workspace
+from brickyard.providers import local as providers_local
 from tests.support.command import Cli, processes_of
 from tests.support.patience import PATIENCE_S, until
 
@@ -79,6 +85,42 @@ def test_a_node_that_is_killed_is_not_left_in_pieces(local: Cli, tmp_path: Path)
     assert local.run("down").returncode == 0
     assert processes_of(local.data.parent) == []
     assert instances(local) == set()
+
+
+def test_nodes_end_although_nothing_can_be_written(local: Cli) -> None:
+    """A full disk, for the server's process: neither the database nor a note beside an instance can be written."""
+    with_a_starting_cluster(local)
+    running = local.workspace.running()
+    assert running is not None
+    resource.prlimit(running.pid, resource.RLIMIT_FSIZE, (0, resource.prlimit(running.pid, resource.RLIMIT_FSIZE)[1]))
+    down = local.run("down")
+    assert (down.returncode, down.stdout) == (0, "The server has stopped.\n")
+    assert processes_of(local.data.parent) == []
+    assert instances(local) == set()
+
+
+def test_down_ends_what_a_killed_server_has_left(local: Cli) -> None:
+    with_a_starting_cluster(local)
+    running = local.workspace.running()
+    assert running is not None
+    os.kill(running.pid, signal.SIGKILL)
+    until(lambda: local.workspace.running() is None, "the end of the server")
+    assert agents(local)
+    assert local.run("down").stdout.endswith("have ended: 2.\n")
+    assert processes_of(local.data.parent) == []
+    assert instances(local) == set()
+
+
+def test_down_tells_which_nodes_live_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(providers_local, "CLOSE_PATIENCE_S", 0.2)
+    stubborn = tmp_path / "instances" / "i-stubborn"
+    stubborn.mkdir(parents=True)
+    with (stubborn / "agent.lock").open("w") as held:  # somebody who has not said which process
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(CliError, match=r"could not be ended: i-stubborn\."):
+            end_nodes(Workspace(tmp_path))
+    assert end_nodes(Workspace(tmp_path)) == 1
+    assert end_nodes(Workspace(tmp_path)) == 0
 
 
 def _is_ours(process: Path, home: Path) -> bool:

@@ -11,6 +11,7 @@ import click
 from brickyard.cli import CliError
 from brickyard.cli.options import place, settings
 from brickyard.cli.progress import working
+from brickyard.config import Settings
 from brickyard.lifecycle.workspace import Running, Workspace, WorkspaceError
 
 LIMIT_S = 60.0
@@ -25,16 +26,63 @@ def command(keep_nodes: bool, config_file: Path | None, **options: Any) -> None:
     chosen = settings(config_file, **options)
     workspace = Workspace(chosen.data_dir)
     running = workspace.running()
-    if running is None:
-        click.echo(f"No server runs on {workspace.data_dir}.")
-        return
     kept = keep_nodes or chosen.keep_nodes
-    stop_server(workspace, running, keep_nodes=kept)
-    click.echo("The server has stopped." + (" Its nodes run on." if kept else ""))
+    if running is not None:
+        stop_server(workspace, running, keep_nodes=kept)
+        click.echo("The server has stopped." + (" Its nodes run on." if kept else ""))
+        return
+    click.echo(f"No server runs on {workspace.data_dir}.")
+    if not kept and (ended := end_nodes(workspace)):
+        click.echo(f"Nodes that a server had left there have ended: {ended}.")
 
 
 def stop_server(workspace: Workspace, running: Running, *, keep_nodes: bool) -> None:
-    """Stop the server and wait until it has ended. Raises CliError when it cannot be stopped, or takes too long."""
+    """Stop the server and wait until it has ended, and its nodes unless they are to be kept.
+
+    Raises CliError when it cannot be stopped or takes too long, or when nodes live on.
+    """
+    _stop(workspace, running, keep_nodes=keep_nodes)
+    if not keep_nodes:
+        end_nodes(workspace)
+
+
+def end_nodes(workspace: Workspace) -> int:
+    """End the nodes of this machine that no server looks after; returns how many there were. Raises CliError when some live on.
+
+    A server that stops ends its nodes by itself: this is for what one could not, or was killed before it did.
+    """
+    instances = workspace.data_dir / "instances"
+    if not instances.is_dir() or not any(instances.iterdir()):
+        return 0
+    from brickyard.providers.local import LocalProvider  # noqa: PLC0415 - rarely needed, and not light
+
+    try:
+        workspace.lock()
+    except WorkspaceError:
+        return 0  # another server has started: they are its own now
+    try:
+        with working("Ending nodes"):
+            provider = LocalProvider(settings=Settings(data_dir=workspace.data_dir), server_file=workspace.server_file)
+            found = len(provider.observe())
+            provider.close(keep_nodes=False)
+            left = sorted(provider.observe())
+    finally:
+        workspace.unlock()
+    if left:
+        raise CliError(nodes_left(left))
+    return found
+
+
+def nodes_left(instances: list[str]) -> str:
+    """What is said of nodes that live on."""
+    names = ", ".join(instances)
+    return (
+        f"the server has stopped, but {len(instances)} of its nodes could not be ended: {names}. Run `brickyard down` again; the "
+        f"processes are those with BRICKYARD_INSTANCE_ID={instances[0]} and so on in their environment."
+    )
+
+
+def _stop(workspace: Workspace, running: Running, *, keep_nodes: bool) -> None:
     try:
         workspace.stop(running, keep_nodes=keep_nodes)
     except WorkspaceError as error:

@@ -19,12 +19,14 @@ from sqlalchemy.exc import DBAPIError
 from brickyard import __version__
 from brickyard.app import Application
 from brickyard.cli import CliError
+from brickyard.cli.down import nodes_left
 from brickyard.cli.machine import allowed_here
 from brickyard.cli.up import serve, token_line
 from brickyard.config import ConfigError, Settings, load
 from brickyard.gateway.errors import GatewayError
 from brickyard.lifecycle import logs
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
+from brickyard.store.serverlock import DatabaseInUse
 from brickyard.store.store import StoreError
 
 _COLLECT_AFTER = (20_000, 20, 20)  # allocations until the youngest generation is collected; then the older ones
@@ -49,7 +51,7 @@ def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, det
         raise CliError(f"{error}. Check the path and the disk, or database_url.") from error
     except DBAPIError as error:  # while it starts: later ones are answered by the API, or logged by the loops
         raise CliError(f"the database cannot be used: {error.orig}. Free space on its disk, or check database_url.") from error
-    except GatewayError as error:
+    except (GatewayError, DatabaseInUse) as error:
         raise CliError(str(error)) from error
     finally:
         workspace.withdraw()
@@ -75,6 +77,7 @@ class _Server:
         self._workspace.announce(
             self._url, version=__version__, provider=self._settings.provider, isolation=self._settings.isolation
         )
+        left: list[str] = []
         async with opened as application:
             server = uvicorn.Server(
                 uvicorn.Config(
@@ -89,19 +92,27 @@ class _Server:
             )
             serving = asyncio.create_task(server._serve(sockets=[self._listening]))  # `serve` without its signal handlers
             stopping = asyncio.create_task(self._stop.wait())
+            displaced = asyncio.create_task(application.displaced.wait())
             await self._greet(token if is_new else "", time.monotonic() - started)
             if application.connect is not None:
                 click.echo(f"Spark Connect listens on port {application.connect.port} (docs/connect.md).")
-            await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
-            keep = self._workspace.asked_to_keep_nodes() or self._settings.keep_nodes
-            why = self._why or "the web server has ended"
+            await asyncio.wait([serving, stopping, displaced], return_when=asyncio.FIRST_COMPLETED)
+            # A server that has lost its database to another cannot be followed by one that adopts its nodes.
+            lost = application.displaced.is_set()
+            keep = (self._workspace.asked_to_keep_nodes() or self._settings.keep_nodes) and not lost
+            why = self._why or ("another server has taken its database" if lost else "the web server has ended")
             log.info("stopping", why=why, nodes="kept" if keep else "ended")
-            await application.close(keep_nodes=keep, why=why)
+            left = await application.close(keep_nodes=keep, why=why)
             application.agents.release()
             server.should_exit = True
             await serving
             stopping.cancel()
+            displaced.cancel()
         log.info("stopped")
+        if left:
+            raise CliError(nodes_left(left))
+        if lost:
+            raise CliError(f"stopped, because {why}. Its nodes have ended.")
 
     def _on_signals(self) -> None:
         """The first signal stops in order, also in the middle of a start; the second at once."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
 import sys
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, Processor
@@ -21,7 +22,7 @@ _SECRET_TEXT = (
 
 def configure(*, level: str, form: str, stream: TextIO | None = None) -> None:
     """Set up structlog and the standard library's logging alike; `form` is console or json. To be called once."""
-    stream = stream or sys.stderr
+    stream = cast(TextIO, _Unfailing(stream or sys.stderr))
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -49,6 +50,23 @@ def configure(*, level: str, form: str, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(max(number, logging.WARNING))  # libraries tell at INFO what only their authors want to know
+
+
+class _Unfailing:
+    """A stream that a full disk does not make fail: what cannot be logged must not stop what is being done."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.isatty = stream.isatty
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
 
 
 def redact(logger: Any, method: str, event: EventDict) -> EventDict:

@@ -95,6 +95,12 @@ class Workspace:
             raise self._unusable(error) from error
         self._lock = handle
 
+    def unlock(self) -> None:
+        """Let the next have it, before this process ends."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
     def running(self) -> Running | None:
         """The server that holds the directory now, if there is one. The lock decides: a killed server leaves its notes behind."""
         deadline = time.monotonic() + LOCK_PATIENCE_S

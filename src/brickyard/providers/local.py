@@ -98,10 +98,13 @@ class LocalProvider:
         self._python = python
         self._clock = clock or SystemClock()
         self._root = settings.data_dir / "instances"
-        self._lock = threading.Lock()  # guards launches and the three fields below
+        self._lock = threading.Lock()  # guards launches and the fields below
         self._launched: dict[str, _Launched] = {}  # what instance.json said: it never changes
         self._children: dict[str, subprocess.Popen[bytes]] = {}  # agents that this very process has started
         self._busy: set[str] = set()  # instances that a thread is terminating now
+        # What a full disk did not take: it must not keep an instance from ending. A new server is told again what is to end.
+        self._unwritten: dict[str, _Ending] = {}
+        self._unsignalled: set[str] = set()
         for path in (self._root, settings.data_dir / "dbfs", settings.data_dir / "logs"):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         for half_made in self._root.glob(".*"):
@@ -128,7 +131,7 @@ class LocalProvider:
             raise InvalidError(f"{request.instance_id!r} cannot be the name of an instance")
         directory = self._root / request.instance_id
         with self._lock:
-            if (directory / "ending.json").exists():
+            if self._is_ending(request.instance_id):
                 raise InvalidError(f"instance {request.instance_id} was terminated and cannot be launched again")
             try:
                 if not directory.exists():
@@ -199,6 +202,9 @@ class LocalProvider:
         must not be refused because of itself."""
         return self._total.without(Room.of(each.node_type) for each in self._living())
 
+    def _is_ending(self, instance_id: str) -> bool:
+        return instance_id in self._unwritten or (self._root / instance_id / "ending.json").exists()
+
     def _free_gpus(self) -> tuple[int, ...]:
         taken = {gpu for each in self._living() for gpu in each.gpus}
         return tuple(gpu for gpu in range(self._machine.gpus) if gpu not in taken)
@@ -207,8 +213,7 @@ class LocalProvider:
         found = []
         for instance_id in self._listed():
             launched = self._read_launched(instance_id)
-            directory = self._root / instance_id
-            if launched is not None and not (directory / "ending.json").exists() and self._alive(instance_id):
+            if launched is not None and not self._is_ending(instance_id) and self._alive(instance_id):
                 found.append(launched)
         return found
 
@@ -219,7 +224,7 @@ class LocalProvider:
         try:
             with self._lock:
                 listed = self._listed()
-                for instance_id in [*self._launched, *self._children]:
+                for instance_id in {*self._launched, *self._children, *self._unwritten, *self._unsignalled}:
                     if instance_id not in listed and instance_id not in self._busy:
                         self._forget(instance_id)
                 return {each: Observed(instance_id=each, alive=self._alive(each)) for each in listed}
@@ -253,6 +258,8 @@ class LocalProvider:
 
     def _forget(self, instance_id: str) -> None:
         self._launched.pop(instance_id, None)
+        self._unwritten.pop(instance_id, None)
+        self._unsignalled.discard(instance_id)
         child = self._children.get(instance_id)
         if child is None or child.poll() is not None:
             self._children.pop(instance_id, None)
@@ -279,7 +286,7 @@ class LocalProvider:
         directory = self._root / instance_id
         if not directory.is_dir():
             return
-        ending = self._mark(directory, reason)
+        ending = self._mark(instance_id, directory, reason)
         deadline = time.monotonic() + linger_s
         while self._signal(instance_id, directory, late=self._clock.now_ms() - ending.since_ms > KILL_AFTER_MS):
             if time.monotonic() > deadline:
@@ -293,19 +300,26 @@ class LocalProvider:
             files.keep_node_logs(directory, logs, instance_id=instance_id, cluster_id=node.cluster_id, generation=node.generation)
         files.remove_tree(directory)
 
-    def _mark(self, directory: Path, reason: str) -> _Ending:
+    def _mark(self, instance_id: str, directory: Path, reason: str) -> _Ending:
         """Record that the instance is to go, before anything is done about it. The first reason stays."""
         path = directory / "ending.json"
         with self._lock:  # `launch` looks for the mark
+            if (known := self._unwritten.get(instance_id)) is not None:
+                return known
             try:
                 return msgspec.json.decode(path.read_bytes(), type=_Ending)
             except (OSError, msgspec.MsgspecError):
                 ending = _Ending(reason=reason, since_ms=self._clock.now_ms())
+            try:
                 files.write_atomic(path, msgspec.json.encode(ending))
+            except OSError:
+                self._unwritten[instance_id] = ending
+            self._unsignalled.add(instance_id)
         log = LogFile(directory / "agent.log")
         log.write(f"the server ends this instance: {reason}")
         log.close()
-        (directory / "ending.signal").touch(mode=0o600)
+        with contextlib.suppress(OSError):
+            (directory / "ending.signal").touch(mode=0o600)
         return ending
 
     def _signal(self, instance_id: str, directory: Path, *, late: bool) -> bool:
@@ -316,8 +330,9 @@ class LocalProvider:
         asked = directory / "ending.signal"
         if late:
             processes.send(agent, signal.SIGKILL)
-        elif asked.exists() and processes.send(agent, signal.SIGTERM):
+        elif (asked.exists() or instance_id in self._unsignalled) and processes.send(agent, signal.SIGTERM):
             asked.unlink(missing_ok=True)
+            self._unsignalled.discard(instance_id)
         return processes.alive(agent)
 
     def _agent(self, instance_id: str, directory: Path) -> processes.Process | None:

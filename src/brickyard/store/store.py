@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError
 
 from brickyard.store.tx import Tx
@@ -155,11 +155,14 @@ def _sqlite_engine(url: str) -> Engine:
     return engine
 
 
-def _postgres_engine(url: str) -> Engine:
+def driver_url(url: str) -> URL:
+    """A database URL with the driver that we use."""
     parsed = make_url(url)
-    if parsed.drivername in ("postgres", "postgresql"):
-        parsed = parsed.set(drivername="postgresql+psycopg")
-    return create_engine(parsed, pool_size=12, max_overflow=0, pool_pre_ping=True)
+    return parsed.set(drivername="postgresql+psycopg") if parsed.drivername in ("postgres", "postgresql") else parsed
+
+
+def _postgres_engine(url: str) -> Engine:
+    return create_engine(driver_url(url), pool_size=12, max_overflow=0, pool_pre_ping=True)
 
 
 def _migrate(connection: Connection) -> None:
