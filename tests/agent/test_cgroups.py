@@ -66,6 +66,19 @@ def test_version_1_has_a_directory_for_each_controller(tmp_path: Path) -> None:
     assert (top / "memory" / "mine" / "brickyard-i-1" / "memory.limit_in_bytes").read_text() == str(100 << 20)
 
 
+def test_groups_that_were_left_are_removed_by_the_next_that_is_made(tmp_path: Path) -> None:
+    machine(tmp_path, mounts="30 20 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", own="0::/\n")
+    top = v2(tmp_path, ("", "cpu", "1\n"))
+    left, young, used, other = (top / name for name in ("brickyard-i-2", "brickyard-i-3", "brickyard-i-4", "system"))
+    for group in (left, young, used, other):
+        group.mkdir()
+    (used / "process").touch()  # as the kernel does, the file system refuses to remove what is in use
+    for group in (left, used, other):
+        os.utime(group, (1, 1))
+    assert cgroups.create("i-1", LIMITS, root=tmp_path).directories
+    assert [group.exists() for group in (left, young, used, other)] == [False, True, True, True]
+
+
 @pytest.mark.parametrize("mounts", ["", "30 20 0:1 / /sys/fs/cgroup ro - cgroup2 cgroup2 ro\n"])
 def test_no_group_says_why(tmp_path: Path, mounts: str) -> None:
     machine(tmp_path, mounts=mounts, own="0::/\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import secrets
 import signal
 import subprocess
@@ -21,6 +22,9 @@ from tests.agent.world import Instance, World, assignment, living, world
 from tests.support.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.skipif(sandbox.probe().kind == "none", reason=f"no isolation here: {sandbox.probe().reason}")
+
+
+KEYCTL = {"x86_64": 250, "aarch64": 219}.get(platform.machine(), 250)
 
 
 class Prison:
@@ -188,8 +192,69 @@ def test_the_kernel_cannot_be_written(prison: Prison) -> None:
         open('/sys/kernel/uevent_helper', 'w')
         put('/proc/1/oom_score_adj', b'-1000')
         put('/proc/self/oom_score_adj', b'-1000')
+        put('/proc/self/oom_score_adj', b'0')
         """
     )) <= {"OSError", "PermissionError", "FileNotFoundError"}  # fmt: skip
+    assert prison.run("print(open('/proc/self/oom_score_adj').read())") == "500"
+
+
+def test_files_can_neither_be_made_nor_changed_to_run_as_their_owner(prison: Prison) -> None:
+    assert set(prison.errors(
+        """
+        os.chmod('/dbfs/shared', 0o4755)
+        os.chmod('/dbfs/shared', 0o2755)
+        os.fchmod(os.open('/dbfs/shared', os.O_RDONLY), 0o4755)
+        os.chmod('shared', 0o4755, dir_fd=os.open('/dbfs', os.O_RDONLY))
+        os.open('/dbfs/made', os.O_CREAT | os.O_WRONLY, 0o4755)
+        os.mknod('/dbfs/made', 0o104755)
+        os.mkdir('/dbfs/made', 0o2755)
+        check(libc.syscall(437, -100, b'/dbfs/made', bytes(24), 24))
+        """
+    )) <= {"PermissionError", "OSError"}  # fmt: skip
+    assert not (prison.here.data_dir / "dbfs" / "made").exists()
+    assert not (prison.here.data_dir / "dbfs" / "shared").stat().st_mode & 0o6000
+    assert prison.errors("os.chmod('/dbfs/shared', 0o700)\nopen('/dbfs/fine', 'w')\nos.mkdir('/dbfs/dir')") == ["done"] * 3
+
+
+def test_parts_of_the_kernel_that_nobody_here_needs_are_out_of_reach(prison: Prison) -> None:
+    assert set(prison.errors(
+        """
+        check(libc.syscall(425, 8, None))
+        check(libc.syscall(435, None, 0))
+        check(libc.ptrace(0, 0, 0, 0))
+        check(libc.process_vm_readv(os.getppid(), None, 0, None, 0, 0))
+        check(libc.personality(0x40000))
+        check(libc.unshare(0x10000000))
+        check(libc.setns(0, 0))
+        check(libc.syscall(999))
+        socket.socket(38, socket.SOCK_SEQPACKET)
+        socket.socket(40, socket.SOCK_STREAM)
+        """
+    )) <= {"PermissionError", "OSError"}  # fmt: skip
+    assert "Seccomp:\t2" in prison.run("print(open('/proc/self/status').read())")
+    assert "done" not in prison.errors("check(libc.syscall(number, 3, -3, 0, 0, 0))", number=KEYCTL)
+
+
+def test_the_callers_session_keyring_stays_behind() -> None:
+    """Where a filter cannot be had, the keyring is still another one."""
+    link = f"import ctypes, os; libc = ctypes.CDLL(None); print(libc.syscall({KEYCTL}, 0, -3, 1))"
+    own = subprocess.run([sys.executable, "-c", link], stdout=subprocess.PIPE, check=True).stdout
+    if int(own) <= 0:
+        pytest.skip("this kernel has no keyrings, or they are kept from us")
+    command = json.loads(sandbox.Plain().command([sys.executable, "-c", link], view=View())[-1]) | {"filter": ""}
+    inside = subprocess.run(
+        [sys.executable, "-I", "-S", str(sandbox.ENTER), json.dumps(command)], stdout=subprocess.PIPE, check=True, env={}
+    )
+    assert int(inside.stdout) > 0
+    assert int(inside.stdout) != int(own)
+
+
+def test_calls_are_filtered_without_walls_too(tmp_path: Path) -> None:
+    code = f"import os\nopen({str(tmp_path / 'x')!r}, 'w')\nos.chmod({str(tmp_path / 'x')!r}, 0o4755)"
+    command = sandbox.Plain().command([sys.executable, "-c", code], view=View())
+    found = subprocess.run(command, env={}, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert b"PermissionError" in found.stderr
+    assert not (tmp_path / "x").stat().st_mode & 0o6000
 
 
 def test_it_cannot_mount_or_get_powers(prison: Prison) -> None:
@@ -285,7 +350,7 @@ def test_a_fork_bomb_is_bounded_and_ends_with_the_node() -> None:
         bomb = "import os, time\ncount = 0\ntry:\n    while count < 500:\n        if os.fork() == 0: time.sleep(1000)\n"
         bomb += "        count += 1\nexcept BlockingIOError: pass\nprint(count, flush=True)\ntime.sleep(1000)"
         walls = sandbox.choose("auto", sandbox.probe())
-        view = View(read_only=(sys.prefix, sys.base_prefix))
+        view = View(read_only=(sys.prefix, sys.base_prefix), interpreter=sys.executable)
         command = walls.command([sys.executable, "-c", bomb], view=view, cgroups=group.entries)
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env={})
         assert process.stdout is not None

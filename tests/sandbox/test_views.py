@@ -67,10 +67,41 @@ def test_aliases_of_an_interpreter_are_shown_too(places: Path) -> None:
     venv = places / "cache" / "runtime" / "bin"
     venv.mkdir()
     (venv / "python").symlink_to(places / "alias" / "bin" / "python3")
-    assert sandbox.interpreter_paths(str(venv / "python")) == [str(places / "alias")]
-    found = sandbox.mounts(view(places, read_only=(str(places / "alias"),)))
+    found = sandbox.mounts(view(places, interpreter=str(venv / "python")))
     shown = {target: source for kind, source, target, _ in found if kind == "ro"}
     assert shown[str(places / "alias")] == shown[str(places / "base")] == str(places / "base")
+
+
+def test_links_to_an_interpreter_are_shown_without_what_lies_beside_them(places: Path) -> None:
+    (places / "base" / "bin" / "python3.11").write_text("")
+    (places / "base" / "bin" / "python3").symlink_to("python3.11")
+    bin_dir = places / "home" / ".local" / "bin"
+    bin_dir.mkdir(parents=True)
+    (bin_dir / "python3").symlink_to(places / "base" / "bin" / "python3")
+    venv = places / "cache" / "runtime" / "bin"
+    venv.mkdir()
+    (venv / "python").symlink_to("python3")
+    (venv / "python3").symlink_to(bin_dir / "python3")
+    found = sandbox.mounts(view(places, interpreter=str(venv / "python")))
+    assert ("link", str(places / "base" / "bin" / "python3"), str(bin_dir / "python3"), "") in found
+    assert [target for kind, _, target, _ in found if "home" in target or (kind == "link" and "base" in target)] == [
+        str(bin_dir / "python3")
+    ]
+
+
+@pytest.mark.skipif(sandbox.probe().kind == "none", reason="no isolation here")
+def test_an_interpreter_that_is_reached_through_a_link_elsewhere_runs_inside(tmp_path: Path) -> None:
+    bin_dir = tmp_path / "home" / ".local" / "bin"
+    bin_dir.mkdir(parents=True)
+    (bin_dir / "python3").symlink_to(os.path.realpath(sys.executable))
+    (bin_dir / "secret").write_text("secret")
+    subprocess.run([bin_dir / "python3", "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    python = str(tmp_path / "venv" / "bin" / "python")
+    shown = View(read_only=(str(tmp_path / "venv"), sys.base_prefix), interpreter=python)
+    code = f"import json, os, sys; print(sys.prefix, os.listdir({str(bin_dir)!r}))"
+    command = sandbox.choose("auto", sandbox.probe()).command([python, "-c", code], view=shown)
+    found = subprocess.run(command, env={}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True, text=True)
+    assert found.stdout == f"{tmp_path / 'venv'} ['python3']\n"
 
 
 def test_devices_of_gpus_are_shown_to_those_who_have_them(places: Path) -> None:

@@ -16,6 +16,8 @@ from pathlib import Path
 import msgspec
 
 _MIB = 1 << 20
+_PREFIX = "brickyard-"
+_FORGOTTEN_S = 600.0  # a group is joined within moments of its making: one that is empty for so long is nobody's
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,12 +104,23 @@ def create(instance_id: str, limits: Limits, *, root: Path = Path("/"), pid: str
         own = _own_groups(root, pid)
     except OSError as error:
         return Group(reason=f"control groups cannot be read ({error.strerror})")
-    name = f"brickyard-{instance_id}"
+    name = _PREFIX + instance_id
+    group = Group(reason="no control groups are mounted")
     if {"memory", "pids"} <= mounts.keys():
-        return _create_v1(name, limits, mounts, own)
-    if "" in mounts:
-        return _create_v2(name, limits, mounts[""], own.get("", "/"))
-    return Group(reason="no control groups are mounted")
+        group = _create_v1(name, limits, mounts, own)
+    elif "" in mounts:
+        group = _create_v2(name, limits, mounts[""], own.get("", "/"))
+    for directory in group.directories:
+        _sweep(Path(directory).parent, now=time.time())
+    return group
+
+
+def _sweep(parent: Path, *, now: float) -> None:
+    """Remove what was left by those who were killed before they could, with nobody left who knows of it."""
+    for group in parent.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):  # it has processes, or has just gone
+            if now - group.stat().st_mtime > _FORGOTTEN_S:
+                group.rmdir()
 
 
 def probe() -> str:

@@ -8,7 +8,8 @@ what it starts. Modes:
   When the command ends, pid 1 ends, and the kernel kills the rest. When the guardian or its parent dies, pid 1 is killed.
 * `plain`: no walls. The guardian is the subreaper of all that the command starts, however detached, and kills it when the
   command ends, at SIGTERM, and when its own parent dies.
-* `exec`: preparations only (cgroups, limits, death with the parent), then the command in this very process: for bubblewrap.
+* `exec`: preparations only (cgroups, limits, death with the parent), then the command in this very process: for bubblewrap,
+  which finds the filter of system calls at the descriptor FILTER_FD.
 
 Exit code: the command's (128 + N for signal N), or 71 after a line on stderr that says what could not be set up.
 """
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     Plan = dict[str, Any]
 
 FAILED = 71  # EX_OSERR
+FILTER_FD = 3
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
 MS_NOATIME, MS_NODIRATIME, MS_BIND, MS_REC, MS_SILENT = 1024, 2048, 4096, 16384, 32768
@@ -43,7 +45,10 @@ MS_SLAVE, MS_RELATIME = 1 << 19, 1 << 21
 MNT_DETACH = 2
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP = 1, 4, 24
-PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 36, 38, 22
+SECCOMP_MODE_FILTER = 2
+KEYCTL = {"x86_64": 250, "aarch64": 219}
+KEYCTL_JOIN_SESSION_KEYRING = 1
 CAPABILITY_VERSION_3 = 0x20080522
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -107,6 +112,40 @@ def limit_self() -> None:
         pass  # a preference only
 
 
+def leave_keyring() -> None:
+    """Keys of the session that the server was started in are nobody's business here."""
+    number = KEYCTL.get(os.uname().machine)
+    if number is not None:
+        libc.syscall(
+            ctypes.c_long(number), ctypes.c_long(KEYCTL_JOIN_SESSION_KEYRING), None
+        )  # no keyrings here: nothing to leave
+
+
+class Filter(ctypes.Structure):
+    """struct sock_fprog."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("program", ctypes.c_char_p))
+
+
+def filter_calls(program: bytes) -> None:
+    """Refuse system calls from now on, here and in all that is started: see `syscalls.py`."""
+    if program:
+        wanted = Filter(len(program) // 8, program)
+        result = libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), ctypes.byref(wanted), None, None)
+        check(result, "cannot filter system calls")
+
+
+def hand_over_filter(program: bytes) -> None:
+    """Leave the filter where bubblewrap is told to find it."""
+    if program:
+        fd = os.memfd_create("filter", 0)
+        os.write(fd, program)
+        os.lseek(fd, 0, os.SEEK_SET)
+        if fd != FILTER_FD:
+            os.dup2(fd, FILTER_FD)
+            os.close(fd)
+
+
 def close_pipes(null: int) -> None:
     """Let go of the command's pipes: its reader sees the end when the command and its children have ended."""
     for fd in (0, 1):
@@ -124,6 +163,8 @@ def run_command(plan: Plan) -> None:
     os.umask(0o022)
     check(prctl(PR_SET_NO_NEW_PRIVS, 1), "cannot give up new privileges")
     os.chdir(plan["cwd"])
+    with contextlib.suppress(*((SetupError,) if plan["mode"] == "plain" else ())):  # there it is better than nothing
+        filter_calls(bytes.fromhex(plan["filter"]))
     os.execvp(plan["argv"][0], plan["argv"])  # noqa: S606 - no shell is the point
 
 
@@ -200,6 +241,7 @@ def be_init(plan: Plan, alive: int, null: int) -> None:
     build_root(plan["mounts"])
     drop_capabilities()
     if not plan["argv"]:  # a probe: everything that could fail is done
+        filter_calls(bytes.fromhex(plan["filter"]))
         os._exit(0)
     child = os.fork()
     if child == 0:
@@ -268,6 +310,7 @@ def place(kind: str, source: str, target: str, option: str) -> list[str]:
     elif kind == "proc":
         os.makedirs(target, exist_ok=True)
         mount("proc", target, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        return [target]  # or everybody could take back that he is the first to go when memory is short (oom_score_adj)
     elif kind == "dev":
         place_devices(target)
     elif kind == "device":
@@ -395,11 +438,13 @@ def main() -> None:
         die_with_parent(plan["parent"], signal.SIGTERM if mode == "plain" else signal.SIGKILL)
         join_cgroups(plan["cgroups"])
         limit_self()
+        leave_keyring()
         if mode == "namespaces":
             isolate(plan)
         elif mode == "plain":
             supervise(plan)
         else:
+            hand_over_filter(bytes.fromhex(plan["filter"]))
             os.execvp(plan["argv"][0], plan["argv"])  # noqa: S606 - no shell is the point
     except (SetupError, OSError) as error:
         complain(error)

@@ -272,15 +272,13 @@ class Node:
         config = self._config
         etc = config.directory / "etc"
         sandbox.write_etc(etc, hostname=config.instance_id, host=config.host, home=str(config.node_dir / "home"))
-        interpreter = sandbox.interpreter_paths(manifest.python)
         return sandbox.View(
             hostname=config.instance_id,
             etc=str(etc),
             read_only=tuple(
-                path
-                for path in (manifest.home, manifest.python_base, manifest.java_real, config.scripts_dir, *interpreter)
-                if path
+                path for path in (manifest.home, manifest.python_base, manifest.java_real, config.scripts_dir) if path
             ),
+            interpreter=manifest.python,
             node_dir=config.instance_dir + "/node",
             dbfs_dir=config.dbfs_dir,
             hidden=tuple(path for path in (config.data_dir, config.instance_dir) if path),

@@ -13,11 +13,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, Protocol
 
 import msgspec
 
+from brickyard.agent import syscalls
 from brickyard.agent.processes import MARKER
 
 Kind = Literal["bubblewrap", "namespaces", "none"]
@@ -25,6 +27,7 @@ Mode = Literal["auto", "required", "off"]
 Mount = tuple[str, str, str, str]  # kind (ro, rw, link, tmpfs, proc, dev, device), source, target, option of a tmpfs
 
 ENTER = Path(__file__).with_name("enter.py")
+FILTER_FD = 3  # as in enter.py
 UID = 1000  # inside, where we are root outside: root would be trusted by programs that look at the number
 
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - the node's own directory, inside
@@ -63,6 +66,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     hostname: str = "node"
     etc: str = ""  # directory with our own passwd, group, hosts, hostname (see `write_etc`)
     read_only: tuple[str, ...] = ()  # runtime, interpreter, Java, scripts: at their own paths
+    interpreter: str = ""  # a Python whose environment is in `read_only`: the links to its base are followed
     node_dir: str = ""  # read-write, at its own path; its tmp/ is also /tmp
     dbfs_dir: str = ""  # read-write, at /dbfs
     hidden: tuple[str, ...] = ()  # never visible, even where they lie below something that is
@@ -120,10 +124,12 @@ class Bubblewrap:
             "--hostname",
             view.hostname,
         ]
+        if syscalls.program():
+            wrap += ["--seccomp", str(FILTER_FD)]
         sealed: list[str] = ["--remount-ro", "/"]
         for kind, source, target, option in mounts(view):
             wrap += self._mount(kind, source, target)
-            if kind == "tmpfs" and "mode=0555" in option:
+            if kind == "proc" or (kind == "tmpfs" and "mode=0555" in option):
                 sealed += ["--remount-ro", target]
         wrap += [*sealed, "--chdir", "/", "--", *(argv or ["/usr/bin/true"])]
         return enter(self._python, "exec", wrap, cgroups=cgroups)
@@ -150,21 +156,32 @@ class Plain:
 
 def enter(python: str, mode: str, argv: Sequence[str], *, cgroups: Sequence[str] = (), **extra: object) -> list[str]:
     """The command line of the launcher, to be started by this very process."""
-    plan = {"mode": mode, "argv": list(argv), "cwd": "/", "cgroups": list(cgroups), "parent": os.getpid(), **extra}
+    plan = {
+        "mode": mode, "argv": list(argv), "cwd": "/", "cgroups": list(cgroups), "parent": os.getpid(),
+        "filter": syscalls.program().hex(), **extra,
+    }  # fmt: skip
     return [python, "-I", "-S", str(ENTER), json.dumps(plan)]
 
 
-def interpreter_paths(python: str) -> list[str]:
-    """The prefixes that the links from an interpreter's path lead through: a virtual environment's python may name its base
-    by an alias of the directory that it really lies in."""
-    found = []
+def _way_to(python: str) -> Iterator[str]:
+    """The paths that the links from an interpreter's path lead through, the last of which is the program."""
     path = Path(python)
     for _ in range(10):
         if not path.is_symlink():
             break
-        path = path.parent / path.readlink()
-        found.append(os.path.normpath(path.parent.parent))
-    return [prefix for prefix in found if prefix not in ("/", "/usr")]
+        path = Path(os.path.normpath(path.parent / path.readlink()))
+        yield str(path)
+
+
+def _interpreter(view: View) -> Iterator[Mount]:
+    """What leads from a virtual environment's python to its base: links that lie anywhere (~/.local/bin), each without its
+    neighbours, and the base's prefix by the alias that the last of them names it by."""
+    way = list(_way_to(view.interpreter)) if view.interpreter else []
+    aliases = [prefix for path in way[-1:] if (prefix := str(Path(path).parent.parent)) not in ("/", "/usr")]
+    yield from (("ro", os.path.realpath(alias), alias, "") for alias in aliases)
+    for path, to in pairwise(way):
+        if not any(_is_below(path, top) for top in ("/usr", *view.read_only, *aliases)):
+            yield ("link", to, path, "")
 
 
 def inner_uid() -> int:
@@ -206,7 +223,7 @@ def environment(instance_id: str, *, node_dir: Path, tmp: str, source: Mapping[s
 def mounts(view: View) -> list[Mount]:
     """The view as mounts, outer ones first."""
     given = [path for wanted in view.read_only for path in dict.fromkeys((wanted, os.path.realpath(wanted)))]
-    shown = [*_system(view), *(("ro", os.path.realpath(path), path, "") for path in dict.fromkeys(given))]
+    shown = [*_system(view), *(("ro", os.path.realpath(path), path, "") for path in dict.fromkeys(given)), *_interpreter(view)]
     shown += _hide(view.hidden, shown)
     if view.node_dir:
         shown.append(("rw", os.path.realpath(view.node_dir), view.node_dir, ""))

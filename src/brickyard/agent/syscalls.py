@@ -1,0 +1,147 @@
+"""The system calls that a node's processes may not make: a BPF program, assembled here, installed by `enter.py` or bubblewrap.
+
+What is refused is what the well-known container runtimes refuse, and what this sandbox has its own reason for: kernel keyrings,
+io_uring, namespaces, mounts, other processes' memory, set-user-ID bits (the host sees a node's files), rare socket families.
+Calls that are newer than this list do not exist inside: libraries then use the older ones.
+"""
+
+from __future__ import annotations
+
+import errno
+import platform
+import struct
+from collections.abc import Mapping
+
+import msgspec
+
+# Refused with EPERM: numbers on x86-64 and on aarch64; None: there is no such call.
+_REFUSED: dict[str, tuple[int | None, int | None]] = {
+    # The kernel itself
+    "acct": (163, 89), "adjtimex": (159, 171), "bpf": (321, 280), "clock_adjtime": (305, 266), "clock_settime": (227, 112),
+    "create_module": (174, None), "delete_module": (176, 106), "finit_module": (313, 273), "init_module": (175, 105),
+    "ioperm": (173, None), "iopl": (172, None), "kexec_file_load": (320, 294), "kexec_load": (246, 104),
+    "lookup_dcookie": (212, 18), "modify_ldt": (154, None), "nfsservctl": (180, 42), "perf_event_open": (298, 241),
+    "quotactl": (179, 60), "quotactl_fd": (443, 443), "reboot": (169, 142), "setdomainname": (171, 162),
+    "sethostname": (170, 161), "settimeofday": (164, 170), "swapoff": (168, 225), "swapon": (167, 224), "_sysctl": (156, None),
+    "sysfs": (139, None), "syslog": (103, 116), "uselib": (134, None), "userfaultfd": (323, 282), "ustat": (136, None),
+    "vhangup": (153, 58),
+    # Keyrings: they belong to a user, and not to a namespace
+    "add_key": (248, 217), "keyctl": (250, 219), "request_key": (249, 218),
+    # Mounts and namespaces
+    "chroot": (161, 51), "fanotify_init": (300, 262), "fsconfig": (431, 431), "fsmount": (432, 432), "fsopen": (430, 430),
+    "fspick": (433, 433), "mount": (165, 40), "mount_setattr": (442, 442), "move_mount": (429, 429),
+    "open_by_handle_at": (304, 265), "open_tree": (428, 428), "open_tree_attr": (467, 467), "pivot_root": (155, 41),
+    "setns": (308, 268), "umount2": (166, 39),
+    # Other processes' memory
+    "kcmp": (312, 272), "migrate_pages": (256, 238), "move_pages": (279, 239), "pidfd_getfd": (438, 438),
+    "process_madvise": (440, 440), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "ptrace": (101, 117),
+}  # fmt: skip
+# Refused as if the kernel had never heard of them, so that libraries fall back: what cannot be looked into, being pointers.
+_UNKNOWN = {"clone3": 435, "io_uring_enter": 426, "io_uring_register": 427, "io_uring_setup": 425, "openat2": 437}
+_NEWEST = 469  # the last call that this list was written with; the numbers of newer ones are the same everywhere
+
+_NAMESPACES = 0x7E020080  # of clone and unshare: CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
+_CLONE_NAMESPACES = _NAMESPACES & ~0x80  # there the low byte is a signal
+_SET_ID = 0o6000
+_CREATES = 0o100 | 0o20000000  # O_CREAT, __O_TMPFILE: only then is there a mode at all
+_FAMILIES = (0, 1, 2, 10, 16)  # unspecified, local, internet, netlink
+_PERSONALITIES = (0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)  # as Docker's: none switches off what protects memory
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # they type into a terminal
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
+_NUMBER_AT, _MACHINE_AT, _ARGUMENTS_AT = 0, 4, 16
+
+
+class _Machine(msgspec.Struct, frozen=True):
+    column: int  # of _REFUSED
+    audit: int  # how the kernel names it
+    # Calls whose arguments decide: number -> the argument's index
+    modes: Mapping[int, int]  # a mode
+    opens: Mapping[int, int]  # flags, followed by a mode
+    clone: int
+    unshare: int
+    personality: int
+    ioctl: int
+    sockets: tuple[int, int]
+
+
+_MACHINES = {
+    "x86_64": _Machine(
+        column=0, audit=0xC000003E, clone=56, unshare=272, personality=135, ioctl=16, sockets=(41, 53), opens={2: 1, 257: 2},
+        # chmod, fchmod, fchmodat, fchmodat2, creat, mkdir, mkdirat, mknod, mknodat
+        modes={90: 1, 91: 1, 268: 2, 452: 2, 85: 1, 83: 1, 258: 2, 133: 1, 259: 2},
+    ),
+    "aarch64": _Machine(
+        column=1, audit=0xC00000B7, clone=220, unshare=97, personality=92, ioctl=29, sockets=(198, 199), opens={56: 2},
+        modes={52: 1, 53: 2, 452: 2, 34: 2, 33: 2},
+    ),
+}  # fmt: skip
+
+
+def program(machine: str = "") -> bytes:
+    """The filter, as the kernel takes it; empty for machines that we have no list for. `machine`: as `uname -m`."""
+    known = _MACHINES.get(machine or platform.machine())
+    return b"" if known is None else b"".join(_assemble(known))
+
+
+def _assemble(machine: _Machine) -> list[bytes]:
+    unknown = _REFUSE | errno.ENOSYS
+    code = [
+        # Another machine's calls (32-bit ones, on x86-64) have numbers of their own. None of ours makes any.
+        _load(_MACHINE_AT), _jump(_EQUAL, machine.audit, 1, 0), _return(unknown),
+        _load(_NUMBER_AT), _jump(_AT_LEAST, _NEWEST + 1, 0, 1), _return(unknown),
+    ]  # fmt: skip
+    for number in _UNKNOWN.values():
+        code += _when(number, [_return(unknown)])
+    for numbers in _REFUSED.values():
+        if (refused := numbers[machine.column]) is not None:
+            code += _when(refused, [_return(_REFUSE | errno.EPERM)])
+    for number, index in machine.modes.items():
+        code += _when(number, [*_refuse_bits(index, _SET_ID), _return(_ALLOW)])
+    for number, index in machine.opens.items():
+        no_mode = [_load(_argument(index)), _jump(_ANY_BIT, _CREATES, 1, 0), _return(_ALLOW)]
+        code += _when(number, [*no_mode, *_refuse_bits(index + 1, _SET_ID), _return(_ALLOW)])
+    code += _when(machine.clone, [*_refuse_bits(0, _CLONE_NAMESPACES), _return(_ALLOW)])
+    code += _when(machine.unshare, [*_refuse_bits(0, _NAMESPACES), _return(_ALLOW)])
+    code += _when(machine.personality, _allow_only(0, _PERSONALITIES, errno.EPERM))
+    for number in machine.sockets:
+        code += _when(number, _allow_only(0, _FAMILIES, errno.EAFNOSUPPORT))
+    typing = [_load(_argument(1)), _jump(_EQUAL, _TIOCSTI, 1, 0), _jump(_EQUAL, _TIOCLINUX, 0, 1), _return(_REFUSE | errno.EPERM)]
+    code += _when(machine.ioctl, [*typing, _return(_ALLOW)])
+    return [*code, _return(_ALLOW)]
+
+
+def _when(number: int, then: list[bytes]) -> list[bytes]:
+    """What follows a call of that number; `then` ends in a return."""
+    return [_jump(_EQUAL, number, 0, len(then)), *then]
+
+
+def _refuse_bits(index: int, bits: int) -> list[bytes]:
+    return [_load(_argument(index)), _jump(_ANY_BIT, bits, 0, 1), _return(_REFUSE | errno.EPERM)]
+
+
+def _allow_only(index: int, values: tuple[int, ...], error: int) -> list[bytes]:
+    tests = [_jump(_EQUAL, value, len(values) - position, 0) for position, value in enumerate(values)]
+    return [_load(_argument(index)), *tests, _return(_REFUSE | error), _return(_ALLOW)]
+
+
+def _argument(index: int) -> int:
+    """Where the lower half of an argument is: little-endian, and no flag that is looked at is in the upper one."""
+    return _ARGUMENTS_AT + 8 * index
+
+
+def _load(offset: int) -> bytes:
+    return _instruction(_LOAD, 0, 0, offset)
+
+
+def _jump(kind: int, value: int, if_so: int, if_not: int) -> bytes:
+    return _instruction(kind, if_so, if_not, value)
+
+
+def _return(value: int) -> bytes:
+    return _instruction(_RETURN, 0, 0, value)
+
+
+def _instruction(code: int, if_so: int, if_not: int, value: int) -> bytes:
+    return struct.pack("=HBBI", code, if_so, if_not, value)
