@@ -80,16 +80,21 @@ def test_a_directory_without_its_manifest_is_not_a_runtime(tmp_path: Path) -> No
 def test_two_installers_take_turns(tmp_path: Path) -> None:
     program = (
         "import sys, pathlib\nfrom brickyard.runtime import installer\n"
-        f"with installer._locked('e', pathlib.Path({str(tmp_path)!r}), print):\n"
-        "    print('in', flush=True)\n    sys.stdin.readline()\n"
+        "from brickyard.runtime.progress import Report\n"
+        "tell = lambda report: print(report.text, report.note)\n"
+        f"with installer._locked('e', pathlib.Path({str(tmp_path)!r}), tell) as board:\n"
+        "    print('in', flush=True)\n    board.write(Report(subject='Spark 4', step=2, note='a remark'))\n"
+        "    print('told', flush=True)\n    sys.stdin.readline()\n"
     )
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
     first = subprocess.Popen([sys.executable, "-u", "-c", program], **pipes)
     assert first.stdout is not None
-    assert first.stdout.readline() == "in\n"
+    assert [first.stdout.readline(), first.stdout.readline()] == ["in\n", "told\n"]
     second = subprocess.Popen([sys.executable, "-u", "-c", program], **pipes)
     assert second.stdout is not None
-    assert second.stdout.readline().startswith("Waiting for another installation of e")
+    assert second.stdout.readline() == (
+        "Installing Spark 4, step 2 of 7: downloading packages Another process installs it already: this is how far it is\n"
+    ), "who waits shows how far the other one is"
     first.kill()  # the kernel frees the lock of a killed one
     first.wait()
     deadline = time.monotonic() + PATIENCE_S
@@ -98,6 +103,7 @@ def test_two_installers_take_turns(tmp_path: Path) -> None:
     assert second.stdin is not None
     second.stdin.write("\n")
     assert second.wait(PATIENCE_S) == 0
+    assert [path.name for path in (tmp_path / "locks").iterdir()] == ["e.lock"], "what a killed installer left is gone"
 
 
 def test_the_shim_drops_the_one_argument(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def repository() -> Iterator[Repository]:
 
 
 def fetch(into: Path, base: str) -> Path:
-    return maven.fetch(ARTIFACT, into, base=base, say=lambda _: None)
+    return maven.fetch(ARTIFACT, into, base=base, look=lambda: None)
 
 
 @pytest.mark.parametrize("checksum", [SHA1, SHA1.upper() + "\n", f"{SHA1}  spark-connect.jar"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import textwrap
 import time
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from databricks.sdk.service.compute import ClusterDetails, Language, ResultType,
 from brickyard.cli import CliError
 from brickyard.cli.flights import Airline, Data
 from brickyard.cli.interrupts import held_back
-from brickyard.cli.progress import Say
+from brickyard.cli.progress import Say, Shown
 
 NAME = "quickstart"
 WORKERS = 2
@@ -29,6 +30,7 @@ SELECT name, count(*) AS flights, avg(CAST(arr_delay AS DOUBLE)) AS mean_delay
 FROM flights JOIN airlines USING (carrier)
 GROUP BY name ORDER BY flights DESC, name
 """
+_INSTALLING = re.compile(r"(Installing Spark [^(]*?) \(.*")  # without what changes all the time: bytes, time left
 _PROGRAM = """
 import json, os
 folder = "file:" + os.environ["DBFS_ROOT"] + "{folder}"
@@ -50,7 +52,7 @@ class Answer(NamedTuple):
 
 
 def have_cluster(
-    w: WorkspaceClient, *, runtime: str, any_runtime: bool, say: Say, started: Callable[[str], None]
+    w: WorkspaceClient, *, runtime: str, any_runtime: bool, say: Shown, started: Callable[[str], None]
 ) -> ClusterDetails:
     """A running cluster: an earlier quickstart's, else a new one. `any_runtime`: an earlier one may run another than `runtime`.
 
@@ -136,13 +138,15 @@ def check(answer: Answer, right: list[Airline], *, rows: int) -> None:
         raise CliError(f"the answer is wrong: Spark says {wrong[0]}, and {wrong[1]} is right.")
 
 
-def _running(w: WorkspaceClient, cluster_id: str, say: Say) -> ClusterDetails:
-    """Wait until the cluster runs, repeating its state and message whenever they change."""
+def _running(w: WorkspaceClient, cluster_id: str, say: Shown) -> ClusterDetails:
+    """Wait until the cluster runs, repeating its state and message whenever they change; of an installation, each step."""
     started, last = time.monotonic(), ""
     while time.monotonic() - started < START_LIMIT_S:
         cluster = w.clusters.get(cluster_id)
         state = cluster.state.value if cluster.state else "UNKNOWN"
         line = f"{state}: {cluster.state_message}".splitlines()[0] if cluster.state_message else state
+        say.now(line.removeprefix("PENDING: "))
+        line = _INSTALLING.sub(r"\1", line)
         if line != last:
             last = line
             say(f"  {time.monotonic() - started:6.1f} s  {line}")

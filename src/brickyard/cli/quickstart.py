@@ -18,7 +18,7 @@ from brickyard.cli.client import client, serving
 from brickyard.cli.down import stop_server
 from brickyard.cli.options import place, settings
 from brickyard.cli.options import serving as serving_options
-from brickyard.cli.progress import Say, working
+from brickyard.cli.progress import Say, Shown, working
 from brickyard.cli.up import START_LIMIT_S, listen, start_detached, token_line
 from brickyard.config import Settings
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
@@ -191,7 +191,7 @@ Go on:
         Console().print(table)
 
     @contextmanager
-    def _phase(self, name: str) -> Iterator[Say]:
+    def _phase(self, name: str) -> Iterator[Shown]:
         """Time it, and turn whatever the SDK raises into one line that says which phase it was and where the logs are."""
         started = time.monotonic()
         with working(name) as say:

@@ -9,6 +9,7 @@ import click
 
 from brickyard.cli import CliError
 from brickyard.cli.options import place, settings
+from brickyard.cli.progress import installing
 from brickyard.domain.runtimes import Runtime, RuntimeManifest
 from brickyard.runtime import catalogue, installer
 
@@ -35,7 +36,8 @@ def install(key: str, config_file: Path | None, **options: Any) -> None:
     chosen = settings(config_file, **options)
     runtime = _find(key or chosen.default_runtime)
     try:
-        manifest = installer.install(runtime, cache_dir=chosen.cache_dir, progress=click.echo)
+        with installing() as progress:
+            manifest = installer.install(runtime, cache_dir=chosen.cache_dir, progress=progress)
     except installer.InstallError as error:
         raise CliError(
             f"{runtime.key} cannot be installed: {error}\nSee what `brickyard doctor` says of the package index and the disk, "

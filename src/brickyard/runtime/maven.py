@@ -44,9 +44,9 @@ def repository(environ: Mapping[str, str]) -> str:
     return environ.get(VARIABLE, CENTRAL).rstrip("/")
 
 
-def fetch(artifact: Artifact, directory: Path, *, base: str, say: Callable[[str], None]) -> Path:
+def fetch(artifact: Artifact, directory: Path, *, base: str, look: Callable[[], None]) -> Path:
     """The artifact's JAR in `directory`, all of it or none; `base` is the repository's URL. Raises ArtifactMissing, OSError of
-    `directory`. `say` is told how much has come, as text to add to a sentence."""
+    `directory`. `look` is called while it comes."""
     if not base:
         raise ArtifactMissing(f"{VARIABLE} is empty")
     if not base.startswith(("https://", "http://")):
@@ -57,7 +57,7 @@ def fetch(artifact: Artifact, directory: Path, *, base: str, say: Callable[[str]
     try:
         with _told_from(base):
             expected = _checksum(url)
-            found = _download(url, draft, say)
+            found = _download(url, draft, look)
         if found != expected:
             raise ArtifactMissing(f"what {url} sent is not the file whose SHA-1 it names")
         draft.rename(target)
@@ -88,21 +88,17 @@ def _checksum(url: str) -> str:
     return str(words[0]).lower()
 
 
-def _download(url: str, draft: Path, say: Callable[[str], None]) -> str:
+def _download(url: str, draft: Path, look: Callable[[], None]) -> str:
     """Write the file; returns its SHA-1, which guards against a broken transfer, as the address guards against strangers."""
     digest = hashlib.sha1(usedforsecurity=False)
     deadline = time.monotonic() + WHOLE_S
     with _open(url) as response, draft.open("wb") as file:
-        told = time.monotonic()
         while chunk := response.read(_CHUNK):
             file.write(chunk)
             digest.update(chunk)
-            now = time.monotonic()
-            if now > deadline:
+            if time.monotonic() > deadline:
                 raise TimeoutError(f"{url} did not come within {WHOLE_S:.0f} s")
-            if now - told >= 1:
-                told = now
-                say(f": {file.tell() // 2**20} MB")
+            look()
         file.flush()
         os.fsync(file.fileno())
     return digest.hexdigest()

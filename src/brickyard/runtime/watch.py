@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-SAY_EVERY_S = 3.0
+LOOK_EVERY_S = 0.5
 
 
 class CommandFailed(Exception):
@@ -22,13 +22,11 @@ class CommandFailed(Exception):
 def run_watched(
     command: Sequence[str],
     *,
-    say: Callable[[str], None],
+    watch: Callable[[int, Sequence[str]], None],
     environment: Mapping[str, str] | None = None,
     limit_s: float,
-    only_json: bool = False,
 ) -> None:
-    """Run `command` to its end; `say` gets ": <its last line>" at least every few seconds (`only_json`: the last of its JSON
-    messages). Raises CommandFailed.
+    """Run `command` to its end; `watch` gets its process id and the lines that are new, twice a second. Raises CommandFailed.
 
     The command has a process group of its own and takes it along when it is ended.
     """
@@ -38,23 +36,21 @@ def run_watched(
     )  # fmt: skip
     assert process.stdout is not None  # noqa: S101 - asked for a line above; for the type checker
     lines: collections.deque[str] = collections.deque(maxlen=20)
-    deadline, spoken, rest, shown = time.monotonic() + limit_s, time.monotonic(), b"", ""
+    deadline, rest = time.monotonic() + limit_s, b""
     try:
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             while True:
-                if selector.select(0.5):
+                new: list[str] = []
+                if selector.select(LOOK_EVERY_S):
                     chunk = os.read(process.stdout.fileno(), 65_536)
                     if not chunk:
                         break
                     *whole, rest = (rest + chunk.replace(b"\r", b"\n")).split(b"\n")
-                    lines.extend(text for line in whole if (text := _plain(line)))
-                    shown = next((_plain(line) for line in reversed(whole) if not only_json or line.startswith(b"{")), shown)
-                now = time.monotonic()
-                if now - spoken >= SAY_EVERY_S:
-                    spoken = now
-                    say(f": {shown}" if shown else "")
-                if now > deadline:
+                    new = [text for line in whole if (text := _plain(line))]
+                    lines.extend(new)
+                watch(process.pid, new)
+                if time.monotonic() > deadline:
                     raise CommandFailed(f"{command[0]} did not end within {limit_s:.0f} s")
         if process.wait() != 0:
             tail = "\n".join(lines)
