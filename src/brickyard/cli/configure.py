@@ -14,25 +14,59 @@ from brickyard.cli.client import serving
 from brickyard.cli.options import place, settings
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError, write_private
 
+DEFAULT, OURS = "DEFAULT", "brickyard"
+MARK = "# written by brickyard configure"  # a profile that has it may be replaced by the next `configure`
+
 
 @click.command("configure")
 @place
-@click.option("--profile", default="DEFAULT", show_default=True, envvar="BRICKYARD_PROFILE", help="Name of the profile.")
-def command(profile: str, config_file: Path | None, **options: Any) -> None:
-    """Write host and token of the running workspace to ~/.databrickscfg; other profiles stay as they are."""
-    if not re.fullmatch(r"[^\s\[\]]+", profile):
+@click.option("--profile", envvar="BRICKYARD_PROFILE", help="Name of the profile: DEFAULT if there is none yet, else brickyard.")
+@click.option("--replace", is_flag=True, help="Write the profile even where one of that name leads to another workspace.")
+def command(profile: str | None, replace: bool, config_file: Path | None, **options: Any) -> None:
+    """Write host and token of the running workspace to ~/.databrickscfg.
+
+    Other profiles stay as they are, also [DEFAULT]. The file as it was is kept beside it, as .bak.
+    """
+    if profile is not None and not re.fullmatch(r"[^\s\[\]]+", profile):
         raise click.UsageError(f"{profile!r} is no name of a profile: it must have no spaces and no brackets.")
     workspace = Workspace(settings(config_file, **options).data_dir)
-    running = serving(workspace)
-    path = Path(os.environ.get("DATABRICKS_CONFIG_FILE") or "~/.databrickscfg").expanduser().resolve()
+    running, path = serving(workspace), profile_file()
     try:
         before = path.read_text() if path.exists() else ""
-        write_private(path, with_profile(before, profile, host=running.url, token=workspace.stored_token()))
+        name = profile or (DEFAULT if _is_free(before, DEFAULT, running.url) else OURS)
+        if not (replace or _is_free(before, name, running.url)):
+            raise CliError(
+                f"profile {name} in {path} leads to {_host(before, name) or 'somewhere else'}, and stays as it is. "
+                "Choose another name with --profile, or give --replace."
+            )
+        after = with_profile(before, name, host=running.url, token=workspace.stored_token())
+        if before and after != before:
+            write_private(path.with_name(f"{path.name}.bak"), before)
+        write_private(path, after)
     except (OSError, UnicodeDecodeError) as error:
         raise CliError(f"cannot write {path}: {error}. Name another file with DATABRICKS_CONFIG_FILE.") from error
     except WorkspaceError as error:
         raise CliError(str(error)) from error
-    click.echo(f"Profile {profile} in {path} leads to {running.url}.")
+    click.echo(f"Profile {name} in {path} leads to {running.url}.")
+    if name != DEFAULT:
+        click.echo(f'To use it: export DATABRICKS_CONFIG_PROFILE={name}, or WorkspaceClient(profile="{name}").')
+    if profile is None and name == OURS:
+        click.echo(f"[DEFAULT] leads to {_host(before, DEFAULT) or 'somewhere else'} and stays as it is.")
+
+
+def profile_file() -> Path:
+    """Where Databricks tools look for profiles."""
+    return Path(os.environ.get("DATABRICKS_CONFIG_FILE") or "~/.databrickscfg").expanduser().resolve()
+
+
+def profile_to_use() -> str:
+    """The profile that leads to the workspace when nobody names one: the one that `configure` chose."""
+    if named := os.environ.get("DATABRICKS_CONFIG_PROFILE"):
+        return named
+    try:
+        return OURS if _body(profile_file().read_text(), OURS) is not None else DEFAULT
+    except (OSError, UnicodeDecodeError):
+        return DEFAULT
 
 
 def with_profile(text: str, profile: str, *, host: str, token: str) -> str:
@@ -41,13 +75,41 @@ def with_profile(text: str, profile: str, *, host: str, token: str) -> str:
     All that the profile held goes: another way to log in would win over the token. Comments at its end stay: they belong to what
     follows it.
     """
-    wanted = f"[{profile}]\nhost  = {host}\ntoken = {token}\n"
+    wanted = f"[{profile}]\n{MARK}\nhost  = {host}\ntoken = {token}\n"
     lines = text.splitlines(keepends=True)
-    start = next((at for at, line in enumerate(lines) if line.strip() == f"[{profile}]"), None)
-    if start is None:
+    if (found := _section(lines, profile)) is None:
         gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
         return f"{text}{gap}{wanted}"
+    start, end = found
+    return "".join([*lines[:start], wanted, *lines[end:]])
+
+
+def _section(lines: list[str], profile: str) -> tuple[int, int] | None:
+    """Where a profile begins and ends. Its own comments are those before its last value, and our mark."""
+    start = next((at for at, line in enumerate(lines) if line.strip() == f"[{profile}]"), None)
+    if start is None:
+        return None
     end = next((at for at in range(start + 1, len(lines)) if lines[at].lstrip().startswith("[")), len(lines))
     while end > start + 1 and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith(("#", ";"))):
         end -= 1
-    return "".join([*lines[:start], wanted, *lines[end:]])
+    return start, end
+
+
+def _body(text: str, profile: str) -> list[str] | None:
+    lines = text.splitlines()
+    found = _section(lines, profile)
+    return None if found is None else [line.strip() for line in lines[found[0] + 1 : found[1]] if line.strip()]
+
+
+def _host(text: str, profile: str) -> str:
+    for line in _body(text, profile) or []:
+        name, _, value = line.partition("=")
+        if name.strip() == "host":
+            return value.strip().rstrip("/")
+    return ""
+
+
+def _is_free(text: str, profile: str, url: str) -> bool:
+    """Whether nobody's profile is lost by writing it: there is none, it is empty, is ours, or leads to this workspace already."""
+    body = _body(text, profile)
+    return not body or body[0] == MARK or _host(text, profile) == url

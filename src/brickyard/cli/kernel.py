@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from brickyard.cli import CliError
+from brickyard.cli.configure import profile_to_use
 
 
 @click.group("kernel")
@@ -17,11 +18,10 @@ def command() -> None:
 
 @command.command("install")
 @click.argument("cluster")
-@click.option(
-    "--profile", default="DEFAULT", show_default=True, help="Profile that leads to the workspace (brickyard configure)."
-)
-def install(cluster: str, profile: str) -> None:
+@click.option("--profile", help="Profile that leads to the workspace: by default the one that `brickyard configure` wrote.")
+def install(cluster: str, profile: str | None) -> None:
     """Offer CLUSTER, an id or a name, as a kernel. Notebooks then run their cells in a context there."""
+    profile = profile or profile_to_use()
     try:
         import ipykernel  # noqa: F401, PLC0415 - an extra
         from jupyter_core.paths import jupyter_data_dir  # noqa: PLC0415 - likewise

@@ -85,6 +85,6 @@ def installing(*, console: Console | None = None) -> Iterator[Callable[[Report],
             head = report.head.partition(", ")[2]
             progress.update(task, description=head, completed=report.share, amount=report.amount, left=report.left)
             if report.note:
-                shown.print(report.note, markup=False)
+                shown.print(report.note, markup=False, soft_wrap=False)  # between words
 
         yield bar
