@@ -21,6 +21,7 @@ from brickyard.api.app import build_app
 from brickyard.api.context import ApiContext
 from brickyard.config import Settings
 from brickyard.domain.clock import Clock, Ids, SystemClock
+from brickyard.domain.errors import DatabaseTrouble
 from brickyard.gateway.errors import GatewayError
 from brickyard.gateway.history import HistoryServers
 from brickyard.gateway.sparkui import PREFIX, SparkUi
@@ -186,13 +187,18 @@ class Application:
                 ),
                 dbfs=DbfsService(root=settings.data_dir / "dbfs", clock=clock),
                 workspace_id=workspace_id(store, ids),
-                ready=lambda: self._not_ready,
+                ready=self._ready,
                 attach=self.attach,
                 ui_links=links,
                 metrics=metrics,
             ),
             mounts={PREFIX: self._spark_ui},
         )
+
+    async def _ready(self) -> str:
+        """Why the API cannot be used now; "" when it can be."""
+        trouble = None if self._not_ready else await self._store.check()
+        return self._not_ready or (trouble.message if trouble is not None else "")
 
     def _wake(self, cluster_id: str) -> None:
         """The agents' service and the loop need each other; the loop is made second."""
@@ -304,7 +310,7 @@ class Application:
                     await self.clusters.end_all(why)
                     await self.pools.end_idle()
         except Exception as error:
-            log.warning("stop_not_recorded", why=str(getattr(error, "orig", error)) or type(error).__name__)
+            log.warning("stop_not_recorded", why=str(getattr(error, "reason", error)) or type(error).__name__)
         await asyncio.to_thread(self._provider.close, keep_nodes=keep_nodes)
         return sorted(await asyncio.to_thread(self._provider.observe)) if ends else []
 
@@ -371,6 +377,17 @@ class _WorkspaceMetrics(Collector):
         self._provider = provider
 
     def collect(self) -> list[Metric]:
+        up = GaugeMetricFamily("brickyard_database_up", "Whether the database can be used; without it the counts are missing")
+        try:
+            counts = self._counts()
+        except DatabaseTrouble:
+            counts = []
+        up.add_metric([], float(bool(counts)))
+        memory = GaugeMetricFamily("brickyard_resident_bytes", "Resident memory of the server")
+        memory.add_metric([], _resident_bytes())
+        return [up, *counts, *self._room(), memory]
+
+    def _counts(self) -> list[Metric]:
         clusters, instances, pools, standings = self._store.read_sync(
             lambda tx: (tx.clusters.count_by_state(), tx.instances.count_by_state(), tx.pools.active(), tx.instances.standings())
         )
@@ -389,10 +406,7 @@ class _WorkspaceMetrics(Collector):
         for pool in pools:
             for name, number in msgspec.structs.asdict(pool_stats(standings.get(pool.instance_pool_id, {}))).items():
                 of_pools.add_metric([pool.instance_pool_id, name.removesuffix("_count")], number)
-        families.append(of_pools)
-        memory = GaugeMetricFamily("brickyard_resident_bytes", "Resident memory of the server")
-        memory.add_metric([], _resident_bytes())
-        return [*families, *self._room(), memory]
+        return [*families, of_pools]
 
     def _room(self) -> list[Metric]:
         capacity = self._provider.capacity()

@@ -120,9 +120,25 @@ def test_blocks_are_bounded_and_must_be_base64(desk: Desk) -> None:
         await desk.put("/full", bytes(MAX_BLOCK))
         with pytest.raises(MaxBlockSizeExceeded):
             await desk.put("/more", bytes(MAX_BLOCK + 1))
-        with pytest.raises(InvalidParameterValue):
-            await desk.service.put(USER, "/bad", "a", overwrite=False)
         assert await desk.names("/") == ["/full"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "data", ["a", "!!!", "%%%%", "aGk*====", "aGk", "aGk==", "aGk=aGk=", "aGk=\n", "aG-_", "aGl=", " aGk=", "é"]
+)
+def test_what_is_not_base64_is_refused_whole(desk: Desk, data: str) -> None:
+    async def run() -> None:
+        with pytest.raises(InvalidParameterValue, match="not valid base64"):
+            await desk.service.put(USER, "/bad", data, overwrite=False)
+        handle = await desk.service.create(USER, "/f", overwrite=False)
+        with pytest.raises(InvalidParameterValue, match="not valid base64"):
+            await desk.service.add_block(USER, handle, data)
+        await desk.service.add_block(USER, handle, b64(b"whole"))
+        await desk.service.close(USER, handle)
+        assert await desk.names("/") == ["/f"]
+        assert (desk.root / "f").read_bytes() == b"whole"
 
     asyncio.run(run())
 

@@ -28,13 +28,17 @@ class OneToken:
         return USER if bearer == "secret" else None
 
 
+async def _ready() -> str:
+    return ""
+
+
 @contextlib.contextmanager
 def edge(**services: Any) -> Iterator[str]:
     """Serve the API with these services (those that are not given fail); yields its URL."""
     given: dict[str, Any] = (
         dict.fromkeys(("clusters", "pools", "agents", "users", "commands", "runs", "dbfs", "attach", "ui_links")) | services
     )
-    context = ApiContext(**given, tokens=OneToken(), workspace_id="1", ready=str, metrics=CollectorRegistry())  # type: ignore[arg-type] # fakes
+    context = ApiContext(**given, tokens=OneToken(), workspace_id="1", ready=_ready, metrics=CollectorRegistry())  # type: ignore[arg-type] # fakes
     server = uvicorn.Server(uvicorn.Config(build_app(context), host="127.0.0.1", port=0, log_level="warning", lifespan="off"))
     ready = threading.Event()
 

@@ -6,6 +6,7 @@ import itertools
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -40,12 +41,16 @@ def _free_port() -> int:
 
 
 class Postgres:
-    """Started with `Postgres.start`, ended with `stop`."""
+    """Started with `Postgres.start`, ended with `stop`, and there again after `launch`."""
 
-    def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
-        self._process = process
-        self._port = port
+    def __init__(self, directory: Path, home: Path, user: int | None) -> None:
+        self._directory = directory
+        self._home = home
+        self._user = user
+        self._port = _free_port()
         self._names = itertools.count()
+        self._environment = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
+        self._process: subprocess.Popen[bytes] | None = None
 
     @classmethod
     def start(cls, directory: Path) -> Postgres:
@@ -63,36 +68,40 @@ class Postgres:
                     parent.chmod(parent.stat().st_mode | 0o011)
         else:
             home = directory
-        data, port = home / "data", _free_port()
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
+        server = cls(directory, home, user)
         made = subprocess.run(
-            [binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
+            [binaries / "initdb", "-D", home / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
             user=user,
             capture_output=True,
             check=False,
-            env=environment,
+            env=server._environment,
             cwd=home,
         )
         if made.returncode != 0:
             raise PostgresMissing(f"initdb failed: {made.stderr.decode(errors='replace')[-500:]}")
-        log = (directory / "postgres.log").open("wb")
-        process = subprocess.Popen(
-            [binaries / "postgres", "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", home, "-F"],
-            user=user,
-            stdout=log,
-            stderr=log,
-            env=environment,
-            cwd=home,
-        )
-        server = cls(process, port)
+        server.launch()
+        return server
+
+    def launch(self) -> None:
+        """Start the server process on the files that are there, and wait until it answers."""
+        place = ["-D", str(self._home / "data"), "-p", str(self._port), "-h", "127.0.0.1", "-k", str(self._home)]
+        with (self._directory / "postgres.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [_binaries() / "postgres", *place, "-F"],
+                user=self._user,
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+                cwd=self._home,
+            )
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
-                psycopg.connect(server.url("postgres")).close()
-                return server
+                psycopg.connect(self.url("postgres")).close()
+                return
             except psycopg.OperationalError:
-                if process.poll() is not None or time.monotonic() > deadline:
-                    process.kill()
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    self._process.kill()
                     raise
                 time.sleep(0.05)
 
@@ -107,7 +116,10 @@ class Postgres:
         return self.url(name)
 
     def stop(self) -> None:
-        self._process.terminate()
+        """End it, with the connections that it has."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGINT)  # PostgreSQL's fast way: it waits for nobody
         try:
             self._process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:

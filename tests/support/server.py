@@ -19,6 +19,7 @@ from brickyard.app import Application
 from brickyard.config import Settings, default_cache_dir
 from brickyard.domain.clock import Clock, Ids
 from brickyard.providers.base import Provider
+from brickyard.store.store import Store
 from tests.support.patience import PATIENCE_S
 
 TOKEN = "dapi" + "0" * 32
@@ -40,6 +41,12 @@ class Server:
         self._stop = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run)
+
+    @property
+    def store(self) -> Store:
+        """The server's own, for tests that make trouble in it."""
+        assert self.application is not None
+        return self.application._store
 
     def client(self, token: str = TOKEN) -> WorkspaceClient:
         """The official SDK, pointed here."""

@@ -27,7 +27,7 @@ from brickyard.api.measures import RequestMetrics
 from brickyard.api.openapi import openapi_operation
 from brickyard.api.registry import Answer, Auth, ErrorStyle, Operation, Reply, Upload
 from brickyard.api.routes import Routes
-from brickyard.domain.errors import ApiError, EndpointNotFound, RequestTooLarge, Unauthenticated
+from brickyard.domain.errors import ApiError, EndpointNotFound, RequestTooLarge, StorageFull, Unauthenticated, is_full_disk
 from brickyard.services.caller import Caller
 
 ANONYMOUS = Caller(user_name="", user_id="", is_admin=False, token_id="")
@@ -107,10 +107,8 @@ class Edge:
             answer = error_reply(error, match[0].error_style if match else ErrorStyle.API)
         except _Disconnected:
             return
-        except Exception:
-            _log.exception("A request failed", request_id=request_id, operation=name)
-            failure = InternalError(f"The server failed to answer this request. Its log says why, under request id {request_id}.")
-            answer = error_reply(failure, match[0].error_style if match else ErrorStyle.API)
+        except Exception as error:
+            answer = error_reply(_failure(error, request_id, name), match[0].error_style if match else ErrorStyle.API)
         status = await self._send(send, answer, request_id, head=method == "HEAD")
         self._metrics.observe(name, status, time.perf_counter() - started)
 
@@ -190,6 +188,14 @@ class Edge:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if head else body})
         return status
+
+
+def _failure(error: Exception, request_id: str, operation: str) -> ApiError:
+    """What the client is told of an error that no service has put into words."""
+    if is_full_disk(error):
+        return StorageFull("The server's disk is full. Free space there.")
+    _log.error("A request failed", request_id=request_id, operation=operation, exc_info=error)
+    return InternalError(f"The server failed to answer this request. Its log says why, under request id {request_id}.")
 
 
 async def _read(scope: Scope, receive: Receive, limit: int) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -94,5 +94,5 @@ class ApiContext:
     attach: Any  # services.attach.AttachService; likewise
     ui_links: Any  # services.uilinks.UiLinks
     workspace_id: str
-    ready: Callable[[], str]
+    ready: Callable[[], Awaitable[str]]
     metrics: CollectorRegistry

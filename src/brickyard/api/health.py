@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
@@ -24,14 +26,15 @@ async def _healthz(ctx: ApiContext, caller: Caller, request: Empty) -> Health:
 
 
 async def _readyz(ctx: ApiContext, caller: Caller, request: Empty) -> Health | Reply:
-    if not (reason := ctx.ready()):
+    if not (reason := await ctx.ready()):
         return Health(status="ready")
     body = msgspec.json.encode(Health(status="not ready", reason=reason))
     return Reply(status=503, body=body, headers=(("retry-after", str(RETRY_AFTER_S)),))
 
 
 async def _metrics(ctx: ApiContext, caller: Caller, request: Empty) -> Reply:
-    return Reply(body=generate_latest(ctx.metrics), content_type=CONTENT_TYPE_LATEST)
+    # On another thread: it reads the database, which may take its time.
+    return Reply(body=await asyncio.to_thread(generate_latest, ctx.metrics), content_type=CONTENT_TYPE_LATEST)
 
 
 OPERATIONS: tuple[Operation, ...] = (

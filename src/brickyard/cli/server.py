@@ -14,7 +14,6 @@ import click
 import structlog
 import uvicorn
 import uvloop
-from sqlalchemy.exc import DBAPIError
 
 from brickyard import __version__
 from brickyard.app import Application
@@ -23,6 +22,7 @@ from brickyard.cli.down import nodes_left
 from brickyard.cli.machine import allowed_here
 from brickyard.cli.up import serve, token_line
 from brickyard.config import ConfigError, Settings, load
+from brickyard.domain.errors import DatabaseTrouble
 from brickyard.gateway.errors import GatewayError
 from brickyard.lifecycle import logs
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
@@ -49,8 +49,8 @@ def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, det
             runner.run(_Server(chosen, workspace, listening, detached=detached).run())
     except StoreError as error:
         raise CliError(f"{error}. Check the path and the disk, or database_url.") from error
-    except DBAPIError as error:  # while it starts: later ones are answered by the API, or logged by the loops
-        raise CliError(f"the database cannot be used: {error.orig}. Free space on its disk, or check database_url.") from error
+    except DatabaseTrouble as error:  # while it starts: later ones are answered by the API, and waited for by the loops
+        raise CliError(f"the database cannot be used: {error.reason}. Free space on its disk, or check database_url.") from error
     except (GatewayError, DatabaseInUse) as error:
         raise CliError(str(error)) from error
     finally:

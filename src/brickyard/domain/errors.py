@@ -6,6 +6,8 @@ a test walks every message that we can produce. Source of codes and statuses: da
 
 from __future__ import annotations
 
+import errno
+
 RETRY_PHRASES = (
     "com.databricks.backend.manager.util.UnknownWorkerEnvironmentException",
     "does not have any associated worker environments",
@@ -89,6 +91,34 @@ class TemporarilyUnavailable(ApiError):
     http_status = 503
 
 
+class StorageFull(ApiError):
+    """No room on the disk: what a retry does not cure, and freeing space does."""
+
+    error_code = "RESOURCE_EXHAUSTED"
+    http_status = 507
+
+
+class DatabaseTrouble(ApiError):
+    """The database cannot be used now: away or full. `reason` is its own word, for the log: it may name hosts and paths."""
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class DatabaseAway(TemporarilyUnavailable, DatabaseTrouble):
+    def __init__(self, reason: str) -> None:
+        super().__init__("The workspace's database cannot be used at the moment. Try again.", reason=reason)
+
+
+class DatabaseFull(StorageFull, DatabaseTrouble):
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            "The disk of the workspace's database is full, so nothing can be changed. Free space there; what runs goes on.",
+            reason=reason,
+        )
+
+
 class CommandError(ApiError):
     """An error of the 1.2 command API: its body is `{"error": message}` with no code."""
 
@@ -102,3 +132,8 @@ class ClusterNotReady(CommandError):
 
     def __init__(self, detail: str) -> None:
         super().__init__(f"ClusterNotReadyException: {detail}")
+
+
+def is_full_disk(error: BaseException) -> bool:
+    """Whether the error says that a disk or a quota is full."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)

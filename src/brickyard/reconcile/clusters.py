@@ -16,6 +16,7 @@ import structlog
 
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.cluster import Instance, LaunchError
+from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.pools import is_pool_id
@@ -105,9 +106,12 @@ class ClusterLoop:
 
     async def _poll(self) -> None:
         while True:
+            await self._store.usable()
             try:
                 for key in await self._store.read(lambda tx: self._due(tx, _BATCH)):
                     self.wake(key)
+            except DatabaseTrouble:
+                continue
             except Exception:
                 log.exception("poll_failed")
             await asyncio.sleep(POLL_S)
@@ -121,9 +125,11 @@ class ClusterLoop:
                 continue
             self._running.add(key)
             try:
+                await self._store.usable()
                 await self._pass(key)
-            except Exception:
-                log.exception("pass_failed", key=key)
+            except Exception as error:
+                if not isinstance(error, DatabaseTrouble):  # the store tells of that itself, once
+                    log.exception("pass_failed", key=key)
                 # The row is still due, so the poll will bring it back: a pause, not a spin.
                 self._again.discard(key)
             finally:
@@ -189,10 +195,14 @@ class ClusterLoop:
             log.exception("launch_failed", instance_id=instance.instance_id)
             error = LaunchError(kind="TransientError", message=f"{type(broken).__name__}: {broken}")
         now = self._clock.now_ms()
-        # Whoever has it by now: a cluster may have taken it from its pool meanwhile.
-        owner_id = await self._store.write(lambda tx: record_launch(tx, instance.instance_id, error, now=now), background=True)
-        if owner_id:
-            self.wake(owner_id)
+        # Whoever has it by now: a cluster may have taken it from its pool meanwhile. What the database cannot take is not lost:
+        # the launch is repeated when its lease ends, and answers the same.
+        with contextlib.suppress(DatabaseTrouble):
+            owner_id = await self._store.write(
+                lambda tx: record_launch(tx, instance.instance_id, error, now=now), background=True
+            )
+            if owner_id:
+                self.wake(owner_id)
 
     async def _terminate(self, instance: Instance) -> None:
         """A first attempt, for speed; the monitor repeats it until the provider no longer lists the instance."""

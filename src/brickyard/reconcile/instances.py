@@ -18,6 +18,7 @@ import structlog
 
 from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Instance
+from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.instances import InstanceState
 from brickyard.providers.base import Observed, Provider, ProviderError
 from brickyard.store.store import Store
@@ -55,9 +56,12 @@ class InstanceMonitor:
         """Look around every half second until cancelled, with thousands of instances less often: it takes a small share."""
         try:
             while True:
+                await self._store.usable()
                 started = time.monotonic()
                 try:
                     await self.look()
+                except DatabaseTrouble:
+                    continue
                 except ProviderError as error:
                     log.warning("observe_failed", error=str(error))
                 except Exception:

@@ -15,6 +15,7 @@ import structlog
 
 from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import RETENTION_MS
+from brickyard.domain.errors import DatabaseTrouble
 from brickyard.store.store import Store
 
 log = structlog.get_logger(__name__)
@@ -37,10 +38,13 @@ class Retention:
     async def run(self) -> None:
         """Look now and then every hour."""
         while True:
+            await self._store.usable()
             try:
                 await self.trim_events()
                 await self.trim_runs()
                 await self.sweep_logs()
+            except DatabaseTrouble:
+                continue
             except Exception:
                 log.exception("retention_failed")
             await asyncio.sleep(EVERY_S)

@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.run import Conclusion, Output, Run
 from brickyard.plan.run import begun, closed, concluded
 from brickyard.reconcile.runpass import Call, Calls, run_pass
@@ -109,18 +110,27 @@ class RunLoop:
             await asyncio.gather(*left, return_exceptions=True)
 
     async def _poll(self, until_ms: int, limit: int) -> None:
-        try:
-            for run_id in await self._store.read(lambda tx: tx.runs.due(until_ms, limit)):
-                self.wake(run_id)
-        except Exception:
-            log.exception("run_poll_failed")
+        while True:
+            await self._store.usable()
+            try:
+                for run_id in await self._store.read(lambda tx: tx.runs.due(until_ms, limit)):
+                    self.wake(run_id)
+            except DatabaseTrouble:
+                continue
+            except Exception:
+                log.exception("run_poll_failed")
+            return
 
     async def _drive(self, run_id: int) -> None:
         try:
             while True:
                 self._again.discard(run_id)
-                async with self._passes:
-                    await self._pass(run_id)
+                await self._store.usable()
+                try:
+                    async with self._passes:
+                        await self._pass(run_id)
+                except DatabaseTrouble:
+                    continue
                 if run_id not in self._again:
                     return
         except Exception:
@@ -172,6 +182,8 @@ class RunLoop:
                 await work(call)
             except NodeSilent:
                 pass  # the run's next pass repeats it, or finds that the driver is gone
+            except DatabaseTrouble:
+                self._missed.add(key)  # what was heard could not be recorded: ask again when it can be
             except Exception:
                 log.exception("task_call_failed", run_id=call.run.run_id, task_run_id=key)
             finally:

@@ -18,7 +18,15 @@ from typing import BinaryIO, TypeVar
 import structlog
 
 from brickyard.domain.clock import Clock
-from brickyard.domain.errors import ApiError, InvalidParameterValue, QuotaExceeded, ResourceAlreadyExists, ResourceDoesNotExist
+from brickyard.domain.errors import (
+    ApiError,
+    InvalidParameterValue,
+    QuotaExceeded,
+    ResourceAlreadyExists,
+    ResourceDoesNotExist,
+    StorageFull,
+    is_full_disk,
+)
 from brickyard.services.caller import Caller
 from brickyard.services.safetree import Entry, SafeTree
 
@@ -46,11 +54,6 @@ class MaxReadSizeExceeded(ApiError):
 class FileSystemError(ApiError):
     error_code = "IO_ERROR"
     http_status = 400
-
-
-class StorageFull(ApiError):
-    error_code = "RESOURCE_EXHAUSTED"
-    http_status = 507
 
 
 class _Upload:
@@ -307,7 +310,7 @@ def _translated(path: str) -> Iterator[None]:
             raise FileSystemError(f"The directory {path} is not empty. Pass recursive=true to delete what it holds.") from error
         if error.errno == errno.ENAMETOOLONG:
             raise InvalidParameterValue(f"A name in the path {path[:100]}... is too long: 255 bytes are allowed.") from error
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_full_disk(error):
             raise StorageFull("The workspace's disk is full. Delete files, or give it more room.") from error
         raise FileSystemError(f"{path} could not be used: {error.strerror}.") from error
 
@@ -340,12 +343,22 @@ def _block(data: str) -> bytes:
     if len(data) > MAX_BLOCK * 4 // 3 + 1024:
         raise _too_large(len(data) * 3 // 4)
     try:
-        block = base64.b64decode(data, validate=False)
+        block = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise InvalidParameterValue(f"The data is not valid base64: {error}.") from error
+        raise _not_base64(str(error).lower()) from error
+    # What decodes to the right bytes may still be written in another way than the one that there is: characters after the padding
+    # or bits that nobody reads, and so a sign that something was cut off or put together wrongly.
+    if base64.b64encode(block) != data.encode():
+        raise _not_base64("it goes on after its padding, or its last character holds bits that mean nothing")
     if len(block) > MAX_BLOCK:
         raise _too_large(len(block))
     return block
+
+
+def _not_base64(why: str) -> InvalidParameterValue:
+    return InvalidParameterValue(
+        f"The data is not valid base64: {why}. Send the standard alphabet (with + and /), padded, without line breaks."
+    )
 
 
 def _too_large(size: int) -> MaxBlockSizeExceeded:

@@ -11,24 +11,40 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import random
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError
 
+from brickyard.domain.errors import DatabaseAway, DatabaseTrouble
+from brickyard.store.trouble import Health
 from brickyard.store.tx import Tx
 from brickyard.store.writer import Outcome, Unit, Writer
 
 T = TypeVar("T")
 Listener = Callable[[frozenset[str]], None]
 
+ASK_AGAIN_S = (0.25, 5.0)  # how often a database that cannot be used is asked, at first and in the end
+ANSWER_S = 3.0  # a database that takes longer for next to nothing cannot be used
+# A database machine that vanished without a word is noticed in seconds, not in the minutes that TCP would take.
+_POSTGRES_PATIENCE = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
+_PROBE = "probe"
+_PROBE_BYTES = 256 * 1024  # more than fits into what SQLite's log of writes has free, so that a full disk shows
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -37,7 +53,10 @@ class StoreError(Exception):
 
 
 class Store:
-    """Open with `Store.open(url)`; `close()` when done. Methods may be called from one event loop only."""
+    """Open with `Store.open(url)`; `close()` when done. Methods may be called from one event loop only.
+
+    Every method that reads or writes raises DatabaseTrouble when the database is away or its disk is full.
+    """
 
     def __init__(self, *, engine: Engine, exclusive: bool, readers: int, writers: int) -> None:
         self._engine = engine
@@ -46,6 +65,8 @@ class Store:
         self._writer = Writer(engine=engine, threads=writers, deliver=self._deliver)
         self._listeners: list[Listener] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._health = Health()
+        self._asking = asyncio.Lock()
 
     @classmethod
     def open(cls, url: str, *, exclusive: bool | None = None) -> Store:
@@ -89,14 +110,50 @@ class Store:
 
     def read_sync(self, work: Callable[[Tx], T]) -> T:
         """`read` without an event loop."""
-        with self._engine.connect().execution_options(reading=True) as connection:
-            return work(Tx(connection, locking=False))
+        try:
+            with self._engine.connect().execution_options(reading=True) as connection:
+                return work(Tx(connection, locking=False))
+        except Exception as error:
+            trouble = self._health.translated(error)
+            if trouble is error:
+                raise
+            raise trouble from error
 
     def write_sync(self, work: Callable[[Tx], T]) -> T:
         """`write` without an event loop, for start-up and tests."""
         done: Future[T] = Future()
         self._writer.put(Unit(work, functools.partial(_settle, done), None), background=False)
         return done.result()
+
+    async def usable(self) -> None:
+        """Return at once, or, while the database cannot be used, as soon as it can be again.
+
+        Loops wait here before each turn: one of them asks, more and more rarely, and the others wait for what it hears.
+        """
+        if self._health.trouble is None:
+            return
+        async with self._asking:
+            pause_s, longest_s = ASK_AGAIN_S
+            while self._health.trouble is not None:
+                await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - spreads load, guards nothing
+                pause_s = min(2 * pause_s, longest_s)
+                await self.check()
+
+    async def check(self) -> DatabaseTrouble | None:
+        """Ask the database whether it can be used; why not, if it cannot. What has failed of late is asked to take a write."""
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                if self._health.trouble is None:
+                    await self.read(lambda tx: tx.get_meta(_PROBE))
+                else:
+                    await self.write(lambda tx: tx.set_meta(_PROBE, "x" * _PROBE_BYTES))
+                    await self.write(lambda tx: tx.delete_meta(_PROBE))
+                    self._health.recovered()
+        except DatabaseTrouble as error:
+            return error
+        except TimeoutError:
+            return self._health.trouble or DatabaseAway(f"no answer within {ANSWER_S:g} s")
+        return None
 
     def close(self) -> None:
         """Finish what runs and close all connections."""
@@ -106,6 +163,9 @@ class Store:
 
     def _deliver(self, outcomes: list[Outcome]) -> None:
         """Called on a writer's thread. Listeners run before whoever awaits the write."""
+        outcomes = [
+            msgspec.structs.replace(each, error=self._health.translated(each.error)) if each.error else each for each in outcomes
+        ]
         changed = frozenset[str]().union(*(outcome.changed for outcome in outcomes))
         awaited = [outcome for outcome in outcomes if outcome.unit.loop is not None]
 
@@ -162,7 +222,7 @@ def driver_url(url: str) -> URL:
 
 
 def _postgres_engine(url: str) -> Engine:
-    return create_engine(driver_url(url), pool_size=12, max_overflow=0, pool_pre_ping=True)
+    return create_engine(driver_url(url), pool_size=12, max_overflow=0, pool_pre_ping=True, connect_args=_POSTGRES_PATIENCE)
 
 
 def _migrate(connection: Connection) -> None:

@@ -21,6 +21,7 @@ import msgspec
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
 
+from brickyard.store.trouble import trouble_of
 from brickyard.store.tx import Tx
 
 Work = Callable[[Tx], Any]
@@ -157,6 +158,8 @@ def _in_savepoint(connection: Connection, unit: Unit) -> Outcome:
     try:
         result = unit.work(tx)
     except BaseException as error:
+        if trouble_of(error) is not None:
+            raise  # the database may have rolled back the whole transaction by itself, savepoints and all
         raw.execute("ROLLBACK TO unit")
         raw.execute("RELEASE unit")
         return Outcome(unit, error=error)

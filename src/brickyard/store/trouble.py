@@ -1,0 +1,86 @@
+"""What a database's errors mean: away, full, or a bug of ours."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+
+import structlog
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoConnection
+
+from brickyard.domain.errors import DatabaseAway, DatabaseFull, DatabaseTrouble
+
+log = structlog.get_logger(__name__)
+
+SPOKEN_S = 60.0  # trouble that comes back within this time is the same episode: no second line
+_SQLITE_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
+_SQLITE_AWAY = (
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_NOMEM,
+)
+_DISK_FULL = "53100"
+# Connection errors, an operator's intervention (shut down, starting up), no resources, errors of the machine; a standby.
+_AWAY = ("08", "57", "53", "58")
+_READ_ONLY = "25006"
+
+
+def trouble_of(error: BaseException) -> DatabaseTrouble | None:
+    """The error as trouble with the database; None for everything else, which is a bug or the unit's own."""
+    if isinstance(error, DatabaseTrouble):
+        return error
+    if isinstance(error, NoConnection):
+        return DatabaseAway("every connection to it is in use")
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    if isinstance(cause, sqlite3.Error):
+        code = getattr(cause, "sqlite_errorcode", 0)
+        full, away = code in _SQLITE_FULL, code & 0xFF in _SQLITE_AWAY
+    else:
+        state = getattr(cause, "sqlstate", None)
+        never_answered = state is None and isinstance(error, OperationalError | InterfaceError)
+        full, away = state == _DISK_FULL, never_answered or (state or "").startswith(_AWAY) or state == _READ_ONLY
+    reason = str(cause).strip().partition("\n")[0]
+    if full:
+        return DatabaseFull(reason)
+    return DatabaseAway(reason) if away else None
+
+
+class Health:
+    """Whether the database can be used. For any thread. The log gets a line when an episode begins and one when it ends."""
+
+    def __init__(self) -> None:
+        self.trouble: DatabaseTrouble | None = None
+        self._lock = threading.Lock()
+        self._spoke_s = float("-inf")
+        self._told = False
+
+    def translated(self, error: BaseException) -> BaseException:
+        """The error for whoever asked, once it has been taken note of."""
+        trouble = trouble_of(error)
+        if trouble is None or trouble is error:
+            return error
+        trouble.__cause__ = error
+        with self._lock:
+            began, self.trouble = self.trouble is None, trouble
+            tell = began and time.monotonic() - self._spoke_s > SPOKEN_S
+            if tell:
+                self._told, self._spoke_s = True, time.monotonic()
+        if tell:
+            log.error("database_unavailable", reason=trouble.reason, kind=type(trouble).__name__)
+        return trouble
+
+    def recovered(self) -> None:
+        """The database has just taken a write."""
+        with self._lock:
+            self.trouble = None
+            tell, self._told = self._told, False
+        if tell:
+            log.info("database_available")

@@ -1,0 +1,156 @@
+"""The database goes away and comes back, and its disk fills up: what clients, loops and the log see of it."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from sqlalchemy import event
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as NoConnection
+from structlog.testing import capture_logs
+
+from brickyard.domain.errors import DatabaseAway, DatabaseFull, DatabaseTrouble
+from brickyard.store.store import Store
+from brickyard.store.trouble import trouble_of
+from brickyard.store.tx import Tx
+from tests.support.patience import PATIENCE_S, until
+from tests.support.postgres import Postgres, PostgresMissing
+from tests.support.server import TOKEN, Server
+
+LARGE = "x" * 200_000
+
+
+class Room:
+    """A bound on the pages of a SQLite database, as a full disk would be one: SQLite's own SQLITE_FULL."""
+
+    def __init__(self, store: Store) -> None:
+        self.full = False
+
+        @event.listens_for(store._engine, "checkout")
+        def _bound(raw: Any, *_: Any) -> None:
+            raw.execute(f"PRAGMA max_page_count = {1 if self.full else 2**30}")  # never less than it has already
+
+
+@pytest.fixture
+def postgres_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    try:
+        server = Postgres.start(tmp_path_factory.mktemp("away"))
+    except PostgresMissing as missing:
+        pytest.skip(str(missing))
+    yield server
+    server.stop()
+
+
+def get(server: Server, path: str) -> requests.Response:
+    return requests.get(server.url + path, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S)
+
+
+def create(server: Server, name: str) -> requests.Response:
+    body: Any = {"cluster_name": name, "spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge", "num_workers": 1}
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    return requests.post(f"{server.url}/api/2.1/clusters/create", json=body, headers=headers, timeout=PATIENCE_S)
+
+
+def state(server: Server, cluster_id: str) -> str:
+    answer = get(server, f"/api/2.1/clusters/get?cluster_id={cluster_id}")
+    return str(answer.json().get("state"))
+
+
+def episodes(logs: Any) -> list[str]:
+    """What was logged at all, but for what is expected of every server."""
+    return [entry["event"] for entry in logs if entry["log_level"] in ("warning", "error") or "database" in entry["event"]]
+
+
+def test_a_database_that_is_away_is_told_and_waited_for(postgres_of_its_own: Postgres, tmp_path: Path) -> None:
+    database = postgres_of_its_own.new_database()
+    with capture_logs() as logs, Server.running(tmp_path, provider="simulated", database_url=database) as server:
+        cluster_id = create(server, "before").json()["cluster_id"]
+        until(lambda: state(server, cluster_id) == "RUNNING", "the cluster runs")
+        postgres_of_its_own.stop()
+        until(lambda: get(server, "/readyz").status_code == 503, "the server says that it is not ready")
+        for _ in range(3):
+            for refused in (get(server, "/api/2.1/clusters/list"), create(server, "meanwhile"), get(server, "/readyz")):
+                assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert create(server, "meanwhile").json() == {
+            "error_code": "TEMPORARILY_UNAVAILABLE",
+            "message": "The workspace's database cannot be used at the moment. Try again.",
+        }
+        assert "database" in get(server, "/readyz").json()["reason"]
+        assert get(server, "/healthz").status_code == 200
+        assert "brickyard_database_up 0.0" in get(server, "/metrics").text
+        postgres_of_its_own.launch()
+        until(lambda: get(server, "/readyz").status_code == 200, "the server is ready again")
+        assert state(server, cluster_id) == "RUNNING"
+        after = create(server, "after").json()["cluster_id"]
+        until(lambda: state(server, after) == "RUNNING", "the loops go on")
+        assert "brickyard_database_up 1.0" in get(server, "/metrics").text
+        assert episodes(logs) == ["database_unavailable", "database_available"]
+
+
+def test_a_full_disk_is_told_reads_go_on_and_room_cures_it(tmp_path: Path) -> None:
+    with capture_logs() as logs, Server.running(tmp_path, provider="simulated") as server:
+        room = Room(server.store)
+        cluster_id = create(server, "before").json()["cluster_id"]
+        until(lambda: state(server, cluster_id) == "RUNNING", "the cluster runs")
+        room.full = True
+        refused = next(each for _ in range(10_000) if not (each := create(server, "x" * 90)).ok)
+        assert (refused.status_code, refused.json()["error_code"]) == (507, "RESOURCE_EXHAUSTED")
+        assert "disk" in refused.json()["message"] and "Free space" in refused.json()["message"]
+        assert get(server, "/readyz").status_code == 503
+        assert "disk" in get(server, "/readyz").json()["reason"]
+        assert state(server, cluster_id) == "RUNNING"
+        room.full = False
+        until(lambda: get(server, "/readyz").status_code == 200, "there is room")
+        after = create(server, "after").json()["cluster_id"]
+        until(lambda: state(server, after) == "RUNNING", "the loops go on")
+        assert episodes(logs) == ["database_unavailable", "database_available"]
+
+
+def test_units_that_share_a_full_transaction_all_hear_of_it(tmp_path: Path) -> None:
+    """SQLite may roll back by itself: no savepoint is left to return to."""
+    store = Store.open(f"sqlite:///{tmp_path / 'full.db'}")
+    room = Room(store)
+    room.full = True
+
+    def write(number: int) -> Any:
+        return store.write(lambda tx: tx.set_meta(f"k{number}", LARGE))
+
+    async def scenario() -> list[Any]:
+        return await asyncio.gather(*(write(number) for number in range(40)), return_exceptions=True)
+
+    try:
+        assert {type(outcome) for outcome in asyncio.run(scenario())} == {DatabaseFull}
+        room.full = False
+        assert asyncio.run(scenario()) == [None] * 40
+        assert store.read_sync(lambda tx: tx.get_meta("k39")) == LARGE
+    finally:
+        store.close()
+
+
+def test_a_bug_of_a_unit_is_not_trouble(store: Store) -> None:
+    def twice(tx: Tx) -> None:
+        tx._connection.exec_driver_sql("INSERT INTO meta (key, value) VALUES ('a', 'b')")
+        tx._connection.exec_driver_sql("INSERT INTO meta (key, value) VALUES ('a', 'b')")
+
+    with pytest.raises(IntegrityError):
+        store.write_sync(twice)
+    with pytest.raises(DBAPIError) as missing:
+        store.read_sync(lambda tx: tx._connection.exec_driver_sql("SELECT * FROM nothing"))
+    assert not isinstance(missing.value, DatabaseTrouble)
+    assert asyncio.run(store.check()) is None
+
+
+def test_a_file_that_is_no_database_is_trouble(tmp_path: Path) -> None:
+    path = tmp_path / "not.db"
+    path.write_bytes(b"not a database" * 1000)
+    with pytest.raises(sqlite3.DatabaseError) as error:
+        sqlite3.connect(path).execute("SELECT * FROM sqlite_master")
+    assert isinstance(trouble_of(error.value), DatabaseAway)
+    assert isinstance(trouble_of(NoConnection("QueuePool limit")), DatabaseAway)
+    assert trouble_of(ValueError("x")) is None
