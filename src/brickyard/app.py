@@ -334,7 +334,13 @@ def _policy(settings: Settings, provider: Provider) -> Policy:
     rules = Rules(
         up_after_ms=int(settings.autoscale_up_after_s * 1000), down_after_ms=int(settings.autoscale_down_after_s * 1000)
     )
-    return Policy(launch_timeout_ms=int(settings.launch_timeout_s * 1000), autoscale=rules, spot_market=provider.spot_market)
+    return Policy(
+        launch_timeout_ms=int(settings.launch_timeout_s * 1000),
+        silence_ms=int(settings.spark_silence_s * 1000),
+        give_up_ms=int(settings.driver_give_up_s * 1000),
+        autoscale=rules,
+        spot_market=provider.spot_market,
+    )
 
 
 def _local_provider(settings: Settings) -> LocalProvider:

@@ -42,6 +42,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     memory_overcommit: float = 8.0
     orphan_grace_s: float = 600.0  # agents that hear nothing for so long stop their node and exit
     agent_silence_s: float = 60.0  # an agent that says nothing for so long counts as lost
+    spark_silence_s: float = 60.0  # Spark that answers nothing for so long hangs: told of a driver; a worker is replaced
+    driver_give_up_s: float = 300.0  # a driver that hangs for so long ends its cluster
     launch_timeout_s: float = 1200.0  # from request to READY, runtime installation included
     autoscale_up_after_s: float = 1.0  # tasks that have waited for so long bring workers to an autoscaling cluster
     autoscale_down_after_s: float = 150.0  # workers that were idle for so long leave it; on a job cluster after 40 s at most
@@ -84,11 +86,16 @@ def load(
     if not 0 <= settings.port <= 65535:
         raise ConfigError(f"port is {settings.port}; it must be between 0 and 65535.")
     _check_connect(settings)
+    give_up_s, silence_s = settings.driver_give_up_s, settings.spark_silence_s
+    if give_up_s < silence_s:
+        raise ConfigError(f"driver_give_up_s is {give_up_s:g}; it must be at least spark_silence_s ({silence_s:g}).")
     for name in (
         "cpu_overcommit",
         "memory_overcommit",
         "orphan_grace_s",
         "agent_silence_s",
+        "spark_silence_s",
+        "driver_give_up_s",
         "launch_timeout_s",
         "autoscale_up_after_s",
         "autoscale_down_after_s",

@@ -6,8 +6,10 @@ import json
 import os
 import signal
 import socket
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from brickyard.domain.node import Phase, Role
@@ -167,6 +169,29 @@ def test_it_leaves_when_it_is_told_to(here: World) -> None:
     assert one.wait() == 0
     assert "the test is over" in (one.directory / "agent.log").read_text()
     assert not one.node.exists()
+
+
+def test_it_tells_since_when_spark_does_not_answer(here: World) -> None:
+    one = here.instance().start()
+    here.ready(one)
+    one.execute("state['silent_s'] = 42.0")
+    told = here.server.status(one.id, lambda status: bool(status.silent_since_ms))
+    assert 42 <= time.time() - told.silent_since_ms / 1000 < 42 + PATIENCE_S
+    one.execute("state['silent_s'] = 3.0")
+    here.server.status(one.id, lambda status: not status.silent_since_ms)
+
+
+def test_a_node_host_that_hangs_is_silent_too(here: World) -> None:
+    one = here.instance().start()
+    here.ready(one)
+    hosts = [each for each in psutil.Process(one.pid).children(recursive=True) if "node_host.py" in " ".join(each.cmdline())]
+    assert hosts
+    for host in hosts:
+        host.suspend()
+    here.server.status(one.id, lambda status: bool(status.silent_since_ms))
+    for host in hosts:
+        host.resume()
+    here.server.status(one.id, lambda status: not status.silent_since_ms)
 
 
 def test_sigterm_ends_the_node_in_order_even_if_it_does_not_listen(here: World) -> None:

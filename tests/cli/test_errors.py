@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -185,6 +187,45 @@ def test_a_checkout_without_a_suitable_python_is_one_line(tmp_path: Path) -> Non
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("dev: no Python 3.11 or newer found. Install one")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["down"], ["up"]])
+@pytest.mark.parametrize("module", ["click", "uvicorn"])
+def test_ctrl_c_while_python_imports_is_one_line(cli: Cli, tmp_path: Path, module: str, arguments: list[str]) -> None:
+    """A module that takes its time, and hides whatever interrupts it."""
+    if module == "uvicorn" and arguments != ["up"]:
+        pytest.skip("it is not imported")
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    (slow / f"{module}.py").write_text(
+        "import time\nprint('importing', flush=True)\nfor _ in range(600):\n    try:\n        time.sleep(1)\n"
+        "    except BaseException:\n        raise ImportError('hidden')\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "brickyard", *arguments], env={**cli.environment, "PYTHONPATH": str(slow)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "importing\n"
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, said) == (130, "brickyard: interrupted.\n")
+
+
+def test_too_few_files_are_refused_and_few_are_warned_of(cli: Cli) -> None:
+    limited = ["sh", "-c", 'ulimit -n "$0" && exec "$@"']
+    command = [*COMMAND, "up", "--detach"]
+
+    def up(number: str) -> subprocess.CompletedProcess[str]:
+        environ = {**cli.environment}
+        return subprocess.run([*limited, number, *command], env=environ, capture_output=True, text=True, check=False, timeout=90)
+
+    assert "may have 256 files open, and a node needs 1024. Raise it: ulimit -Hn" in one_line(up("256"))
+    assert up("2048").returncode == 0
+    assert "Warning: a process may have 2048 files open" in cli.workspace.log_file.read_text()
+    running = cli.workspace.running()
+    assert running is not None
+    assert resource.prlimit(running.pid, resource.RLIMIT_NOFILE) == (2048, 2048), "the soft limit is the hard one"
 
 
 def test_an_old_python_is_told_before_anything_else_fails() -> None:

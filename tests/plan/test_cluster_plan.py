@@ -328,3 +328,54 @@ def test_a_node_type_that_is_no_longer_offered_ends_the_cluster() -> None:
     decided = plan(cluster(), [], now=NOW, sizes={}, policy=POLICY)
     assert decided.cluster.termination_reason is not None
     assert decided.cluster.termination_reason.code is TerminationReasonCode.UNSUPPORTED_INSTANCE_TYPE
+
+
+def silent(node: Instance, since_ms: int) -> Instance:
+    """The same node, on which Spark answers nothing since then."""
+    return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, silent_since_ms=since_ms))
+
+
+def test_a_driver_that_hangs_is_told_of_and_given_up_when_that_lasts() -> None:
+    of = up(cluster(num_workers=1))
+    driver, worker = nodes(of, 1)
+    hung = [silent(driver, NOW), worker]
+    at_first = decide(of, hung, now=NOW + POLICY.silence_ms - 1)
+    assert (kinds(at_first), at_first.due_ms) == ([], NOW + POLICY.silence_ms)
+    told = decide(of, hung, now=NOW + POLICY.silence_ms)
+    assert (kinds(told), told.due_ms) == ([EventType.DRIVER_NOT_RESPONDING], NOW + POLICY.give_up_ms)
+    assert public_state(told.cluster) is State.RUNNING
+    assert "not responsive" in told.cluster.state_message
+    assert kinds(decide(told.cluster, hung, now=NOW + POLICY.give_up_ms - 1)) == [], "it is told once"
+    over = decide(told.cluster, hung, now=NOW + POLICY.give_up_ms)
+    assert (kinds(over), public_state(over.cluster)) == ([EventType.TERMINATING], State.TERMINATING)
+    reason = over.cluster.termination_reason
+    assert reason is not None
+    assert (reason.code, reason.type) == (TerminationReasonCode.DRIVER_UNRESPONSIVE, TerminationReasonType.SERVICE_FAULT)
+
+
+def test_a_driver_that_answers_again_is_healthy() -> None:
+    of = up(cluster(num_workers=1))
+    driver, worker = nodes(of, 1)
+    told = decide(of, [silent(driver, NOW), worker], now=NOW + POLICY.silence_ms)
+    back = decide(told.cluster, [driver, worker], now=NOW + POLICY.silence_ms + 1)
+    assert (kinds(back), back.cluster.state_message) == ([EventType.DRIVER_HEALTHY], "")
+    assert kinds(decide(back.cluster, [driver, worker], now=NOW + POLICY.give_up_ms)) == []
+
+
+def test_a_worker_that_hangs_is_replaced() -> None:
+    of = up(cluster(num_workers=2))
+    driver, stays, hangs = nodes(of, 2)
+    hangs = silent(hangs, NOW)
+    before = decide(of, [driver, stays, hangs], now=NOW + POLICY.silence_ms - 1)
+    assert (kinds(before), before.due_ms) == ([], NOW + POLICY.silence_ms)
+    decided = decide(of, [driver, stays, hangs], now=NOW + POLICY.silence_ms)
+    assert decided.instances[hangs.instance_id].state is InstanceState.TERMINATING
+    assert [node.role for node in decided.new] == [Role.WORKER]
+    assert kinds(decided)[0] is EventType.NODES_LOST
+
+
+def test_nothing_is_concluded_from_the_idleness_of_a_driver_that_hangs() -> None:
+    of = cluster(num_workers=0, single=True)
+    of = up(msgspec.structs.replace(of, spec=msgspec.structs.replace(of.spec, autotermination_minutes=10)))
+    driver = silent(instance(of, role=Role.SINGLE), NOW + 599_000)
+    assert kinds(decide(of, [driver], now=NOW + 600_000)) == []

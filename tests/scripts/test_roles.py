@@ -12,10 +12,14 @@ from typing import Any
 import pytest
 
 from tests.scripts.loading import script
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 
 
 class Py4JError(Exception):
+    pass
+
+
+class Py4JNetworkError(Py4JError):
     pass
 
 
@@ -36,11 +40,12 @@ class Py4JJavaError(Py4JError):
 def roles(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The module, with a stand-in for py4j, which is in runtimes only."""
     package, protocol = ModuleType("py4j"), ModuleType("py4j.protocol")
-    protocol.Py4JError, protocol.Py4JJavaError = Py4JError, Py4JJavaError  # type: ignore[attr-defined] # a stand-in
+    for error in (Py4JError, Py4JJavaError, Py4JNetworkError):
+        setattr(protocol, error.__name__, error)
     monkeypatch.setitem(sys.modules, "py4j", package)
     monkeypatch.setitem(sys.modules, "py4j.protocol", protocol)
     yield script("roles")
-    for name in ("roles", "parts", "warm"):
+    for name in ("roles", "parts", "warm", "pulse"):
         sys.modules.pop(name, None)
 
 
@@ -185,3 +190,36 @@ def test_a_load_is_asked_for_when_it_matters(roles: ModuleType, tmp_path: Path, 
     role._report.tell(alive_workers=())
     tell(jobs=2)
     assert driver.asked == asked + 3, "workers have come or gone"
+
+
+def test_the_pulse_counts_how_long_nothing_is_answered(roles: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    pulse = sys.modules["pulse"]
+    monkeypatch.setattr(pulse, "ASK_S", 0.01)
+    monkeypatch.setattr(pulse, "TICK_S", 0.01)
+    answers, stop = threading.Event(), threading.Event()
+
+    def question() -> None:
+        answers.wait(PATIENCE_S)
+        raise Py4JJavaError("what Java raises is an answer, too")
+
+    felt = pulse.Pulse(question, stop=stop)
+    felt.start()
+    until(lambda: felt.silent_s > 0.2)
+    answers.set()
+    until(lambda: felt.silent_s < 0.1)
+    stop.set()
+
+
+def test_a_broken_connection_is_no_answer(roles: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    pulse = sys.modules["pulse"]
+    monkeypatch.setattr(pulse, "ASK_S", 0.01)
+    monkeypatch.setattr(pulse, "TICK_S", 0.01)
+    stop = threading.Event()
+
+    def question() -> None:
+        raise Py4JNetworkError("connection refused")
+
+    felt = pulse.Pulse(question, stop=stop)
+    felt.start()
+    until(lambda: felt.silent_s > 0.5)
+    stop.set()

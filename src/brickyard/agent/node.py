@@ -25,6 +25,8 @@ from brickyard.domain.runtimes import RuntimeManifest
 STOP_GRACE_S = 4.0
 PREPARE_TIMEOUT_S = 300.0
 RETIRE_TIMEOUT_S = 60.0
+PULSE_S, PULSE_TIMEOUT_S = 2.0, 8.0  # between two questions whether Spark answers, and for an answer of the node host
+SILENCE_S = 10.0  # shorter silences are not told: they are the rule on a busy machine
 WARM_RETRY_S = (5.0, 300.0)  # between two attempts to make a warm node: first, and at most
 DAEMONS_MB = 1024  # what our own processes on the node may use beyond the memory that its type offers
 _WORDS = {Step.INSTALL: "preparing the runtime", Step.START: "starting the node's processes", Step.JOIN: "taking its role"}
@@ -61,6 +63,7 @@ class Node:
         self._manifest: RuntimeManifest | None = None
         self._cluster_id = ""
         self._cold_reason = ""  # of the generation that begins next
+        self._deaf_s = 0.0  # for how long the node host itself has not answered
         self._warm_failures = 0  # in a row
         self._warm_after = 0.0  # time.monotonic(): the next attempt
         self._steps = {
@@ -97,6 +100,38 @@ class Node:
             if self._wanted is None and self._current == Current():
                 self._idle.set()
             await self._wake.wait()
+
+    async def watch(self) -> None:
+        """See for ever whether Spark on the node answers, and tell since when it does not."""
+        while True:
+            await asyncio.sleep(PULSE_S)
+            host = self.host
+            if host is None or self._status.phase is not Phase.READY:
+                self._deaf_s = 0.0
+                continue
+            silent_s = await self._silence(host)
+            if host is not self.host:
+                continue
+            since_ms = _now_ms() - int(silent_s * 1000) if silent_s >= SILENCE_S else 0
+            known_ms = self._status.silent_since_ms
+            if bool(since_ms) != bool(known_ms):
+                self._say(f"Spark has answered nothing for {silent_s:.0f} s" if since_ms else "Spark answers again")
+            # A machine that slept, or a node that was stopped as a whole, has not been silent meanwhile: the moment moves.
+            if not since_ms or not known_ms or since_ms - known_ms > SILENCE_S * 1000:
+                self._update(silent_since_ms=since_ms)
+
+    async def _silence(self, host: NodeHost) -> float:
+        """For how long neither Spark nor, where it comes to that, the node host has answered."""
+        began = time.monotonic()
+        try:
+            answer = await host.call("pulse", timeout_s=PULSE_TIMEOUT_S)
+        except HostError as error:
+            deaf = error.code == "TIMEOUT"  # anything else is an answer, or is seen to elsewhere
+            self._deaf_s = self._deaf_s + PULSE_S + time.monotonic() - began if deaf else 0.0
+            return self._deaf_s
+        self._deaf_s = 0.0
+        silent_s = answer.get("silent_s")
+        return min(float(silent_s), 1e6) if isinstance(silent_s, int | float) and silent_s > 0 else 0.0
 
     async def close(self) -> None:
         """End the node and clean up after it, while `run` goes on. Returns when nothing is left."""

@@ -97,7 +97,7 @@ class _Agent:
             config=self._config, report=self._report, on_assignment=self._assign, on_leave=self._go, log=self._log
         )  # fmt: skip
         node = asyncio.create_task(self._node.run())
-        tasks = [node, *(asyncio.create_task(work) for work in (home.report(), home.follow(), home.watch()))]
+        tasks = [node, *(asyncio.create_task(work) for work in (home.report(), home.follow(), home.watch(), self._node.watch()))]
         for task in tasks:
             task.add_done_callback(self._ended)
         reason = await self._leave

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from typing import IO, Any
 
 import click
 
 from brickyard import __version__
+from brickyard.interrupts import INTERRUPTED, Importing
 
 OLDEST = (3, 11)
 _COMMANDS = {
@@ -35,7 +37,7 @@ class CliError(click.ClickException):
 class Interrupted(CliError):
     """Ctrl-C, after what had been begun was taken back."""
 
-    exit_code = 130
+    exit_code = INTERRUPTED
 
 
 class _Lazy(click.Group):
@@ -47,7 +49,8 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in _COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"brickyard.cli.{name}").command
+        with Importing():
+            command: click.Command = importlib.import_module(f"brickyard.cli.{name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -69,7 +72,10 @@ def main() -> None:
 
     Errors are one line, unless --debug or BRICKYARD_DEBUG asks for the traceback.
     """
-    sys.exit(_run())
+    code = _run()
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # all is said: Ctrl-C while Python ends needs no words
+    sys.exit(code)
 
 
 def _run() -> int:
@@ -84,7 +90,7 @@ def _run() -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         _complain("interrupted.")
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:  # whoever read our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from brickyard.cli import CliError
+from brickyard.cli import CliError, limits
 from brickyard.cli.machine import Allowed, allowed_here
 from brickyard.cli.options import place, serving, settings
 from brickyard.cli.up import listen
@@ -55,6 +55,7 @@ def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
         _gpu(),
         _isolation(chosen, allowed),
         _cgroups(allowed),
+        *_limits(chosen),
     ]
     if as_json:
         click.echo(json.dumps([finding._asdict() for finding in findings], indent=2))
@@ -180,6 +181,13 @@ def _isolation(chosen: Settings, allowed: Allowed) -> Finding:
     return Finding(
         "isolation", state, f"clusters are not isolated: {allowed.reason} Allow user namespaces, or install bubblewrap."
     )
+
+
+def _limits(chosen: Settings) -> list[Finding]:
+    limits.raise_files()
+    places = (("data directory", chosen.data_dir), ("cache directory", chosen.cache_dir))
+    found = [limits.files(), limits.processes(), *(limits.inodes(name, path) for name, path in places)]
+    return [Finding(*each) for each in found if each is not None]
 
 
 def _cgroups(allowed: Allowed) -> Finding:

@@ -43,6 +43,10 @@ def serving(function: F) -> F:
         ),
         click.option("--autoscale-up-after-s", type=float, help="Seconds of waiting tasks after which such a cluster grows."),
         click.option("--launch-timeout-s", type=float, help="Seconds that a cluster may take to start."),
+        click.option(
+            "--driver-give-up-s", type=float, help="Seconds without an answer of a driver's Spark that end its cluster."
+        ),
+        click.option("--spark-silence-s", type=float, help="Seconds without an answer after which a node's Spark hangs."),
         click.option("--agent-silence-s", type=float, help="Seconds of silence after which a node counts as lost."),
         click.option("--orphan-grace-s", type=float, help="Seconds without a server after which nodes end themselves."),
         click.option("--memory-overcommit", type=float, help="Memory offered per memory of this machine."),

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 import click
 
-from brickyard.cli import CliError
+from brickyard.cli import CliError, limits
 from brickyard.cli.http import get
 from brickyard.cli.interrupts import held_back
 from brickyard.cli.options import place, serving, settings
 from brickyard.cli.progress import working
 from brickyard.config import Settings
+from brickyard.interrupts import Importing
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 
 START_LIMIT_S = 90.0
@@ -90,12 +91,24 @@ def start_detached(chosen: Settings, workspace: Workspace) -> Started:
 
 def serve(chosen: Settings, workspace: Workspace, *, detached: bool) -> None:
     """Run the server in this process until it is told to stop. Raises CliError, WorkspaceError."""
+    _check_limits()
     workspace.prepare()
     workspace.lock()
     listening = listen(chosen.host, chosen.port)
-    from brickyard.cli.server import run  # noqa: PLC0415 - heavy, and not needed to find out that the port is taken
+    with Importing():
+        from brickyard.cli.server import run  # noqa: PLC0415 - heavy, and not needed to find out that the port is taken
 
     run(chosen, workspace, listening, detached=detached)
+
+
+def _check_limits() -> None:
+    """Open as many files as we may; nodes inherit that. Raises CliError when it is too few for a single one."""
+    limits.raise_files()
+    found = limits.files()
+    if found.state == "broken":
+        raise CliError(found.text)
+    if found.state == "note":
+        click.echo(f"Warning: {found.text}", err=True)
 
 
 def listen(host: str, port: int) -> socket.socket:

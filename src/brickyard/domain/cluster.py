@@ -72,6 +72,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     launch_started_ms: int = 0  # when this incarnation was asked for
     grow_after_ms: int = 0  # no new workers before that: the last attempt met a shortage
     grow_failures: int = 0
+    silence_told: bool = False  # it has been told that the driver does not respond
     worker_failures: int = 0  # workers of this incarnation that failed in a row
     target_workers: int = 0  # with autoscale: how many are wanted now
     scaled_ms: int = 0  # when autoscale last changed that

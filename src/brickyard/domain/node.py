@@ -117,6 +117,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     alive_workers: tuple[str, ...] = ()  # driver: addresses of the workers that the master counts as alive
     last_activity_ms: int = 0  # driver: last moment with a running job, command or Connect operation; epoch ms
     busy: bool = False  # driver: one of those is running now
+    silent_since_ms: int = 0  # since when Spark on it answers nothing, though its JVM is there; 0: it answers. Epoch ms
     started_ms: int = 0
     load: Load | None = None  # driver with workers; kept in the server's memory, never stored
     warm: str = ""  # role WARM: the runtime key whose JVM waits for its role; "" when none does

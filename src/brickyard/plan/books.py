@@ -111,6 +111,17 @@ class Books:
             if node.ready and not node.retiring and node.current_status.worker_address in alive
         ]
 
+    def _hangs(self, node: Instance) -> bool:
+        """Whether Spark on it has been silent for too long. While it may come to that, the pass is due then."""
+        since_ms = node.current_status.silent_since_ms
+        if since_ms and self.now < since_ms + self.policy.silence_ms:
+            self.deadlines.append(since_ms + self.policy.silence_ms)
+        return bool(since_ms) and self.now >= since_ms + self.policy.silence_ms
+
+    def _unheard(self, driver: Instance) -> bool:
+        """Whether what is known of its work may be out of date: nothing is concluded from it."""
+        return driver.instance_id in self.silent or bool(driver.current_status.silent_since_ms)
+
     def _failure(self, node: Instance) -> Failure | None:
         status = node.current_status
         if status.phase is not Phase.FAILED:

@@ -65,6 +65,8 @@ class _Pass(Books):
             self._regenerate()
             self._driver()
         if self.cluster.target is Target.RUNNING:
+            self._heartbeat()
+        if self.cluster.target is Target.RUNNING:
             self._workers()
             self._autoscale()
             self._size()
@@ -184,6 +186,37 @@ class _Pass(Books):
             reason, message = failure_reason(failure, what="The driver")
             self._end(reason, message, state_loss=self.cluster.up)
 
+    def _heartbeat(self) -> None:
+        """A driver whose Spark answers nothing is told of, and given up when that lasts."""
+        driver = self._driver_node()
+        if driver is None or not self.cluster.up:
+            return
+        since_ms = driver.current_status.silent_since_ms
+        if not since_ms:
+            if self.cluster.silence_told:
+                self._change(silence_told=False, state_message="")
+                self._event(EventType.DRIVER_HEALTHY, EventDetails())
+            return
+        hangs, given_up_ms = self._hangs(driver), since_ms + self.policy.give_up_ms
+        if self.now >= given_up_ms:
+            message = f"The driver is up, but Spark on it has not responded for {self.policy.give_up_ms // 1000} s"
+            self._end(
+                simple_reason(
+                    TerminationReasonCode.DRIVER_UNRESPONSIVE,
+                    instance_id=driver.instance_id,
+                    databricks_error_message=message,
+                ),
+                f"{message}. Commands that ran on it have failed. Start the cluster again; the kept logs are those of "
+                f"{driver.instance_id}.",
+                state_loss=True,
+            )
+            return
+        self.deadlines.append(given_up_ms)
+        if hangs and not self.cluster.silence_told:
+            message = "The driver is up but not responsive, likely because it collects garbage"
+            self._change(silence_told=True, state_message=message)
+            self._event(EventType.DRIVER_NOT_RESPONDING, EventDetails(driver_state_message=message))
+
     def _workers(self) -> None:
         """Workers that failed or could not be launched go; what that means for the cluster is decided in `_size`."""
         for node in self._current_workers():
@@ -198,6 +231,10 @@ class _Pass(Books):
                 if self.cluster.worker_failures >= self.policy.max_worker_failures:
                     self.shortage = failure_reason(failure, what="A worker")[0]
                 self._set(node, state=InstanceState.TERMINATING)
+            elif self._hangs(node) and not node.retiring:
+                if self.cluster.up:
+                    self._lost(node, f"Spark on it has not responded for {self.policy.silence_ms // 1000} s")
+                self._set(node, state=InstanceState.TERMINATING)
             elif node.ready and not node.ready_ms:
                 self._set(node, ready_ms=self.now)
                 self._change(worker_failures=0)
@@ -208,7 +245,7 @@ class _Pass(Books):
         if self.cluster.spec.autoscale is None or not self.cluster.up or driver is None or self.shortage is not None:
             return
         rules = self.policy.autoscale
-        if self.load is None or driver.instance_id in self.silent:
+        if self.load is None or self._unheard(driver):
             self.deadlines.append(self.now + rules.unknown_ms)
             return
         ready = self._registered_workers(driver)
@@ -242,7 +279,8 @@ class _Pass(Books):
         for node in staying[: max(0, -missing)]:
             self._dismiss(node)
         for node in self._current_workers():
-            done = node.current_status.phase in (Phase.RETIRED, Phase.FAILED) or self.now >= node.retire_after_ms
+            over = self.now >= node.retire_after_ms or self._hangs(node)
+            done = over or node.current_status.phase in (Phase.RETIRED, Phase.FAILED)
             if node.retiring and done:
                 self._send_away(node)
                 self._event(EventType.DECOMMISSION_ENDED, EventDetails(instance_id=node.instance_id))
@@ -344,6 +382,7 @@ class _Pass(Books):
         self._change(
             ready_incarnation=cluster.incarnation,
             restarting=False,
+            silence_told=False,
             sized=True,
             ready_workers=len(ready),
             spark_context_id=spark_context_id(cluster.cluster_id, cluster.incarnation),
@@ -375,7 +414,7 @@ class _Pass(Books):
         deadline = idle_since + minutes * 60_000
         if self.now < deadline:
             self.deadlines.append(deadline)
-        elif driver.instance_id in self.silent:
+        elif self._unheard(driver):
             self.deadlines.append(self.now + 5_000)  # it may be busy without our knowing: ask again once it has spoken
         else:
             reason = TerminationReason(

@@ -15,6 +15,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     min_ready_ratio: float = 0.85  # a cluster may start with that share of its workers [databricks-sdk, `create`]
     grow_backoff_ms: int = 30_000
     grow_backoff_max_ms: int = 600_000
+    silence_ms: int = 60_000  # Spark that answers nothing for so long hangs, as its own master thinks of a worker then
+    give_up_ms: int = 300_000  # and a driver that hangs for so long will not come back: no collection of garbage takes that long
     max_worker_failures: int = 3  # failed workers in a row before the planner pauses, or gives up a start
     launch_attempts: int = 5  # for errors that may pass
     launch_backoff_ms: int = 1_000

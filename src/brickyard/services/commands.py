@@ -134,9 +134,10 @@ class CommandService:
         state = public_state(cluster)
         driver = driver_instance(cluster, instances) if state in _USABLE else None
         if driver is None:
+            why = (cluster.state_message.splitlines() or [""])[0] if state not in _USABLE else ""
             raise ContextNotFound(
                 f"Execution context {context_id} does not exist: cluster {cluster_id} is {state.title()}, and contexts end"
-                " with the driver. Create a new one when the cluster is Running."
+                f" with the driver. Create a new one when the cluster is Running.{f' ({why})' if why else ''}"
             )
         return driver
 

@@ -249,6 +249,9 @@ class SimulatedAgent:
             self.alive and current is not None and current.role in (Role.DRIVER, Role.SINGLE) and current.cluster_id == cluster_id
         )
 
+    def hang(self, since_ms: int) -> None:
+        self._background(self._say(silent_since_ms=since_ms))
+
     def fail(self, failure: Failure) -> None:
         self._background(self._say(phase=Phase.FAILED, failure=failure))
 

@@ -91,6 +91,10 @@ def master(request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
+def pulse(request: dict[str, Any]) -> dict[str, Any]:
+    return {"silent_s": state.get("silent_s", 0)}
+
+
 def retire(request: dict[str, Any]) -> dict[str, Any]:
     status(phase="retired")
     return {}

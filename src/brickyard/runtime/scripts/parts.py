@@ -215,6 +215,10 @@ class Driver:
         busy = connected or self._jobs.activeJobs().size() > 0
         return Activity(busy=busy, jobs=int(self._jobs.numTotalJobs()), connect_ms=connect_ms)
 
+    def pulse(self) -> None:
+        """Ask what only a JVM that runs and a task scheduler that nobody holds can answer. It may never return."""
+        self._sc.taskScheduler().isExecutorBusy("")
+
     def stages(self) -> list[Stage]:
         """The stages that have tasks to run now."""
         tracker, found = self._sc.statusTracker(), []

@@ -27,6 +27,7 @@ from load import LoadMeter
 from parts import Driver, Executor, Master, Scala, Worker, load_event_log
 from processes import children
 from protocol import Channel, OpError
+from pulse import Pulse
 from py4j.protocol import Py4JError, Py4JJavaError
 
 T = TypeVar("T")
@@ -89,6 +90,7 @@ class Role:
         )
         self._stopping = threading.Event()
         self._scala: Scala | None = None
+        self._pulse: Pulse | None = None
 
     def start(self) -> None:
         """Begin to take the role; returns at once."""
@@ -99,6 +101,11 @@ class Role:
         """End it within about `grace_s`. Nothing is reported any more."""
         self._stopping.set()
         self._jvm.stop(grace_s)
+
+    @property
+    def silent_s(self) -> float:
+        """For how long Spark has answered nothing; 0 while it starts."""
+        return self._pulse.silent_s if self._pulse is not None else 0.0
 
     @property
     def isolates_users(self) -> bool:
@@ -116,6 +123,11 @@ class Role:
 
     def _take(self) -> None:
         raise NotImplementedError
+
+    def _feel_pulse(self, question: Callable[[], object]) -> None:
+        """From now on Spark is to answer, and `silent_s` tells whether it does."""
+        self._pulse = Pulse(question, stop=self._stopping)
+        self._pulse.start()
 
     def _run(self, work: Callable[[], None]) -> None:
         threading.Thread(target=self._guarded, args=(work,), name=work.__name__.strip("_"), daemon=True).start()
@@ -282,6 +294,7 @@ class DriverRole(Role):
         self._report.tell(phase="ready", message="", last_activity_ms=now_ms(), busy=False)
         self._on_ready()
         self._run(self._watch_activity)
+        self._feel_pulse(driver.pulse)
         with contextlib.suppress(Py4JError, OSError):  # it saves time; that it does not work is no reason to end a cluster
             driver.warm_up()
         if not self._proven:
@@ -422,6 +435,7 @@ class WorkerRole(Role):
         self._await_registration(worker)
         if not self._retiring.is_set():
             self._report.tell(phase="ready", message="")
+        self._feel_pulse(worker.registered)
         self._watch(worker)
 
     def _await_registration(self, worker: Worker) -> None:

@@ -1,0 +1,106 @@
+"""What this process and its children may have of the machine: open files, processes, inodes."""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+from typing import NamedTuple
+
+FILES_NEEDED = 1024  # a driver's JVM alone has some 400 open: Spark's jars, shuffle files, connections
+FILES_ADVISED = 8192  # the server: two connections for each node, one for each client that polls
+PROCESSES_ADVISED = 4096  # threads count; a node has some 200 at work
+INODES_NEEDED = 20_000  # a runtime has 15,000 files
+_MOST_FILES = 1 << 20  # no more is asked for: programs that go through all their descriptors would never end
+
+
+class Limit(NamedTuple):
+    """A limit with what is wrong with it: "ok", "note" or "broken", and a sentence that says what to do."""
+
+    name: str
+    state: str
+    text: str
+
+
+def raise_files() -> None:
+    """Let this process and its children open as many files as they may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (ValueError, OSError):
+            return  # macOS says that there is no limit, and has one
+
+
+def files() -> Limit:
+    """Open files, after `raise_files`."""
+    name, remedy = "open files", "Raise it: ulimit -Hn, LimitNOFILE= of a systemd service, --ulimit nofile= of a container."
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = hard if soft == resource.RLIM_INFINITY else soft
+    if limit == resource.RLIM_INFINITY or limit >= FILES_ADVISED:
+        return Limit(name, "ok", "no limit" if limit == resource.RLIM_INFINITY else f"{limit} a process")
+    if limit < FILES_NEEDED:
+        return Limit(name, "broken", f"a process may have {limit} files open, and a node needs {FILES_NEEDED}. {remedy}")
+    return Limit(
+        name,
+        "note",
+        f"a process may have {limit} files open: enough for small clusters, not for many ({FILES_ADVISED}). {remedy}",
+    )
+
+
+def processes() -> Limit:
+    """Processes and threads: of this user, and of the control groups that this process is in."""
+    name, found = "processes", []
+    soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    if os.geteuid() != 0 and soft != resource.RLIM_INFINITY:  # root is not bound by it
+        found.append((soft, "this user may have {} processes and threads. Raise it: ulimit -u, LimitNPROC= of a service."))
+    if (left := _pids_left()) is not None:
+        found.append(
+            (left, "the control group has room for {} more. Raise it: TasksMax= of a service, --pids-limit of a container.")
+        )
+    tight = [text.format(number) for number, text in found if number < PROCESSES_ADVISED]
+    if tight:
+        return Limit(name, "note", f"{' '.join(tight)} A node has some 200 threads.")
+    return Limit(name, "ok", f"room for {min(number for number, _ in found)}" if found else "no limit")
+
+
+def inodes(place: str, path: Path) -> Limit | None:
+    """Files that the disk of a directory takes; None where that has no end, or the directory is nowhere yet."""
+    there = next((each for each in (path, *path.parents) if each.is_dir()), None)
+    if there is None:
+        return None
+    room = os.statvfs(there)
+    if room.f_files and room.f_favail < INODES_NEEDED:
+        said = f"the disk of {path} takes {room.f_favail} more files, and {INODES_NEEDED} are needed. Remove files there."
+        return Limit(f"{place} files", "broken" if room.f_favail < INODES_NEEDED // 10 else "note", said)
+    return None
+
+
+def _pids_left() -> int | None:
+    """How many more processes the tightest control group takes; None: any number."""
+    rooms = []
+    for place in _pids_groups():
+        try:
+            limit, used = (Path(place, name).read_text().strip() for name in ("pids.max", "pids.current"))
+        except OSError:
+            continue
+        if limit != "max":
+            rooms.append(max(0, int(limit) - int(used)))
+    return min(rooms, default=None)
+
+
+def _pids_groups() -> list[Path]:
+    """The groups of this process that may bound it, up to the root, in either version of the hierarchy."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    found: list[Path] = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers in ("", "pids") or "pids" in controllers.split(","):
+            root = Path("/sys/fs/cgroup", "pids" if controllers else "")
+            group = root / path.lstrip("/")
+            found += [each for each in (group, *group.parents) if each.is_relative_to(root)]
+    return found

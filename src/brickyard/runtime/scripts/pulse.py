@@ -1,0 +1,45 @@
+"""Whether Spark answers: a small question asked again and again, and for how long there has been no answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from py4j.protocol import Py4JError, Py4JNetworkError
+
+ASK_S = 2.0
+TICK_S = 1.0
+
+
+class Pulse:
+    """`question` may never return: it is asked on a thread of its own. Any answer counts, also an exception of Java's: it shows
+    that the JVM lives. Silence is counted in ticks of ours, so a machine that slept or a node that was frozen as a whole does
+    not count as silence."""
+
+    def __init__(self, question: Callable[[], object], *, stop: threading.Event) -> None:
+        self._question = question
+        self._stop = stop
+        self._ticks = 0
+
+    def start(self) -> None:
+        for work in (self._ask, self._count):
+            threading.Thread(target=work, name="pulse" + work.__name__, daemon=True).start()
+
+    @property
+    def silent_s(self) -> float:
+        """For how long there has been no answer; up to about ASK_S while all is well."""
+        return self._ticks * TICK_S
+
+    def _ask(self) -> None:
+        while not self._stop.wait(ASK_S):
+            try:
+                self._question()
+            except (Py4JNetworkError, OSError):
+                continue
+            except Py4JError:
+                pass
+            self._ticks = 0
+
+    def _count(self) -> None:
+        while not self._stop.wait(TICK_S):
+            self._ticks += 1
