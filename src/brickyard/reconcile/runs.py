@@ -52,8 +52,12 @@ class TaskNodes(Protocol):
         """What became of an attempt that the driver took; None while it runs."""
         ...
 
-    async def end(self, call: Call) -> Output | None:
-        """End whatever the attempt runs, and forget it; what it had printed, where it was stopped before it was over."""
+    async def stop(self, call: Call) -> Output | None:
+        """Interrupt an attempt that was stopped before it was over; what it had printed, until `end`."""
+        ...
+
+    async def end(self, call: Call) -> None:
+        """End whatever the attempt runs, and forget it."""
         ...
 
 
@@ -207,13 +211,21 @@ class RunLoop:
             await self._conclude(call, ended)
 
     async def _end(self, call: Call) -> None:
-        output = await self._nodes.end(call)
-        await self._record(call, lambda run: closed(run, call.attempt.task_run_id), output)
+        """What it printed is recorded before its driver forgets it."""
+        if (output := await self._nodes.stop(call)) is not None:
+            await self._keep(call, output)
+        await self._nodes.end(call)
+        await self._record(call, lambda run: closed(run, call.attempt.task_run_id))
 
     async def _conclude(self, call: Call, ended: Ended) -> None:
         """What became of the attempt and what it left behind, in one transaction: neither is ever known without the other."""
         attempt_id, now = call.attempt.task_run_id, self._clock.now_ms()
         await self._record(call, lambda run: concluded(run, attempt_id, ended.conclusion, now=now), ended.output)
+
+    async def _keep(self, call: Call, output: Output) -> None:
+        """An output on its own: of an attempt whose result was known before."""
+        attempt_id = call.attempt.task_run_id
+        await self._store.write(lambda tx: tx.runs.set_output(attempt_id, output), background=True)
 
     async def _record(self, call: Call, change: Callable[[Run], Run], output: Output | None = None) -> None:
         run_id = call.run.run_id

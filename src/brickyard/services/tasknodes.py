@@ -76,20 +76,18 @@ class DriverTasks:
             return None
         return _ended(str(status), results if isinstance(results, dict) else {})
 
-    async def end(self, call: Call) -> Output | None:
-        """A task that was stopped is interrupted first, and asked what it had printed."""
-        stopped = call.attempt.result in (RunResultState.CANCELED, RunResultState.TIMEDOUT)
-        output = await self._stop(call) if stopped else None
+    async def end(self, call: Call) -> None:
         try:
             await self._ask(call, "DELETE", f"/v1/contexts/{_name(call)}")
         except AgentRefused as refused:
             if refused.code != "NOT_FOUND":
                 log.warning("task_not_ended", task_run_id=call.attempt.task_run_id, reason=refused.message)
                 raise NodeSilent(refused.message) from refused
-        return output
 
-    async def _stop(self, call: Call) -> Output | None:
+    async def stop(self, call: Call) -> Output | None:
         """None where there is nothing to stop, or where it does not stop soon."""
+        if call.attempt.result not in (RunResultState.CANCELED, RunResultState.TIMEDOUT):
+            return None
         name = _name(call)
         try:
             await self._ask(call, "POST", f"/v1/contexts/{name}/commands/{name}/cancel", {})
