@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -178,19 +179,27 @@ def test_connect_asks_for_its_token(cluster: Cluster, manifest: dict[str, Any]) 
     assert "UNAUTHENTICATED" in wrong.stderr
 
 
+COPIES = """
+from pyspark import StorageLevel
+numbers = sc.parallelize(range(1000), 4).persist(StorageLevel.MEMORY_ONLY_2)
+print(numbers.count())
+"""
+
 LONG_JOB = """
 from pyspark.sql import functions as f
 kept = spark.range(0, 20000, 1, 8).withColumn("k", f.col("id") % 100).repartition(8, "k").cache()
 kept.count()
 total = 0
-for turn in range(12):
+for turn in range(6):
     total += kept.rdd.map(lambda row: (row[1], row[0])).reduceByKey(lambda a, b: a + b, 8).map(lambda pair: pair[1]).sum()
-print(total == 12 * sum(range(20000)))
+print(total == 6 * sum(range(20000)))
 """
 
 
 def test_a_worker_retires_while_a_job_runs(cluster: Cluster) -> None:
+    """With cached blocks that both workers have: Spark itself would look for a third one for ever."""
     driver, (leaving, staying) = cluster.driver, cluster.workers
+    assert driver.run(COPIES) == "1000"
     command = driver.begin(LONG_JOB)
     until(lambda: driver.log().count("Starting job: sum") >= 2, "the job did not get going")
     leaving.result("retire")
@@ -201,6 +210,11 @@ def test_a_worker_retires_while_a_job_runs(cluster: Cluster) -> None:
     log = driver.log()
     assert "FetchFailed" not in log
     assert " failed in " not in log, "no stage failed"
+    assert driver.run("numbers.sum()") == "499500"
+    left = [re.search(r"leaves with (\d+) cached blocks and (\d+) shuffle outputs", line) for line in driver.lines]
+    ((cached, outputs),) = [found.groups() for found in left if found]
+    assert int(cached) >= 4, "those that the other worker has too"
+    assert outputs == "0", "all of them had moved"
     leaving.result("stop", grace_s=5)
     assert leaving.process.wait(PATIENCE_S) == 0
 

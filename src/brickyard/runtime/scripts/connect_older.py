@@ -57,10 +57,7 @@ def _guard_at_hand(scala: Scala) -> Iterator[None]:
     """
     thread = scala.jvm.java.lang.Thread.currentThread()
     loader = thread.getContextClassLoader()
-    compiler = scala.jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(loader)
-    compiler.cook(GUARD_SOURCE.read_text())
-    thread.setContextClassLoader(compiler.getClassLoader())
+    thread.setContextClassLoader(scala.compiled(GUARD_SOURCE, loader))
     try:
         yield
     finally:

@@ -10,15 +10,19 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import sparkconf
 from activity import Activity
 from connect_older import OlderConnectServer
 from connect_server import ConnectServer
+from leaving import Held
 from load import Stage
 from py4j.protocol import Py4JError
 
+OUTPUTS_SOURCE = Path(__file__).with_name("ShuffleOutputs.java")
+REATTEMPT = "spark.storage.decommission.replicationReattemptInterval"
 MASTER_SYSTEM, WORKER_SYSTEM = "sparkMaster", "sparkWorker"
 
 
@@ -51,6 +55,13 @@ class Scala:
         declared = owner.getClass().getDeclaredField(name)
         declared.setAccessible(True)
         return declared.get(owner)
+
+    def compiled(self, source: Path, parent: Any) -> Any:
+        """A class loader with the class in a file of Java source, over the loader `parent`. Raises Py4JError."""
+        compiler = self.jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(parent)
+        compiler.cook(source.read_text())
+        return compiler.getClassLoader()
 
     def spark_conf(self, values: Mapping[str, str]) -> Any:
         """A new SparkConf."""
@@ -191,6 +202,8 @@ class Driver:
         self._ui: Any = None
         self._ui_lock = threading.Lock()
         self._mapper: Any = None
+        self._outputs: Any = None
+        self.migration_round_s = float(self._sc.conf().getTimeAsMs(REATTEMPT, "30s")) / 1000
 
     @property
     def scala(self) -> Scala:
@@ -231,11 +244,42 @@ class Driver:
 
     def executors(self) -> list[dict[str, Any]]:
         """Summaries (ExecutorSummary) of the executors that live, without the driver, in one call however many there are."""
+        return [each for each in self._json(self._sc.statusStore().executorList(True)) if each["id"] != "driver"]
+
+    def _json(self, value: Any) -> Any:
+        """A value of Spark's API in one call, however much is in it."""
         if self._mapper is None:
             self._mapper = self._scala.jvm.com.fasterxml.jackson.databind.ObjectMapper()
             self._mapper.registerModule(self._scala.object("com.fasterxml.jackson.module.scala", "DefaultScalaModule"))
-        summaries = json.loads(self._mapper.writeValueAsString(self._sc.statusStore().executorList(True)))
-        return [summary for summary in summaries if summary["id"] != "driver"]
+        return json.loads(self._mapper.writeValueAsString(value))
+
+    def leaving(self) -> dict[str, Held]:
+        """The executors that leave, by id, and what each still holds. Raises Py4JError."""
+        scheduler = self._sc.taskScheduler()
+        if scheduler.executorsPendingDecommission().isEmpty():
+            return {}  # nearly always
+        if self._outputs is None:
+            loader = self._scala.compiled(OUTPUTS_SOURCE, self._sc.getClass().getClassLoader())
+            self._outputs = loader.loadClass("brickyard.ShuffleOutputs").getDeclaredConstructor(None).newInstance(None)
+        tracker = self._sc.env().mapOutputTracker()
+        return {
+            name: Held(bool(scheduler.isExecutorBusy(name)), int(each["rddBlocks"]), int(self._outputs.on(tracker, name)))
+            for each in self.executors()
+            if scheduler.isExecutorDecommissioned(name := str(each["id"]))
+        }
+
+    def uploads(self, executor: str) -> bool:
+        """Whether the executor is sending a shuffle file to another one now. Raises Py4JError."""
+        dump = self._sc.getExecutorThreadDump(executor)
+        threads = self._json(dump.get()) if dump.isDefined() else []
+        return any(each["threadName"].startswith("migrate-shuffles") and "uploadBlockSync" in str(each) for each in threads)
+
+    def let_go(self, executor: str) -> None:
+        """Have Spark do without an executor, and end it. Raises Py4JError."""
+        scheduler = self._scala.jvm.org.apache.spark.scheduler
+        reason = scheduler.ExecutorDecommission(self._scala.none, "nothing more of it can be moved")
+        remove = getattr(scheduler.cluster, "CoarseGrainedClusterMessages$RemoveExecutor")
+        self._sc.schedulerBackend().driverEndpoint().send(remove(executor, reason))
 
     def stopped(self) -> bool:
         return bool(self._sc.isStopped())

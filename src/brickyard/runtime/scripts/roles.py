@@ -9,7 +9,6 @@ import base64
 import contextlib
 import os
 import secrets
-import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -23,9 +22,9 @@ from activity import Activity, ActivityMeter
 from connect_server import session_url
 from jvm import Jvm, usable
 from launch import LaunchError
+from leaving import Leavers, nudge_executors
 from load import LoadMeter
 from parts import Driver, Executor, Master, Scala, Worker, load_event_log
-from processes import children
 from protocol import Channel, OpError
 from pulse import Pulse
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -40,7 +39,6 @@ CALM_S = 10.0  # for so long after the start, only tasks that wait are worth the
 SETTLED_S = 10.0  # so long without a change in the workers: ask less often
 MAX_SESSIONS = 200
 NUDGE_S = 4.0  # between reminders to executors that a retiring worker still has
-EXECUTOR_CLASS = b"CoarseGrainedExecutorBackend"
 DYING_S = 5.0  # a JVM that dies closes its connections before it is gone; it takes no longer than that
 
 
@@ -295,6 +293,8 @@ class DriverRole(Role):
         self._on_ready()
         self._run(self._watch_activity)
         self._feel_pulse(driver.pulse)
+        if self._master is not None:
+            self._run(self._watch_leaving)
         with contextlib.suppress(Py4JError, OSError):  # it saves time; that it does not work is no reason to end a cluster
             driver.warm_up()
         if not self._proven:
@@ -363,6 +363,13 @@ class DriverRole(Role):
             told = self._meter.sample(activity._replace(connect_ms=used_ms), self._commands(), now_ms())
             if told is not None:
                 self._report.tell(**told)
+
+    def _watch_leaving(self) -> None:
+        driver = self._driver
+        assert driver is not None  # noqa: S101 - `_take` starts this after it has made the driver
+        leavers = Leavers(driver, self._report.log)
+        while not self._stopping.wait(SLOW_S) and self._jvm.alive:
+            self._sample(leavers.look, None)
 
     def _tell_load(self, driver: Driver, master: Master, activity: Activity) -> None:
         """What the cluster has to do, while it does something or its workers change."""
@@ -475,16 +482,6 @@ class WorkerRole(Role):
                 with contextlib.suppress(OSError):  # not there yet: the next round
                     os.link(source / stream, target)
                     self._kept.add(executor)
-
-
-def nudge_executors(worker_pid: int) -> None:
-    """Tell a worker's executors again to leave. One that was still starting when its worker was retired has not been told, and
-    would take tasks for ever. Those that leave already take no notice; one that is not ready for the signal has no work and ends.
-    """
-    for pid in children(worker_pid):
-        with contextlib.suppress(OSError):
-            if EXECUTOR_CLASS in Path(f"/proc/{pid}/cmdline").read_bytes():
-                os.kill(pid, signal.SIGPWR)
 
 
 def error_text(error: Exception) -> str:
