@@ -77,7 +77,9 @@ class FakeNode:
         if command == "slow":
             return {"status": "Running", "results": None}
         if command == "cancelled":
-            return {"status": "Cancelled", "results": {"resultType": "error", "summary": "cancelled"}}
+            note = "The command was cancelled."
+            error = {"resultType": "error", "summary": f"<span class='ansired'>CommandCancelled</span>: {note}", "cause": note}
+            return {"status": "Cancelled", "results": {**error, "data": "printed before"}}
         return {"status": "Finished", "results": {"resultType": "text", "data": self.answers.get(command, command)}}
 
     async def close(self) -> None:

@@ -6,6 +6,7 @@ import datetime
 import decimal
 import json
 import operator
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.scripts.loading import script
 kernel_sql = script("kernel_sql")
 kernel_display = script("kernel_display")
 kernel_dbutils = script("kernel_dbutils")
+kernel_fs = script("kernel_fs")
 
 
 @pytest.mark.parametrize(
@@ -89,6 +91,40 @@ def test_files_of_the_workspace(tmp_path: Path) -> None:
     assert [entry.name for entry in fs.ls("/")] == ["a/", "c/", "d.txt"]
     assert fs.rm("/a", recurse=True) and not fs.rm("/nothing")
     assert fs.head(f"file:{tmp_path}/d.txt") == "hello"
+
+
+def test_the_fs_magic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said: list[dict[str, Any]] = []
+    fs = kernel_fs.make_fs_magic(kernel_dbutils.Files(dbfs=tmp_path), said.append)
+    fs('put dbfs:/a/b.txt "hello, you"')
+    fs("put -f dbfs:/a/b.txt 'hello, all'")
+    fs("head --maxBytes=5 /a/b.txt")
+    fs("cp -r /a /c")
+    fs("mkdirs /d/e")
+    fs("mv /c/b.txt '/with a space.txt'")
+    fs("rm --recurse=true /d")
+    fs("rm /nothing")
+    assert capsys.readouterr().out.split() == ["True", "True", "hello", "True", "True", "True", "True", "False"]
+    fs("ls dbfs:/")
+    table = said[0][kernel_display.TABLE_MIME]
+    assert [column["name"] for column in table["schema"]] == ["path", "name", "size", "modificationTime"]
+    assert [row[0] for row in table["data"]] == ["dbfs:/a/", "dbfs:/c/", "dbfs:/with a space.txt"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("", "does not know ''. It takes: ls PATH;"),
+        ("chmod /x", "does not know 'chmod'"),
+        ("ls", "takes 1 and was given 0 of these. Write: %fs ls PATH"),
+        ("rm -f /x", "has no option -f. Write: %fs rm"),
+        ("cp -r=maybe /x /y", "'maybe' is no value"),
+        ("head --maxBytes=much /x", "'much' is no value"),
+    ],
+)
+def test_what_the_fs_magic_does_not_understand_is_explained(line: str, words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        kernel_fs.parse(line)
 
 
 def test_leaving_a_notebook_publishes_the_value() -> None:

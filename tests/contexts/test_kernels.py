@@ -57,6 +57,11 @@ def test_widgets_files_and_secrets(python: Context) -> None:
         "import os; where = 'file:' + os.getcwd() + '/note.txt'; dbutils.fs.put(where, 'hello', True); dbutils.fs.head(where)"
     )
     assert python.text(written) == "'hello'"
+    here = python.text("print(os.getcwd())")
+    for listed in (python.run(f"%fs ls file:{here}"), python.run(f"%fs\nls file:{here}")):
+        assert listed["resultType"] == "table", listed
+        assert [f"file:{here}/note.txt", "note.txt", 5] in [row[:3] for row in listed["data"]]
+    assert "%fs rm [-r] PATH" in python.failure("%fs rm")
     assert "spark_env_vars" in python.failure("dbutils.secrets.get('scope', 'key')")
 
 
@@ -97,6 +102,10 @@ def test_tables_and_images(python: Context) -> None:
     assert table["data"][1] == [1, "2024-01-31T00:00:00.000+0000", [1], "1.00"]
     table = python.run("import pandas as pd; display(pd.DataFrame({'a': [1.5, None], 'b': ['x', None]}))")
     assert table["data"] == [[1.5, "x"], [None, None]]
+    labelled = python.run("pd.DataFrame({'a': [1, 2]}, index=pd.Index(['x', 'y'], name='key'))")
+    assert [column["name"] for column in labelled["schema"]] == ["key", "a"] and labelled["data"] == [["x", 1], ["y", 2]]
+    assert python.run("pd.DataFrame({'a': [1]})")["data"] == [[1]], "row numbers say nothing"
+    assert python.text("print(pd.DataFrame({'a': [1]}))").split() == ["a", "0", "1"]
     image = python.run("from IPython.display import Image\nImage(data=b'\\x89PNG\\r\\n\\x1a\\n0000', format='png')")
     assert image["resultType"] == "image" and image["fileName"].startswith("data:image/png;base64,iVBOR")
 
@@ -177,6 +186,8 @@ def test_cancel_interrupts_python_and_what_it_started(python: Context) -> None:
     python.run("kept = 5")
     status = python.cancel_once("open('python-runs', 'w'); print('before')\nwhile True: pass", running="python-runs")
     assert (status["status"], status["results"]["data"]) == ("Cancelled", "before")
+    shown = "open('shown', 'w'); print('kept'); display(pd.DataFrame({'a': [1]}))\nwhile True: pass"
+    assert python.cancel_once(f"import pandas as pd; {shown}", running="shown")["results"]["data"].startswith("kept")
     python.cancel_once("!touch shell-runs; sleep 600", running="shell-runs")
     python.cancel_once("open('prints', 'w')\nwhile True: print('y' * 1000)", running="prints")
     assert python.text("kept") == "5"

@@ -87,6 +87,7 @@ def test_results_become_what_jupyter_shows() -> None:
     assert table["data"]["text/plain"] == "<n>\n1\nnull\n<b>"
     assert "<th>&lt;n&gt;</th>" in table["data"]["text/html"]
     assert "3 rows, the first of more" in table["data"]["text/html"]
+    assert "overflow: auto" in table["data"]["text/html"], "a large one scrolls"
     text, image = outputs({"resultType": "image", "fileName": "data:image/png;base64,aGk=", "summary": "printed"})
     assert text[1]["text"] == "printed\n"
     assert image[1]["data"]["image/png"] == "aGk="
@@ -201,7 +202,10 @@ def test_jupyter_runs_interrupts_and_ends_a_notebook(desk: Desk, manager: Kernel
         slow = client.execute("slow")
         until(lambda: any("slow" in context.values() for context in desk.node.contexts.values()), "the slow command")
         manager.interrupt_kernel()
-        assert [content["ename"] for kind, content in shown(client, slow) if kind == "error"] == ["KeyboardInterrupt"]
+        assert [(kind, content.get("text") or content.get("ename")) for kind, content in shown(client, slow)][-2:] == [
+            ("stream", "printed before\n"),
+            ("error", "KeyboardInterrupt"),
+        ]
         assert ("stream", {"name": "stdout", "text": "again\n"}) in shown(client, client.execute("again"))
         assert len(desk.node.contexts) == 1
         client.shutdown()

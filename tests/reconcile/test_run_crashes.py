@@ -62,7 +62,7 @@ async def crash_and_recover(root: Path, store: Store, steps: int, *, before: boo
             assert view.state.result_state is RunResultState.CANCELED
         begun = [command for _, command in simulated.kernels.begun]
         if cancel and len(begun) == 2:
-            assert (await second.output((view.tasks or [])[1].run_id)).logs == "printed before", "what was stopped keeps its output"
+            assert (await second.output((view.tasks or [])[1].run_id)).logs == "printed before", "its output is kept"
         assert len(begun) == len(set(begun)) <= 2, "nothing runs twice"
         assert cancel or len(begun) == 2
         clusters = await store.read(lambda tx: tx.clusters.count_by_state())

@@ -49,8 +49,6 @@ class ClusterKernel(Kernel):
         except Exception as error:
             name = type(error).__name__
             return self._fail({"ename": name, "evalue": str(error), "traceback": [f"{name}: {error}"]})
-        if results is None:
-            return self._fail({"ename": "KeyboardInterrupt", "evalue": "", "traceback": ["KeyboardInterrupt"]})
         for kind, content in outputs(results):
             if kind == "error":
                 return self._fail(content)

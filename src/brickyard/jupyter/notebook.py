@@ -36,8 +36,9 @@ class Notebook:
         self._command = ""
         self._cancelled = False
 
-    def run(self, cell: str) -> dict[str, Any] | None:
-        """A cell's results, in the shape of the command API; None when it was cancelled. Raises NotebookError."""
+    def run(self, cell: str) -> dict[str, Any]:
+        """A cell's results, in the shape of the command API; those of a cell that was cancelled are an error of that name, with
+        what it had printed. Raises NotebookError."""
         language, code = split(cell)
         self._cancelled = False
         try:
@@ -57,7 +58,7 @@ class Notebook:
         self._cancelled = False
         with contextlib.suppress(DatabricksError, TimeoutError, ValueError):
             results = self._execute("python", f"print(__import__('json').dumps({expression}))", limit_s=ASK_TIMEOUT_S)
-            if results is not None and results.get("resultType") == "text":
+            if results.get("resultType") == "text":
                 return json.loads(str(results.get("data")))
         return None
 
@@ -77,8 +78,8 @@ class Notebook:
             with contextlib.suppress(DatabricksError, TimeoutError):
                 self._api("POST", "contexts/destroy", body={"clusterId": self._cluster_id, "contextId": context})
 
-    def _execute(self, language: str, code: str, *, limit_s: float = float("inf")) -> dict[str, Any] | None:
-        """Run code in the context. None when it was cancelled, which it is after `limit_s`. Raises DatabricksError."""
+    def _execute(self, language: str, code: str, *, limit_s: float = float("inf")) -> dict[str, Any]:
+        """Run code in the context. It is cancelled after `limit_s`. Raises DatabricksError."""
         deadline = time.monotonic() + limit_s
         command = str(self._api("POST", "commands/execute", body=self._ids(language=language, command=code))["id"])
         with self._lock:
@@ -92,14 +93,12 @@ class Notebook:
             with self._lock:
                 self._command = ""
 
-    def _await(self, command: str, deadline: float) -> dict[str, Any] | None:
+    def _await(self, command: str, deadline: float) -> dict[str, Any]:
         pause = POLL_S[0]
         while True:
             answer = self._api("GET", "commands/status", query=self._ids(commandId=command))
             status = CommandStatus(answer["status"])
-            if status is CommandStatus.CANCELLED:
-                return None
-            if status in (CommandStatus.FINISHED, CommandStatus.ERROR):
+            if status in (CommandStatus.FINISHED, CommandStatus.ERROR, CommandStatus.CANCELLED):
                 found: dict[str, Any] = answer.get("results") or {}
                 if status is CommandStatus.ERROR:
                     self.close()  # its process is gone

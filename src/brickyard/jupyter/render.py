@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 MAX_ROWS = 1_000
+MAX_HEIGHT = "480px"  # of a table; the rest of it is scrolled to
 Output = tuple[str, dict[str, Any]]  # message type, content
 _TAG = re.compile(r"<[^>]*>")
 _IMAGE = re.compile(r"data:(image/[a-z]+);base64,(.*)", re.DOTALL)
@@ -43,6 +44,8 @@ def _display(data: dict[str, str]) -> Output:
 
 def _error(results: dict[str, Any]) -> dict[str, Any]:
     name, _, value = _plain(str(results.get("summary") or "Error")).partition(": ")
+    if name == "CommandCancelled":  # what a notebook calls it
+        return {"ename": "KeyboardInterrupt", "evalue": value, "traceback": [f"KeyboardInterrupt: {value}"]}
     cause = str(results.get("cause") or "")
     return {"ename": name, "evalue": value, "traceback": cause.splitlines() or [f"{name}: {value}"]}
 
@@ -59,7 +62,8 @@ def _table(results: dict[str, Any]) -> dict[str, str]:
     body = "".join("<tr>" + "".join(f"<td>{html.escape(_cell(value))}</td>" for value in row) + "</tr>" for row in shown)
     note = f"{len(rows)} {'row' if len(rows) == 1 else 'rows'}" + (", the first of more" if results.get("truncated") else "")
     note += f"; {MAX_ROWS} are shown" if len(rows) > MAX_ROWS else ""
-    page = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{html.escape(note)}</p>"
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    page = f'<div style="max-height: {MAX_HEIGHT}; overflow: auto">{table}</div><p>{html.escape(note)}</p>'
     lines = ["\t".join(names), *("\t".join(_cell(value) for value in row) for row in shown)]
     return {"text/html": page, "text/plain": "\n".join(lines)}
 

@@ -228,7 +228,7 @@ class Context:
         except _Stubborn:
             self._replace(kernel, command, collector)
             return
-        self._conclude(command, "Finished", collector.results())
+        self._conclude(command, "Finished", collector.results(), collector.printed())
 
     def _follow(self, kernel: Kernel, command: Command, collector: results.Collector) -> None:
         """Execute and collect until the command is over. Raises KernelDied, _Destroyed, _Stubborn."""
@@ -272,11 +272,11 @@ class Context:
         )
         self._conclude(command, "Cancelled", _cancelled(note, collector.printed()))
 
-    def _conclude(self, command: Command, status: str, outcome: dict[str, Any]) -> None:
+    def _conclude(self, command: Command, status: str, outcome: dict[str, Any], printed: str = "") -> None:
         with self._wake:
             if command.cancelled and status == "Finished":
                 # Also when it ended by itself in that moment: who cancels waits for Cancelled and for nothing else.
-                status, outcome = "Cancelled", _cancelled("The command was cancelled.", str(outcome.get("data") or ""))
+                status, outcome = "Cancelled", _cancelled("The command was cancelled.", printed)
             self._finish(command, status, outcome)
 
     def _finish(self, command: Command, status: str, outcome: dict[str, Any]) -> None:
@@ -347,6 +347,8 @@ def _code(command: Command) -> str:
         language, code = magic[1:], f"{tail}\n{rest}" if tail.strip() else rest
     elif magic == "%sh":
         return f"%%bash\n{tail}\n{rest}"
+    elif magic == "%fs":
+        return f"get_ipython().run_line_magic('fs', {results.clean(f'{tail} {rest}'.strip())!r})"
     elif magic == "%md":
         return ""
     if language == "sql":

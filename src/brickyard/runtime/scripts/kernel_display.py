@@ -6,6 +6,7 @@ import base64
 import datetime
 import json
 import math
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -96,13 +97,18 @@ def spark_table(frame: Any) -> dict[str, Any]:
     return {"schema": schema, "data": data, "truncated": truncated}
 
 
-def pandas_table(frame: Any) -> dict[str, Any]:
-    """A pandas DataFrame's first rows, without its index."""
+def pandas_table(frame: Any, *, labelled: bool = False) -> dict[str, Any]:
+    """A pandas DataFrame's first rows, without its index. `labelled`: an index that is more than row numbers comes first."""
+    frame = frame.head(MAX_ROWS + 1)
+    if labelled and type(frame.index).__name__ != "RangeIndex":
+        labels = frame.index.to_frame(index=False)
+        labels.columns = ["" if name is None else name for name in frame.index.names]
+        frame = sys.modules["pandas"].concat([labels, frame.reset_index(drop=True)], axis=1)
     schema = []
     for name, kind in zip(frame.columns, frame.dtypes):  # noqa: B905 - `strict` came with Python 3.10
         known = next((spark for prefix, spark in _PANDAS_TYPES if str(kind).lower().startswith(prefix)), "string")
         schema.append({"name": str(name), "type": json.dumps(known), "metadata": "{}"})
-    rows = frame.head(MAX_ROWS + 1).itertuples(index=False, name=None)
+    rows = frame.itertuples(index=False, name=None)
     data, truncated = bounded([_pandas_cell(value) for value in row] for row in rows)
     return {"schema": schema, "data": data, "truncated": truncated}
 

@@ -21,7 +21,8 @@ from IPython.display import HTML
 from IPython.display import display as ipython_display
 from jupyter_client.jsonutil import json_default
 from kernel_dbutils import NotebookExit, make_dbutils
-from kernel_display import make_display
+from kernel_display import TABLE_MIME, make_display, pandas_table
+from kernel_fs import make_fs_magic
 from kernel_jar import run_main
 from kernel_sql import run
 from kernel_task import MAGIC, TaskFailed, make_task_magic
@@ -31,7 +32,7 @@ GROUP_KEY = "brickyard_command"  # in the metadata of an execute request: the co
 OUTPUT_LIMIT = 10 * 1024 * 1024 + 1  # characters printed by one command; one more than any result can show
 OWN_MODULES = (
     "attach", "kernel_spark", "kernel_connect", "kernel_display", "kernel_dbutils", "kernel_widgets", "kernel_sql", "kernel_task",
-    "kernel_jar", "kernel_wheels",
+    "kernel_jar", "kernel_wheels", "kernel_fs",
 )  # fmt: skip
 SHOWN_FRAMES = 10  # at either end of a deep recursion
 PR_SET_PDEATHSIG = 1
@@ -147,18 +148,25 @@ def fill_namespace(app: Any, kernel_spark: Any) -> None:
     def display_html(html: str) -> None:
         ipython_display(HTML(html))
 
+    def frame_bundle(frame: Any) -> dict[str, Any]:
+        return {TABLE_MIME: pandas_table(frame, labelled=True)}
+
     # The advice that comes with SystemExit is for people at a terminal.
     warnings.filterwarnings("ignore", message="To exit: use 'exit', 'quit', or Ctrl-D.")
     shell.register_magic_function(sql_magic, "cell", "sql")
     shell.register_magic_function(make_task_magic(shell.user_ns, run_main), "cell", MAGIC)
     shell.set_custom_exc((NotebookExit, RecursionError, TaskFailed), show_error)
+    # A cell's last value; what the user prints stays text. Nothing is imported for it.
+    shell.display_formatter.mimebundle_formatter.for_type_by_name("pandas.core.frame", "DataFrame", frame_bundle)
+    dbutils = make_dbutils(publish)
+    shell.register_magic_function(make_fs_magic(dbutils.fs, publish), "line", "fs")
     names: dict[str, Any] = {
         "spark": spark,
         "sc": kernel_spark.context,
         "sql": spark.sql,
         "display": display,
         "displayHTML": display_html,
-        "dbutils": make_dbutils(publish),
+        "dbutils": dbutils,
         "exit": leave,
         "quit": leave,
     }
