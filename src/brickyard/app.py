@@ -185,7 +185,7 @@ class Application:
                     files=files,
                     wake=self.runs.wake,
                 ),
-                dbfs=DbfsService(root=settings.data_dir / "dbfs", clock=clock),
+                dbfs=DbfsService(root=settings.data_dir / "dbfs", spool=settings.data_dir / "uploads", clock=clock),
                 workspace_id=workspace_id(store, ids),
                 ready=self._ready,
                 attach=self.attach,

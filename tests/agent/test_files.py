@@ -92,3 +92,27 @@ def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_bytes() == b"new"
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_tree_that_takes_too_long_is_removed_in_several_calls(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for name in ("a", "b"):
+        (tree / name / "deeper").mkdir(parents=True)
+        (tree / name / "file").touch()
+    with pytest.raises(TimeoutError):
+        files.remove_tree(tree, limit_s=0.0)
+    assert tree.exists()
+    files.remove_tree(tree, limit_s=60.0)
+    assert not tree.exists()
+
+
+def test_listing_looks_at_a_bounded_number_of_entries_and_at_names_that_can_be_said(tmp_path: Path) -> None:
+    """Directories without a file cost time as well; a name that is no text would break every message that holds it."""
+    for number in range(30):
+        (tmp_path / f"empty-{number:02}").mkdir()
+    (tmp_path / "z.log").write_text("x")
+    os.close(os.open(os.fsencode(tmp_path) + b"/\xff.log", os.O_CREAT))
+    assert list(files.list_files(tmp_path)) == [("z.log", 1)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "MAX_LOOKED_AT", 10)
+        assert list(files.list_files(tmp_path)) in ([], [("z.log", 1)])

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import io
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -18,8 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard.domain.errors import ApiError, InvalidParameterValue, QuotaExceeded, ResourceAlreadyExists, ResourceDoesNotExist
+from brickyard.services import safetree
 from brickyard.services.caller import Caller
-from brickyard.services.dbfs import HANDLE_IDLE_MS, MAX_BLOCK, MAX_HANDLES, UPLOADS, DbfsService, MaxBlockSizeExceeded
+from brickyard.services.dbfs import HANDLE_IDLE_MS, MAX_BLOCK, MAX_HANDLES, DbfsService, MaxBlockSizeExceeded, PartialDelete
 from brickyard.testing.clock import ManualClock
 from tests.support.edge import USER, edge, sdk
 from tests.support.patience import PATIENCE_S
@@ -31,11 +35,24 @@ def b64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
+def deep(top: Path) -> None:
+    """More nested directories than Python has stack, as any cluster can make them."""
+    top.mkdir()
+    current = os.open(top, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=current)
+        below = os.open("d", os.O_RDONLY, dir_fd=current)
+        os.close(current)
+        current = below
+    os.close(current)
+
+
 class Desk:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.clock = ManualClock()
-        self.service = DbfsService(root=root, clock=self.clock)
+        self.spool = root.parent / "uploads"
+        self.service = DbfsService(root=root, spool=self.spool, clock=self.clock)
 
     async def put(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
         await self.service.put(USER, path, b64(data), overwrite=overwrite)
@@ -88,7 +105,7 @@ def test_of_two_uploads_to_one_path_the_second_to_close_is_refused(desk: Desk) -
         await desk.service.close(USER, first)
         with pytest.raises(ResourceAlreadyExists):
             await desk.service.close(USER, second)
-        assert not list((desk.root / ".brickyard").iterdir())
+        assert not list(desk.spool.iterdir())
 
     asyncio.run(run())
 
@@ -104,15 +121,16 @@ def test_handles_are_bounded_expire_and_belong_to_their_user(desk: Desk) -> None
         with pytest.raises(ResourceDoesNotExist):
             await desk.service.add_block(USER, handles[0], b64(b"x"))
         await desk.service.create(USER, "/more", overwrite=False)
-        assert len(list((desk.root / ".brickyard").iterdir())) == 1
+        assert len(list(desk.spool.iterdir())) == 1
 
     asyncio.run(run())
 
 
 def test_a_new_server_forgets_old_uploads(desk: Desk) -> None:
     asyncio.run(desk.service.create(USER, "/f", overwrite=False))
-    DbfsService(root=desk.root, clock=desk.clock)
-    assert not (desk.root / ".brickyard").exists()
+    deep(desk.spool / "left")
+    DbfsService(root=desk.root, spool=desk.spool, clock=desk.clock)
+    assert list(desk.spool.iterdir()) == []
 
 
 def test_blocks_are_bounded_and_must_be_base64(desk: Desk) -> None:
@@ -171,7 +189,7 @@ def test_directories(desk: Desk) -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("path", ["", "a", "/..", "/a/../../b", "dbfs:a", "/.brickyard/x", "/a\x00b", "file:/etc/passwd"])
+@pytest.mark.parametrize("path", ["", "a", "/..", "/a/../../b", "dbfs:a", "/a\x00b", "file:/etc/passwd"])
 def test_paths_that_are_refused(desk: Desk, path: str) -> None:
     with pytest.raises(InvalidParameterValue):
         asyncio.run(desk.put(path, b"x"))
@@ -184,7 +202,8 @@ def test_no_path_leads_out(tmp_path_factory: pytest.TempPathFactory, path: str) 
         asyncio.run(desk.put("/" + path, b"x"))
     except ApiError:
         return
-    assert [entry.name for entry in desk.root.parent.iterdir()] == ["dbfs"]
+    assert sorted(entry.name for entry in desk.root.parent.iterdir()) == ["dbfs", "uploads"]
+    assert list(desk.spool.iterdir()) == []
 
 
 def test_links_and_special_files_are_not_there(desk: Desk) -> None:
@@ -215,11 +234,73 @@ def test_links_and_special_files_are_not_there(desk: Desk) -> None:
     assert [entry.name for entry in outside.iterdir()] == ["secret"]
 
 
-def test_uploads_do_not_follow_a_planted_link(desk: Desk) -> None:
-    (desk.root / ".brickyard").symlink_to(desk.root.parent / "outside")
-    with pytest.raises(ApiError):
-        asyncio.run(desk.put("/f", b"x"))
+@pytest.mark.parametrize("planted", ["file", "link", "tree"])
+def test_nothing_in_the_tree_is_in_the_way_of_uploads_or_of_a_start(desk: Desk, planted: str) -> None:
+    """Earlier, uploads were in `/.brickyard`, where clusters could put what they liked."""
+    place = desk.root / ".brickyard"
+    if planted == "file":
+        place.write_text("mine")
+    elif planted == "link":
+        place.symlink_to(desk.root.parent / "outside")
+    else:
+        deep(place)
+    desk.service = DbfsService(root=desk.root, spool=desk.spool, clock=desk.clock)
+    asyncio.run(desk.put("/f", b"x"))
+    assert (desk.root / "f").read_bytes() == b"x"
     assert [entry.name for entry in (desk.root.parent / "outside").iterdir()] == ["secret"]
+    if planted != "link":
+        asyncio.run(desk.service.delete("/.brickyard", recursive=True))
+        assert asyncio.run(desk.names("/")) == ["/f"]
+
+
+def test_a_tree_of_any_depth_and_any_names_is_deleted(desk: Desk) -> None:
+    top = desk.root / "hostile"
+    deep(top)
+    os.mkfifo(top / "fifo")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(os.path.relpath(top / "socket"))
+    os.close(os.open(os.fsencode(top) + b"/\xff\xfe", os.O_CREAT))
+    (top / "link").symlink_to(desk.root.parent / "outside")
+    (top / "locked").mkdir()
+    (top / "locked" / "f").touch()
+    (top / "locked").chmod(0)
+    assert asyncio.run(desk.names("/hostile")) == ["/hostile/d", "/hostile/locked"]
+    asyncio.run(desk.service.delete("/hostile", recursive=True))
+    assert asyncio.run(desk.names("/")) == []
+    assert (desk.root.parent / "outside" / "secret").exists()
+
+
+def test_a_tree_that_is_too_large_for_one_call_is_gone_after_several(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep(desk.root / "large")
+    monkeypatch.setattr(safetree, "REMOVE_S", 0.0)
+    with pytest.raises(PartialDelete, match="call again"):
+        asyncio.run(desk.service.delete("/large", recursive=True))
+    monkeypatch.undo()
+    asyncio.run(desk.service.delete("/large", recursive=True))
+    assert asyncio.run(desk.names("/")) == []
+
+
+def test_files_on_a_disk_of_their_own_are_copied_there(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def elsewhere(settle: Any) -> Any:
+        def one_disk_only(source: str, target: str, origin: int | None, parent: int, *, replace: bool) -> None:
+            if origin is None:
+                raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+            settle(source, target, origin, parent, replace=replace)
+
+        return one_disk_only
+
+    monkeypatch.setattr(safetree, "_settle", elsewhere(safetree._settle))
+
+    async def run() -> None:
+        await desk.put("/a/f", b"1")
+        with pytest.raises(ResourceAlreadyExists):
+            await desk.put("/a/f", b"2")
+        await desk.put("/a/f", b"3", overwrite=True)
+        assert await desk.names("/a") == ["/a/f"]
+
+    asyncio.run(run())
+    assert (desk.root / "a" / "f").read_bytes() == b"3"
+    assert list(desk.spool.iterdir()) == []
 
 
 # ── through the SDK ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -289,7 +370,7 @@ def test_a_form_may_carry_a_large_file_before_its_path(url: str, desk: Desk) -> 
         )
         assert answer.status_code == status, answer.text
     assert (desk.root / "made" / "for" / "it").read_bytes() == data
-    assert list((desk.root / UPLOADS).iterdir()) == []
+    assert list(desk.spool.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -311,7 +392,7 @@ def test_a_form_that_cannot_be_placed_leaves_nothing(url: str, desk: Desk, field
     )
     assert answer.status_code == 400
     assert said in answer.json()["message"]
-    assert list((desk.root / UPLOADS).iterdir()) == []
+    assert list(desk.spool.iterdir()) == []
 
 
 def test_a_form_that_is_cut_short_leaves_nothing(url: str, desk: Desk) -> None:
@@ -325,7 +406,7 @@ def test_a_form_that_is_cut_short_leaves_nothing(url: str, desk: Desk) -> None:
     )
     assert "cut short" in answer.json()["message"]
     assert not (desk.root / "f").exists()
-    assert list((desk.root / UPLOADS).iterdir()) == []
+    assert list(desk.spool.iterdir()) == []
 
 
 def test_a_form_with_two_files_is_refused(url: str, desk: Desk) -> None:

@@ -20,6 +20,7 @@ import pytest
 from brickyard.config import Settings
 from brickyard.domain.node import Phase
 from brickyard.domain.nodetypes import NodeType
+from brickyard.providers import local
 from brickyard.providers.base import CapacityError, InvalidError, LaunchRequest
 from brickyard.providers.capacity import Room
 from brickyard.providers.local import LocalProvider, loopback_address
@@ -187,6 +188,20 @@ def test_a_killed_agent_is_listed_as_dead_and_its_remains_are_removed(shop: Shop
     kept = shop.here.data_dir / "logs" / "0101-000000-abcdefgh" / f"{I1}-1"
     assert (kept / "driver.log").exists()
     assert (kept / "agent.log").exists()
+
+
+def test_what_a_node_leaves_is_removed_in_turns_that_nobody_waits_long_for(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.launch(I1)
+    os.kill(shop.pid(I1), signal.SIGKILL)
+    until(lambda: not shop.provider.observe()[I1].alive)
+    for number in range(50):
+        (shop.directory(I1) / "node" / "tmp" / str(number)).mkdir(parents=True)
+    monkeypatch.setattr(local, "REMOVE_S", 0.0)
+    for _ in range(3):
+        shop.provider.terminate(I1, reason="test")
+        assert I1 in shop.provider.observe()
+    monkeypatch.undo()
+    shop.gone(I1)
 
 
 def test_an_agent_that_does_not_listen_is_killed(shop: Shop) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
+import math
 import os
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +21,8 @@ _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR)
 
 MAX_FILES = 200
 MAX_DEPTH = 4
+MAX_LOOKED_AT = 20_000  # entries, of whatever kind: empty directories cost time as well
+_AT_ONCE = 4096
 MAX_FILE_BYTES = 16 << 20
 MAX_TOTAL_BYTES = 64 << 20
 EVENTS = "eventlog/"  # Spark's event logs: of use as a whole or not at all
@@ -38,97 +42,120 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600) -> None:
         raise
 
 
-def remove_tree(path: Path) -> None:
+def remove_tree(path: Path | str, *, dir_fd: int | None = None, limit_s: float = math.inf) -> None:
     """Remove a directory with all that is in it, whatever its depth, its links and its modes. A missing one is a success.
 
     Directories are moved to the top and emptied there, so that depth costs neither stack nor descriptors.
-    Raises OSError when something cannot be removed.
+    Raises OSError when something cannot be removed, and TimeoutError (which is one) after `limit_s`: another call goes on there.
     """
     try:
-        root = _open_directory(path)
+        root = _open_directory(path, dir_fd=dir_fd)
     except FileNotFoundError:
         return
     try:
-        _empty(root)
+        _Emptying(root, time.monotonic() + limit_s).run()
     finally:
         os.close(root)
-    path.rmdir()
+    os.rmdir(path, dir_fd=dir_fd)
 
 
 def _open_directory(path: Path | str, *, dir_fd: int | None = None) -> int:
     """A descriptor of a directory that is no link, made accessible to its owner first."""
-    handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
-    try:
-        mode = os.fstat(handle).st_mode
-        if not stat.S_ISDIR(mode):
-            raise NotADirectoryError(f"{path} is not a directory")
-        if mode & 0o700 != 0o700:
-            os.chmod(f"/proc/self/fd/{handle}", 0o700)  # noqa: PTH101 - by descriptor: the name could be swapped
-    finally:
-        os.close(handle)
+    if hasattr(os, "O_PATH"):
+        handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
+        try:
+            mode = os.fstat(handle).st_mode
+            if not stat.S_ISDIR(mode):
+                raise NotADirectoryError(f"{path} is not a directory")
+            if mode & 0o700 != 0o700:
+                os.chmod(f"/proc/self/fd/{handle}", 0o700)  # noqa: PTH101 - by descriptor: the name could be swapped
+        finally:
+            os.close(handle)
     return os.open(path, _DIRECTORY, dir_fd=dir_fd)
 
 
-def _empty(root: int) -> None:
-    moved = 0
-    while names := os.listdir(root):
-        for name in names:
-            try:
-                os.unlink(name, dir_fd=root)
-                continue
-            except FileNotFoundError:
-                continue
-            except (IsADirectoryError, PermissionError):
-                pass  # a directory: EISDIR on Linux, EPERM by POSIX
-            directory = _open_directory(name, dir_fd=root)
-            try:
-                moved = _hoist(directory, root, moved)
-            finally:
-                os.close(directory)
-            os.rmdir(name, dir_fd=root)
+class _Emptying:
+    """Removes what is in a directory, until the deadline."""
 
+    def __init__(self, root: int, deadline: float) -> None:
+        self._root = root
+        self._deadline = deadline
+        self._moved = 0
 
-def _hoist(directory: int, root: int, moved: int) -> int:
-    """Empty `directory`: unlink its files, move its directories up to `root` under new names."""
-    for name in os.listdir(directory):
+    def run(self) -> None:
+        while names := _some_names(self._root):
+            for name in names:
+                if self._unlinked(name, self._root):
+                    continue
+                directory = _open_directory(name, dir_fd=self._root)
+                try:
+                    self._hoist(directory)
+                finally:
+                    os.close(directory)
+                os.rmdir(name, dir_fd=self._root)
+
+    def _unlinked(self, name: str, directory: int) -> bool:
+        """Whether it is gone; False: it is a directory."""
+        if time.monotonic() > self._deadline:
+            raise TimeoutError(errno.ETIMEDOUT, "there is more than can be removed at once")
         try:
             os.unlink(name, dir_fd=directory)
-            continue
+        except FileNotFoundError:
+            pass
         except (IsADirectoryError, PermissionError):
-            os.close(_open_directory(name, dir_fd=directory))  # only an accessible directory can be moved elsewhere
-        while True:
-            moved += 1
-            try:
-                os.rename(name, f".{os.getpid()}.{moved}", src_dir_fd=directory, dst_dir_fd=root)
-                break
-            except OSError as error:
-                if error.errno not in _TAKEN:
-                    raise  # otherwise that name was planted; take the next
-    return moved
+            return False  # EISDIR on Linux, EPERM by POSIX
+        return True
+
+    def _hoist(self, directory: int) -> None:
+        """Empty `directory`: unlink its files, move its directories up to the root under new names."""
+        while names := _some_names(directory):
+            for name in names:
+                if self._unlinked(name, directory):
+                    continue
+                os.close(_open_directory(name, dir_fd=directory))  # only an accessible directory can be moved elsewhere
+                while True:
+                    self._moved += 1
+                    try:
+                        os.rename(name, f".{os.getpid()}.{self._moved}", src_dir_fd=directory, dst_dir_fd=self._root)
+                        break
+                    except OSError as error:
+                        if error.errno not in _TAKEN:
+                            raise  # otherwise that name was planted; take the next
+
+
+def _some_names(directory: int) -> list[str]:
+    """Names in a directory; a directory may have more of them than fit into memory."""
+    with os.scandir(directory) as entries:
+        return [entry.name for entry in itertools.islice(entries, _AT_ONCE)]
 
 
 def list_files(root: Path) -> Iterator[tuple[str, int]]:
-    """`(relative name, bytes)` of the regular files below `root`, at most MAX_FILES of them, MAX_DEPTH deep."""
+    """`(relative name, bytes)` of the regular files below `root`, at most MAX_FILES of them, MAX_DEPTH deep. A name that is not
+    UTF-8, which no message could carry, is not there."""
     try:
         top = os.open(root, _DIRECTORY)
     except OSError:
         return
     try:
-        yield from itertools.islice(_walk(top, "", MAX_DEPTH), MAX_FILES)
+        yield from itertools.islice(_walk(top, "", MAX_DEPTH, itertools.repeat(None, MAX_LOOKED_AT)), MAX_FILES)
     finally:
         os.close(top)
 
 
-def _walk(directory: int, prefix: str, depth: int) -> Iterator[tuple[str, int]]:
-    for entry in sorted(os.listdir(directory)):
+def _walk(directory: int, prefix: str, depth: int, budget: Iterator[None]) -> Iterator[tuple[str, int]]:
+    """`budget` has an item for every entry that may still be looked at."""
+    with os.scandir(directory) as entries:
+        names = sorted(entry.name for _, entry in zip(budget, entries, strict=False))
+    for entry in names:
         try:
+            entry.encode()
             info = os.stat(entry, dir_fd=directory, follow_symlinks=False)
             inner = os.open(entry, _DIRECTORY, dir_fd=directory) if stat.S_ISDIR(info.st_mode) and depth else None
-        except OSError:
+        except (OSError, UnicodeEncodeError):
             continue
         if inner is not None:
             try:
-                yield from _walk(inner, f"{prefix}{entry}/", depth - 1)
+                yield from _walk(inner, f"{prefix}{entry}/", depth - 1, budget)
             finally:
                 os.close(inner)
         elif stat.S_ISREG(info.st_mode):

@@ -37,6 +37,7 @@ from brickyard.runtime import catalogue
 YOUNG_MS = 30_000  # an agent that an earlier server has started and that has not taken its lock for so long never will
 KILL_AFTER_MS = 10_000  # from SIGTERM to SIGKILL: more than an agent needs to end its node in order
 LINGER_S = 0.25  # how long `terminate` stays to see the end of what ends at once
+REMOVE_S = 2.0  # of one call of `terminate`: the next goes on
 CLOSE_PATIENCE_S = 20.0
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,60}")
 _SECRET = ("BRICKYARD_", "DATABRICKS_")  # never handed down to agents and what they start
@@ -298,7 +299,10 @@ class LocalProvider:
             node = msgspec.json.decode((directory / "node.json").read_bytes(), type=_Node)
             logs = self._settings.data_dir / "logs"
             files.keep_node_logs(directory, logs, instance_id=instance_id, cluster_id=node.cluster_id, generation=node.generation)
-        files.remove_tree(directory)
+            (directory / "node.json").unlink()  # the next call need not keep them again
+        # A node may leave more files than are removed in a moment, and other instances wait for us.
+        with contextlib.suppress(TimeoutError):
+            files.remove_tree(directory, limit_s=REMOVE_S)
 
     def _mark(self, instance_id: str, directory: Path, reason: str) -> _Ending:
         """Record that the instance is to go, before anything is done about it. The first reason stays."""

@@ -78,9 +78,10 @@ class InstanceMonitor:
         # which is why only instances launched before `started` can be found missing.
         listed = await loop.run_in_executor(self._calls, self._provider.observe)
         states = await self._store.read(lambda tx: tx.instances.states())
+        ending: dict[str, str] = {}
         for instance_id in listed.keys() - states.keys():
             log.warning("orphan_instance", instance_id=instance_id)
-            await self._terminate(instance_id, "it belongs to no cluster and no pool of this workspace")
+            ending[instance_id] = "it belongs to no cluster and no pool of this workspace"
         suspects = suspicious(states, listed, silent=self._silent())
         if suspects:
             for cluster_id in await self._store.write(
@@ -89,9 +90,11 @@ class InstanceMonitor:
                 self._wake(cluster_id)
         for instance_id, (_, state) in states.items():
             if state is InstanceState.TERMINATING and instance_id in listed:
-                await self._terminate(instance_id, "released")
+                ending[instance_id] = "released"
             elif instance_id not in listed and state in (InstanceState.TERMINATING, InstanceState.GONE):
                 self._on_gone(instance_id)
+        # Side by side: one that is slow to go holds up no other.
+        await asyncio.gather(*(self._terminate(instance_id, why) for instance_id, why in ending.items()))
 
     async def _terminate(self, instance_id: str, reason: str) -> None:
         try:

@@ -10,13 +10,13 @@ import errno
 import functools
 import os
 import secrets
-import shutil
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 import structlog
 
+from brickyard.agent import files
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import (
     ApiError,
@@ -36,7 +36,6 @@ MAX_BLOCK = 1024 * 1024
 MAX_FIELD = 8 * 1024  # bytes of a form's path
 MAX_HANDLES = 200
 HANDLE_IDLE_MS = 10 * 60 * 1000
-UPLOADS = ".brickyard"  # below the root: files that are being uploaded
 
 log = structlog.get_logger(__name__)
 
@@ -49,6 +48,13 @@ class MaxBlockSizeExceeded(ApiError):
 class MaxReadSizeExceeded(ApiError):
     error_code = "MAX_READ_SIZE_EXCEEDED"
     http_status = 400
+
+
+class PartialDelete(ApiError):
+    """Databricks' own answer for a tree that is too large for one call; clients call again."""
+
+    error_code = "PARTIAL_DELETE"
+    http_status = 503
 
 
 class FileSystemError(ApiError):
@@ -72,16 +78,18 @@ class _Upload:
 class DbfsService:
     """One per server. Paths are absolute, `/dir/file` or `dbfs:/dir/file`. Methods raise ApiError.
 
-    A file appears at its path when its upload is closed, whole; uploads do not outlive the server.
+    A file appears at its path when its upload is closed, whole; uploads do not outlive the server. Until then it is in `spool`, a
+    directory that no cluster sees.
     """
 
-    def __init__(self, *, root: Path, clock: Clock) -> None:
-        self._root = root
+    def __init__(self, *, root: Path, spool: Path, clock: Clock) -> None:
+        self._spool_dir = spool
         self._clock = clock
         self._tree = SafeTree(root=root)
         self._uploads: dict[int, _Upload] = {}
         root.mkdir(parents=True, exist_ok=True)
-        _clear(root / UPLOADS)
+        _clear(spool)
+        spool.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     async def status(self, path: str) -> Entry:
         """What is at a path."""
@@ -91,8 +99,7 @@ class DbfsService:
     async def list(self, path: str) -> list[Entry]:
         """The entries of a directory, or the file itself."""
         parts = _parts(path)
-        found = await self._do(path, lambda: self._tree.list(parts))
-        return [entry for entry in found if entry.parts != (UPLOADS,)]
+        return await self._do(path, lambda: self._tree.list(parts))
 
     async def mkdirs(self, path: str) -> None:
         """Make a directory and those above it."""
@@ -173,13 +180,11 @@ class DbfsService:
         return fields
 
     def _spool(self, name: str) -> int:
-        self._tree.make_directories((UPLOADS,))
-        return self._tree.create((UPLOADS, name))
+        return os.open(self._spool_dir / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
 
     def _place(self, name: str, parts: tuple[str, ...], *, overwrite: bool) -> None:
         self._check_target(parts, overwrite=overwrite)
-        self._tree.make_directories(parts[:-1])
-        self._tree.move((UPLOADS, name), parts, replace=overwrite)
+        self._tree.bring(self._spool_dir / name, parts, replace=overwrite)
 
     async def create(self, caller: Caller, path: str, *, overwrite: bool) -> int:
         """Begin to upload a file; returns the handle for its blocks."""
@@ -209,7 +214,7 @@ class DbfsService:
             os.close(upload.file)
             path = _shown(upload.parts)
             try:
-                await self._do(path, lambda: self._tree.move((UPLOADS, upload.name), upload.parts, replace=upload.overwrite))
+                await self._do(path, lambda: self._place(upload.name, upload.parts, overwrite=upload.overwrite))
             except ApiError:
                 self._forget_file(upload.name)
                 raise
@@ -257,7 +262,7 @@ class DbfsService:
 
     def _forget_file(self, name: str) -> None:
         with contextlib.suppress(OSError):
-            self._tree.remove((UPLOADS, name), recursive=False)
+            (self._spool_dir / name).unlink()
 
     async def _do(self, path: str, work: Callable[[], T]) -> T:
         """Work on files, on another thread and with its errors in the API's words."""
@@ -305,9 +310,13 @@ def _translated(path: str) -> Iterator[None]:
         raise ResourceAlreadyExists(f"A part of the path {path} is a file where a directory is needed.") from error
     except IsADirectoryError as error:
         raise InvalidParameterValue(f"{path} is a directory; give the path of a file.") from error
+    except TimeoutError as error:
+        raise PartialDelete(f"{path} holds more than one call deletes. A part is gone; call again to go on.") from error
     except OSError as error:
         if error.errno == errno.ENOTEMPTY:
-            raise FileSystemError(f"The directory {path} is not empty. Pass recursive=true to delete what it holds.") from error
+            raise FileSystemError(
+                f"The directory {path} is not empty. Pass recursive=true for all in it; if you did, somebody writes there."
+            ) from error
         if error.errno == errno.ENAMETOOLONG:
             raise InvalidParameterValue(f"A name in the path {path[:100]}... is too long: 255 bytes are allowed.") from error
         if is_full_disk(error):
@@ -323,8 +332,6 @@ def _parts(path: str) -> tuple[str, ...]:
     parts = tuple(part for part in inner.split("/") if part not in ("", "."))
     if ".." in parts or "\x00" in inner:
         raise InvalidParameterValue(f"Path may hold neither '..' nor NUL: {path!r}.")
-    if parts and parts[0] == UPLOADS:
-        raise InvalidParameterValue(f"/{UPLOADS} is kept for uploads. Use another path.")
     return parts
 
 
@@ -373,12 +380,9 @@ def _no_handle(handle: int) -> ResourceDoesNotExist:
     )
 
 
-def _clear(uploads: Path) -> None:
+def _clear(spool: Path) -> None:
     """Remove what an earlier server left half-uploaded."""
     try:
-        if uploads.is_symlink():
-            uploads.unlink()
-        elif uploads.exists():
-            shutil.rmtree(uploads)
+        files.remove_tree(spool)
     except OSError as error:
-        log.warning("old_uploads_remain", path=str(uploads), reason=str(error))
+        log.warning("old_uploads_remain", path=str(spool), reason=str(error))

@@ -1,7 +1,8 @@
 """Files below one directory whose contents hostile code may change at any moment.
 
 Every step of a path is opened relative to the one before it and without following symbolic links, so nothing that is put into
-the tree, at whatever time, leads out of it. Only directories and regular files exist here; anything else is not there.
+the tree, at whatever time, leads out of it. Only directories and regular files exist here, with names in UTF-8; anything else is
+not there.
 """
 
 from __future__ import annotations
@@ -9,12 +10,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import secrets
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from brickyard.agent import files
+
+REMOVE_S = 40.0  # less than clients wait for an answer
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO must not make us wait
 
@@ -51,7 +56,8 @@ class SafeTree:
         found = []
         with self._directory(parts) as directory, os.scandir(directory) as entries:
             for each in entries:
-                with contextlib.suppress(FileNotFoundError):  # gone since, or nothing that exists here
+                with contextlib.suppress(FileNotFoundError, UnicodeEncodeError):  # gone since, or nothing that exists here
+                    each.name.encode()
                     found.append(_entry((*parts, each.name), each.stat(follow_symlinks=False)))
         return sorted(found)
 
@@ -65,33 +71,44 @@ class SafeTree:
         with self._open(parts, os.O_RDONLY) as file:
             return os.pread(file, length, offset)
 
-    def create(self, parts: Parts) -> int:
-        """A new file, open for writing; the caller closes it. Its directory must exist."""
-        with self._directory(parts[:-1]) as parent:
-            return os.open(parts[-1], _FILE | os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=parent)
+    def bring(self, source: Path, target: Parts, *, replace: bool) -> None:
+        """Move a file from outside to a path, where it appears whole. What is there is replaced only when `replace`."""
+        with self._directory(target[:-1], make=True) as parent:
+            try:
+                _settle(str(source), target[-1], None, parent, replace=replace)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                draft = f".{secrets.token_hex(16)}"  # the tree is on a disk of its own: copied there first
+                try:
+                    made = os.open(draft, _FILE | os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=parent)
+                    with source.open("rb") as data, os.fdopen(made, "wb") as copy:
+                        shutil.copyfileobj(data, copy)
+                    _settle(draft, target[-1], parent, parent, replace=replace)
+                finally:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(draft, dir_fd=parent)
+                source.unlink()
 
     def move(self, source: Parts, target: Parts, *, replace: bool) -> None:
         """Move a file or directory. A file is replaced only when `replace`, and a directory never."""
         with self._directory(source[:-1]) as origin, self._directory(target[:-1], make=True) as parent:
             info = _entry(tuple(source), os.stat(source[-1], dir_fd=origin, follow_symlinks=False))
-            if replace and not info.is_dir:
-                os.rename(source[-1], target[-1], src_dir_fd=origin, dst_dir_fd=parent)
-            elif not info.is_dir:
-                # A link fails where there is something, whoever put it there a moment ago; a rename would replace it.
-                os.link(source[-1], target[-1], src_dir_fd=origin, dst_dir_fd=parent, follow_symlinks=False)
-                os.unlink(source[-1], dir_fd=origin)
+            if not info.is_dir:
+                _settle(source[-1], target[-1], origin, parent, replace=replace)
             else:
                 os.mkdir(target[-1], dir_fd=parent)  # a directory may replace an empty one: this one
                 os.rename(source[-1], target[-1], src_dir_fd=origin, dst_dir_fd=parent)
 
     def remove(self, parts: Parts, *, recursive: bool) -> None:
-        """Remove a file or a directory; one that is not empty only when `recursive`."""
+        """Remove a file or a directory; one that is not empty only when `recursive`. Raises TimeoutError where another call must
+        go on: a tree may be larger than anybody waits for."""
         is_dir = self.stat(parts).is_dir
         with self._directory(parts[:-1]) as parent:
             if not is_dir:
                 os.unlink(parts[-1], dir_fd=parent)
             elif recursive:
-                shutil.rmtree(parts[-1], dir_fd=parent)  # safe against links on systems with *at calls
+                files.remove_tree(parts[-1], dir_fd=parent, limit_s=REMOVE_S)
             else:
                 os.rmdir(parts[-1], dir_fd=parent)
 
@@ -134,6 +151,16 @@ class SafeTree:
             yield file
         finally:
             os.close(file)
+
+
+def _settle(source: str, target: str, origin: int | None, parent: int, *, replace: bool) -> None:
+    """Give a file another place on the same disk. Raises FileExistsError where there is something and it may not be replaced."""
+    if replace:
+        os.rename(source, target, src_dir_fd=origin, dst_dir_fd=parent)
+    else:
+        # A link fails where there is something, whoever put it there a moment ago; a rename would replace it.
+        os.link(source, target, src_dir_fd=origin, dst_dir_fd=parent, follow_symlinks=False)
+        os.unlink(source, dir_fd=origin)
 
 
 def _entry(parts: tuple[str, ...], info: os.stat_result) -> Entry:
