@@ -288,6 +288,15 @@ def test_required_isolation_starts_nothing_without_it(here: World, monkeypatch: 
     assert not _marked(one.id)
 
 
+def test_users_are_not_kept_apart_where_nodes_have_no_walls(here: World) -> None:
+    one = here.instance(isolation="off").start()
+    here.server.assign(one.id, assignment(user_isolation=True))
+    failure = here.server.phase(one.id, Phase.FAILED).failure
+    assert failure is not None
+    assert failure.code == "WORKSPACE_CONFIGURATION_ERROR"
+    assert "USER_ISOLATION" in failure.message
+
+
 def test_an_idle_agent_is_small(here: World) -> None:
     one = here.instance().start()
     here.server.phase(one.id, Phase.IDLE)

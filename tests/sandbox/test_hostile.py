@@ -338,6 +338,36 @@ def test_links_that_it_plants_are_not_followed(tmp_path: Path) -> None:
         assert not any("secret" in path.read_text() for path in kept)
 
 
+LOOK = """
+import os, subprocess, sys
+hidden = subprocess.Popen(["/usr/bin/sleep", "1000"], env={"SECRET": "x"})
+plain = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"], env={"SECRET": "x"})
+for process in (plain, hidden):
+    while b"sleep" not in open(f"/proc/{process.pid}/cmdline", "rb").read(): pass
+    for name in ("environ", "mem", "maps", "fd/0"):
+        try:
+            os.open(f"/proc/{process.pid}/{name}", os.O_RDONLY)
+            print("done", end=" ")
+        except OSError as error:
+            print(type(error).__name__, end=" ")
+    print()
+"""
+
+
+def test_nobody_looks_into_a_program_that_cannot_be_read(tmp_path: Path) -> None:
+    sandbox.write_unreadable(tmp_path / "sleep", Path("/usr/bin/sleep"))
+    sandbox.write_unreadable(tmp_path / "sleep", Path("/usr/bin/sleep"))  # a second node of the same instance
+    view = View(
+        read_only=(sys.prefix, sys.base_prefix), interpreter=sys.executable,
+        unreadable=((str(tmp_path / "sleep"), "/usr/bin/sleep"),),
+    )  # fmt: skip
+    command = sandbox.choose("auto", sandbox.probe()).command([sys.executable, "-c", LOOK], view=view)
+    found = subprocess.run(command, env={}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True, text=True)
+    plain, hidden = found.stdout.splitlines()
+    assert plain.split() == ["done"] * 4
+    assert hidden.split() == ["PermissionError"] * 4
+
+
 def test_a_fork_bomb_is_bounded_and_ends_with_the_node() -> None:
     group = cgroups.create(f"i-{secrets.token_hex(8)}", cgroups.Limits(memory_mb=1024, cores=1))
     if not group.directories:

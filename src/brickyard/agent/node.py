@@ -307,12 +307,16 @@ class Node:
         config = self._config
         etc = config.directory / "etc"
         sandbox.write_etc(etc, hostname=config.instance_id, host=config.host, home=str(config.node_dir / "home"))
+        java, copy = Path(manifest.java_real, "bin", "java"), config.directory / "java"
+        if java.is_file():
+            sandbox.write_unreadable(copy, java)
         return sandbox.View(
             hostname=config.instance_id,
             etc=str(etc),
             read_only=tuple(
                 path for path in (manifest.home, manifest.python_base, manifest.java_real, config.scripts_dir) if path
             ),
+            unreadable=((str(copy), str(java)),) if java.is_file() else (),
             interpreter=manifest.python,
             node_dir=config.instance_dir + "/node",
             dbfs_dir=config.dbfs_dir,
@@ -323,6 +327,12 @@ class Node:
 
     async def _join(self) -> None:
         wanted = self._assignment()
+        if wanted.user_isolation and self._status.isolation.startswith("none"):
+            raise HostError(
+                "WORKSPACE_CONFIGURATION_ERROR",
+                "data_security_mode USER_ISOLATION keeps users apart by the walls around a node, and there are none here: "
+                f"{self._status.isolation}. Make isolation possible, or choose SINGLE_USER or NONE.",
+            )
         self._update(phase=Phase.STARTING, message=_WORDS[Step.JOIN])
         await self._call("become", assignment=wanted, **self._settings(wanted.role))
         self._current = msgspec.structs.replace(self._current, stage=Stage.JOINED, master_url=wanted.master_url)

@@ -66,6 +66,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     hostname: str = "node"
     etc: str = ""  # directory with our own passwd, group, hosts, hostname (see `write_etc`)
     read_only: tuple[str, ...] = ()  # runtime, interpreter, Java, scripts: at their own paths
+    unreadable: tuple[tuple[str, str], ...] = ()  # (copy made by `write_unreadable`, the program that it is shown as)
     interpreter: str = ""  # a Python whose environment is in `read_only`: the links to its base are followed
     node_dir: str = ""  # read-write, at its own path; its tmp/ is also /tmp
     dbfs_dir: str = ""  # read-write, at /dbfs
@@ -203,6 +204,14 @@ def write_etc(directory: Path, *, hostname: str, host: str, home: str) -> None:
     (directory / "hostname").write_text(f"{hostname}\n")
 
 
+def write_unreadable(copy: Path, program: Path) -> None:
+    """A copy of a program that can be run and not be read. The kernel lets no process of the same user look into what runs such
+    a program: its memory, its environment and its files stay its own."""
+    copy.unlink(missing_ok=True)
+    shutil.copyfile(program, copy)
+    copy.chmod(0o111)
+
+
 def environment(instance_id: str, *, node_dir: Path, tmp: str, source: Mapping[str, str]) -> dict[str, str]:
     """The whole environment of a node's first process: nothing of the agent's but the language and the time zone."""
     kept = {key: value for key, value in source.items() if key in ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")}
@@ -225,6 +234,7 @@ def mounts(view: View) -> list[Mount]:
     given = [path for wanted in view.read_only for path in dict.fromkeys((wanted, os.path.realpath(wanted)))]
     shown = [*_system(view), *(("ro", os.path.realpath(path), path, "") for path in dict.fromkeys(given)), *_interpreter(view)]
     shown += _hide(view.hidden, shown)
+    shown += [("ro", copy, os.path.realpath(program), "") for copy, program in view.unreadable]
     if view.node_dir:
         shown.append(("rw", os.path.realpath(view.node_dir), view.node_dir, ""))
         temporary = os.path.realpath(Path(view.node_dir, "tmp"))

@@ -22,7 +22,7 @@ import launch
 import sparkconf
 from jvm import Jvm, JvmError
 from launch import JvmOptions, LaunchError
-from processes import Reaper, Spawner, adopt_orphans, kill_descendants
+from processes import Reaper, Spawner, adopt_orphans, hide_memory, kill_descendants
 from protocol import Channel, OpError
 
 OP_THREADS = 16
@@ -344,6 +344,7 @@ def reap_for_ever() -> None:
 
 
 def main() -> None:
+    hide_memory()  # it knows the ways into the JVM, and every kernel's key
     channel = Channel.take_over()
     adopt_orphans()
     spawner = Spawner()

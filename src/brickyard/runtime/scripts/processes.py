@@ -15,13 +15,18 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
 UNCLAIMED_S = 10.0  # a zombie that nobody has waited for in this time is an orphan: whoever starts a process waits for it sooner
 
 
 def adopt_orphans() -> None:
     """From now on, processes below us that lose their parent become our children."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def hide_memory() -> None:
+    """From now on no other process of this user can read or write this one's memory, environment and open files."""
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 class Spawner:
