@@ -23,7 +23,7 @@ from brickyard.agent import files
 from brickyard.config import Settings
 from brickyard.domain.clock import Ids
 from brickyard.domain.errors import PermissionDenied, ResourceDoesNotExist
-from brickyard.gateway import pages
+from brickyard.gateway import history, pages
 from brickyard.gateway.history import HistoryServers
 from brickyard.gateway.jws import signed_token
 from brickyard.gateway.sparkui import MAX_REWRITTEN, SparkUi, Upstream
@@ -322,5 +322,41 @@ def test_a_cluster_that_left_no_event_log_says_why(tmp_path: Path) -> None:
         assert await history.kept_log(ID, "executor-0-stdout.log", 3) == b"llo"
         assert await history.kept_log(ID, "executor-1-stdout.log", 3) is None
         assert await history.kept_log(ID, "../../../secret", 3) is None
+
+    run(work())
+
+
+def test_a_history_server_that_is_starting_is_not_idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One whose cluster has ended is replaced while others are looked after: it was ended before it had read a line."""
+    ended: list[tuple[Path, ...]] = []
+    first_is_gone = asyncio.Event()
+
+    class Quick(history._HistoryServer):
+        alive = True
+
+        async def start(self) -> None:
+            if "second" in str(self.logs):
+                async with asyncio.timeout(PATIENCE_S):
+                    await first_is_gone.wait()
+
+        async def stop(self) -> None:
+            ended.append(self.logs)
+            first_is_gone.set()
+
+    monkeypatch.setattr(history, "_HistoryServer", Quick)
+    monkeypatch.setattr(history, "IDLE_S", 0.2)
+    manifest: Any = None
+    monkeypatch.setattr(HistoryServers, "_runtime", lambda _self: manifest)
+
+    async def work() -> None:
+        servers = HistoryServers(settings=Settings(data_dir=tmp_path, cache_dir=tmp_path))
+        for name in ("0101-000000-first", "0101-000000-second"):
+            log = tmp_path / "logs" / name / "i-1-1" / "eventlog" / "app"
+            log.parent.mkdir(parents=True)
+            log.write_bytes(b"hello")
+        await servers.find("0101-000000-first", "")
+        await servers.find("0101-000000-second", "")
+        assert ["first" in str(logs) for logs in ended] == [True], "the first was idle, the second was starting"
+        await servers.close()
 
     run(work())

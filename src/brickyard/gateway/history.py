@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import math
 import os
 import re
 import secrets
@@ -150,7 +151,7 @@ class _HistoryServer:
         self.key = secrets.token_bytes(32)
         self.url = ""
         self.home = "/"
-        self.used = 0.0
+        self.used = math.inf  # it is starting, which is no idleness
         self._manifest = manifest
         self._root = place
         self._place = place / "node"  # all that it may write
