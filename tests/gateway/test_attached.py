@@ -27,7 +27,7 @@ CONTEXT = {
     "context_id": "c1", "user": "me@example.com", "language": "python", "status": "Running", "created_ms": 1, "last_used_ms": 2,
     "commands": 1,
 }  # fmt: skip
-SESSION = {"session_id": "s1", "user": "me", "started_ms": 3, "last_used_ms": 4}
+SESSION = {"session_id": "s1", "user": "me", "user_name": "", "client_type": "", "started_ms": 3, "last_used_ms": 4}
 
 
 class FakeAgent:

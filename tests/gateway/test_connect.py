@@ -13,6 +13,8 @@ import grpc
 import grpc.aio
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.spec import ClientsTypes, WorkloadType
@@ -20,8 +22,11 @@ from brickyard.gateway import connect
 from brickyard.gateway.connect import MAX_MESSAGE
 from brickyard.gateway.doors import FRESH_S, OPEN_S, Doors
 from brickyard.gateway.errors import GatewayError
+from brickyard.gateway.requests import sender
+from brickyard.services import connectclients
 from brickyard.services.agentclient import AgentRefused, AgentUnreachable
 from brickyard.services.caller import Caller
+from brickyard.services.connectclients import Session
 from brickyard.testing.builders import cluster, up
 from tests.gateway.driver import BLOCK, SERVICE, FakeDriver
 from tests.gateway.world import CLUSTER_ID, as_metadata, call, credentials, method, world
@@ -68,6 +73,53 @@ def test_a_call_reaches_the_cluster_under_the_clusters_own_token(tmp_path: Path)
             assert token not in str(metadata)
 
     run(work())
+
+
+def field(number: int, value: bytes) -> bytes:
+    """A field of a protobuf message: those that are shorter than 128 bytes."""
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+def test_whose_session_it_is_is_remembered(tmp_path: Path) -> None:
+    named = field(1, b"s1") + field(2, field(1, b"root") + field(2, b"Root"))
+
+    async def work() -> None:
+        async with world(tmp_path) as w, w.channel() as channel:
+            await w.set(RUNNING)
+            me, you = await w.token("me@example.com"), await w.token("you@example.com")
+            found = w.attach.connect_clients.find
+            await call(channel, "Config", named + field(4, b"notebook"), **credentials(me))
+            assert found(Session(CLUSTER_ID, "root", "s1")) == ("me@example.com", "notebook")
+            await call(channel, "Config", named + field(3, b"get") + field(4, b"script"), **credentials(you))
+            assert found(Session(CLUSTER_ID, "root", "s1")) == ("you@example.com", "script")
+            await call(channel, "Config", named, **credentials(me))
+            assert found(Session(CLUSTER_ID, "root", "s1")) == ("me@example.com", "script"), "the program is not always named"
+
+    run(work())
+
+
+def test_the_program_is_at_another_place_in_another_request() -> None:
+    request = field(1, b"s1") + field(3, b"three") + field(4, b"four")
+    assert [sender(SERVICE + name, request) for name in ("AnalyzePlan", "ExecutePlan", "Interrupt")] == [
+        ("s1", "", "three"),
+        ("s1", "", "four"),
+        None,
+    ]
+
+
+@given(st.binary(max_size=80) | st.binary(max_size=40).map(lambda body: b"\x0a\x02s1" + body))
+def test_any_bytes_name_somebody_or_nobody(request: bytes) -> None:
+    found = sender(SERVICE + "Config", request)
+    assert found is None or found.session_id
+
+
+def test_sessions_that_are_silent_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connectclients, "KEPT", 2)
+    clients, me = connectclients.ConnectClients(), connectclients.ConnectClient("me", "x")
+    first, second, third = (Session("c", "root", name) for name in ("1", "2", "3"))
+    for session in (first, second, first, third):
+        clients.saw(session, me)
+    assert [clients.find(session) for session in (first, second, third)] == [me, None, me]
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,8 @@ def test_who_is_attached_is_listed(way: Way) -> None:
     found = get(way, f"/api/2.1/clusters/list-attached?cluster_id={way.cluster_id}").json()
     with_session.communicate(timeout=PATIENCE_S)
     assert found["contexts"] == []
+    assert found["connect_sessions"][0]["user_name"] == "admin@brickyard.local"
+    assert found["connect_sessions"][0]["client_type"].startswith("_SPARK_CONNECT_PYTHON")
     assert found["connect_sessions"][0]["last_used_ms"] >= found["connect_sessions"][0]["started_ms"] > 0
 
 

@@ -29,9 +29,11 @@ from brickyard.domain.errors import (
 )
 from brickyard.gateway.doors import Door, Doors
 from brickyard.gateway.errors import GatewayError
-from brickyard.gateway.relay import ONE_TO_ONE, ClientGone, Metadata, Relay
+from brickyard.gateway.relay import ONE_TO_ONE, ClientGone, Metadata, Relay, Saw
+from brickyard.gateway.requests import sender
 from brickyard.services.attach import AttachService
 from brickyard.services.caller import Caller
+from brickyard.services.connectclients import ConnectClient, Session
 from brickyard.services.tokens import TokenService
 
 CLUSTER_ID = "x-databricks-cluster-id"
@@ -94,6 +96,7 @@ class ConnectGateway:
     ) -> None:
         self._tokens = tokens
         self._doors = Doors(attach=attach, patience_s=patience_s, may_start=may_start)
+        self._clients = attach.connect_clients
         self._credentials = credentials
         self._relays: dict[str, Relay] = {}
         self._calls: Counter[str] = Counter()  # that run now, by user
@@ -133,7 +136,7 @@ class ConnectGateway:
             caller = await self._authenticate(metadata)
             user = self._enter(caller)
             door = await self._find(caller, _cluster_id(metadata))
-            return await self._pass_on(method, context, metadata, door)
+            return await self._pass_on(method, context, metadata, door, partial(self._saw, caller, door, method))
         except ApiError as error:
             code = next((code for kind, code in _STATUSES.items() if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
             await context.abort(code, error.message)
@@ -150,13 +153,19 @@ class ConnectGateway:
             log.exception("connect_failed", cluster_id=cluster_id)
             raise ApiError("The server failed to find the cluster. Its log says why.") from error
 
-    async def _pass_on(self, method: str, context: Any, metadata: dict[str, Any], door: Door) -> bytes:
+    def _saw(self, caller: Caller, door: Door, method: str, request: bytes) -> None:
+        """Remember whose session it is."""
+        if (found := sender(method, request)) is not None:
+            session = Session(door.cluster_id, found.user, found.session_id)
+            self._clients.saw(session, ConnectClient(caller.user_name, found.client_type))
+
+    async def _pass_on(self, method: str, context: Any, metadata: dict[str, Any], door: Door, saw: Saw) -> bytes:
         passed_on = _passed_on(metadata, door)
         try:
             relay = await self._relay(door)
             if method in ONE_TO_ONE:
-                return await relay.call(method, context, passed_on)
-            await relay.stream(method, context, passed_on)
+                return await relay.call(method, context, passed_on, saw)
+            await relay.stream(method, context, passed_on, saw)
         except grpc.aio.AioRpcError as error:
             await self._fail(context, door, error)
         except ClientGone:
@@ -213,7 +222,7 @@ class ConnectGateway:
 
 
 class _Handler(grpc.GenericRpcHandler):
-    """Takes every method, without decoding anything."""
+    """Takes every method, and passes its bytes on as they are."""
 
     def __init__(self, gateway: ConnectGateway) -> None:
         self._gateway = gateway

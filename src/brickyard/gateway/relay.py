@@ -1,4 +1,4 @@
-"""One gRPC call, passed on as bytes: nothing is decoded, and at most one message is held in each direction.
+"""One gRPC call, passed on as bytes: nothing is changed, and at most one message is held in each direction.
 
 A message is read from one side only when the other has taken the last one, so a client that reads slowly, or never, makes its
 driver wait (HTTP/2 flow control) and costs this process a window and a message.
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import grpc
 import grpc.aio
 
 Metadata = Sequence[tuple[str, str | bytes]]
+Saw = Callable[[bytes], None]  # is shown a request on its way; must not raise
 _PREFIX = "/spark.connect.SparkConnectService/"
 # Calls whose request is one message need no second conversation for it; whatever is not named here is relayed as streams.
 ONE_TO_ONE = frozenset(
@@ -38,13 +39,14 @@ class Relay:
         self._channel = channel
         self.active = 0  # calls that run now
 
-    async def call(self, method: str, context: Any, metadata: Metadata) -> bytes:
+    async def call(self, method: str, context: Any, metadata: Metadata, saw: Saw) -> bytes:
         """Relay a call of `ONE_TO_ONE`; returns its answer. Raises as `stream` does."""
         self.active += 1
         try:
             request = await context.read()
             if request is grpc.aio.EOF:
                 raise ClientGone
+            saw(request)
             call: Any = self._channel.unary_unary(method)(request, metadata=metadata, timeout=context.time_remaining())
             del request
             answer: bytes = await call
@@ -52,12 +54,13 @@ class Relay:
         finally:
             self.active -= 1
 
-    async def stream(self, method: str, context: Any, metadata: Metadata) -> None:
-        """Relay any other call. Raises grpc.aio.AioRpcError with the driver's own status when it is not OK, and ClientGone."""
+    async def stream(self, method: str, context: Any, metadata: Metadata, saw: Saw) -> None:
+        """Relay any other call. `saw` is shown a request that is one message. Raises ClientGone, and grpc.aio.AioRpcError with
+        the driver's own status when that is not OK."""
         self.active += 1
         try:
             if method in _ONE_TO_MANY:
-                await self._one_to_many(method, context, metadata)
+                await self._one_to_many(method, context, metadata, saw)
             else:
                 await self._streams(method, context, metadata)
         finally:
@@ -67,10 +70,11 @@ class Relay:
         """Give back the connection; calls that run are cancelled."""
         await self._channel.close()
 
-    async def _one_to_many(self, method: str, context: Any, metadata: Metadata) -> None:
+    async def _one_to_many(self, method: str, context: Any, metadata: Metadata, saw: Saw) -> None:
         request = await context.read()
         if request is grpc.aio.EOF:
             return
+        saw(request)
         call: Any = self._channel.unary_stream(method)(request, metadata=metadata, timeout=context.time_remaining())
         del request
         try:

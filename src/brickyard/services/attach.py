@@ -27,6 +27,7 @@ from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.services.agentclient import AgentClient, AgentRefused, AgentUnreachable
 from brickyard.services.authz import Action, Authorizer
 from brickyard.services.caller import Caller
+from brickyard.services.connectclients import ConnectClient, ConnectClients, Session
 from brickyard.store.store import Store
 
 PAUSE_S = 0.5
@@ -71,10 +72,13 @@ class AttachedContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConnectSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session of a Spark Connect client. `user` is what the client calls itself."""
+    """A session of a Spark Connect client. `user` is what the client calls itself; `user_name` whose token its calls bear, and
+    `client_type` its program, both "" before the first call that this server has seen."""
 
     session_id: str
     user: str = ""
+    user_name: str = ""
+    client_type: str = ""
     started_ms: int = 0
     last_used_ms: int = 0
 
@@ -107,6 +111,7 @@ class AttachService:
         self._start = start
         self._pause_s = pause_s
         self._monotonic = monotonic
+        self.connect_clients = ConnectClients()
 
     async def look(self, caller: Caller, cluster_id: str, *, client: Client | None = None) -> Attached:
         """The cluster as it is now, if the caller may attach to it; with `client`, to do that kind of work."""
@@ -128,9 +133,16 @@ class AttachService:
         if found.driver is None:
             return AttachedTo()
         try:
-            return msgspec.convert(await self.call(found.driver, "GET", "/v1/attached"), AttachedTo)
+            answer = msgspec.convert(await self.call(found.driver, "GET", "/v1/attached"), AttachedTo)
         except msgspec.ValidationError as error:  # a node's answer is what its users make of it
             raise InvalidState(f"The driver of cluster {cluster_id} gave an answer that cannot be read: {error}.") from error
+        sessions = [self._known(cluster_id, each) for each in answer.connect_sessions]
+        return msgspec.structs.replace(answer, connect_sessions=sessions)
+
+    def _known(self, cluster_id: str, session: ConnectSession) -> ConnectSession:
+        """The session with who uses it: what a driver says of that is what its users make of it."""
+        seen = self.connect_clients.find(Session(cluster_id, session.user, session.session_id)) or ConnectClient("", "")
+        return msgspec.structs.replace(session, user_name=seen.user_name, client_type=seen.client_type)
 
     async def workers(self, caller: Caller, cluster_id: str) -> list[Instance]:
         """The workers that run now, if the caller may attach to the cluster."""
