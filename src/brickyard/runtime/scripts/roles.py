@@ -369,7 +369,11 @@ class DriverRole(Role):
         assert driver is not None  # noqa: S101 - `_take` starts this after it has made the driver
         leavers = Leavers(driver, self._report.log)
         while not self._stopping.wait(SLOW_S) and self._jvm.alive:
-            self._sample(leavers.look, None)
+            try:
+                self._sample(leavers.look, None)
+            except Exception as error:  # it shortens a wait that has an end anyway: no reason to end a cluster
+                self._report.log(f"workers that leave are not watched any more: {error}")
+                return
 
     def _tell_load(self, driver: Driver, master: Master, activity: Activity) -> None:
         """What the cluster has to do, while it does something or its workers change."""
