@@ -29,12 +29,14 @@ from brickyard.gateway.uisources import UiSources
 from brickyard.plan.autoscale import Rules
 from brickyard.plan.policy import Policy
 from brickyard.providers.base import Provider
+from brickyard.providers.capacity import GIB, allowance
 from brickyard.providers.local import LocalProvider
 from brickyard.providers.nodetypes import cloud_types, offered
 from brickyard.reconcile.clusters import ClusterLoop
 from brickyard.reconcile.instances import InstanceMonitor
 from brickyard.reconcile.loads import Loads
 from brickyard.reconcile.retention import Retention
+from brickyard.reconcile.room import DiskRoom
 from brickyard.reconcile.runs import RunLoop
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.runtime.catalogue import rows as runtimes
@@ -125,6 +127,12 @@ class Application:
             on_gone=self.agents.forget,
         )
         self.retention = Retention(store=store, clock=clock, logs=settings.data_dir / "logs")
+        self.room = DiskRoom(
+            store=store,
+            data_dir=settings.data_dir,
+            min_free=int(settings.min_free_disk_gb * GIB),
+            dbfs_limit=allowance(settings.dbfs_gb, settings.data_dir),
+        )
         authorizer = Authorizer()
         self.tokens = TokenService(store=store, clock=clock, ids=ids)
         self.clusters = ClusterService(
@@ -167,7 +175,7 @@ class Application:
             wake=self.loop.wake,
         )
         metrics = CollectorRegistry()
-        metrics.register(_WorkspaceMetrics(store, provider))
+        metrics.register(_WorkspaceMetrics(store, provider, self.room))
         self.asgi: ASGIApp = build_app(
             ApiContext(
                 clusters=self.clusters,
@@ -185,7 +193,12 @@ class Application:
                     files=files,
                     wake=self.runs.wake,
                 ),
-                dbfs=DbfsService(root=settings.data_dir / "dbfs", spool=settings.data_dir / "uploads", clock=clock),
+                dbfs=DbfsService(
+                    root=settings.data_dir / "dbfs",
+                    spool=settings.data_dir / "uploads",
+                    clock=clock,
+                    refusal=self.room.refusal,
+                ),
                 workspace_id=workspace_id(store, ids),
                 ready=self._ready,
                 attach=self.attach,
@@ -262,6 +275,7 @@ class Application:
             asyncio.create_task(_forever("retention", self.retention.run)),
             asyncio.create_task(_forever("runs", self.runs.run)),
             asyncio.create_task(_forever("server lock", self._watch_lock)),
+            asyncio.create_task(_forever("room", self.room.run)),
         ]
         await self._open_connect()
         self._not_ready = ""
@@ -378,9 +392,10 @@ async def _forever(name: str, run: Callable[[], Awaitable[None]]) -> None:
 class _WorkspaceMetrics(Collector):
     """Counts of clusters and instances by state, what each pool has, and the room that is left, read when they are asked for."""
 
-    def __init__(self, store: Store, provider: Provider) -> None:
+    def __init__(self, store: Store, provider: Provider, room: DiskRoom) -> None:
         self._store = store
         self._provider = provider
+        self._disk = room
 
     def collect(self) -> list[Metric]:
         up = GaugeMetricFamily("brickyard_database_up", "Whether the database can be used; without it the counts are missing")
@@ -391,7 +406,7 @@ class _WorkspaceMetrics(Collector):
         up.add_metric([], float(bool(counts)))
         memory = GaugeMetricFamily("brickyard_resident_bytes", "Resident memory of the server")
         memory.add_metric([], _resident_bytes())
-        return [up, *counts, *self._room(), memory]
+        return [up, *counts, *self._room(), memory, *self._disk_room()]
 
     def _counts(self) -> list[Metric]:
         clusters, instances, pools, standings = self._store.read_sync(
@@ -413,6 +428,20 @@ class _WorkspaceMetrics(Collector):
             for name, number in msgspec.structs.asdict(pool_stats(standings.get(pool.instance_pool_id, {}))).items():
                 of_pools.add_metric([pool.instance_pool_id, name.removesuffix("_count")], number)
         return [*families, of_pools]
+
+    def _disk_room(self) -> list[Metric]:
+        total, free = self._disk.disk()
+        found: list[Metric] = []
+        for name, text, value in (
+            ("brickyard_disk_size_bytes", "Size of the data directory's disk", total),
+            ("brickyard_disk_free_bytes", "What is free of it", free),
+            ("brickyard_dbfs_bytes", "What the workspace's files take", self._disk.dbfs_used),
+            ("brickyard_dbfs_limit_bytes", "What they may take", self._disk.dbfs_limit),
+        ):
+            family = GaugeMetricFamily(name, text)
+            family.add_metric([], value)
+            found.append(family)
+        return found
 
     def _room(self) -> list[Metric]:
         capacity = self._provider.capacity()

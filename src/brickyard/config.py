@@ -39,7 +39,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     admin_user: str = "admin@brickyard.local"
     admin_token: str = ""  # empty: made at the first start and stored in the data directory
     cpu_overcommit: float = 16.0  # logical cores offered per core of the machine: cloud sizes fit on a laptop
-    memory_overcommit: float = 8.0
+    memory_overcommit: float = 4.0  # so many nodes may each be promised the whole machine (docs/resources.md)
+    min_free_disk_gb: float = 1.0  # at most a twentieth of the disk; with less free, the node that takes the most is ended
+    node_disk_gb: float | None = None  # what one node's files may take; None: half of the disk
+    dbfs_gb: float | None = None  # what the workspace's files may take; None: half of the disk
     orphan_grace_s: float = 600.0  # agents that hear nothing for so long stop their node and exit
     agent_silence_s: float = 60.0  # an agent that says nothing for so long counts as lost
     spark_silence_s: float = 60.0  # Spark that answers nothing for so long hangs: told of a driver; a worker is replaced
@@ -89,6 +92,7 @@ def load(
     give_up_s, silence_s = settings.driver_give_up_s, settings.spark_silence_s
     if give_up_s < silence_s:
         raise ConfigError(f"driver_give_up_s is {give_up_s:g}; it must be at least spark_silence_s ({silence_s:g}).")
+    _check_room(settings)
     for name in (
         "cpu_overcommit",
         "memory_overcommit",
@@ -104,6 +108,14 @@ def load(
             raise ConfigError(f"{name} is {getattr(settings, name)}; it must be a number above 0.")
     places = {name: getattr(settings, name) for name in ("data_dir", "cache_dir", "task_files_dir", "tls_cert", "tls_key")}
     return msgspec.structs.replace(settings, **{name: path and path.expanduser().resolve() for name, path in places.items()})
+
+
+def _check_room(settings: Settings) -> None:
+    if not 0 <= settings.min_free_disk_gb < math.inf:
+        raise ConfigError(f"min_free_disk_gb is {settings.min_free_disk_gb}; it must be a number, 0 or more.")
+    for name in ("node_disk_gb", "dbfs_gb"):
+        if (room := getattr(settings, name)) is not None and not 0 < room < math.inf:
+            raise ConfigError(f"{name} is {room}; it must be a number above 0. Leave it out for half of the disk.")
 
 
 def _check_connect(settings: Settings) -> None:

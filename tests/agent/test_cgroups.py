@@ -84,7 +84,7 @@ def test_no_group_says_why(tmp_path: Path, mounts: str) -> None:
     machine(tmp_path, mounts=mounts, own="0::/\n")
     group = cgroups.create("i-1", LIMITS, root=tmp_path)
     assert not group.directories
-    assert group.text.startswith("none: ")
+    assert group.text.startswith("watched: ")
     assert group.remove()
 
 

@@ -31,7 +31,7 @@ def test_a_machine_that_is_well(cli: Cli, no_index: str) -> None:
     code, found = findings(cli, UV_DEFAULT_INDEX=no_index)
     assert list(found) == [
         "Python", "Java", "data directory", "cache directory", "port", "Spark Connect", "package index", "GPU",
-        "isolation", "control groups", "open files", "processes",
+        "isolation", "control groups", "memory", "open files", "processes",
     ]  # fmt: skip
     assert code == 0, "nothing that is needed is broken: runtimes that are there work without an index"
     state, text = found["package index"]

@@ -20,7 +20,14 @@ from databricks.sdk.errors.base import DatabricksError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brickyard.domain.errors import ApiError, InvalidParameterValue, QuotaExceeded, ResourceAlreadyExists, ResourceDoesNotExist
+from brickyard.domain.errors import (
+    ApiError,
+    InvalidParameterValue,
+    QuotaExceeded,
+    ResourceAlreadyExists,
+    ResourceDoesNotExist,
+    StorageFull,
+)
 from brickyard.services import safetree
 from brickyard.services.caller import Caller
 from brickyard.services.dbfs import HANDLE_IDLE_MS, MAX_BLOCK, MAX_HANDLES, DbfsService, MaxBlockSizeExceeded, PartialDelete
@@ -52,7 +59,8 @@ class Desk:
         self.root = root
         self.clock = ManualClock()
         self.spool = root.parent / "uploads"
-        self.service = DbfsService(root=root, spool=self.spool, clock=self.clock)
+        self.refusal = ""
+        self.service = DbfsService(root=root, spool=self.spool, clock=self.clock, refusal=lambda: self.refusal)
 
     async def put(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
         await self.service.put(USER, path, b64(data), overwrite=overwrite)
@@ -419,3 +427,27 @@ def test_a_form_with_two_files_is_refused(url: str, desk: Desk) -> None:
     )
     assert answer.json()["error_code"] == "INVALID_PARAMETER_VALUE"
     assert not (desk.root / "form").exists()
+
+
+def test_nothing_is_added_while_room_is_short_and_everything_else_works(desk: Desk) -> None:
+    async def run() -> None:
+        await desk.put("/kept", b"one")
+        handle = await desk.service.create(USER, "/begun", overwrite=False)
+        desk.refusal = "The workspace's disk is full."
+        for attempt in (
+            desk.put("/new", b"x"),
+            desk.service.create(USER, "/new", overwrite=False),
+            desk.service.add_block(USER, handle, b64(b"x")),
+        ):  # fmt: skip
+            with pytest.raises(StorageFull) as raised:
+                await attempt
+            assert (raised.value.http_status, str(raised.value)) == (507, desk.refusal)
+        assert await desk.service.read("/kept", offset=0, length=10) == b"one"
+        await desk.service.move("/kept", "/moved")
+        await desk.service.delete("/moved", recursive=False)
+        desk.refusal = ""
+        await desk.service.add_block(USER, handle, b64(b"x"))
+        await desk.service.close(USER, handle)
+        assert await desk.names("/") == ["/begun"]
+
+    asyncio.run(run())

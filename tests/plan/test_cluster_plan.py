@@ -379,3 +379,19 @@ def test_nothing_is_concluded_from_the_idleness_of_a_driver_that_hangs() -> None
     of = up(msgspec.structs.replace(of, spec=msgspec.structs.replace(of.spec, autotermination_minutes=10)))
     driver = silent(instance(of, role=Role.SINGLE), NOW + 599_000)
     assert kinds(decide(of, [driver], now=NOW + 600_000)) == []
+
+
+def test_a_disk_that_is_nearly_full_is_told_once() -> None:
+    of = up(cluster(num_workers=1))
+    driver, worker = nodes(of, 1)
+    full = msgspec.structs.replace(worker.status, disk_used=90 << 20, disk_limit=100 << 20)
+    decided = decide(of, [driver, msgspec.structs.replace(worker, status=full)])
+    assert kinds(decided) == [EventType.DID_NOT_EXPAND_DISK]
+    details = decided.events[0].details
+    assert (details.instance_id, details.disk_size, details.free_space) == (worker.instance_id, 100 << 20, 10 << 20)
+    assert details.did_not_expand_reason == "its files take 90 of 100 MiB; with more the node is ended"
+    told = decided.instances[worker.instance_id]
+    assert kinds(decide(of, [driver, told])) == []
+    again = decide(of, [driver, msgspec.structs.replace(told, status=worker.status)])
+    assert kinds(again) == []
+    assert not again.instances[worker.instance_id].disk_told, "it has room again; the next time is told again"

@@ -22,7 +22,7 @@ from brickyard.domain.node import Phase
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers import local
 from brickyard.providers.base import CapacityError, InvalidError, LaunchRequest
-from brickyard.providers.capacity import Room
+from brickyard.providers.capacity import Room, require
 from brickyard.providers.local import LocalProvider, loopback_address
 from tests.agent.world import FAKES, World, assignment, living, world
 from tests.support.patience import until
@@ -47,13 +47,13 @@ class Shop:
             "data_dir": self.here.data_dir,
             "cache_dir": self.here.cache_dir,
             "cpu_overcommit": 4.0,
-            "memory_overcommit": 2.0,
+            "memory_overcommit": 1.5,
         }
         return LocalProvider(
             settings=Settings(**{**values, **settings}),  # type: ignore[arg-type]
             server_file=self.here.server.file,
             node_types=(SMALL, LARGE, GPU),
-            machine=Room(2, 24 * 1024, 2),
+            machine=Room(2, 32 * 1024, 2),
             environments={"fake": "fake"},
             scripts_dir=FAKES,
         )
@@ -156,6 +156,17 @@ def test_running_out_says_how_much_was_asked_and_left(shop: Shop) -> None:
     assert (capacity.cores_left, capacity.memory_mb_total) == (4.0, 48 * 1024)
     shop.gone(I1)
     shop.launch(I2, LARGE)
+
+
+def test_a_node_counts_for_no_more_than_the_machine() -> None:
+    """A driver and two workers of 30.5 GiB each on a laptop of 8 GiB, which shows 7.5 of them: what people's code asks for."""
+    laptop = Room(4, 7680)
+    total = laptop.times(cores=Settings().cpu_overcommit, memory=Settings().memory_overcommit)
+    nodes = [Room.of(LARGE, laptop)] * 3
+    for count in range(3):
+        require(LARGE, machine=laptop, total=total, left=total.without(nodes[:count]))
+    with pytest.raises(CapacityError, match=r"i3.xlarge needs 4 cores and 7.5 GiB; 52 cores and 7 GiB are left"):
+        require(LARGE, machine=laptop, total=total, left=total.without([*nodes, Room(0, 512)]))
 
 
 def test_what_is_ending_or_dead_takes_no_room(shop: Shop) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,6 +16,7 @@ from brickyard.domain.identity import TokenRow, UserRow
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.queries import ClusterFilter, ClusterOrder, ClusterPosition, ClusterSort, EventFilter
 from brickyard.domain.states import State
+from brickyard.store.reserve import RESERVE_BYTES
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import NOW, cluster, instance
@@ -190,3 +192,25 @@ def test_users_and_tokens(store: Store) -> None:
     assert store.read_sync(lambda tx: tx.tokens.by_hash("d" * 64)) == token
     assert store.write_sync(lambda tx: tx.tokens.delete("t"))
     assert not store.write_sync(lambda tx: tx.tokens.delete("t"))
+
+
+def test_sqlite_has_room_for_writes_before_it_needs_it(tmp_path: Path) -> None:
+    database, log = tmp_path / "b.db", tmp_path / "b.db-wal"
+    store = Store.open(f"sqlite:///{database}")
+
+    def note(name: str, count: int) -> None:
+        for number in range(count):
+            store.write_sync(lambda tx, key=f"{name}-{number}": tx.set_meta(key, "x" * 8192))  # type: ignore[misc]
+
+    async def run() -> None:
+        assert await store.keep_reserve()
+        assert not await store.keep_reserve(), "it is there"
+        sizes = database.stat().st_size, log.stat().st_size
+        assert min(sizes) > RESERVE_BYTES
+        note("some", 300)
+        assert (database.stat().st_size, log.stat().st_size) == sizes, "free pages are used first, and the log is written over"
+        note("more", 300)
+        assert await store.keep_reserve(), "more than half of it was used up"
+
+    asyncio.run(run())
+    store.close()

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import getpass
 import os
+import shutil
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -18,6 +21,7 @@ import msgspec
 _MIB = 1 << 20
 _PREFIX = "brickyard-"
 _FORGOTTEN_S = 600.0  # a group is joined within moments of its making: one that is empty for so long is nobody's
+_CGROUP = "cgroup"
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +50,7 @@ class Group(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """NodeStatus.limits."""
-        return "cgroup" if self.directories else f"none: {self.reason}"
+        return _CGROUP if self.directories else f"watched: {self.reason}"
 
     @property
     def entries(self) -> list[str]:
@@ -121,6 +125,23 @@ def _sweep(parent: Path, *, now: float) -> None:
         with contextlib.suppress(OSError):  # it has processes, or has just gone
             if now - group.stat().st_mtime > _FORGOTTEN_S:
                 group.rmdir()
+
+
+def scope(*, linger: Path = Path("/var/lib/systemd/linger")) -> list[str]:
+    """What to put before a command so that systemd gives it a place where an ordinary user may write control groups.
+
+    Empty: they can be written anyway, or there is no systemd that would. It is asked only where the user's processes outlive the
+    login (`loginctl enable-linger`): systemd ends what is in its scopes with the last session.
+    """
+    program = shutil.which("systemd-run")
+    if os.geteuid() == 0 or program is None or not (linger / getpass.getuser()).exists() or probe() == _CGROUP:
+        return []
+    prefix = [program, "--user", "--scope", "--quiet", "--collect", "-p", "Delegate=yes", "--"]
+    try:
+        done = subprocess.run([*prefix, "true"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return prefix if done.returncode == 0 else []
 
 
 def probe() -> str:

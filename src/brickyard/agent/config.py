@@ -32,6 +32,8 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     cores: float = 1.0
     memory_mb: int = 4096
     gpus: tuple[int, ...] = ()  # device numbers
+    min_free_disk: int = 1 << 30  # bytes: with less free on the disk, the node that takes the most is ended
+    node_disk: int = 0  # bytes that the node's files may take; 0: as many as there are
     environments: dict[str, str] = {}  # runtime key -> environment: installed ones are found without starting the installer
 
     @property

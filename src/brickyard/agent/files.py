@@ -42,24 +42,26 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600) -> None:
         raise
 
 
-def remove_tree(path: Path | str, *, dir_fd: int | None = None, limit_s: float = math.inf) -> None:
+def remove_tree(path: Path | str, *, dir_fd: int | None = None, limit_s: float = math.inf, keep: str = "") -> None:
     """Remove a directory with all that is in it, whatever its depth, its links and its modes. A missing one is a success.
+    With `keep`, a name in it, that and the directory itself stay.
 
     Directories are moved to the top and emptied there, so that depth costs neither stack nor descriptors.
     Raises OSError when something cannot be removed, and TimeoutError (which is one) after `limit_s`: another call goes on there.
     """
     try:
-        root = _open_directory(path, dir_fd=dir_fd)
+        root = open_directory(path, dir_fd=dir_fd)
     except FileNotFoundError:
         return
     try:
-        _Emptying(root, time.monotonic() + limit_s).run()
+        _Emptying(root, time.monotonic() + limit_s, keep).run()
     finally:
         os.close(root)
-    os.rmdir(path, dir_fd=dir_fd)
+    if not keep:
+        os.rmdir(path, dir_fd=dir_fd)
 
 
-def _open_directory(path: Path | str, *, dir_fd: int | None = None) -> int:
+def open_directory(path: Path | str, *, dir_fd: int | None = None) -> int:
     """A descriptor of a directory that is no link, made accessible to its owner first."""
     if hasattr(os, "O_PATH"):
         handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
@@ -77,17 +79,18 @@ def _open_directory(path: Path | str, *, dir_fd: int | None = None) -> int:
 class _Emptying:
     """Removes what is in a directory, until the deadline."""
 
-    def __init__(self, root: int, deadline: float) -> None:
+    def __init__(self, root: int, deadline: float, keep: str) -> None:
         self._root = root
+        self._keep = keep
         self._deadline = deadline
         self._moved = 0
 
     def run(self) -> None:
-        while names := _some_names(self._root):
+        while names := _some_names(self._root, self._keep):
             for name in names:
                 if self._unlinked(name, self._root):
                     continue
-                directory = _open_directory(name, dir_fd=self._root)
+                directory = open_directory(name, dir_fd=self._root)
                 try:
                     self._hoist(directory)
                 finally:
@@ -112,7 +115,7 @@ class _Emptying:
             for name in names:
                 if self._unlinked(name, directory):
                     continue
-                os.close(_open_directory(name, dir_fd=directory))  # only an accessible directory can be moved elsewhere
+                os.close(open_directory(name, dir_fd=directory))  # only an accessible directory can be moved elsewhere
                 while True:
                     self._moved += 1
                     try:
@@ -123,10 +126,10 @@ class _Emptying:
                             raise  # otherwise that name was planted; take the next
 
 
-def _some_names(directory: int) -> list[str]:
+def _some_names(directory: int, but: str = "") -> list[str]:
     """Names in a directory; a directory may have more of them than fit into memory."""
     with os.scandir(directory) as entries:
-        return [entry.name for entry in itertools.islice(entries, _AT_ONCE)]
+        return list(itertools.islice((entry.name for entry in entries if entry.name != but), _AT_ONCE))
 
 
 def list_files(root: Path) -> Iterator[tuple[str, int]]:

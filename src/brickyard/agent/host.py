@@ -131,6 +131,11 @@ class NodeHost:
         return self._process is not None and self.exit_code is None
 
     @property
+    def pid(self) -> int:
+        """Of the process that everything of the node is below; 0 when it does not live."""
+        return self._process.pid if self._process is not None and self.alive else 0
+
+    @property
     def tail(self) -> str:
         """The last lines that it wrote to stderr or sent as log."""
         return "\n".join(self._said)

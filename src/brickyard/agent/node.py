@@ -12,13 +12,15 @@ from typing import Any
 
 import msgspec
 
-from brickyard.agent import cgroups, files, install, sandbox
+from brickyard.agent import cgroups, files, install, measure, sandbox
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.converge import Current, Stage, Step, decide, size_of, why_cold
 from brickyard.agent.host import HostError, HostGone, NodeHost, cut_failure
 from brickyard.agent.log import LogFile
 from brickyard.agent.memory import driver_heap_mb, heap_mb, java_options
+from brickyard.agent.pressure import node_memory_limit
 from brickyard.agent.processes import sweep
+from brickyard.agent.watch import Watched
 from brickyard.domain.node import Assignment, Failure, NodeStatus, Phase, Role
 from brickyard.domain.runtimes import RuntimeManifest
 
@@ -28,6 +30,7 @@ RETIRE_TIMEOUT_S = 60.0
 PULSE_S, PULSE_TIMEOUT_S = 2.0, 8.0  # between two questions whether Spark answers, and for an answer of the node host
 SILENCE_S = 10.0  # shorter silences are not told: they are the rule on a busy machine
 WARM_RETRY_S = (5.0, 300.0)  # between two attempts to make a warm node: first, and at most
+STARVED_S = 30.0  # a node that fails so soon after one of its processes was ended for want of memory fails by that
 DAEMONS_MB = 1024  # what our own processes on the node may use beyond the memory that its type offers
 _WORDS = {Step.INSTALL: "preparing the runtime", Step.START: "starting the node's processes", Step.JOIN: "taking its role"}
 _PROTOCOL_CODES = frozenset(
@@ -60,6 +63,8 @@ class Node:
         self._running: tuple[Step, asyncio.Task[None]] | None = None
         self._host: NodeHost | None = None
         self._group = cgroups.Group()
+        self._limits = cgroups.Limits(memory_mb=0, cores=0)
+        self._starved = ("", 0.0)  # why one of the node's processes was ended, and when (monotonic)
         self._manifest: RuntimeManifest | None = None
         self._cluster_id = ""
         self._cold_reason = ""  # of the generation that begins next
@@ -80,6 +85,39 @@ class Node:
     def host(self) -> NodeHost | None:
         """The node host, when it has its role and lives."""
         return self._host if self._host is not None and self._host.alive and self._current.stage is Stage.JOINED else None
+
+    # ── what the watch needs ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def watched(self) -> Watched | None:
+        """The node, while its processes live."""
+        if self._host is None or not self._host.pid or self._current.stage is Stage.ENDED:
+            return None
+        walled = not self._status.isolation.startswith("none")
+        share = (self._wanted.memory_mb if self._wanted is not None else self._config.memory_mb) << 20
+        return Watched(pid=self._host.pid, group=self._group, walled=walled, limits=self._limits, share=share)
+
+    def end(self, code: str, message: str) -> None:
+        """End what runs, as failed. `code` is what that is when it is a driver that fails."""
+        if self.watched is None:
+            return
+        if self._current.generation == 0:
+            self._warm_lost(message)
+            return
+        self._end_generation(cut_failure(code if self._is_driver else "INSTANCE_UNREACHABLE", message, self._tail()))
+        self._give_up()
+
+    def starved(self, message: str) -> None:
+        """One of the processes is ended for want of memory. Should the node fail by that, this is why."""
+        self._starved = (message, time.monotonic())
+        self._say(message)
+
+    def disk_is_low(self, used: int, limit: int) -> None:
+        """Tell the cluster, once: the numbers are those of the first time."""
+        if bool(limit) != bool(self._status.disk_limit):
+            self._update(disk_used=used, disk_limit=limit)
+
+    # ── what is wanted ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def want(self, wanted: Assignment | None) -> None:
         """Take a new assignment; it replaces the last one, acted upon or not."""
@@ -143,6 +181,7 @@ class Node:
         while True:
             if self._current.stage is Stage.ENDED and self._host is not None:
                 await self._end_host(grace_s=0)
+                await asyncio.to_thread(self._give_room_back)
             steps = decide(self._current, self._wanted)
             if not steps or (steps[0] is Step.WARM and time.monotonic() < self._warm_after):
                 self._acknowledge()
@@ -191,10 +230,10 @@ class Node:
         return self._wanted
 
     async def _release(self) -> None:
-        generation = self._current.generation
-        self._say(f"releasing the node of cluster {self._cluster_id} (generation {generation})")
+        self._say(f"releasing the node of cluster {self._cluster_id} (generation {self._current.generation})")
         await self._end_host(grace_s=STOP_GRACE_S)
-        await asyncio.to_thread(self._clean_up, self._cluster_id, generation)
+        await asyncio.to_thread(self._give_room_back)
+        await asyncio.to_thread((self._config.directory / "node.json").unlink, missing_ok=True)
         self._current = Current()
         self._manifest = None
         self._cluster_id = ""
@@ -204,14 +243,17 @@ class Node:
         )
         self._on_change()
 
-    def _clean_up(self, cluster_id: str, generation: int) -> None:
-        """On a thread: keep the logs, remove everything else. No process of the node lives any more."""
-        directory, instance = self._config.directory, self._config.instance_id
+    def _give_room_back(self) -> None:
+        """On a thread: keep the logs, remove everything else. No process of the node lives any more.
+
+        The rest goes first: on a full disk there is room for the logs only after that.
+        """
+        files.remove_tree(self._config.node_dir, keep="logs")
         files.keep_node_logs(
-            directory, Path(self._config.logs_dir), instance_id=instance, cluster_id=cluster_id, generation=generation
-        )
+            self._config.directory, Path(self._config.logs_dir), instance_id=self._config.instance_id,
+            cluster_id=self._cluster_id, generation=self._current.generation,
+        )  # fmt: skip
         files.remove_tree(self._config.node_dir)
-        (directory / "node.json").unlink(missing_ok=True)
 
     async def _begin(self) -> None:
         wanted = self._assignment()
@@ -271,6 +313,7 @@ class Node:
                 f"this workspace requires isolation, and this machine has none: {isolation.reason} "
                 'Nothing was started. (Or set isolation = "auto" to run without.)',
             )
+        self._starved = ("", 0.0)
         self._group = await asyncio.to_thread(self._limit, wanted)
         self._update(limits=self._group.text)
         host = NodeHost(on_status=self._hear, on_line=self._node_log.write, on_end=self._host_ended)
@@ -297,8 +340,11 @@ class Node:
         }
 
     def _limit(self, wanted: Assignment) -> cgroups.Group:
-        limits = cgroups.Limits(memory_mb=wanted.memory_mb + DAEMONS_MB, cores=wanted.cores)
-        group = cgroups.create(self._config.instance_id, limits)
+        memory = measure.machine_memory()
+        asked = (wanted.memory_mb + DAEMONS_MB) << 20
+        allowed = asked if memory is None else node_memory_limit(asked, memory.total)
+        self._limits = cgroups.Limits(memory_mb=allowed >> 20, cores=wanted.cores)
+        group = cgroups.create(self._config.instance_id, self._limits)
         record = self._config.directory / "cgroup.json"  # the provider removes the group when we cannot
         files.write_atomic(record, msgspec.json.encode(group))
         return group
@@ -424,6 +470,8 @@ class Node:
             del changes["phase"]
         if changes.get("phase") is Phase.FAILED:
             failure = changes.get("failure") or Failure(code=self._death_code(), message="the node failed")
+            if starved := self._want_of_memory():  # the host can only say that the process was killed
+                failure = msgspec.structs.replace(failure, code=self._death_code(), message=starved)
             self._end_generation(failure if failure.log_tail else msgspec.structs.replace(failure, log_tail=self._tail()))
             self._give_up()
             return
@@ -447,14 +495,25 @@ class Node:
     def _death(self) -> Failure:
         code = self._host.exit_code if self._host is not None else None
         how = f"with code {code}" if code is None or code < 128 else f"by signal {code - 128}"
-        message = f"the node's processes ended unexpectedly {how}"
-        if self._group.out_of_memory():
-            message = "the node ran out of memory: the kernel killed its processes. Choose a node type with more memory"
+        message = self._want_of_memory() or f"the node's processes ended unexpectedly {how}"
         return cut_failure(self._death_code(), message, self._tail())
 
+    def _want_of_memory(self) -> str:
+        """Why, if that is what the node dies of; else empty."""
+        why, at = self._starved
+        if why and time.monotonic() - at < STARVED_S:
+            return why
+        if self._group.out_of_memory():
+            return "the node ran out of memory: the kernel killed its processes. Choose a node type with more memory"
+        return ""
+
+    @property
+    def _is_driver(self) -> bool:
+        return self._wanted is not None and self._wanted.role in (Role.DRIVER, Role.SINGLE)
+
     def _death_code(self) -> str:
-        driver = self._wanted is not None and self._wanted.role in (Role.DRIVER, Role.SINGLE)
-        if driver and self._group.out_of_memory():
+        driver = self._is_driver
+        if driver and self._want_of_memory():
             return "DRIVER_OUT_OF_MEMORY"
         if self._status.phase in (Phase.PREPARING, Phase.STARTING):
             return "SPARK_STARTUP_FAILURE" if driver else "WORKER_SETUP_FAILURE"

@@ -21,6 +21,7 @@ from brickyard.agent.http import Server
 from brickyard.agent.log import LogFile, LogHandler
 from brickyard.agent.node import Node
 from brickyard.agent.server import Routes
+from brickyard.agent.watch import Watch
 from brickyard.domain.node import Assignment, StatusReport
 
 LOCK_PATIENCE_S = 1.0
@@ -97,7 +98,9 @@ class _Agent:
             config=self._config, report=self._report, on_assignment=self._assign, on_leave=self._go, log=self._log
         )  # fmt: skip
         node = asyncio.create_task(self._node.run())
-        tasks = [node, *(asyncio.create_task(work) for work in (home.report(), home.follow(), home.watch(), self._node.watch()))]
+        watch = Watch(config=self._config, node=self._node, log=self._log)
+        works = (home.report(), home.follow(), home.watch(), self._node.watch(), watch.run())
+        tasks = [node, *(asyncio.create_task(work) for work in works)]
         for task in tasks:
             task.add_done_callback(self._ended)
         reason = await self._leave

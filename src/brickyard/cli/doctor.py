@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import Any, NamedTuple
 
 import click
 
+from brickyard.agent import measure
+from brickyard.agent.pressure import disk_floor, text
 from brickyard.cli import CliError, limits
 from brickyard.cli.machine import Allowed, allowed_here
 from brickyard.cli.options import place, serving, settings
@@ -21,6 +22,7 @@ from brickyard.config import Settings
 from brickyard.lifecycle.packageindex import uv_environment
 from brickyard.lifecycle.workspace import Workspace
 
+MUCH = 8  # memory_overcommit above it: more nodes may use the whole machine at once than any machine takes
 ASKED_FOR = "pyspark"  # what every runtime needs from the index
 INDEX_LIMIT_S = 60.0
 
@@ -47,7 +49,7 @@ def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
     findings = [
         _python(),
         _java(),
-        _disk("data directory", chosen.data_dir, 1_000),
+        _disk("data directory", chosen.data_dir, 1_000, keep=int(chosen.min_free_disk_gb * 2**30)),
         _disk("cache directory", chosen.cache_dir, 1_500),
         _port(chosen),
         _connect_port(chosen),
@@ -55,6 +57,7 @@ def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
         _gpu(),
         _isolation(chosen, allowed),
         _cgroups(allowed),
+        _memory(chosen),
         *_limits(chosen),
     ]
     if as_json:
@@ -84,15 +87,22 @@ def _java() -> Finding:
     return Finding("Java", "ok", f"none here of version {' or '.join(map(str, wanted))}; each runtime brings one")
 
 
-def _disk(name: str, path: Path, needed_mb: int) -> Finding:
+def _disk(name: str, path: Path, needed_mb: int, *, keep: int = 0) -> Finding:
+    """`keep`: bytes of which the server tries to keep so many free."""
     there = next(each for each in (path, *path.parents) if _exists(each))
     if not there.is_dir():
         return Finding(name, "broken", f"{there} is no directory. Remove it, or choose another {name}.")
-    free = shutil.disk_usage(there).free // 2**20
+    total, free_bytes = measure.disk(there)
+    free, floor = free_bytes // 2**20, disk_floor(total, keep)
     if not os.access(there, os.W_OK | os.X_OK):
         return Finding(name, "broken", f"{path} cannot be written. Fix its owner, or choose another.")
     if free < needed_mb:
         return Finding(name, "broken", f"{path} has {free} MB free; {needed_mb} MB are needed. Free space, or choose another.")
+    if free_bytes < 2 * floor:
+        return Finding(
+            name, "note", f"{path} has {text(free_bytes)} free; with less than {text(floor)} the node that takes the most is "
+            "ended. Free space, or choose another.",
+        )  # fmt: skip
     return Finding(name, "ok", f"{path}, {free / 1024:.0f} GiB free")
 
 
@@ -191,12 +201,29 @@ def _limits(chosen: Settings) -> list[Finding]:
 
 
 def _cgroups(allowed: Allowed) -> Finding:
-    if allowed.limits.startswith("none"):
-        why = allowed.limits.removeprefix("none: ").rstrip(".")
+    if allowed.limits.startswith("watched"):
+        why = allowed.limits.removeprefix("watched: ").rstrip(".")
         return Finding(
             "control groups",
             "note",
-            f"nodes share the machine without limits: {why}. Start the server as root, or in a group that systemd delegates "
-            "(systemd-run --user --scope -p Delegate=yes brickyard up).",
+            f"cannot be written: {why}. Each agent looks at its node's memory and processes once a second instead, which a fast "
+            "program can outrun. Start the server as root; or, where systemd runs, allow nodes a scope: loginctl enable-linger.",
         )
     return Finding("control groups", "ok", "can be written: nodes have memory and process limits")
+
+
+def _memory(chosen: Settings) -> Finding:
+    found = measure.machine_memory()
+    if found is None:
+        return Finding("memory", "note", "this system does not tell how much is left: nodes are not ended when it runs out")
+    has = f"{text(found.total)}, {text(found.available)} available; nodes are promised {chosen.memory_overcommit:g} times as much"
+    if found.available < 2 * found.floor:
+        return Finding(
+            "memory", "note", f"{has}. With less than {text(found.floor)} available the greatest node is ended: free some memory."
+        )
+    if chosen.memory_overcommit > MUCH:
+        return Finding(
+            "memory", "note", f"{has}. When nodes use what they are promised, the greatest is ended: lower memory_overcommit "
+            "if that happens.",
+        )  # fmt: skip
+    return Finding("memory", "ok", f"{has}; with less than {text(found.floor)} available the greatest node is ended")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
 import socket
 import sys
 import time
+from pathlib import Path
 
 import click
 import structlog
@@ -39,6 +41,7 @@ log = structlog.get_logger("brickyard")
 
 def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, detached: bool) -> None:
     """Serve until a signal; the data directory is locked and the socket bound. Raises CliError, WorkspaceError."""
+    _ask_to_be_spared()
     logs.configure(level=chosen.log_level, form=chosen.log_format)
     os.environ.pop("BRICKYARD_ADMIN_TOKEN", None)  # no child needs it
     # What a request or a pass makes dies without the cyclic collector, which by default would look at it every 700 objects.
@@ -55,6 +58,12 @@ def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, det
         raise CliError(str(error)) from error
     finally:
         workspace.withdraw()
+
+
+def _ask_to_be_spared() -> None:
+    """When the machine runs out of memory nodes go first (`agent/enter.py`), and we last. Only root may ask for that."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("-500")
 
 
 class _Server:

@@ -77,6 +77,9 @@ def _of_the_server(workspace: Workspace) -> dict[str, Any]:
         for name in ("cores", "memory_mb")
         if f'brickyard_{name}{{room="total"}}' in measures
     }
+    found["disk"] = {
+        name: measures.get(f"brickyard_{name}_bytes", 0.0) for name in ("disk_size", "disk_free", "dbfs", "dbfs_limit")
+    }
     found["clusters"] = clusters = [_cluster(each) for each in _clusters(running.url, workspace.stored_token())]
     found["nodes"] = sum(each["nodes"] for each in clusters)
     pools = json.loads(_ask(f"{running.url}/api/2.0/instance-pools/list", workspace.stored_token()))
@@ -149,6 +152,11 @@ def _show(report: dict[str, Any]) -> None:
             f"Room for nodes: {cores['left']:.0f} of {cores['total']:.0f} cores, "
             f"{memory['left'] / 1024:.0f} of {memory['total'] / 1024:.0f} GiB left"
         )
+    disk = {name: value / 2**30 for name, value in report["disk"].items()}
+    click.echo(
+        f"Disk: {disk['disk_free']:.1f} of {disk['disk_size']:.1f} GiB free; dbfs:/ takes {disk['dbfs']:.1f} of at most "
+        f"{disk['dbfs_limit']:.1f} GiB"
+    )
     states = Counter(each["state"] for each in report["clusters"])
     counts = ", ".join(f"{number} {state}" for state, number in states.most_common())
     click.echo(f"Clusters: {len(report['clusters'])}{f' ({counts})' if counts else ''}; nodes: {report['nodes']}")

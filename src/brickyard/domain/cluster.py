@@ -146,6 +146,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     pool_id: str = ""  # the pool that it came from and goes back to
     idle_ms: int = 0  # since when it waits in its pool
     releasing_ms: int = 0  # since when its agent cleans it, to go back to the pool
+    disk_told: bool = False  # its cluster was told that its disk is nearly full
     cold: str = ""  # why it was not warm when a cluster took it
 
     @property

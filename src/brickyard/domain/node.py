@@ -120,6 +120,8 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     silent_since_ms: int = 0  # since when Spark on it answers nothing, though its JVM is there; 0: it answers. Epoch ms
     started_ms: int = 0
     load: Load | None = None  # driver with workers; kept in the server's memory, never stored
+    disk_used: int = 0  # bytes, once the node's files take most of what they may
+    disk_limit: int = 0
     warm: str = ""  # role WARM: the runtime key whose JVM waits for its role; "" when none does
     warm_error: str = ""  # role WARM: why it could not be prepared; the agent tries again by itself
     warm_start: bool = False  # a cluster's node: it took over the JVM that waited

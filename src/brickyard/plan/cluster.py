@@ -63,6 +63,7 @@ class _Pass(Books):
             self._check_types()
         if self.cluster.target is Target.RUNNING:
             self._regenerate()
+            self._disks()
             self._driver()
         if self.cluster.target is Target.RUNNING:
             self._heartbeat()
@@ -169,6 +170,21 @@ class _Pass(Books):
                 self._set(node, generation=self.cluster.incarnation, ready_ms=0, cold="", assignment=self._assignment(node))
             else:
                 self._send_away(node)
+
+    def _disks(self) -> None:
+        """Nodes whose files take most of what they may: told once, before their agents end them for it."""
+        for node in self._current():
+            status = node.current_status
+            if bool(status.disk_limit) == node.disk_told:
+                continue
+            self._set(node, disk_told=bool(status.disk_limit))
+            if status.disk_limit:
+                why = f"its files take {status.disk_used >> 20} of {status.disk_limit >> 20} MiB; with more the node is ended"
+                free = max(0, status.disk_limit - status.disk_used)
+                details = EventDetails(
+                    instance_id=node.instance_id, disk_size=status.disk_limit, free_space=free, did_not_expand_reason=why
+                )
+                self._event(EventType.DID_NOT_EXPAND_DISK, details)
 
     def _driver(self) -> None:
         drivers = [node for node in self._current() if node.role is not Role.WORKER]

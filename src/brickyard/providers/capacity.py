@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import msgspec
 
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import CapacityError
+
+GIB = 1 << 30
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -20,9 +23,9 @@ class Room(msgspec.Struct, frozen=True):
     gpus: int = 0
 
     @classmethod
-    def of(cls, node_type: NodeType) -> Room:
-        """What one node of this type takes."""
-        return cls(node_type.num_cores, node_type.memory_mb, node_type.num_gpus)
+    def of(cls, node_type: NodeType, machine: Room) -> Room:
+        """What one node of this type takes: of memory no more than the machine has, since it can use no more."""
+        return cls(node_type.num_cores, min(node_type.memory_mb, machine.memory_mb), node_type.num_gpus)
 
     @property
     def text(self) -> str:
@@ -48,9 +51,9 @@ class Room(msgspec.Struct, frozen=True):
         return Room(self.cores * cores, int(self.memory_mb * memory), self.gpus)
 
 
-def require(node_type: NodeType, *, total: Room, left: Room) -> None:
+def require(node_type: NodeType, *, machine: Room, total: Room, left: Room) -> None:
     """Raise CapacityError unless a node of this type fits into what is left."""
-    need = Room.of(node_type)
+    need = Room.of(node_type, machine)
     if left.holds(need):
         return
     if not need.gpus:  # then GPUs are not worth a word
@@ -68,6 +71,11 @@ def require(node_type: NodeType, *, total: Room, left: Room) -> None:
         asked=need.text,
         left=left.text,
     )
+
+
+def allowance(asked_gb: float | None, place: Path) -> int:
+    """Bytes of the disk of `place` that one part of the workspace may take: what the settings say, or half of it."""
+    return int(asked_gb * GIB) if asked_gb is not None else shutil.disk_usage(place).total // 2
 
 
 def this_machine(*, gpus: int = 0) -> Room:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import files, processes
+from brickyard.agent import cgroups, files, processes
 from brickyard.agent.cgroups import Group
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.log import LogFile
@@ -31,7 +31,7 @@ from brickyard.domain.clock import Clock, SystemClock
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers import nodetypes
 from brickyard.providers.base import Capacity, InvalidError, LaunchRequest, Observed, TransientError
-from brickyard.providers.capacity import Room, require, this_machine
+from brickyard.providers.capacity import GIB, Room, allowance, require, this_machine
 from brickyard.runtime import catalogue
 
 YOUNG_MS = 30_000  # an agent that an earlier server has started and that has not taken its lock for so long never will
@@ -99,6 +99,7 @@ class LocalProvider:
         self._python = python
         self._clock = clock or SystemClock()
         self._root = settings.data_dir / "instances"
+        self._scope: list[str] | None = None  # not asked yet
         self._lock = threading.Lock()  # guards launches and the fields below
         self._launched: dict[str, _Launched] = {}  # what instance.json said: it never changes
         self._children: dict[str, subprocess.Popen[bytes]] = {}  # agents that this very process has started
@@ -136,7 +137,7 @@ class LocalProvider:
                 raise InvalidError(f"instance {request.instance_id} was terminated and cannot be launched again")
             try:
                 if not directory.exists():
-                    require(request.node_type, total=self._total, left=self._left())
+                    require(request.node_type, machine=self._machine, total=self._total, left=self._left())
                     self._record(request, directory)
                 if not self._was_started(request.instance_id, directory):
                     self._spawn(request.instance_id, directory)
@@ -176,6 +177,8 @@ class LocalProvider:
             cores=request.node_type.num_cores,
             memory_mb=request.node_type.memory_mb,
             gpus=gpus,
+            min_free_disk=int(settings.min_free_disk_gb * GIB),
+            node_disk=allowance(settings.node_disk_gb, settings.data_dir),
             environments=self._environments,
         )
 
@@ -189,7 +192,9 @@ class LocalProvider:
         env = {key: value for key, value in os.environ.items() if not key.startswith(_SECRET)}
         if "PYTHONPATH" in env:  # the agent works in another directory
             env["PYTHONPATH"] = os.pathsep.join(str(Path(path).resolve()) for path in env["PYTHONPATH"].split(os.pathsep) if path)
-        command = [self._python, "-m", "brickyard.agent", "--config", str(directory / "agent.json")]
+        if self._scope is None:
+            self._scope = cgroups.scope()
+        command = [*self._scope, self._python, "-m", "brickyard.agent", "--config", str(directory / "agent.json")]
         log = os.open(directory / "agent.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         try:
             self._children[instance_id] = subprocess.Popen(
@@ -201,7 +206,7 @@ class LocalProvider:
     def _left(self) -> Room:
         """What is left beside the instances that live. Those that are ending are as good as gone: a cluster that restarts
         must not be refused because of itself."""
-        return self._total.without(Room.of(each.node_type) for each in self._living())
+        return self._total.without(Room.of(each.node_type, self._machine) for each in self._living())
 
     def _is_ending(self, instance_id: str) -> bool:
         return instance_id in self._unwritten or (self._root / instance_id / "ending.json").exists()
@@ -295,6 +300,7 @@ class LocalProvider:
             time.sleep(0.01)
         if processes.sweep(instance_id) or not _remove_group(directory):
             return
+        files.remove_tree(directory / "node", keep="logs")  # on a full disk there is room for the logs only after that
         with contextlib.suppress(OSError, msgspec.MsgspecError):  # it had no node, or its agent has cleaned up
             node = msgspec.json.decode((directory / "node.json").read_bytes(), type=_Node)
             logs = self._settings.data_dir / "logs"

@@ -82,8 +82,10 @@ class DbfsService:
     directory that no cluster sees.
     """
 
-    def __init__(self, *, root: Path, spool: Path, clock: Clock) -> None:
+    def __init__(self, *, root: Path, spool: Path, clock: Clock, refusal: Callable[[], str] = lambda: "") -> None:
+        """`refusal` says why nothing may be added now; empty: it may."""
         self._spool_dir = spool
+        self._refusal = refusal
         self._clock = clock
         self._tree = SafeTree(root=root)
         self._uploads: dict[int, _Upload] = {}
@@ -176,10 +178,16 @@ class DbfsService:
                 raise InvalidParameterValue(f"The form has more than one file: {file}, {name}. Send one, named contents.")
             else:
                 file = name
+                self._check_room()
                 await self._do("/", functools.partial(spool.write, piece))
         return fields
 
+    def _check_room(self) -> None:
+        if why := self._refusal():
+            raise StorageFull(why)
+
     def _spool(self, name: str) -> int:
+        self._check_room()
         return os.open(self._spool_dir / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
 
     def _place(self, name: str, parts: tuple[str, ...], *, overwrite: bool) -> None:
@@ -221,6 +229,7 @@ class DbfsService:
 
     async def _write(self, upload: _Upload, block: bytes) -> None:
         async with upload.turn:
+            self._check_room()
             upload.used_ms = self._clock.now_ms()
             # The descriptor is duplicated: a handle that expires meanwhile must not make us write to another file's number.
             try:

@@ -26,6 +26,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError
 
 from brickyard.domain.errors import DatabaseAway, DatabaseTrouble
+from brickyard.store import reserve
 from brickyard.store.trouble import Health
 from brickyard.store.tx import Tx
 from brickyard.store.writer import Outcome, Unit, Writer
@@ -87,6 +88,20 @@ class Store:
             raise StoreError(f"cannot open the database {where}: {reason}") from error
         # One writer: SQLite has one write lock, and queueing here is fairer and faster than its busy handler.
         return cls(engine=engine, exclusive=sqlite if exclusive is None else exclusive, readers=4, writers=1 if sqlite else 8)
+
+    async def keep_reserve(self) -> bool:
+        """Have room for writes on a full disk (`store.reserve`), if it is missing. True: it was made. PostgreSQL needs none.
+
+        Raises OperationalError when there is none left to be had.
+        """
+        database = self._engine.url.database
+        if self._engine.dialect.name != "sqlite" or not database:
+            return False
+        if not await self.read(lambda tx: reserve.missing(tx, Path(database))):
+            return False
+        await self.write(reserve.take, background=True)
+        await self.write(reserve.free, background=True)
+        return True
 
     def on_commit(self, listener: Listener) -> None:
         """Call `listener` on the event loop with the ids of the clusters that a commit changed, before `write` returns."""
@@ -206,6 +221,7 @@ def _sqlite_engine(url: str) -> Engine:
         # FULL: a commit is on the disk before it is acknowledged, also through a power cut.
         raw.execute("PRAGMA synchronous=FULL")
         raw.execute("PRAGMA cache_size=-4096")
+        raw.execute("PRAGMA temp_store=MEMORY")  # a full disk must not stop what needs no more of it
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:

@@ -41,6 +41,14 @@ class Tx:
     def delete_meta(self, key: str) -> None:
         self._connection.execute(delete(meta).where(meta.c.key == key))
 
+    def pragma(self, name: str) -> int:
+        """A number that SQLite tells of its database. For `store.reserve`."""
+        return int(self._connection.exec_driver_sql(f"PRAGMA {name}").scalar() or 0)
+
+    def execute(self, statement: str) -> None:
+        """A statement that concerns no table of ours. For `store.reserve`."""
+        self._connection.exec_driver_sql(statement)
+
     def lock(self, name: str) -> None:
         """Take turns with other writers that lock the same name, until the commit. SQLite's writers always do."""
         if self._connection.dialect.name == "postgresql":

@@ -1,0 +1,122 @@
+"""What a node and the machine use, as the kernel tells. Nothing here raises: what cannot be read counts as nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from brickyard.agent.cgroups import Group
+from brickyard.agent.pressure import Memory
+
+_KIB = 1024
+_LIMITS = (  # of a container: limit, use, and the part of that which is given up when needed
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "inactive_file"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes", "total_inactive_file"),
+)
+
+
+def machine_memory() -> Memory | None:
+    """None: this kernel does not tell (macOS)."""
+    values = _fields("/proc/meminfo")
+    if "MemAvailable" not in values:
+        return None
+    total, available = values["MemTotal"] * _KIB, values["MemAvailable"] * _KIB
+    for limit, use, spare in _LIMITS:
+        with contextlib.suppress(OSError, ValueError):  # not mounted, or "max"
+            allowed = int(Path(limit).read_text())
+            if allowed < total:
+                used = int(Path(use).read_text()) - _fields(str(Path(limit).with_name("memory.stat"))).get(spare, 0)
+                total, available = allowed, min(available, max(0, allowed - used))
+    return Memory(total=total, available=available, stalled=_stalled())
+
+
+def _stalled() -> float:
+    """Percent of the last ten seconds in which every process waited for memory."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/pressure/memory").read_text().splitlines():
+            if line.startswith("full"):
+                return float(line.split()[1].partition("=")[2])
+    return 0.0
+
+
+def group_memory(group: Group) -> int:
+    """Memory of a control group's processes that cannot be had back by forgetting files."""
+    for directory in group.directories:
+        values = _fields(f"{directory}/memory.stat")
+        if "total_rss" in values:  # version 1
+            return values["total_rss"] + values.get("total_shmem", 0) + values.get("total_swap", 0)
+        if "anon" in values:
+            return values["anon"] + values.get("shmem", 0)
+    return 0
+
+
+def memory_of(pids: Iterable[int]) -> dict[int, tuple[int, int]]:
+    """Bytes that each process has for itself, and shares, quickly: what several share counts for each of them."""
+    return {pid: _resident(pid) for pid in pids}
+
+
+def _resident(pid: int) -> tuple[int, int]:
+    values = _fields(f"/proc/{pid}/status")
+    return _KIB * (values.get("RssAnon", 0) + values.get("VmSwap", 0)), _KIB * values.get("RssShmem", 0)
+
+
+def exact_memory_of(pids: Iterable[int]) -> dict[int, tuple[int, int]]:
+    """The same with its part of what it shares with others; takes milliseconds for a large process."""
+    found = {}
+    for pid in pids:
+        values = _fields(f"/proc/{pid}/smaps_rollup")
+        exact = (_KIB * (values.get("Pss_Anon", 0) + values.get("SwapPss", 0)), _KIB * values.get("Pss_Shmem", 0))
+        found[pid] = exact if "Pss_Anon" in values else _resident(pid)
+    return found
+
+
+def shared_memory_files(pid: int) -> int:
+    """Bytes of the files in /dev/shm, as a process sees it. For a node behind walls: without, all the machine's are there."""
+    with contextlib.suppress(OSError):
+        there = os.statvfs(f"/proc/{pid}/root/dev/shm")
+        return (there.f_blocks - there.f_bfree) * there.f_frsize
+    return 0
+
+
+def written_by(pids: Iterable[int]) -> int:
+    """Bytes that the processes and their ended children have written to disks since they began."""
+    return sum(_fields(f"/proc/{pid}/io").get("write_bytes", 0) for pid in pids)
+
+
+def writes_below(pids: Iterable[int], places: tuple[str, ...]) -> bool:
+    """Whether one of the processes has a file open for writing whose path, as it sees it, begins with one of `places`."""
+    for pid in pids:
+        try:
+            fds = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208 - names are all we need
+        except OSError:
+            continue
+        for fd in fds:
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                if os.readlink(f"/proc/{pid}/fd/{fd}").startswith(places):  # noqa: PTH115 - plain strings all along
+                    flags = Path(f"/proc/{pid}/fdinfo/{fd}").read_text().splitlines()[1].split()[1]
+                    if int(flags, 8) & os.O_ACCMODE:
+                        return True
+    return False
+
+
+def disk(place: Path) -> tuple[int, int]:
+    """Total and free bytes of the disk that a directory is on; what only root may use is not free."""
+    there = os.statvfs(place)
+    return there.f_blocks * there.f_frsize, there.f_bavail * there.f_frsize
+
+
+def _fields(path: str) -> Mapping[str, int]:
+    """The numbers of a file of lines like `Name: 12 kB` or `name 12`."""
+    found: dict[str, int] = {}
+    try:
+        with open(path, "rb") as handle:  # noqa: PTH123 - read every second, for every process
+            lines = handle.read().decode(errors="replace").splitlines()
+    except OSError:
+        return found
+    for line in lines:
+        words = line.split()
+        if len(words) > 1 and words[1].isdecimal():
+            found[words[0].rstrip(":")] = int(words[1])
+    return found

@@ -1,0 +1,102 @@
+"""The room on the workspace's disk: keeps the database's reserve, knows what the workspace's files take, says when it is short.
+
+Nodes are the business of their agents (`agent/watch.py`), which also live while no server does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import time
+from pathlib import Path
+
+import structlog
+
+from brickyard.agent.held import held
+from brickyard.agent.pressure import DBFS_FULL, disk_floor, text
+from brickyard.store.store import Store
+
+log = structlog.get_logger(__name__)
+
+LOOK_S = 1.0
+SCAN_S = 60.0  # the workspace's files are counted at least so often; sooner when the disk has filled meanwhile
+SCAN_SHARE = 0.05  # of the time may be spent on that
+SCAN_STEP = 64 << 20  # bytes of the disk that must be gone for counting again
+RESERVE_S = 30.0  # between two looks at the reserve
+
+
+class DiskRoom:
+    """`run` until cancelled. Sizes are bytes. `refusal` may be called from any thread."""
+
+    def __init__(self, *, store: Store, data_dir: Path, min_free: int, dbfs_limit: int) -> None:
+        self._store = store
+        self._data_dir = data_dir
+        self._min_free = min_free
+        self.dbfs_limit = dbfs_limit
+        self.dbfs_used = 0
+        self._scanned: tuple[float, float, int] | None = None  # when, for how long, and how much was free
+        self._reserve_due = 0.0
+        self._short = False
+
+    def disk(self) -> tuple[int, int]:
+        """Total and free."""
+        there = shutil.disk_usage(self._data_dir)
+        return there.total, there.free
+
+    def refusal(self) -> str:
+        """Why nothing may be added to the workspace's files now; empty: it may."""
+        total, free = self.disk()
+        floor = disk_floor(total, self._min_free)
+        if free < floor:
+            return (
+                f"The workspace's disk is full: {text(free)} of {text(total)} are free, and {text(floor)} stay so "
+                "(min_free_disk_gb). Delete files, or give it more room."
+            )
+        if self.dbfs_used > self.dbfs_limit:
+            return (
+                f"The workspace's files take {text(self.dbfs_used)}, and may take {text(self.dbfs_limit)} (dbfs_gb). Delete "
+                "some, or let an administrator raise dbfs_gb."
+            )
+        return ""
+
+    async def run(self) -> None:
+        """Look once a second until cancelled. An error is told once, until it is over."""
+        said = ""
+        while True:
+            try:
+                await self.look()
+                said = ""
+            except Exception as error:
+                if str(error) != said:
+                    log.warning("disk_look_failed", error=str(error))
+                said = str(error)
+            await asyncio.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """One look."""
+        total, free = self.disk()
+        short = free < disk_floor(total, self._min_free)
+        if short != self._short:
+            (log.warning if short else log.info)(
+                "disk_is_short" if short else "disk_has_room", free=text(free), total=text(total)
+            )
+        self._short = short
+        if not short and time.monotonic() >= self._reserve_due:
+            await self._store.keep_reserve()
+            self._reserve_due = time.monotonic() + RESERVE_S
+        await asyncio.to_thread(self._count, free)
+
+    def _count(self, free: int) -> None:
+        """On a thread."""
+        now = time.monotonic()
+        if self._scanned is not None:
+            at, took, free_then = self._scanned
+            over = self.dbfs_used > self.dbfs_limit  # look whether something was deleted
+            if now - at < (max(LOOK_S, took / SCAN_SHARE) if over or free_then - free >= SCAN_STEP else SCAN_S):
+                return
+        self.dbfs_used = held(self._data_dir / "dbfs").size
+        self._scanned = (now, time.monotonic() - now, free)
+        flag = self._data_dir / DBFS_FULL
+        with contextlib.suppress(OSError):  # then nodes are not told, and the disk's own floor still holds
+            flag.touch() if self.dbfs_used > self.dbfs_limit else flag.unlink(missing_ok=True)

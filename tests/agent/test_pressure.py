@@ -1,0 +1,87 @@
+"""Who gives way when the machine runs out of memory or of disk: decided by every agent for itself, and by all alike."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brickyard.agent.pressure import (
+    MIB,
+    SMALLEST,
+    STALE_S,
+    Memory,
+    Usage,
+    disk_floor,
+    disk_offender,
+    fair_share,
+    memory_offender,
+    node_memory_limit,
+)
+
+GIB = 1 << 30
+NOW_S = 1000.0
+sizes = st.integers(0, 64 * GIB)
+usages = st.lists(
+    st.builds(
+        Usage,
+        instance_id=st.text("abcdef", min_size=1, max_size=3),
+        at_s=st.floats(NOW_S - 3 * STALE_S, NOW_S + 3 * STALE_S),
+        memory=sizes,
+        memory_share=st.integers(1, 64 * GIB),
+        disk=sizes,
+        written=sizes,
+    ),
+    max_size=8,
+    unique_by=lambda usage: usage.instance_id,
+)
+
+
+def fresh(found: list[Usage]) -> list[Usage]:
+    return [usage for usage in found if abs(NOW_S - usage.at_s) <= STALE_S]
+
+
+@given(usages, st.randoms(), st.integers(1 * GIB, 64 * GIB))
+def test_all_agents_name_the_same_one(found: list[Usage], random: object, total: int) -> None:
+    mixed = found.copy()
+    random.shuffle(mixed)  # type: ignore[attr-defined]
+    assert memory_offender(found, now_s=NOW_S, total=total) == memory_offender(mixed, now_s=NOW_S, total=total)
+    assert disk_offender(found, now_s=NOW_S) == disk_offender(mixed, now_s=NOW_S)
+
+
+@given(usages, st.integers(1 * GIB, 64 * GIB))
+def test_nobody_within_its_share_gives_way_to_one_above_it(found: list[Usage], total: int) -> None:
+    named = memory_offender(found, now_s=NOW_S, total=total)
+    there = {usage.instance_id: usage for usage in fresh(found) if usage.memory >= SMALLEST}
+    assert (named is None) == (not there), "somebody is named, unless nobody uses anything"
+    if named is not None:
+        shares = sum(usage.memory_share for usage in fresh(found))
+        above = {name: usage.memory - fair_share(usage, shares, total) for name, usage in there.items()}
+        assert above[named] == max(above.values())
+        assert sum(fair_share(usage, shares, total) for usage in fresh(found)) <= total * 1.001, "shares fit into the machine"
+
+
+@given(usages)
+def test_the_one_that_takes_most_of_the_disk_is_named(found: list[Usage]) -> None:
+    named = disk_offender(found, now_s=NOW_S)
+    taken = {usage.instance_id: usage.disk + usage.written for usage in fresh(found)}
+    if named is None:
+        assert max(taken.values(), default=0) < SMALLEST
+    else:
+        assert taken[named] == max(taken.values()) >= SMALLEST
+
+
+@given(st.integers(64 * MIB, 4096 * GIB), st.integers(0, 8192 * GIB), st.floats(0, 100))
+def test_a_machine_with_room_is_left_alone(total: int, available: int, stalled: float) -> None:
+    memory = Memory(total=total, available=min(available, total), stalled=stalled)
+    assert memory.floor <= GIB
+    if memory.available >= 3 * memory.floor:
+        assert not memory.low, "waiting alone ends nothing"
+    if memory.low and memory.available >= memory.floor:
+        assert stalled > 0
+
+
+def test_a_node_leaves_the_machine_something() -> None:
+    assert node_memory_limit(31 * GIB, 8 * GIB) < 7.5 * GIB
+    assert node_memory_limit(2 * GIB, 8 * GIB) == 2 * GIB
+    assert disk_floor(1000 * GIB, GIB) == GIB
+    assert disk_floor(10 * GIB, GIB) == GIB // 2

@@ -1,0 +1,177 @@
+"""`python -m tests.room.scenarios NAME DISK`: see `apart.py`. Each is a test body on a small disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from databricks.sdk.service.compute import ClusterDetails, Language, State
+
+from brickyard.config import Settings
+from brickyard.domain.node import Phase
+from brickyard.domain.nodetypes import NodeType
+from brickyard.providers.capacity import Room
+from brickyard.providers.local import LocalProvider
+from tests.agent.world import FAKES, World, world
+from tests.support.patience import SOON, until
+from tests.support.server import Server
+
+RUNTIME = "17.3.x-scala2.13"
+SINGLE = {"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"}
+SMALL = NodeType(node_type_id="small", num_cores=1, memory_mb=1024, category="test")
+FILL = """
+    import os, threading
+    def fill():
+        with open(os.environ["{place}"] + "/fill", "wb", buffering=0) as file:
+            while True:
+                try:
+                    file.write(b"x" * 65536)
+                except OSError:
+                    pass
+    threading.Thread(target=fill, daemon=True).start()
+"""
+
+
+class Workspace:
+    """A server with the local provider, whose nodes run Python and no Spark."""
+
+    def __init__(self, here: World, server: Server, provider: LocalProvider) -> None:
+        self.here = here
+        self.provider = provider
+        self.client = server.client()
+
+    def cluster(self, name: str) -> ClusterDetails:
+        return self.client.clusters.create(
+            cluster_name=name, spark_version=RUNTIME, node_type_id="small", num_workers=0, spark_conf=SINGLE
+        ).result(SOON)
+
+    def execute(self, cluster: ClusterDetails, code: str) -> None:
+        context = self.client.command_execution.create(cluster_id=cluster.cluster_id, language=Language.PYTHON).result(SOON)
+        self.client.command_execution.execute(
+            cluster_id=cluster.cluster_id, context_id=context.id, language=Language.PYTHON, command=textwrap.dedent(code)
+        ).result(SOON)
+
+    def fill(self, cluster: ClusterDetails, place: str = "TMPDIR") -> None:
+        """Begin to fill the disk, as fast as it goes and for ever."""
+        self.execute(cluster, FILL.format(place=place))
+
+    def state(self, cluster: ClusterDetails) -> ClusterDetails:
+        return self.client.clusters.get(cluster.cluster_id or "")
+
+    def ended(self, cluster: ClusterDetails) -> ClusterDetails:
+        def found() -> ClusterDetails | None:
+            now = self.state(cluster)
+            return now if now.state is State.TERMINATED else None
+
+        return until(found, "the cluster's end")
+
+    @property
+    def free(self) -> int:
+        there = os.statvfs(self.here.data_dir)
+        return there.f_bavail * there.f_frsize
+
+
+@contextlib.contextmanager
+def workspace(disk: Path, **settings: float) -> Iterator[Workspace]:
+    here = World(disk)
+    chosen = Settings(data_dir=here.data_dir, cache_dir=here.cache_dir, **settings)  # type: ignore[arg-type] # numbers only
+    provider = LocalProvider(
+        settings=chosen, server_file=here.server.file, node_types=(SMALL,), machine=Room(8, 64 * 1024, 0),
+        environments={RUNTIME: "fake"}, scripts_dir=FAKES,
+    )  # fmt: skip
+    with Server.running(here.data_dir, instances=provider, cache_dir=here.cache_dir, connect_port=0, **settings) as server:  # type: ignore[arg-type]
+        made = Workspace(here, server, provider)
+        until(lambda: (here.data_dir / "brickyard.db-wal").stat().st_size > 4 << 20, "the database's reserve")
+        yield made
+    assert not provider.observe(), "nodes are left"
+
+
+def a_cluster_is_deleted_on_a_full_disk(disk: Path) -> None:
+    """Nobody ends the offender by itself here, and so the disk stays full: deleting must work, and so must the server's stop."""
+    with workspace(disk, min_free_disk_gb=0, node_disk_gb=1, dbfs_gb=1) as here:
+        first, second = here.cluster("first"), here.cluster("second")
+        here.fill(first)
+        until(lambda: here.free == 0, "a full disk")
+        for _ in range(20):  # the reserve is for more than one write
+            here.client.clusters.pin(first.cluster_id or "")
+            here.client.clusters.unpin(first.cluster_id or "")
+        here.client.clusters.delete(first.cluster_id or "")
+        here.ended(first)
+        until(lambda: here.free > 16 << 20, "the room that the node took")
+        here.fill(second)
+        until(lambda: here.free == 0, "a full disk")
+
+
+def the_one_that_fills_the_disk_is_ended(disk: Path) -> None:
+    with workspace(disk, node_disk_gb=1) as here:
+        quiet, greedy = here.cluster("quiet"), here.cluster("greedy")
+        here.fill(greedy)
+        reason = here.ended(greedy).termination_reason
+        assert reason is not None and reason.code is not None and reason.code.value == "DRIVER_OUT_OF_DISK", reason
+        assert "the machine's disk ran full" in (reason.parameters or {})["databricks_error_message"]
+        until(lambda: here.free > 16 << 20, "the room that the node took")
+        assert here.state(quiet).state is State.RUNNING
+        here.execute(quiet, "import os; open(os.environ['TMPDIR'] + '/x', 'w').write('it goes on')")
+        here.client.clusters.start(greedy.cluster_id or "").result(SOON)
+
+
+def who_fills_dbfs_is_ended(disk: Path) -> None:
+    """What is written to the workspace's files belongs to nobody; who wrote it is known all the same."""
+    with workspace(disk, dbfs_gb=0.01) as here:
+        quiet, greedy = here.cluster("quiet"), here.cluster("greedy")
+        here.fill(greedy, "DBFS_ROOT")
+        reason = here.ended(greedy).termination_reason
+        assert reason is not None and reason.code is not None and reason.code.value == "DRIVER_OUT_OF_DISK", reason
+        assert "dbfs_gb" in (reason.parameters or {})["databricks_error_message"]
+        assert here.state(quiet).state is State.RUNNING
+        here.client.dbfs.delete("/fill")
+
+        def accepted() -> bool:
+            with contextlib.suppress(Exception):
+                here.client.dbfs.put("/more", contents="eA==", overwrite=True)
+                return True
+            return False
+
+        until(accepted, "room for the workspace's files")
+
+
+def a_node_without_groups_gives_way(disk: Path) -> None:
+    """A machine of 560 MiB, as /proc/meminfo tells; a node may use 304 of them. No walls can be built over such a /proc."""
+    told = disk / "meminfo"
+
+    def machine(available_mb: int) -> None:
+        told.write_text(f"MemTotal: {560 << 10:8} kB\nMemAvailable: {available_mb << 10:8} kB\n")
+
+    machine(500)
+    assert os.system(f"mount --bind '{told}' /proc/meminfo") == 0  # noqa: S605 - a path of our own
+    grow = "kept = [bytearray(b'x' * (1 << 20)) for _ in range({mb})]"
+    try:
+        with world(disk) as here:
+            first, second = here.instance(isolation="off").start(), here.instance(isolation="off").start()
+            for instance in (first, second):
+                limits = here.ready(instance).limits
+                assert limits.startswith("watched: "), limits
+            child = grow.format(mb=400) + "; import time; time.sleep(600)"
+            first.execute(f"import subprocess, sys; state['child'] = subprocess.Popen([sys.executable, '-c', {child!r}])")
+            first.execute("state['child'].wait()")  # the greatest process alone is ended, and the node lives
+            assert "-9" in first.execute("print(state['child'].returncode)")
+            assert first.report().status.phase is Phase.READY
+
+            first.execute(f"state['kept'] = b'x' * {60 << 20}")
+            second.execute(f"state['kept'] = b'x' * {200 << 20}")
+            machine(20)
+            failed = here.server.phase(second.id, Phase.FAILED)
+            assert failed.failure is not None and failed.failure.code == "DRIVER_OUT_OF_MEMORY", failed
+            assert "the machine ran out of memory" in failed.failure.message
+            machine(500)
+            assert first.report().status.phase is Phase.READY
+    finally:
+        os.system("umount /proc/meminfo")  # noqa: S605 - as above
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](Path(sys.argv[2]))

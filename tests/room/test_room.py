@@ -1,0 +1,27 @@
+"""Full disks and used-up memory, with real processes on a small disk of their own (`scenarios.py`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.room import apart
+
+
+@pytest.mark.parametrize("user", [False, True], ids=["as-we-are", "without-privileges"])
+def test_a_cluster_is_deleted_on_a_full_disk(tmp_path: Path, user: bool) -> None:
+    apart.run("a_cluster_is_deleted_on_a_full_disk", tmp_path, user=user)
+
+
+@pytest.mark.parametrize("user", [False, True], ids=["as-we-are", "without-privileges"])
+def test_the_one_that_fills_the_disk_is_ended(tmp_path: Path, user: bool) -> None:
+    apart.run("the_one_that_fills_the_disk_is_ended", tmp_path, user=user)
+
+
+def test_who_fills_dbfs_is_ended(tmp_path: Path) -> None:
+    apart.run("who_fills_dbfs_is_ended", tmp_path, user=True)
+
+
+def test_a_node_without_groups_gives_way(tmp_path: Path) -> None:
+    apart.run("a_node_without_groups_gives_way", tmp_path, user=False, groups=False)
