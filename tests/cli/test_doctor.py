@@ -70,7 +70,7 @@ def test_what_is_broken_is_named_with_its_remedy(cli: Cli, no_index: str, tmp_pa
 
 def test_it_is_readable(cli: Cli, no_index: str) -> None:
     shown = cli.run("doctor", UV_DEFAULT_INDEX=no_index).stdout.splitlines()
-    assert len(shown) == 10
+    assert len(shown) == 13
     assert all(line.split()[0] in ("ok", "note", "broken") for line in shown)
 
 
