@@ -13,6 +13,8 @@ import psutil
 import pytest
 
 from brickyard.domain.node import Phase, Role
+from brickyard.lifecycle.runtimeuse import RuntimeInUse
+from brickyard.runtime import installer
 from tests.agent.world import World, assignment, living
 from tests.support.patience import PATIENCE_S, until
 
@@ -169,6 +171,17 @@ def test_it_leaves_when_it_is_told_to(here: World) -> None:
     assert one.wait() == 0
     assert "the test is over" in (one.directory / "agent.log").read_text()
     assert not one.node.exists()
+
+
+def test_a_runtime_in_use_cannot_be_removed(here: World) -> None:
+    one = here.instance().start()
+    here.ready(one)
+    with pytest.raises(RuntimeInUse):
+        installer.remove("fake", cache_dir=here.cache_dir)
+    assert (here.cache_dir / "runtimes" / "fake" / "marker").exists()
+    here.server.assign(one.id, None)
+    here.server.phase(one.id, Phase.IDLE)
+    assert installer.remove("fake", cache_dir=here.cache_dir)
 
 
 def test_it_tells_since_when_spark_does_not_answer(here: World) -> None:

@@ -277,3 +277,11 @@ query = source.writeStream.foreachBatch(batch).start()
     for context in contexts:
         context.run("query.stop()")
         host.destroy(context.name)
+
+
+def test_a_failure_is_told_although_nothing_can_show_it(host: Host) -> None:
+    python = host.new()
+    broken = "import sys\nfrom IPython.core import ultratb\nfor name in ('ListTB', 'VerboseTB', 'AutoFormattedTB'):\n"
+    broken += "    getattr(ultratb, name).structured_traceback = None"
+    assert python.text(broken) == ""
+    assert python.failure("1/0") == "ZeroDivisionError: division by zero"

@@ -121,3 +121,26 @@ def test_text_beyond_the_limit_is_cut_with_a_note() -> None:
 def test_a_table_that_no_result_can_hold_is_left_out() -> None:
     table = {"schema": [], "data": [["x" * 20_000]], "truncated": False}
     assert fold(("display_data", {"data": {results.TABLE_MIME: table}}))["resultType"] == "text"
+
+
+def test_a_failure_that_could_not_be_shown_is_a_failure() -> None:
+    """What IPython does when the modules that format tracebacks are gone: it prints, and answers that the command failed."""
+    collector = results.Collector()
+    plain = "Traceback (most recent call last):\n  File ...\nZeroDivisionError: division by zero"
+    collector.take("stream", {"text": f"before\nUnexpected exception formatting exception.\n{plain}\n"})
+    collector.answer({"status": "error", "ename": "ZeroDivisionError", "evalue": "division by zero"})
+    found = collector.results()
+    assert found["resultType"] == "error"
+    assert found["summary"].endswith("</span>: division by zero")
+    assert found["cause"] == plain
+    assert found["data"].startswith("before")
+
+
+def test_an_answer_adds_nothing_to_what_was_shown() -> None:
+    collector = results.Collector()
+    collector.take("error", {"ename": "A", "evalue": "b", "traceback": ["shown"]})
+    collector.answer({"status": "error", "ename": "A", "evalue": "b"})
+    assert collector.results()["cause"] == "shown"
+    fine = results.Collector()
+    fine.answer({"status": "ok"})
+    assert fine.results() == {"resultType": "text", "data": ""}

@@ -23,6 +23,7 @@ from brickyard.agent.processes import sweep
 from brickyard.agent.watch import Watched
 from brickyard.domain.node import Assignment, Failure, NodeStatus, Phase, Role
 from brickyard.domain.runtimes import RuntimeManifest
+from brickyard.lifecycle.runtimeuse import RuntimeUse
 
 STOP_GRACE_S = 4.0
 PREPARE_TIMEOUT_S = 300.0
@@ -66,6 +67,7 @@ class Node:
         self._limits = cgroups.Limits(memory_mb=0, cores=0)
         self._starved = ("", 0.0)  # why one of the node's processes was ended, and when (monotonic)
         self._manifest: RuntimeManifest | None = None
+        self._use = RuntimeUse(Path(config.cache_dir))
         self._cluster_id = ""
         self._cold_reason = ""  # of the generation that begins next
         self._deaf_s = 0.0  # for how long the node host itself has not answered
@@ -236,6 +238,7 @@ class Node:
         await asyncio.to_thread((self._config.directory / "node.json").unlink, missing_ok=True)
         self._current = Current()
         self._manifest = None
+        self._use.end()
         self._cluster_id = ""
         kept = self._status
         self._status = NodeStatus(
@@ -285,8 +288,13 @@ class Node:
 
     async def _install(self) -> None:
         wanted = self._assignment()
-        self._manifest = await install.ensure(self._config, wanted.runtime, progress=self._progress)
+        self._manifest = await self._runtime(wanted.runtime)
         self._advance(Stage.INSTALLED)
+
+    async def _runtime(self, key: str) -> RuntimeManifest:
+        """The runtime, which nobody removes from now on. Raises HostError."""
+        await asyncio.to_thread(self._use.begin, self._config.environments.get(key) or key)
+        return await install.ensure(self._config, key, progress=self._progress)
 
     async def _start(self) -> None:
         wanted, manifest = self._assignment(), self._manifest
@@ -407,7 +415,7 @@ class Node:
         try:
             self._say(f"preparing a node for runtime {wanted.runtime}")
             await asyncio.to_thread(self._make_directories)
-            self._manifest = await install.ensure(self._config, wanted.runtime, progress=self._progress)
+            self._manifest = await self._runtime(wanted.runtime)
             self._progress(_WORDS[Step.START])
             host = await self._start_host(wanted, self._manifest)
             asked = self._settings("") | {"heap_mb": driver_heap_mb(wanted.memory_mb), "cores": wanted.cores, "warm": True}
@@ -433,6 +441,7 @@ class Node:
         await asyncio.to_thread(files.remove_tree, self._config.node_dir)
         self._current = Current()
         self._manifest = None
+        self._use.end()
         self._update(warm="", message="")
 
     def _warm_failed(self, error: HostError) -> None:

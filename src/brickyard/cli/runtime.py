@@ -11,6 +11,7 @@ from brickyard.cli import CliError
 from brickyard.cli.options import place, settings
 from brickyard.cli.progress import installing
 from brickyard.domain.runtimes import Runtime, RuntimeManifest
+from brickyard.lifecycle.runtimeuse import RuntimeInUse
 from brickyard.runtime import catalogue, installer
 
 
@@ -57,7 +58,13 @@ def install(key: str, config_file: Path | None, **options: Any) -> None:
 def remove(key: str, config_file: Path | None, **options: Any) -> None:
     """Remove the runtime KEY, and with it those that share its environment."""
     runtime = _find(key)
-    removed = installer.remove(runtime.environment, cache_dir=settings(config_file, **options).cache_dir)
+    try:
+        removed = installer.remove(runtime.environment, cache_dir=settings(config_file, **options).cache_dir)
+    except RuntimeInUse as error:
+        raise CliError(
+            f"{runtime.key} is in use: nodes of this machine run on it, of clusters or of pools that keep it warm. Terminate those, "
+            "or stop their server with `brickyard down`, then run it again."
+        ) from error
     click.echo(f"{runtime.key} is removed." if removed else f"{runtime.key} was not installed.")
 
 

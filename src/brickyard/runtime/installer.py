@@ -21,6 +21,7 @@ import psutil
 
 from brickyard.domain.runtimes import Runtime, RuntimeManifest
 from brickyard.lifecycle.packageindex import uv_environment
+from brickyard.lifecycle.runtimeuse import unused
 from brickyard.runtime import java as javas
 from brickyard.runtime import maven
 from brickyard.runtime import progress as steps
@@ -73,9 +74,9 @@ def install(runtime: Runtime, *, cache_dir: Path, progress: Progress) -> Runtime
 
 
 def remove(environment: str, *, cache_dir: Path) -> bool:
-    """Remove an installed environment; returns whether there was one. The caller makes sure that no cluster uses it."""
+    """Remove an installed environment; returns whether there was one. Raises RuntimeInUse."""
     home = runtime_home(environment, cache_dir)
-    with _locked(environment, cache_dir, lambda _: None):
+    with _locked(environment, cache_dir, lambda _: None), unused(cache_dir, environment):
         there = home.exists()
         with contextlib.suppress(FileNotFoundError):
             (home / "runtime.json").unlink()  # first: from here on it does not count as installed

@@ -249,8 +249,9 @@ class Context:
                 heard = now
                 if event.channel == "shell":
                     answered = True
+                    collector.answer(event.content)
                 elif event.kind == "status" and event.content.get("execution_state") == "idle":
-                    _drain_answer(kernel, request, answered)
+                    _drain_answer(kernel, request, answered, collector)
                     return
                 else:
                     collector.take(event.kind, event.content)
@@ -330,12 +331,14 @@ class _Cancel:
             self._kernel.interrupt()
 
 
-def _drain_answer(kernel: Kernel, request: str, answered: bool) -> None:
+def _drain_answer(kernel: Kernel, request: str, answered: bool, collector: results.Collector) -> None:
     """The answer comes a moment before or after the last output; leave none behind for the next command to find."""
     deadline = time.monotonic() + QUIET_S
     while not answered and time.monotonic() < deadline and kernel.poll() is None:
         event: Event | None = kernel.receive(POLL_S)
-        answered = event is not None and event.channel == "shell" and event.parent == request
+        if event is not None and event.channel == "shell" and event.parent == request:
+            answered = True
+            collector.answer(event.content)
 
 
 def _code(command: Command) -> str:

@@ -23,6 +23,7 @@ PRINTED_LIMIT = 64 * 1024  # characters of printed text beside a table or an ima
 MAX_IMAGES = 50
 
 TABLE_MIME = "application/vnd.brickyard.table+json"
+PLAIN_TRACEBACK = "Traceback (most recent call last):"
 EXIT_MIME = "application/vnd.brickyard.exit+json"
 IMAGE_MIMES = ("image/png", "image/jpeg", "image/gif")
 
@@ -119,6 +120,17 @@ class Collector:
                 "name": str(content.get("ename", "")),
                 "message": str(content.get("evalue", "")),
                 "cause": "\n".join(str(line) for line in content.get("traceback") or []),
+            }
+
+    def answer(self, content: dict[str, Any]) -> None:
+        """The kernel's answer to the command. That it failed counts also where the failure could not be shown: IPython may lack
+        what it needs for that, and then prints a plain traceback at best."""
+        if content.get("status") == "error" and self._error is None and self._exit is None:
+            _, start, trace = self.printed().rpartition(PLAIN_TRACEBACK)
+            self._error = {
+                "name": str(content.get("ename", "")),
+                "message": str(content.get("evalue", "")),
+                "cause": start + trace,
             }
 
     def drop(self) -> None:

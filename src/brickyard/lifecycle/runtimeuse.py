@@ -1,0 +1,59 @@
+"""Who uses a runtime of a cache directory: users share a lock, and to remove it one must have the lock alone.
+
+The kernel frees the lock of a process that dies, so a use never outlives its user, in whichever workspace that is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+
+class RuntimeInUse(Exception):
+    """Somebody uses the runtime now."""
+
+
+class RuntimeUse:
+    """The use of one runtime at a time."""
+
+    def __init__(self, cache_dir: Path) -> None:
+        self._cache_dir = cache_dir
+        self._fd = -1
+
+    def begin(self, environment: str) -> None:
+        """Use this runtime from now on, whether it is installed or not yet. Waits for a removal that goes on."""
+        self.end()
+        try:
+            self._fd = _open(self._cache_dir, environment)
+        except OSError:
+            return  # who may not write there cannot remove it either
+        fcntl.flock(self._fd, fcntl.LOCK_SH)
+
+    def end(self) -> None:
+        """Use it no longer."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+@contextlib.contextmanager
+def unused(cache_dir: Path, environment: str) -> Iterator[None]:
+    """Keep everybody from the runtime until the block is left. Raises RuntimeInUse."""
+    fd = _open(cache_dir, environment)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RuntimeInUse from error
+        yield
+    finally:
+        os.close(fd)
+
+
+def _open(cache_dir: Path, environment: str) -> int:
+    locks = cache_dir / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    return os.open(locks / f"{environment}.use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
