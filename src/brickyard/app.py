@@ -200,6 +200,7 @@ class Application:
                     refusal=self.room.refusal,
                 ),
                 workspace_id=workspace_id(store, ids),
+                lag_s=lambda: max(store.lag_s, self.loop.lag_s),
                 ready=self._ready,
                 attach=self.attach,
                 ui_links=links,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -91,6 +92,43 @@ def test_requests_without_a_pause_do_not_stop_the_background(store: Store) -> No
         await asyncio.wait_for(asyncio.gather(*behind), PATIENCE_S)
         over.set()
         await asyncio.gather(*storm)
+
+    asyncio.run(scenario())
+
+
+def test_a_background_that_is_late_has_half_of_the_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its units are as long as those of requests that never end: as many of both are done, once it is late."""
+    if not store.exclusive:
+        pytest.skip("writers run side by side")
+    monkeypatch.setattr(writer, "_LATE_S", 0.0)
+    done = {"request": 0, "background": 0}
+
+    def work(kind: str) -> None:
+        done[kind] += 1
+        time.sleep(0.001)
+
+    async def ask(kind: str) -> None:
+        while done["request"] + done["background"] < 1000:
+            await store.write(lambda tx: work(kind), background=kind == "background")
+
+    async def scenario() -> None:
+        await asyncio.gather(*(ask(kind) for kind in done for _ in range(64)))
+
+    asyncio.run(scenario())
+    assert done["background"] > 250
+
+
+def test_the_lag_is_the_longest_wait(store: Store) -> None:
+    release = threading.Event()
+
+    async def scenario() -> None:
+        assert store.lag_s == 0.0
+        writes = [asyncio.ensure_future(store.write(lambda tx: release.wait(PATIENCE_S))) for _ in range(40)]
+        while store.lag_s < 0.1:
+            await asyncio.sleep(0.01)
+        release.set()
+        await asyncio.gather(*writes)
+        assert store.lag_s == 0.0
 
     asyncio.run(scenario())
 

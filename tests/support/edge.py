@@ -38,7 +38,8 @@ def edge(**services: Any) -> Iterator[str]:
     given: dict[str, Any] = (
         dict.fromkeys(("clusters", "pools", "agents", "users", "commands", "runs", "dbfs", "attach", "ui_links")) | services
     )
-    context = ApiContext(**given, tokens=OneToken(), workspace_id="1", ready=_ready, metrics=CollectorRegistry())  # type: ignore[arg-type] # fakes
+    facts: dict[str, Any] = {"workspace_id": "1", "ready": _ready, "lag_s": lambda: 0.0, "metrics": CollectorRegistry()}
+    context = ApiContext(**given, **facts, tokens=OneToken())  # type: ignore[arg-type] # fakes
     server = uvicorn.Server(uvicorn.Config(build_app(context), host="127.0.0.1", port=0, log_level="warning", lifespan="off"))
     ready = threading.Event()
 

@@ -27,11 +27,21 @@ from brickyard.api.measures import RequestMetrics
 from brickyard.api.openapi import openapi_operation
 from brickyard.api.registry import Answer, Auth, ErrorStyle, Operation, Reply, Upload
 from brickyard.api.routes import Routes
-from brickyard.domain.errors import ApiError, EndpointNotFound, RequestTooLarge, StorageFull, Unauthenticated, is_full_disk
+from brickyard.domain.errors import (
+    ApiError,
+    EndpointNotFound,
+    RequestLimitExceeded,
+    RequestTooLarge,
+    StorageFull,
+    Unauthenticated,
+    is_full_disk,
+)
 from brickyard.services.caller import Caller
 
 ANONYMOUS = Caller(user_name="", user_id="", is_admin=False, token_id="")
 DRAIN_LIMIT = 64 * 1024 * 1024  # bytes of a refused body that are read and dropped, so that the client hears why
+
+MOST_LAG_S = 5.0  # work that waits for so long is too much: clients wait for a minute at most, and retry what is told to them
 
 _log = structlog.get_logger(__name__)
 _encode = msgspec.json.Encoder().encode
@@ -123,6 +133,7 @@ class Edge:
             return await self._upload(operation.upload, caller, boundary, receive)
         if operation.reads_body:
             raw = await _read(scope, receive, operation.body_limit)
+            self._admit(operation)
             if operation.form is not None and (boundary := form_boundary(scope["headers"])):
                 raw, parameters = b"", {**operation.form(form_parts(raw, boundary)), **(parameters or {})}
             request = decoder.body(raw, parameters)
@@ -131,6 +142,14 @@ class Edge:
         if operation.auth is Auth.AGENT and not self._context.agents.authenticate(request.instance_id, _bearer(scope)):
             raise Unauthenticated("This is not the token of that instance.")
         return await operation.handler(self._context, caller, request)
+
+    def _admit(self, operation: Operation) -> None:
+        """Raises RequestLimitExceeded while more has been asked for than is done in time: better now than after a client's
+        patience. What is read or ended is never refused."""
+        if operation.makes_work and (lag_s := self._context.lag_s()) > MOST_LAG_S:
+            raise RequestLimitExceeded(
+                f"The workspace is overloaded: what was asked for before has waited for {lag_s:.0f} s. Ask again in a moment."
+            )
 
     async def _upload(self, upload: Upload, caller: Caller, boundary: bytes, receive: Receive) -> Answer:
         chunks = _chunks(receive)

@@ -101,6 +101,7 @@ def _operation(
         response=response,
         summary=summary,
         error_style=ErrorStyle.CLUSTERS,
+        makes_work=verb in ("create", "start", "restart", "edit", "update", "resize"),
     )
 
 

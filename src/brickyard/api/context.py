@@ -79,8 +79,9 @@ class AgentCalls(Protocol):
 class ApiContext:
     """Built once, by the composition root.
 
-    `ready` answers "" once the server may be used, and before that why not yet. `metrics` is where `/metrics` reads from; the
-    API's own request metrics are registered there by `build_app`.
+    `ready` answers "" once the server may be used, and before that why not yet. `lag_s` is for how long work has waited that was
+    asked for and is not begun. `metrics` is where `/metrics` reads from; the API's own request metrics are registered there by
+    `build_app`.
     """
 
     clusters: ClusterCalls
@@ -95,4 +96,5 @@ class ApiContext:
     ui_links: Any  # services.uilinks.UiLinks
     workspace_id: str
     ready: Callable[[], Awaitable[str]]
+    lag_s: Callable[[], float]
     metrics: CollectorRegistry

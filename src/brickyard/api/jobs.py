@@ -57,6 +57,7 @@ def _operation(
         request=request,
         response=response,
         summary=summary,
+        makes_work=verb == "submit",
         **options,
     )
 

@@ -25,6 +25,7 @@ _REFUSALS = {
     404: "There is no such thing",
     413: "The body is too large",
     500: "Not now, or a failure of the server; the message says which",
+    429: "More is asked for than is done in time: try again after the time in Retry-After",
     503: "Not now: try again after the time in Retry-After",
 }
 _TEXT = {"type": "string"}
@@ -149,7 +150,7 @@ def _inlined(kind: Any) -> dict[str, Any]:
 
 
 def _statuses(operation: Operation) -> list[int]:
-    statuses = {400, *operation.errors}
+    statuses = {400, *operation.errors, *((429,) if operation.makes_work else ())}
     if operation.auth is Auth.USER:
         statuses |= {401, 403}
     if operation.reads_body:

@@ -39,6 +39,7 @@ def _operation(
         request=request,
         response=response,
         summary=summary,
+        makes_work=verb in ("create", "edit"),
         errors=() if verb in ("create", "list") else (404,),
     )
 

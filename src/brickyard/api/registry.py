@@ -81,6 +81,7 @@ class Operation:
     form: Callable[[Mapping[str, bytes]], dict[str, str]] | None = None  # also reads multipart/form-data: parts -> request fields
     upload: Upload | None = None  # takes multipart/form-data of any size as it arrives, in the handler's place
     with_base_url: bool = False  # the request's `base_url` is the address at which the client reached us
+    makes_work: bool = False  # for the loops: refused with 429 while they are far behind
     errors: tuple[int, ...] = field(default=())  # statuses to document beside those that every operation has
 
     @property

@@ -84,6 +84,13 @@ class QuotaExceeded(ApiError):
     http_status = 400
 
 
+class RequestLimitExceeded(ApiError):
+    """More is asked for than is done in time. Clients wait (Retry-After) and ask again."""
+
+    error_code = "REQUEST_LIMIT_EXCEEDED"
+    http_status = 429
+
+
 class TemporarilyUnavailable(ApiError):
     """Clients wait and retry (Retry-After): only for what a retry cures."""
 

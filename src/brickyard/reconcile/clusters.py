@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -32,7 +33,10 @@ from brickyard.store.tx import Tx
 log = structlog.get_logger(__name__)
 
 POLL_S = 1.0
-WORKERS = 8
+CALLS = 8  # of the provider, at once
+# A pass waits for the database and for its turn on the event loop most of the time: with few at once, a busy server would do few
+# passes a second, however cheap they are. What is ready together also shares a commit.
+WORKERS = 64
 _BATCH = 256
 
 
@@ -64,10 +68,10 @@ class ClusterLoop:
         self._loads = loads
         self._on_assignments = on_assignments
         self._queue: asyncio.Queue[str] = asyncio.Queue()
-        self._waiting: set[str] = set()  # in the queue
+        self._waiting: dict[str, float] = {}  # in the queue, since when (time.monotonic()); the oldest first
         self._running: set[str] = set()
         self._again: set[str] = set()  # woken while running: one more pass when it is done
-        self._calls = ThreadPoolExecutor(WORKERS, thread_name_prefix="provider")
+        self._calls = ThreadPoolExecutor(CALLS, thread_name_prefix="provider")
         self._outside: set[asyncio.Task[None]] = set()
 
     def wake(self, key: str) -> None:
@@ -75,8 +79,13 @@ class ClusterLoop:
         if key in self._running:
             self._again.add(key)
         elif key not in self._waiting:
-            self._waiting.add(key)
+            self._waiting[key] = time.monotonic()
             self._queue.put_nowait(key)
+
+    @property
+    def lag_s(self) -> float:
+        """For how long the key has waited for its pass that has waited longest."""
+        return time.monotonic() - next(iter(self._waiting.values())) if self._waiting else 0.0
 
     async def run(self) -> None:
         """Poll for due clusters and work on them until cancelled."""
@@ -119,7 +128,7 @@ class ClusterLoop:
     async def _work(self) -> None:
         while True:
             key = await self._queue.get()
-            self._waiting.discard(key)
+            self._waiting.pop(key, None)
             if key in self._running:  # another worker is at it: one key, one worker
                 self._again.add(key)
                 continue

@@ -123,6 +123,11 @@ class Store:
         # Not cancelled with its caller: a client that disconnects must not leave the view of a commit in doubt half-way.
         return await asyncio.shield(future)
 
+    @property
+    def lag_s(self) -> float:
+        """For how long the write has waited that has waited longest."""
+        return self._writer.lag_s
+
     def read_sync(self, work: Callable[[Tx], T]) -> T:
         """`read` without an event loop."""
         try:

@@ -1,7 +1,8 @@
 """The threads that write: units of work in two queues, several of them committed at once where the database has one writer.
 
-Units that people wait for go first. The background's (reports of nodes, passes of the loops) wait for a quiet moment, and still
-get a small share when there is none, so a storm of requests delays them and never stops them.
+Units that people wait for go first. The background's (reports of nodes, passes of the loops) wait for a quiet moment. Where there
+is none they get a small share, and half of the time once they have waited for long: what requests have asked for must also be
+done, and each of them makes several units of the background's. `lag_s` tells when even that is not enough.
 
 Where there is one writer (SQLite), units that wait together share one transaction, each in a savepoint of its own: one commit,
 one write to the disk, and a unit that raises takes nothing with it but itself. Elsewhere (PostgreSQL) a unit is a transaction,
@@ -31,6 +32,7 @@ _BACKGROUND_TOGETHER = 8  # fewer: somebody's request may arrive while they run
 _QUIET_S = 0.010  # no request for so long: a quiet moment
 _SHARE_S = 0.025  # in a storm of requests the background gets at most one turn in this time,
 _PAUSE = 9  # and waits for so many times as long as its last turn took: a tenth of the time is its
+_LATE_S = 0.5  # what has waited for so long is late: then turns are as long as those of requests, and half of the time is its
 _RETRIED_SQLSTATES = ("40001", "40P01")  # serialization failure, deadlock: the work is safe to do again
 _ATTEMPTS = 5
 
@@ -59,8 +61,8 @@ class Writer:
         self._engine = engine
         self._deliver = deliver
         self._together = threads == 1
-        self._people: deque[Unit] = deque()
-        self._background: deque[Unit] = deque()
+        self._people: deque[tuple[float, Unit]] = deque()  # with time.monotonic() of its coming
+        self._background: deque[tuple[float, Unit]] = deque()
         self._asked_s = 0.0  # when a request was last put in, monotonic
         self._next_share_s = 0.0  # when the background has a turn again, whatever is asked
         self._closed = False
@@ -74,14 +76,22 @@ class Writer:
         with self._ready:
             if self._closed:
                 raise RuntimeError("the store is closed")
+            now = time.monotonic()
             if background:
                 if not self._background:
-                    self._next_share_s = max(self._next_share_s, time.monotonic() + _SHARE_S)
-                self._background.append(unit)
+                    self._next_share_s = max(self._next_share_s, now + _SHARE_S)
+                self._background.append((now, unit))
             else:
-                self._people.append(unit)
-                self._asked_s = time.monotonic()
+                self._people.append((now, unit))
+                self._asked_s = now
             self._ready.notify()
+
+    @property
+    def lag_s(self) -> float:
+        """For how long the unit has waited that has waited longest."""
+        with self._ready:
+            heads = [queue[0][0] for queue in (self._people, self._background) if queue]
+        return time.monotonic() - min(heads) if heads else 0.0
 
     def close(self) -> None:
         """Finish what is queued, and end the threads."""
@@ -98,7 +108,10 @@ class Writer:
             self._deliver(self._several(units) if len(units) > 1 else [self._one(units[0])])
             if background:
                 ended = time.monotonic()
-                self._next_share_s = max(started + _SHARE_S, ended + _PAUSE * (ended - started))
+                took = ended - started
+                with self._ready:
+                    late = self._late(ended)
+                self._next_share_s = ended + took if late else max(started + _SHARE_S, ended + _PAUSE * took)
 
     def _take(self) -> tuple[list[Unit], bool]:
         """The units of the next transaction, and whether they are the background's; none when closed."""
@@ -106,7 +119,7 @@ class Writer:
             while True:
                 now = time.monotonic()
                 if self._background and now >= self._next_share_s:
-                    return self._pop(self._background, _BACKGROUND_TOGETHER), True
+                    return self._pop(self._background, _TOGETHER if self._late(now) else _BACKGROUND_TOGETHER), True
                 if self._people:
                     return self._pop(self._people, _TOGETHER), False
                 pause = self._pause(now)
@@ -120,9 +133,13 @@ class Writer:
         """Seconds until it is the background's turn."""
         return min(self._asked_s + _QUIET_S, self._next_share_s) - now
 
-    def _pop(self, queue: deque[Unit], limit: int) -> list[Unit]:
+    def _late(self, now: float) -> bool:
+        """Whether the background has waited for too long. The condition is held."""
+        return bool(self._background) and now - self._background[0][0] > _LATE_S
+
+    def _pop(self, queue: deque[tuple[float, Unit]], limit: int) -> list[Unit]:
         count = min(len(queue), limit) if self._together else 1
-        return [queue.popleft() for _ in range(count)]
+        return [queue.popleft()[1] for _ in range(count)]
 
     def _one(self, unit: Unit) -> Outcome:
         for attempt in range(1, _ATTEMPTS + 1):
