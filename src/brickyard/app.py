@@ -205,6 +205,7 @@ class Application:
                 attach=self.attach,
                 ui_links=links,
                 metrics=metrics,
+                metrics_token=settings.metrics_token,
             ),
             mounts={PREFIX: self._spark_ui},
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import os
 import tomllib
@@ -56,6 +57,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     keep_nodes: bool = False
     connect_port: int | None = None  # Spark Connect; None: 15002 if it is free, and none on the simulated provider; 0: none
     connect_start_clusters: bool = False  # a connection to a terminated cluster starts it
+    trusted_proxies: str = ""  # addresses or networks, with commas: whose X-Forwarded-For and -Proto count; empty: nobody's
+    metrics_token: str = ""  # whoever asks for /metrics must send it as a bearer; empty: nobody must
     tls_cert: Path | None = None  # of the Spark Connect port; PEM
     tls_key: Path | None = None
     tls_self_signed: bool = False  # make a certificate for this machine, in the data directory
@@ -93,6 +96,7 @@ def load(
     if give_up_s < silence_s:
         raise ConfigError(f"driver_give_up_s is {give_up_s:g}; it must be at least spark_silence_s ({silence_s:g}).")
     _check_room(settings)
+    _check_proxies(settings)
     for name in (
         "cpu_overcommit",
         "memory_overcommit",
@@ -125,6 +129,14 @@ def _check_connect(settings: Settings) -> None:
         raise ConfigError("tls_cert and tls_key belong together: give both, or neither.")
     if settings.tls_cert is not None and settings.tls_self_signed:
         raise ConfigError("tls_self_signed makes a certificate, and tls_cert gives one: leave one of them out.")
+
+
+def _check_proxies(settings: Settings) -> None:
+    for proxy in filter(None, settings.trusted_proxies.split(",")):
+        try:
+            ipaddress.ip_network(proxy.strip())
+        except ValueError as error:
+            raise ConfigError(f"trusted_proxies: {error}. Name IP addresses or networks (10.0.0.0/8), with commas.") from error
 
 
 def _decode(kind: type, value: Any) -> Any:

@@ -20,6 +20,7 @@ from databricks.sdk.errors.base import DatabricksError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brickyard.agent import files
 from brickyard.domain.errors import (
     ApiError,
     InvalidParameterValue,
@@ -70,10 +71,13 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def desk(tmp_path: Path) -> Iterator[Desk]:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret").write_text("secret")
-    return Desk(tmp_path / "dbfs")
+    made = Desk(tmp_path / "dbfs")
+    yield made
+    for place in (made.root, made.spool):  # whatever became of the test: pytest's own cleaning fails at deep trees
+        files.remove_tree(place)
 
 
 def test_a_file_is_there_once_its_upload_is_closed(desk: Desk) -> None:

@@ -18,6 +18,7 @@ import uvicorn
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
+from yarl import URL
 
 from brickyard.agent import files
 from brickyard.config import Settings
@@ -167,6 +168,42 @@ def test_a_token_opens_it_and_everything_leads_back_here(tmp_path: Path) -> None
                 assert await answer.text() == "/a%2Fb/?x=1%202&y="
             async with http.get(f"{w.url}/spark-ui/{ID}/executor-logs/3/stderr", headers=headers) as answer:
                 assert (await answer.text(), answer.content_type) == ("<b>stderr of 3</b>", "text/plain")
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    "path", [f"{ID}%2F@127.0.0.1:1/", f"{ID}%2Fjobs/", f"{ID}/../other/", f"{ID}/a/%2e%2E/b", f"{ID}/.", f"{ID}@x/", f"{ID}/a\\b"]
+)
+def test_paths_that_only_look_like_one_of_a_cluster_are_refused(tmp_path: Path, path: str) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w, aiohttp.ClientSession() as http:
+            headers = {"Authorization": f"Bearer {await w.token('me@example.com')}"}
+            async with http.get(URL(f"{w.url}/spark-ui/{path}", encoded=True), headers=headers) as answer:
+                assert answer.status in (400, 404)
+            assert not w.spark.seen
+
+    run(work())
+
+
+def test_a_link_ends_with_the_token_that_asked_for_it(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w, aiohttp.ClientSession() as http:
+            first, second = [await w.tokens.authenticate(await w.token("me@example.com")) for _ in range(2)]
+            assert first is not None and second is not None
+            mine, other = [w.links.make(caller, ID)[0] for caller in (first, second)]
+            await w.tokens.delete(first, first.token_id)
+            for link, status in ((mine, 401), (other, 200)):
+                async with http.get(f"{w.url}/spark-ui/{ID}/~{link}/jobs/") as answer:
+                    assert answer.status == status
+            await w.tokens.ensure_admin("root@example.com", "dapi" + "1" * 32)
+            admin = await w.tokens.authenticate("dapi" + "1" * 32)
+            assert admin is not None
+            link = w.links.make(admin, ID)[0]
+            assert await w.links.caller(link, ID) is not None
+            w.clock.advance(ms=1000)
+            await w.tokens.ensure_admin("root@example.com", "dapi" + "2" * 32)
+            assert await w.links.caller(link, ID) is None, "the administrator's token was replaced"
 
     run(work())
 

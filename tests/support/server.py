@@ -15,6 +15,7 @@ from pathlib import Path
 import uvicorn
 from databricks.sdk import WorkspaceClient
 
+from brickyard.api.bounded import BoundedHttp
 from brickyard.app import Application
 from brickyard.config import Settings, default_cache_dir
 from brickyard.domain.clock import Clock, Ids
@@ -75,7 +76,7 @@ class Server:
             ids=self._ids,
         )
         async with opened as application:
-            server = uvicorn.Server(uvicorn.Config(application.asgi, log_level="warning", lifespan="off"))
+            server = uvicorn.Server(uvicorn.Config(application.asgi, log_level="warning", lifespan="off", http=BoundedHttp))
             serving = asyncio.create_task(server.serve(sockets=[self._socket]))
             while not server.started and not serving.done():
                 await asyncio.sleep(0.01)

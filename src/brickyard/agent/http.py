@@ -79,6 +79,8 @@ class _Message:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._bound(len(name) + len(value))
+        if name.lower() == b"authorization" and b"authorization" in self.headers:
+            raise HttpError("two Authorization headers")
         self.headers[name.lower()] = value
 
     def on_body(self, data: bytes) -> None:

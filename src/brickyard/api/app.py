@@ -6,8 +6,7 @@ middleware: what every request needs is here, and costs what is written here.
 
 from __future__ import annotations
 
-import base64
-import binascii
+import hmac
 import itertools
 import secrets
 import time
@@ -20,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from brickyard.api import agents, attached, clusters, commands, dbfs, health, identity, jobs, pools
 from brickyard.api.context import ApiContext
+from brickyard.api.credentials import bearer_of
 from brickyard.api.decode import RequestDecoder
 from brickyard.api.errors import error_reply
 from brickyard.api.forms import form_boundary, form_parts, stream_parts
@@ -126,6 +126,8 @@ class Edge:
         caller = ANONYMOUS
         if operation.auth is Auth.USER:
             caller = await self._authenticate(scope)
+        elif operation.auth is Auth.METRICS:
+            self._check_metrics_token(bearer_of(scope["headers"]))
         if operation.with_base_url:
             parameters = {**(parameters or {}), "base_url": _base_url(scope)}
         decoder = self._decoders[operation.name]
@@ -139,7 +141,9 @@ class Edge:
             request = decoder.body(raw, parameters)
         else:
             request = decoder.query(scope["query_string"], parameters)
-        if operation.auth is Auth.AGENT and not self._context.agents.authenticate(request.instance_id, _bearer(scope)):
+        if operation.auth is Auth.AGENT and not self._context.agents.authenticate(
+            request.instance_id, bearer_of(scope["headers"])
+        ):
             raise Unauthenticated("This is not the token of that instance.")
         return await operation.handler(self._context, caller, request)
 
@@ -164,13 +168,18 @@ class Edge:
             raise
 
     async def _authenticate(self, scope: Scope) -> Caller:
-        bearer = _bearer(scope)
+        bearer = bearer_of(scope["headers"])
         if not bearer:
             raise Unauthenticated("Credential was not sent or was of an unsupported type for this API. Send a token as a bearer.")
         caller = await self._context.tokens.authenticate(bearer)
         if caller is None:
             raise Unauthenticated("Invalid access token. It is not known to this workspace, has expired or was revoked.")
         return caller
+
+    def _check_metrics_token(self, bearer: str) -> None:
+        wanted = self._context.metrics_token
+        if wanted and not hmac.compare_digest(bearer.encode(), wanted.encode()):
+            raise Unauthenticated("Measurements are for those who send the setting metrics_token as a bearer.")
 
     def _mount(self, scope: Scope) -> ASGIApp | None:
         if self._mounts:
@@ -259,23 +268,6 @@ async def _next(receive: Receive) -> Message:
     if message["type"] == "http.disconnect":
         raise _Disconnected
     return message
-
-
-def _bearer(scope: Scope) -> str:
-    """The token that was sent, or "". Basic with the user `token` is how old clients and .netrc files send one."""
-    for key, value in scope["headers"]:
-        if key == b"authorization":
-            scheme, _, rest = value.partition(b" ")
-            if scheme.lower() == b"bearer":
-                token: str = rest.strip().decode("latin-1")
-                return token
-            if scheme.lower() == b"basic":
-                try:
-                    user, _, password = base64.b64decode(rest, validate=True).partition(b":")
-                except binascii.Error:
-                    return ""
-                return password.decode("latin-1") if user == b"token" else ""
-    return ""
 
 
 def _base_url(scope: Scope) -> str:

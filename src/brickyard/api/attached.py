@@ -35,7 +35,7 @@ async def _list(ctx: ApiContext, caller: Caller, request: Ref) -> AttachedTo:
 
 async def _link(ctx: ApiContext, caller: Caller, request: LinkRequest) -> SparkUiLink:
     cluster = (await ctx.attach.look(caller, request.cluster_id)).cluster
-    key, until_ms = ctx.ui_links.make(caller.user_name, cluster.cluster_id)
+    key, until_ms = ctx.ui_links.make(caller, cluster.cluster_id)
     return SparkUiLink(url=f"{request.base_url}/spark-ui/{quote(cluster.cluster_id)}/~{key}/", expiration_time=until_ms)
 
 

@@ -98,3 +98,4 @@ class ApiContext:
     ready: Callable[[], Awaitable[str]]
     lag_s: Callable[[], float]
     metrics: CollectorRegistry
+    metrics_token: str = ""

@@ -63,7 +63,7 @@ OPERATIONS: tuple[Operation, ...] = (
         paths=("/metrics",),
         handler=_metrics,
         summary="Measurements in Prometheus' text format",
-        auth=Auth.NONE,
+        auth=Auth.METRICS,
         content_type="text/plain",
     ),
 )

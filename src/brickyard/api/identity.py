@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 from brickyard.api import wire
 from brickyard.api.context import ApiContext
 from brickyard.api.registry import Auth, Empty, ErrorStyle, Operation
@@ -15,8 +17,13 @@ _SCHEMAS = [
 _ENTITLEMENTS = ("allow-cluster-create", "allow-instance-pool-create", "workspace-access", "databricks-sql-access")
 
 
-async def _discovery(ctx: ApiContext, caller: Caller, request: wire.DiscoveryRequest) -> wire.Discovery:
-    return wire.Discovery(oidc_endpoint=f"{request.base_url}/oidc", workspace_id=ctx.workspace_id, host_type="workspace")
+async def _discovery(ctx: ApiContext, caller: Caller, request: Empty) -> wire.Discovery:
+    return wire.Discovery(account_id=_account_id(ctx.workspace_id), workspace_id=ctx.workspace_id, host_type="workspace")
+
+
+def _account_id(workspace_id: str) -> str:
+    """A workspace is an account of its own; its id is a UUID, and the same for as long as the workspace is there."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"brickyard {workspace_id}"))
 
 
 async def _me(ctx: ApiContext, caller: Caller, request: Empty) -> wire.ScimUser:
@@ -66,11 +73,9 @@ OPERATIONS: tuple[Operation, ...] = (
         method="GET",
         paths=("/.well-known/databricks-config",),
         handler=_discovery,
-        request=wire.DiscoveryRequest,
         response=wire.Discovery,
         summary="What kind of host this is",
         auth=Auth.NONE,
-        with_base_url=True,
     ),
     Operation(
         name="current_user.me",

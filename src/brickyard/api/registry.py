@@ -22,10 +22,12 @@ BODY_LIMIT = 10 * 1024 * 1024  # bytes, as the Databricks API has it
 
 
 class Auth(Enum):
-    """Who may call. USER: whoever has a valid token. AGENT: the agent of the instance named by `request.instance_id`."""
+    """Who may call. USER: whoever has a valid token. AGENT: the agent of the instance named by `request.instance_id`. METRICS:
+    whoever has the setting `metrics_token`, and everybody where it is not set."""
 
     USER = "user"
     AGENT = "agent"
+    METRICS = "metrics"
     NONE = "none"
 
 

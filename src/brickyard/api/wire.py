@@ -8,16 +8,10 @@ import msgspec
 from brickyard.domain.spec import Wire
 
 
-class DiscoveryRequest(Wire, frozen=True, kw_only=True):
-    """`base_url` is set by the edge."""
-
-    base_url: str = ""
-
-
 class Discovery(Wire, frozen=True, kw_only=True):
-    """What clients learn about a host before they authenticate."""
+    """What clients learn about a host before they authenticate. There is no OAuth, and so no `oidc_endpoint`."""
 
-    oidc_endpoint: str
+    account_id: str
     workspace_id: str
     host_type: str
 

@@ -65,6 +65,8 @@ def serving(function: F) -> F:
         click.option(
             "--connect-start-clusters", is_flag=True, default=None, help="Start a terminated cluster when somebody connects."
         ),
+        click.option("--metrics-token", help="What /metrics asks for (better: BRICKYARD_METRICS_TOKEN)."),
+        click.option("--trusted-proxies", help="Addresses of proxies whose X-Forwarded-* count, with commas."),
         click.option("--connect-port", type=int, help="Port for Spark Connect (15002); 0 for none."),
         click.option("--port", type=int, help="Port to listen on; 0 picks a free one."),
         click.option("--host", help="Address to listen on."),

@@ -18,11 +18,12 @@ import uvicorn
 import uvloop
 
 from brickyard import __version__
+from brickyard.api.bounded import BoundedHttp
 from brickyard.app import Application
 from brickyard.cli import CliError
 from brickyard.cli.down import nodes_left
 from brickyard.cli.machine import allowed_here
-from brickyard.cli.up import serve, token_line
+from brickyard.cli.up import LOG_LIMIT, serve, token_line
 from brickyard.config import ConfigError, Settings, load
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.gateway.errors import GatewayError
@@ -32,6 +33,7 @@ from brickyard.store.serverlock import DatabaseInUse
 from brickyard.store.store import StoreError
 
 _COLLECT_AFTER = (20_000, 20, 20)  # allocations until the youngest generation is collected; then the older ones
+ROTATE_S = 5.0  # how often the size of server.log is looked at
 DRAIN_S = 2  # requests in flight get so long when the server stops
 KEEP_ALIVE_S = 75  # longer than clients keep a connection that they do not use: they never meet one that is just being closed
 WORDS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM or brickyard down"}
@@ -43,7 +45,8 @@ def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, det
     """Serve until a signal; the data directory is locked and the socket bound. Raises CliError, WorkspaceError."""
     _ask_to_be_spared()
     logs.configure(level=chosen.log_level, form=chosen.log_format)
-    os.environ.pop("BRICKYARD_ADMIN_TOKEN", None)  # no child needs it
+    for secret in ("BRICKYARD_ADMIN_TOKEN", "BRICKYARD_METRICS_TOKEN"):
+        os.environ.pop(secret, None)  # no child needs it
     # What a request or a pass makes dies without the cyclic collector, which by default would look at it every 700 objects.
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
@@ -97,10 +100,15 @@ class _Server:
                     timeout_graceful_shutdown=DRAIN_S,
                     timeout_keep_alive=KEEP_ALIVE_S,
                     loop="none",
+                    http=BoundedHttp,
+                    ws="none",
+                    proxy_headers=bool(self._settings.trusted_proxies),
+                    forwarded_allow_ips=self._settings.trusted_proxies,
                 )
             )
             serving = asyncio.create_task(server._serve(sockets=[self._listening]))  # `serve` without its signal handlers
             stopping = asyncio.create_task(self._stop.wait())
+            rotating = asyncio.create_task(self._rotate_log())
             displaced = asyncio.create_task(application.displaced.wait())
             await self._greet(token if is_new else "", time.monotonic() - started)
             if application.connect is not None:
@@ -117,11 +125,18 @@ class _Server:
             await serving
             stopping.cancel()
             displaced.cancel()
+            rotating.cancel()
         log.info("stopped")
         if left:
             raise CliError(nodes_left(left))
         if lost:
             raise CliError(f"stopped, because {why}. Its nodes have ended.")
+
+    async def _rotate_log(self) -> None:
+        """Bound server.log, which a detached server writes to, while it runs."""
+        while self._detached:
+            await asyncio.to_thread(logs.rotate, self._workspace.log_file, limit=LOG_LIMIT)
+            await asyncio.sleep(ROTATE_S)
 
     def _on_signals(self) -> None:
         """The first signal stops in order, also in the middle of a start; the second at once."""

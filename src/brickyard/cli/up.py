@@ -27,7 +27,7 @@ _REMEDIES = {
     errno.EADDRNOTAVAIL: "Name an address of this machine with --host.",
     errno.EACCES: "Ports below 1024 are for root: choose a higher one with --port.",
 }
-LOG_LIMIT = 20 * 2**20  # bytes of server.log after which a new start begins a new one
+LOG_LIMIT = 20 * 2**20  # bytes of server.log after which a new one is begun
 
 
 class Started(NamedTuple):

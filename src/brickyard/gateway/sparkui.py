@@ -17,6 +17,7 @@ import structlog
 from starlette.types import Receive, Scope, Send
 from yarl import URL
 
+from brickyard.api.credentials import bearer_of
 from brickyard.api.errors import error_reply
 from brickyard.api.registry import ErrorStyle
 from brickyard.domain.errors import ApiError, ResourceDoesNotExist, TemporarilyUnavailable, Unauthenticated
@@ -29,7 +30,8 @@ PREFIX = "/spark-ui/"
 MAX_REWRITTEN = 8 << 20  # bytes of a page or of data in which links are looked for; a larger one is passed on as it comes
 MAX_FORM = 16 << 10
 CHUNK = 256 << 10
-_PATH = re.compile(r"/spark-ui/([A-Za-z0-9-]{1,64})(?:/~([A-Za-z0-9_-]{1,600}))?(/.*)?")
+_PATH = re.compile(r"/spark-ui/([A-Za-z0-9-]{1,64})(?:/~([A-Za-z0-9_-]{1,600}))?(/[!-\[\]-~]*)?")
+_DOTS = re.compile(r"/(\.|%2e){1,2}(?=[/;?]|$)", re.IGNORECASE)  # a step up or to where one is, spelled out or not
 _LOGS = re.compile(r"/executor-logs/(\d{1,9})/(stdout|stderr)")
 _PASSED_ON = frozenset({b"accept", b"accept-language", b"if-none-match", b"if-modified-since", b"range"})
 _TITLES = {401: "Who are you?", 403: "Not allowed", 404: "Not found", 405: "Not possible", 503: "Not now"}
@@ -98,7 +100,8 @@ class SparkUi:
             await receive()
             await send({"type": "websocket.close", "code": 1000})
             return
-        match = _PATH.fullmatch(scope["path"])
+        # As it was sent: decoded, another path could pass for one of ours.
+        match = _PATH.fullmatch((scope.get("raw_path") or scope["path"].encode()).decode("latin-1"))
         cluster_id = match.group(1) if match else ""
         try:
             await self._serve(match, scope, receive, send)
@@ -112,7 +115,7 @@ class SparkUi:
             await self._refuse(scope, send, ApiError("The server failed to answer this request. Its log says why."), cluster_id)
 
     async def _serve(self, match: re.Match[str] | None, scope: Scope, receive: Receive, send: Send) -> None:
-        if match is None:
+        if match is None or _DOTS.search(match.group(3) or ""):
             raise ResourceDoesNotExist("The Spark UI of a cluster is at /spark-ui/CLUSTER-ID/.")
         cluster_id, given, path = match.groups()
         if given == "login" and scope["method"] == "POST":
@@ -140,7 +143,7 @@ class SparkUi:
             if (caller := await self._links.caller(given, cluster_id)) is not None:
                 return caller
             raise Unauthenticated("This link has expired, or is none of this workspace. Enter your token for a new one.")
-        bearer = _bearer(scope["headers"])
+        bearer = bearer_of(scope["headers"])
         if not bearer:
             raise Unauthenticated("The Spark UI is for those who may attach to the cluster.")
         known = await self._tokens.authenticate(bearer)
@@ -160,11 +163,9 @@ class SparkUi:
         caller = await self._tokens.authenticate(token)
         if caller is None:
             raise Unauthenticated("Invalid access token. It is not known to this workspace, has expired or was revoked.")
-        await _redirect(send, f"/spark-ui/{cluster_id}/~{self._links.make(caller.user_name, cluster_id)[0]}/")
+        await _redirect(send, f"/spark-ui/{cluster_id}/~{self._links.make(caller, cluster_id)[0]}/")
 
     async def _forward(self, upstream: Upstream, asked: _Asked, scope: Scope, receive: Receive, send: Send) -> None:
-        raw = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
-        path = raw[len(asked.prefix) :] if raw.startswith(asked.prefix) else asked.path
         query = scope["query_string"].decode("latin-1")
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"] if name in _PASSED_ON}
         headers |= {
@@ -172,7 +173,7 @@ class SparkUi:
             "X-Forwarded-Context": asked.prefix,
             "Accept-Encoding": "identity",
         }
-        url = URL(upstream.url + path + (f"?{query}" if query else ""), encoded=True)
+        url = URL(upstream.url + asked.path + (f"?{query}" if query else ""), encoded=True)
         try:
             async with self._open().request(scope["method"], url, headers=headers, allow_redirects=False) as response:
                 answer = _Answer(scope["method"], asyncio.create_task(_until_gone(receive)), send)
@@ -252,11 +253,6 @@ async def _up_to(content: aiohttp.StreamReader, limit: int) -> bytes:
 async def _until_gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def _bearer(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    scheme, _, token = dict(headers).get(b"authorization", b"").partition(b" ")
-    return token.strip().decode("latin-1") if scheme.lower() == b"bearer" else ""
 
 
 async def _allow(send: Send) -> None:

@@ -12,8 +12,10 @@ import hashlib
 import hmac
 
 from brickyard.domain.clock import Clock
+from brickyard.domain.identity import UserRow
 from brickyard.services.caller import Caller
 from brickyard.store.store import Store
+from brickyard.store.tx import Tx
 
 LIFETIME_MS = 12 * 3_600_000
 
@@ -26,14 +28,17 @@ class UiLinks:
         self._store = store
         self._clock = clock
 
-    def make(self, user_name: str, cluster_id: str) -> tuple[str, int]:
-        """A pass for that user to that cluster's UI (letters, digits, - and _), and when it expires (epoch ms)."""
+    def make(self, caller: Caller, cluster_id: str) -> tuple[str, int]:
+        """A pass for that user to that cluster's UI (letters, digits, - and _), and when it expires (epoch ms).
+
+        It ends with the token that asked for it, if that is earlier.
+        """
         until_ms = self._clock.now_ms() + LIFETIME_MS
-        said = f"{until_ms}.{user_name}".encode()
+        said = f"{until_ms}.{caller.token_id}.{caller.user_name}".encode()
         return _text(self._sign(cluster_id, said) + said), until_ms
 
     async def caller(self, given: str, cluster_id: str) -> Caller | None:
-        """Whose pass it is; None when it is none of ours, for another cluster, or expired, or the user is no more."""
+        """Whose pass it is; None when it is none of ours, for another cluster, or expired, or its user or token is no more."""
         try:
             data = base64.urlsafe_b64decode(given + "=" * (-len(given) % 4))
         except (binascii.Error, ValueError):
@@ -41,13 +46,19 @@ class UiLinks:
         signature, said = data[:32], data[32:]
         if not hmac.compare_digest(signature, self._sign(cluster_id, said)):
             return None
-        until_ms, _, user_name = said.decode().partition(".")
-        if int(until_ms) <= self._clock.now_ms():
-            return None
-        user = await self._store.read(lambda tx: tx.users.get(user_name))
+        until_ms, _, rest = said.decode().partition(".")
+        token_id, _, user_name = rest.partition(".")
+        now, made_ms = self._clock.now_ms(), int(until_ms) - LIFETIME_MS
+
+        def find(tx: Tx) -> UserRow | None:
+            # A token of that name that was made later is another one: the administrator's keeps its name when it is replaced.
+            tokens = [row for row in tx.tokens.of_user(user_name) if row.token_id == token_id and row.created_ms <= made_ms]
+            return tx.users.get(user_name) if any(not row.expired(now) for row in tokens) else None
+
+        user = await self._store.read(find) if now < int(until_ms) else None
         if user is None:
             return None
-        return Caller(user_name=user.user_name, user_id=user.user_id, is_admin=user.is_admin, token_id="")
+        return Caller(user_name=user.user_name, user_id=user.user_id, is_admin=user.is_admin, token_id=token_id)
 
     def _sign(self, cluster_id: str, said: bytes) -> bytes:
         return hmac.new(self._key, cluster_id.encode() + b"\0" + said, hashlib.sha256).digest()

@@ -1,0 +1,131 @@
+"""HTTP over sockets with bounds: uvicorn's protocol has none on how long a request may take to arrive, nor on its headers.
+
+A request's headers are complete within a time and a size; its body may take as long as it likes while it gets on; one peer holds
+a number of connections. Agents, clients and proxies stay far below all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+
+import msgspec
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+HEAD_S = 10.0  # from the first byte of a request, or from the connection, to the end of the headers
+HEAD_BYTES = 64 << 10
+BODY_S = 30.0  # a body brings BODY_BYTES in each such time; time in which we do not read does not count
+BODY_BYTES = 4 << 10
+MOST_OF_PEER = 2048
+_REASONS = {408: "Request Timeout", 431: "Request Header Fields Too Large", 503: "Service Unavailable"}
+
+
+def most_of_peer() -> int:
+    """Connections of one peer: half of the descriptors that this process may have, so that none is left without any."""
+    return min(MOST_OF_PEER, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """One connection."""
+
+    peer = ""
+    _timer: asyncio.TimerHandle | None = None
+    _in_head = True
+    _head_bytes = 0  # of this request, as parsed
+    _raw_bytes = 0  # that came since the headers began, or since the body was last looked at
+    _too_large = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's own
+        super().connection_made(transport)
+        peer = self.peer = self.client[0] if self.client else ""
+        if sum(isinstance(other, BoundedHttp) and other.peer == peer for other in self.connections) > most_of_peer():
+            self._refuse(503, "TEMPORARILY_UNAVAILABLE", "This peer holds too many connections. Close some, and try again.")
+        else:
+            self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._set_timer(None)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self._raw_bytes += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._in_head and self._raw_bytes > HEAD_BYTES:
+            self._refuse_head()
+        elif self._timer is None and (self.cycle is None or self.cycle.response_complete):
+            self._expect_head()  # bytes that begin no request must not keep the connection
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head_bytes = 0
+        self._expect_head()
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value) + 4)  # with what stands between them
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        super().on_headers_complete()
+        self._expect_body()
+
+    def on_message_complete(self) -> None:
+        self._set_timer(None)
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        if self._too_large:
+            self._refuse_head()
+        else:
+            super().send_400_response(msg)
+
+    def _count(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > HEAD_BYTES:
+            self._too_large = True
+            raise ValueError("the headers are too large")  # the parser ends, and `send_400_response` follows
+
+    def _expect_head(self) -> None:
+        self._in_head, self._raw_bytes = True, 0
+        self._set_timer(HEAD_S)
+
+    def _expect_body(self) -> None:
+        self._raw_bytes = 0
+        self._set_timer(BODY_S)
+
+    def _set_timer(self, seconds: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else self.loop.call_later(seconds, self._late)
+
+    def _late(self) -> None:
+        self._timer = None
+        if self.transport.is_closing():
+            return
+        if self.flow.read_paused:  # it is us who are slow
+            self._set_timer(HEAD_S if self._in_head else BODY_S)
+        elif self._in_head:
+            self._refuse(408, "REQUEST_TIMEOUT", f"The request's headers were not complete after {HEAD_S:g} s.")
+        elif self._raw_bytes >= BODY_BYTES:
+            self._expect_body()
+        else:
+            self.transport.close()  # whoever handles the request hears that its client has gone
+
+    def _refuse_head(self) -> None:
+        self._refuse(431, "MAX_REQUEST_SIZE_EXCEEDED", f"The request's headers have more than {HEAD_BYTES >> 10} KiB.")
+
+    def _refuse(self, status: int, code: str, message: str) -> None:
+        """Answer without a request, and close; only where no answer of the application is under way."""
+        if self.cycle is None or self.cycle.response_complete:
+            body = msgspec.json.encode({"error_code": code, "message": message})
+            head = f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+            self.transport.write(head.encode() + b"retry-after: 1\r\nconnection: close\r\n\r\n" + body)
+        self.transport.close()
