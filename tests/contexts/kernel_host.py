@@ -13,7 +13,7 @@ from typing import Any
 CONNECT = {
     "spark.connect.grpc.binding.address": "127.0.0.1",
     "spark.connect.grpc.binding.port": "0",
-    "spark.connect.authenticate.token": "the-token",
+    "spark.authenticate.secret": "the-secret",
 }
 
 
@@ -26,7 +26,8 @@ class Server:
     def open_session(self, session_id: str) -> str:
         port = self._connect.open()
         self._connect.make_session(session_id)
-        return str(importlib.import_module("connect_server").session_url("127.0.0.1", port, "the-token", session_id))
+        token = self._connect.session_token(session_id)
+        return str(importlib.import_module("connect_server").session_url("127.0.0.1", port, token, session_id))
 
     def close_session(self, session_id: str) -> None:
         self._connect.close_session(session_id)
@@ -42,13 +43,14 @@ def main() -> None:
 
     os.chdir(node_dir)
     builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    for name, value in CONNECT.items():
+    guard = {"spark.connect.grpc.interceptor.classes": "brickyard.UserGuard"} if isolate else {}
+    for name, value in {**CONNECT, **guard}.items():
         builder.config(name, value)
     spark = builder.getOrCreate()
     gateway = spark.sparkContext._gateway.gateway_parameters
     parts = importlib.import_module("parts")
-    connect = importlib.import_module("connect_server").ConnectServer(
-        parts.Scala(spark.sparkContext._gateway), spark.sparkContext._jsc.sc()
+    connect = importlib.import_module("connect_apart").ApartConnectServer(
+        parts.Scala(spark.sparkContext._gateway), spark.sparkContext._jsc.sc(), token="the-token"
     )
 
     def cancel_group(group: str) -> None:

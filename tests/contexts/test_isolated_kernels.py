@@ -58,6 +58,84 @@ def test_there_is_no_way_into_the_jvm(python: Context) -> None:
     assert "A JAR task runs in the driver's JVM, which this cluster keeps from its users" in python.failure(task)
 
 
+REFUSED = "This cluster keeps its users apart"
+JAVA_CALL = "('java.lang.System', 'getProperty', 'user.home')"
+
+
+@pytest.mark.parametrize("name", ["reflect", "java_method", "try_reflect"])
+def test_sql_calls_no_methods_of_the_jvm(python: Context, name: str) -> None:
+    for code in (f"SELECT {name}{JAVA_CALL}", f"CREATE TABLE t (c STRING DEFAULT {name}{JAVA_CALL}) USING parquet"):
+        assert "RESOLVE" in python.failure(code, "sql")
+    assert "RESOLVE" in python.failure(
+        f'from pyspark.sql.functions import *\nspark.range(1).select(expr("{name}{JAVA_CALL}")).show()'
+    )
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ADD JAR 'file:/tmp/x.jar'",
+        "CREATE TEMPORARY FUNCTION f AS 'org.apache.spark.SparkEnv'",
+        "CREATE FUNCTION f AS 'org.apache.spark.SparkEnv' USING JAR 'file:/tmp/x.jar'",
+        "SELECT TRANSFORM(id) USING 'cat' AS (a STRING) FROM range(1)",
+        "CREATE TEMPORARY VIEW v AS SELECT TRANSFORM(id) USING 'cat' AS (a STRING) FROM range(1)",
+        "SELECT (SELECT max(a) FROM (SELECT TRANSFORM(id) USING 'cat' AS (a STRING) FROM range(1)))",
+    ],
+)
+def test_sql_brings_no_classes_and_programs_in(python: Context, statement: str) -> None:
+    assert REFUSED in python.failure(statement, "sql")
+
+
+def test_clients_bring_no_classes_in(host: Host, python: Context) -> None:
+    jar = host.node_dir / "work" / "x.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        archive.writestr("X.class", "")
+    assert REFUSED in python.failure(f"spark.addArtifacts({str(jar)!r})")
+    assert REFUSED in python.failure("spark.udf.registerJavaFunction('f', 'java.lang.String')")
+    derby = "spark.read.format('jdbc').options(url='jdbc:derby:memory:x;create=true', dbtable='sys.systables').load()"
+    assert "connection providers" in python.failure(derby)
+    forged = """
+from pyspark.sql.connect import proto
+plan = proto.Plan(root=proto.Relation(project=proto.Project(expressions=[proto.Expression(
+    common_inline_user_defined_function=proto.CommonInlineUserDefinedFunction(
+        scalar_scala_udf=proto.ScalarScalaUDF(payload=b"gadget")))])))
+request = spark.client._execute_plan_request_with_metadata()
+request.plan.CopyFrom(plan)
+list(spark.client._stub.ExecutePlan(request, metadata=spark.client._builder.metadata()))
+"""
+    assert REFUSED in python.failure(forged)
+    assert python.text("spark.range(3).count()") == "3"
+
+
+def test_settings_hold_no_secrets(python: Context) -> None:
+    for name in ("spark.authenticate.secret", "spark.connect.authenticate.token", "spark.brickyard.connect.token"):
+        assert python.text(f"spark.conf.get({name!r}, 'nothing')") == "'nothing'"
+    assert "the-secret" not in str(python.run("SET -v", "sql"))
+    assert "the-secret" not in str(python.run("SET spark.authenticate.secret", "sql"))
+
+
+def test_the_token_of_a_context_is_good_for_its_session_only(host: Host, python: Context) -> None:
+    other = host.new()
+    theirs = other.text("spark.session_id").strip("'")
+    other.run("spark.range(3).createOrReplaceTempView('theirs')")
+    peek = f"""
+import os, re
+from pyspark.sql.connect.session import SparkSession
+url = re.sub("session_id=[^;]*", "session_id={theirs}", os.environ["SPARK_REMOTE"])
+SparkSession.builder.remote(url).create().table("theirs").count()
+"""
+    assert "another session's" in python.failure(peek)
+    posing = """
+import os
+from pyspark.sql.connect.session import SparkSession
+url = os.environ["SPARK_REMOTE"].replace("user_id=context", "user_id=somebody")
+SparkSession.builder.remote(url).create().range(1).count()
+"""
+    assert python.text(posing) == "1", "the name that a client gives itself is not used"
+    assert host.connected() == []
+    host.destroy(other.name)
+
+
 def test_contexts_see_nothing_of_one_another(host: Host, python: Context) -> None:
     other = host.new()
     python.run("spark.range(1).createOrReplaceTempView('mine'); spark.conf.set('spark.sql.shuffle.partitions', '3')")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from databricks.sdk.service.jobs import RunResultState
 from brickyard.agent import sandbox
 from tests.spark.live import User
 from tests.support.patience import SOON
-from tests.support.runtimes import SPARK_4
-from tests.support.server import Server
+from tests.support.runtimes import SPARK_4, manifest_of
+from tests.support.server import TOKEN, Server, free_port
 
 pytestmark = [
     pytest.mark.spark, pytest.mark.timeout(900),
@@ -37,6 +38,36 @@ for name in filter(str.isdigit, os.listdir("/proc")):
                 pass
 """
 
+# A stock client from outside: another user's name and session are what it says, and neither is believed.
+CLIENT = """
+import sys
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+print([row[0] for row in spark.range(3).select(udf(lambda n: n + 1, "long")("id")).collect()])
+print("secret" in str(spark.sql("SET -v").collect()).lower() and spark.conf.get("spark.authenticate.secret", "nothing"))
+for statement in ("SELECT reflect('java.lang.System', 'getenv', 'PATH')", "ADD JAR 'file:/tmp/x.jar'"):
+    try:
+        print("done", spark.sql(statement).collect())
+    except Exception as error:
+        print("UNRESOLVED_ROUTINE" in str(error) or "keeps its users apart" in str(error))
+try:
+    spark.table("mine").count()
+except Exception as error:
+    print("TABLE_OR_VIEW_NOT_FOUND" in str(error))
+print(spark.sql("SELECT 1").first()[0])
+"""
+
+
+def attack(server: Server, cluster: str, session: str) -> str:
+    """What the client says that poses as a context and names a context's session."""
+    assert server.application is not None
+    assert server.application.connect is not None
+    url = f"sc://localhost:{server.application.connect.port}/;token={TOKEN};x-databricks-cluster-id={cluster}"
+    url += f";user_id=context;session_id={session};x-brickyard-user=context"
+    argv = [manifest_of(SPARK_4)["python"], "-c", CLIENT, url]
+    return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=200).stdout
+
 
 def said(user: User, cluster: str, context: str, code: str) -> Results:
     results = user.finish(cluster, context, user.begin(cluster, context, code)).results
@@ -45,7 +76,7 @@ def said(user: User, cluster: str, context: str, code: str) -> Results:
 
 
 def test_every_context_is_a_session_of_its_own(tmp_path: Path) -> None:
-    with Server.running(tmp_path / "workspace") as server:
+    with Server.running(tmp_path / "workspace", connect_port=free_port()) as server:
         user = User(server.client())
         cluster = user.create("shared", SPARK_4, num_workers=1, data_security_mode=DataSecurityMode.USER_ISOLATION)
         assert user.wait(cluster, State.RUNNING).data_security_mode is DataSecurityMode.USER_ISOLATION
@@ -58,6 +89,13 @@ def test_every_context_is_a_session_of_its_own(tmp_path: Path) -> None:
         attached: Any = user.w.api_client.do("GET", "/api/2.1/clusters/list-attached", query={"cluster_id": cluster})
         assert {each["context_id"] for each in attached["contexts"]} == {one, other}
         assert attached["connect_sessions"] == [], "contexts are not listed twice"
+
+        session = str(said(user, cluster, one, "print(spark.session_id)").data)
+        found = attack(server, cluster, session).splitlines()
+        assert found == ["[1, 2, 3]", found[1], "True", "True", "True", "1"]
+        assert found[1] in ("False", "nothing")
+        attached = user.w.api_client.do("GET", "/api/2.1/clusters/list-attached", query={"cluster_id": cluster})
+        assert {each["user"] for each in attached["connect_sessions"]} <= {"admin@brickyard.local"}
 
         user.w.dbfs.upload("dbfs:/task.py", io.BytesIO(TASK))
         script = jobs.SparkPythonTask(python_file="dbfs:/task.py", parameters=["5"])

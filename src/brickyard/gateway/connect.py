@@ -12,6 +12,7 @@ import ipaddress
 from collections import Counter
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 import grpc
 import grpc.aio
@@ -37,6 +38,7 @@ from brickyard.services.connectclients import ConnectClient, Session
 from brickyard.services.tokens import TokenService
 
 CLUSTER_ID = "x-databricks-cluster-id"
+USER = "x-brickyard-user"  # to the driver: whose the call is, which counts where users are kept apart (UserGuard.java)
 MAX_MESSAGE = 128 << 20  # bytes: what Spark's own clients and servers take
 MAX_CALLS = 1_000  # at once, of all clients
 MAX_CALLS_OF_USER = 250
@@ -44,7 +46,7 @@ MAX_RELAYS = 100  # connections to drivers that are kept though nothing runs on 
 PATIENCE_S = 240.0  # a call waits so long for a cluster that is starting; Spark's clients try again after that
 _WINDOW = 1 << 20  # bytes of a stream that may be on their way to us; larger ones carried no more
 # Of a client's metadata these stay here: they are the gateway's, or belong to the connection.
-_OWN = frozenset({"authorization", CLUSTER_ID, "user-agent", "te", "content-type", "host", "grpc-accept-encoding"})
+_OWN = frozenset({"authorization", CLUSTER_ID, USER, "user-agent", "te", "content-type", "host", "grpc-accept-encoding"})
 _STATUSES: dict[type[ApiError], grpc.StatusCode] = {
     Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
     PermissionDenied: grpc.StatusCode.PERMISSION_DENIED,
@@ -136,7 +138,8 @@ class ConnectGateway:
             caller = await self._authenticate(metadata)
             user = self._enter(caller)
             door = await self._find(caller, _cluster_id(metadata))
-            return await self._pass_on(method, context, metadata, door, partial(self._saw, caller, door, method))
+            passed_on = _passed_on(metadata, door, user)
+            return await self._pass_on(method, context, passed_on, door, partial(self._saw, caller, door, method))
         except ApiError as error:
             code = next((code for kind, code in _STATUSES.items() if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
             await context.abort(code, error.message)
@@ -159,8 +162,7 @@ class ConnectGateway:
             session = Session(door.cluster_id, found.user, found.session_id)
             self._clients.saw(session, ConnectClient(caller.user_name, found.client_type))
 
-    async def _pass_on(self, method: str, context: Any, metadata: dict[str, Any], door: Door, saw: Saw) -> bytes:
-        passed_on = _passed_on(metadata, door)
+    async def _pass_on(self, method: str, context: Any, passed_on: Metadata, door: Door, saw: Saw) -> bytes:
         try:
             relay = await self._relay(door)
             if method in ONE_TO_ONE:
@@ -250,9 +252,9 @@ def _cluster_id(metadata: dict[str, Any]) -> str:
     return cluster_id
 
 
-def _passed_on(metadata: dict[str, Any], door: Door) -> Metadata:
+def _passed_on(metadata: dict[str, Any], door: Door, user: str) -> Metadata:
     kept = [(key, value) for key, value in metadata.items() if key not in _OWN and not key.startswith("grpc-")]
-    return (*kept, ("authorization", f"Bearer {door.token}"))
+    return (*kept, ("authorization", f"Bearer {door.token}"), (USER, quote(user, safe="@+")))
 
 
 def _bracketed(host: str) -> str:

@@ -6,15 +6,12 @@ So every call passes a guard of ours (TokenGuard.java), and sessions are those t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connect_server import ConnectServer, described
+from janino import at_hand
 from py4j.protocol import Py4JError
-
-if TYPE_CHECKING:
-    from parts import Scala
 
 GUARD_SOURCE = Path(__file__).with_name("TokenGuard.java")
 
@@ -24,7 +21,7 @@ class OlderConnectServer(ConnectServer):
 
     def _start(self, service: Any) -> None:
         takes_context = not str(self._sc.version()).startswith("3.4.")
-        with _guard_at_hand(self._scala):
+        with at_hand(self._scala, GUARD_SOURCE):
             service.start(*([self._sc] if takes_context else []))
         with contextlib.suppress(Py4JError):  # 3.4 does not tell what runs; its jobs count as the driver's
             self._executions = service.executionManager()
@@ -47,19 +44,3 @@ class OlderConnectServer(ConnectServer):
                 started = int(each.startTimestamp())
                 found.append(described(each, started, max(started, used.get(str(each.sessionId()), 0))))
         return sorted(found, key=lambda each: -int(each["started_ms"]))[:limit]
-
-
-@contextlib.contextmanager
-def _guard_at_hand(scala: Scala) -> Iterator[None]:
-    """Within, Spark finds the guard by the name that the conf gives. Raises Py4JError when it cannot be compiled.
-
-    Spark asks the class loader of the thread that starts the server, and every thread here has one of its own in the JVM.
-    """
-    thread = scala.jvm.java.lang.Thread.currentThread()
-    loader = thread.getContextClassLoader()
-    thread.setContextClassLoader(scala.compiled(GUARD_SOURCE, loader))
-    try:
-        yield
-    finally:
-        with contextlib.suppress(Py4JError):
-            thread.setContextClassLoader(loader)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import sparkconf
 from activity import Activity
+from connect_apart import ApartConnectServer
 from connect_older import OlderConnectServer
 from connect_server import ConnectServer
 from leaving import Held
@@ -192,18 +193,24 @@ class Worker:
 class Driver:
     """A SparkContext, with Spark Connect and the web UI once somebody has asked for them."""
 
-    def __init__(self, scala: Scala, *, conf: Mapping[str, str]) -> None:
+    def __init__(self, scala: Scala, *, conf: Mapping[str, str], connect_token: str = "") -> None:
+        """`connect_token`: of a cluster that keeps its users apart; others have it in their conf."""
         self._scala = scala
         self._context = scala.jvm.org.apache.spark.api.java.JavaSparkContext(scala.spark_conf(conf))
         self._sc = self._context.sc()
         self._jobs = self._sc.dagScheduler()
-        older = sparkconf.GUARD_TOKEN in conf
-        self.connect = (OlderConnectServer if older else ConnectServer)(scala, self._sc)
+        self.connect = self._make_connect(conf, connect_token)
         self._ui: Any = None
         self._ui_lock = threading.Lock()
         self._mapper: Any = None
         self._outputs: Any = None
         self.migration_round_s = float(self._sc.conf().getTimeAsMs(REATTEMPT, "30s")) / 1000
+
+    def _make_connect(self, conf: Mapping[str, str], token: str) -> ConnectServer:
+        if token:
+            return ApartConnectServer(self._scala, self._sc, token=token)
+        older = sparkconf.GUARD_TOKEN in conf
+        return (OlderConnectServer if older else ConnectServer)(self._scala, self._sc)
 
     @property
     def scala(self) -> Scala:

@@ -19,6 +19,7 @@ import failures
 import sparkconf
 import warm
 from activity import Activity, ActivityMeter
+from connect_apart import ApartConnectServer
 from connect_server import session_url
 from jvm import Jvm, usable
 from launch import LaunchError
@@ -232,11 +233,13 @@ class DriverRole(Role):
         """The URL of a Spark Connect session for a context, where users are kept apart. Raises OpError."""
         port = self.open_connect()
         assert self._driver is not None  # noqa: S101 - `open_connect` has found it
+        connect = self._driver.connect
+        assert isinstance(connect, ApartConnectServer)  # noqa: S101 - as such clusters have it
         try:
-            self._driver.connect.make_session(session_id)
+            connect.make_session(session_id)
         except (Py4JError, OSError) as error:
             raise OpError("DEAD", f"Spark made no session: {failures.plain_message(error_text(error))}") from error
-        return session_url(self._place.host, port, self._assignment["connect_token"], session_id)
+        return session_url(self._place.host, port, connect.session_token(session_id), session_id)
 
     def close_session(self, session_id: str) -> None:
         """End such a session with all that it runs. Does nothing when there is no driver any more."""
@@ -327,7 +330,8 @@ class DriverRole(Role):
             self._report.log(note)
         values = sparkconf.without_submitted(conf.values) if self._jvm.options.submit_conf else conf.values
         assert self._scala is not None  # noqa: S101 - `_start_master` has made it
-        return Driver(self._scala, conf=values)
+        token = self._assignment["connect_token"] if self.isolates_users else ""
+        return Driver(self._scala, conf=values, connect_token=token)
 
     def _watch_workers(self, master: Master) -> None:
         changed = time.monotonic()

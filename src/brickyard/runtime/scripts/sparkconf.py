@@ -16,7 +16,7 @@ from launch import PATIENT_COMPILER, SUBMIT_CONF, LaunchError, archive_flags, si
 
 JWS_FILTER = "org.apache.spark.ui.JWSFilter"
 INTERCEPTORS, GUARD_TOKEN = "spark.connect.grpc.interceptor.classes", "spark.brickyard.connect.token"
-GUARD_CLASS = "brickyard.TokenGuard"
+GUARD_CLASS, APART_GUARD_CLASS = "brickyard.TokenGuard", "brickyard.UserGuard"
 CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 EXECUTOR_SHARE = 0.75  # of a worker's memory; the rest is for Python workers and what a JVM needs beside its heap
 MINIMUM_EXECUTOR_MB = 384
@@ -190,11 +190,13 @@ def _own(assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Plac
     if has_connect(assignment, manifest):
         values["spark.connect.grpc.binding.address"] = place.host
         values["spark.connect.grpc.binding.port"] = "0"
-        if has_own_guard(manifest):
+        theirs = (assignment.get("spark_conf") or {}).get(INTERCEPTORS, "")
+        if assignment.get("user_isolation"):
+            values[INTERCEPTORS] = _joined(APART_GUARD_CLASS, theirs)
+        elif has_own_guard(manifest):
             values["spark.connect.authenticate.token"] = assignment["connect_token"]
         else:
             values[GUARD_TOKEN] = assignment["connect_token"]
-            theirs = (assignment.get("spark_conf") or {}).get(INTERCEPTORS, "")
             values[INTERCEPTORS] = _joined(GUARD_CLASS, theirs)
     return values
 
