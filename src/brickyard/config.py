@@ -37,6 +37,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     database_url: str = ""  # empty: SQLite in the data directory
     provider: Literal["local", "simulated"] = "local"
     isolation: Literal["auto", "required", "off"] = "auto"
+    network: Literal["auto", "isolated", "shared"] = "auto"  # nodes of a cluster have a network of their own: where possible; or
+    # nothing starts; or never
+    internet: bool = True  # whether code on clusters with networks of their own reaches other machines
+    network_allow: str = ""  # ADDRESS:PORT of this machine that it reaches all the same, with commas between
     admin_user: str = "admin@brickyard.local"
     admin_token: str = ""  # empty: made at the first start and stored in the data directory
     cpu_overcommit: float = 16.0  # logical cores offered per core of the machine: cloud sizes fit on a laptop
@@ -64,6 +68,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tls_self_signed: bool = False  # make a certificate for this machine, in the data directory
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
+
+    @property
+    def allowed_places(self) -> tuple[str, ...]:
+        """`network_allow`, piece by piece."""
+        return tuple(place.strip() for place in self.network_allow.split(",") if place.strip())
 
 
 def load(
@@ -97,6 +106,7 @@ def load(
         raise ConfigError(f"driver_give_up_s is {give_up_s:g}; it must be at least spark_silence_s ({silence_s:g}).")
     _check_room(settings)
     _check_proxies(settings)
+    _check_network(settings)
     for name in (
         "cpu_overcommit",
         "memory_overcommit",
@@ -137,6 +147,19 @@ def _check_proxies(settings: Settings) -> None:
             ipaddress.ip_network(proxy.strip())
         except ValueError as error:
             raise ConfigError(f"trusted_proxies: {error}. Name IP addresses or networks (10.0.0.0/8), with commas.") from error
+
+
+def _check_network(settings: Settings) -> None:
+    for place in settings.allowed_places:
+        address, _, port = place.rpartition(":")
+        try:
+            good = ipaddress.ip_address(address).version == 4 and 0 < int(port) <= 65535
+        except ValueError:
+            good = False
+        if not good:
+            raise ConfigError(f'network_allow has "{place}"; write an IPv4 address and a port, like 127.0.0.1:3141.')
+    if settings.network == "isolated" and settings.isolation == "off":
+        raise ConfigError('network = "isolated" needs walls, and isolation is off: set isolation to auto or required.')
 
 
 def _decode(kind: type, value: Any) -> Any:

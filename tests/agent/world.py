@@ -176,6 +176,7 @@ class Instance:
         self.id = config.instance_id
         self.directory = Path(config.instance_dir)
         self.process: subprocess.Popen[bytes] | None = None
+        self.switchboard = -1
 
     @property
     def node(self) -> Path:
@@ -186,10 +187,13 @@ class Instance:
         path = self.directory / "agent.json"
         path.write_bytes(msgspec.json.encode(self.config))
         path.chmod(0o600)
+        inherited = (self.switchboard,) if self.switchboard >= 0 else ()
+        more = ["--switchboard", str(self.switchboard)] if inherited else []
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "brickyard.agent", "--config", str(path)],
+            [sys.executable, "-m", "brickyard.agent", "--config", str(path), *more],
             env={**os.environ, "PYTHONPATH": str(SOURCE)},
             cwd="/",
+            pass_fds=inherited,
         )
         return self
 

@@ -31,7 +31,7 @@ def test_a_machine_that_is_well(cli: Cli, no_index: str) -> None:
     code, found = findings(cli, UV_DEFAULT_INDEX=no_index)
     assert list(found) == [
         "Python", "Java", "data directory", "cache directory", "port", "Spark Connect", "package index", "GPU",
-        "isolation", "control groups", "memory", "open files", "processes",
+        "isolation", "network", "control groups", "memory", "open files", "processes",
     ]  # fmt: skip
     assert code == 0, "nothing that is needed is broken: runtimes that are there work without an index"
     state, text = found["package index"]
@@ -70,7 +70,7 @@ def test_what_is_broken_is_named_with_its_remedy(cli: Cli, no_index: str, tmp_pa
 
 def test_it_is_readable(cli: Cli, no_index: str) -> None:
     shown = cli.run("doctor", UV_DEFAULT_INDEX=no_index).stdout.splitlines()
-    assert len(shown) == 13
+    assert len(shown) == 14
     assert all(line.split()[0] in ("ok", "note", "broken") for line in shown)
 
 

@@ -23,6 +23,7 @@ from brickyard.gateway.connect import MAX_MESSAGE
 from brickyard.gateway.doors import FRESH_S, OPEN_S, Doors
 from brickyard.gateway.errors import GatewayError
 from brickyard.gateway.requests import sender
+from brickyard.gateway.ways import short
 from brickyard.services import connectclients
 from brickyard.services.agentclient import AgentRefused, AgentUnreachable
 from brickyard.services.caller import Caller
@@ -57,6 +58,38 @@ async def refusal(work: Awaitable[Any]) -> tuple[str, str]:
     except grpc.aio.AioRpcError as error:
         return error.code().name, error.details() or ""
     raise AssertionError("the call went through")
+
+
+def test_a_call_reaches_a_cluster_with_a_network_of_its_own(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w, w.channel() as channel:
+            ways = tmp_path / ("long" * 40) / "ways" / "198.18.0.1"  # longer than the name of a socket may be
+            ways.mkdir(parents=True)
+            w.agent.way, port, w.agent.port = str(ways / "7077"), w.driver.port, 1
+            server = await asyncio.start_unix_server(lambda r, to: lead(r, to, port), short(w.agent.way))
+            try:
+                await w.set(RUNNING)
+                token = await w.token("me@example.com")
+                assert await call(channel, "Config", b"hello", **credentials(token)) == b"hello"
+                large = b"x" * (8 << 20)
+                assert await call(channel, "Config", large, **credentials(token)) == large
+            finally:
+                server.close()
+
+    run(work())
+
+
+async def lead(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
+    """Pass bytes on to that port, both ways."""
+    theirs, ours = await asyncio.open_connection("127.0.0.1", port)
+
+    async def carry(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        while data := await source.read(1 << 16):
+            target.write(data)
+            await target.drain()
+        target.close()
+
+    await asyncio.gather(carry(reader, ours), carry(theirs, writer), return_exceptions=True)
 
 
 def test_a_call_reaches_the_cluster_under_the_clusters_own_token(tmp_path: Path) -> None:

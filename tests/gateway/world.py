@@ -37,6 +37,7 @@ class FakeAgent:
     def __init__(self) -> None:
         self.port = 0
         self.asked = 0
+        self.way = ""
         self.refusal: AgentRefused | AgentUnreachable | None = None
 
     async def call(
@@ -46,7 +47,7 @@ class FakeAgent:
         self.asked += 1
         if self.refusal is not None:
             raise self.refusal
-        return {"port": self.port}
+        return {"port": self.port, "way": self.way}
 
     async def close(self) -> None:
         pass

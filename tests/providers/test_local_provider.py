@@ -17,6 +17,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from brickyard.agent import network, sandbox
+from brickyard.agent.config import AgentConfig
 from brickyard.config import Settings
 from brickyard.domain.node import Phase
 from brickyard.domain.nodetypes import NodeType
@@ -104,6 +106,42 @@ def test_launch_observe_terminate(shop: Shop) -> None:
     shop.gone(I1)
     assert not living(pid)
     assert not shop.directory(I1).exists()
+
+
+def test_instances_have_networks_of_their_own_where_the_machine_allows_it(shop: Shop) -> None:
+    allowed = network.allowed(sandbox.choose("auto", sandbox.probe()))
+    for each in (I1, I2):
+        shop.launch(each)
+    configs = [msgspec.json.decode((shop.directory(each) / "agent.json").read_bytes(), type=AgentConfig) for each in (I1, I2)]
+    assert [config.network for config in configs] == [allowed.kind] * 2
+    if allowed.kind == "isolated":
+        assert len({config.address for config in configs}) == 2
+        assert all(network.in_range(config.node_host) for config in configs)
+    else:
+        assert all(config.network_reason for config in configs)
+    shop.gone(I1)
+    assert not configs[0].ways_dir or not Path(configs[0].ways_dir).exists()
+
+
+def test_a_new_server_puts_instances_on_the_switchboard_that_lives(shop: Shop) -> None:
+    if network.allowed(sandbox.choose("auto", sandbox.probe())).kind == "shared":
+        pytest.skip("no networks here")
+    shop.launch(I1)
+    shop.here.server.phase(I1, Phase.IDLE)
+    first = shop.provider
+    second = shop.provider = shop.open()
+    shop.launch(I2)
+    boards = [os.fstat(each._networks.switchboard).st_ino for each in (first, second)]
+    assert boards[0] == boards[1]
+
+
+def test_networks_can_be_switched_off(shop: Shop) -> None:
+    shop.provider = shop.open(network="shared")
+    shop.launch(I1)
+    shop.here.server.assign(I1, assignment())
+    status = shop.here.server.phase(I1, Phase.READY)
+    assert status.network == "shared: the settings say so."
+    assert status.host == loopback_address(I1)
 
 
 def test_launching_again_changes_nothing(shop: Shop) -> None:

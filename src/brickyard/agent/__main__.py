@@ -6,19 +6,21 @@ import json
 import sys
 from pathlib import Path
 
-USAGE = "usage: python -m brickyard.agent --config FILE | --probe\n"
+USAGE = "usage: python -m brickyard.agent --config FILE [--switchboard DESCRIPTOR] | --probe\n"
 
 
 def main(arguments: list[str]) -> int:
     """The exit code: 0, 1 after a failure, 2 for a wrong command line or configuration."""
     match arguments:
         case ["--probe"]:
-            from brickyard.agent import cgroups, sandbox  # noqa: PLC0415 - each way needs its own half of the code
+            from brickyard.agent import cgroups, network, sandbox  # noqa: PLC0415 - each way needs its own half of the code
 
             isolation, limits = sandbox.probe(), cgroups.probe()
-            sys.stdout.write(json.dumps({"isolation": isolation.kind, "reason": isolation.reason, "limits": limits}) + "\n")
+            found = {"isolation": isolation.kind, "reason": isolation.reason, "limits": limits}
+            found["network"] = network.allowed(sandbox.choose("auto", isolation)).text
+            sys.stdout.write(json.dumps(found) + "\n")
             return 0
-        case ["--config", file]:
+        case ["--config", file, *switchboard] if not switchboard or (switchboard[0] == "--switchboard" and len(switchboard) == 2):
             from brickyard.agent.config import ConfigError, load  # noqa: PLC0415 - as above
             from brickyard.agent.run import run  # noqa: PLC0415 - as above
 
@@ -27,7 +29,7 @@ def main(arguments: list[str]) -> int:
             except ConfigError as error:
                 sys.stderr.write(f"{error}\n")
                 return 2
-            return run(config)
+            return run(config, switchboard=int(switchboard[1]) if switchboard else -1)
     sys.stderr.write(USAGE)
     return 2
 

@@ -26,7 +26,14 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     dbfs_dir: str = ""
     scripts_dir: str  # runtime/scripts: node_host.py and what it needs
     python: str = sys.executable  # runs `-m brickyard.runtime` and the launcher
-    host: str = "127.0.0.1"  # the address that the node's ports are bound to, and our own
+    host: str = "127.0.0.1"  # our own address, and the node's where it shares the machine's network
+    network: Literal["isolated", "shared"] = "shared"
+    network_reason: str = ""  # why it is shared
+    network_required: bool = False  # start no node where it is shared
+    address: str = ""  # the node's, in a network of its own
+    ways_dir: str = ""  # where sockets lead into that network
+    internet: bool = True
+    network_allow: tuple[str, ...] = ()
     isolation: Literal["auto", "required", "off"] = "auto"
     orphan_grace_s: float = 600.0
     cores: float = 1.0
@@ -39,6 +46,11 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     @property
     def directory(self) -> Path:
         return Path(self.instance_dir)
+
+    @property
+    def node_host(self) -> str:
+        """The address that the node's ports are bound to."""
+        return self.address or self.host
 
     @property
     def node_dir(self) -> Path:

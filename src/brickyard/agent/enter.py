@@ -44,6 +44,7 @@ MS_NOATIME, MS_NODIRATIME, MS_BIND, MS_REC, MS_SILENT = 1024, 2048, 4096, 16384,
 MS_SLAVE, MS_RELATIME = 1 << 19, 1 << 21
 MNT_DETACH = 2
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000
+CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP = 1, 4, 24
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 36, 38, 22
 SECCOMP_MODE_FILTER = 2
@@ -98,6 +99,15 @@ def join_cgroups(files: list[str]) -> None:
                 handle.write("0")
         except OSError as error:
             raise SetupError(f"cannot join the control group {file}: {error.strerror}") from error
+
+
+def join_network(plan: Plan) -> None:
+    """Enter the node's network, and the user namespace that owns it (`network.py`). Not of the walls: those are built inside."""
+    if plan["network"]:
+        for namespace, kind in zip(plan["network"], (CLONE_NEWUSER, CLONE_NEWNET), strict=True):
+            check(libc.setns(namespace, kind), "cannot join the node's network")
+            os.close(namespace)
+        die_with_parent(plan["parent"], signal.SIGKILL)  # again: a change of credentials forgets it
 
 
 def limit_self() -> None:
@@ -439,6 +449,7 @@ def main() -> None:
         join_cgroups(plan["cgroups"])
         limit_self()
         leave_keyring()
+        join_network(plan)
         if mode == "namespaces":
             isolate(plan)
         elif mode == "plain":

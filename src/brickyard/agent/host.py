@@ -115,13 +115,14 @@ class NodeHost:
         self._said: collections.deque[str] = collections.deque(maxlen=TAIL_LINES)
         self.exit_code: int | None = None
 
-    async def start(self, command: Sequence[str], env: Mapping[str, str]) -> None:
-        """Start the process. Raises HostError."""
+    async def start(self, command: Sequence[str], env: Mapping[str, str], *, fds: Sequence[int] = ()) -> None:
+        """Start the process, which inherits `fds`. Raises HostError."""
         pipe = asyncio.subprocess.PIPE
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *command, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(env), limit=MAX_LINE, cwd="/", start_new_session=True
-            )
+                *command, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(env), limit=MAX_LINE, cwd="/", start_new_session=True,
+                pass_fds=fds,
+            )  # fmt: skip
         except OSError as error:
             raise HostError("INTERNAL_ERROR", f"the node's processes cannot be started: {error}") from error
         self._tasks = [asyncio.create_task(work) for work in (self._read(), self._read_errors(), self._wait())]

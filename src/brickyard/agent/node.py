@@ -18,6 +18,8 @@ from brickyard.agent.converge import Current, Stage, Step, decide, size_of, why_
 from brickyard.agent.host import HostError, HostGone, NodeHost, cut_failure
 from brickyard.agent.log import LogFile
 from brickyard.agent.memory import driver_heap_mb, heap_mb, java_options
+from brickyard.agent.network import master_host
+from brickyard.agent.networks import Networks
 from brickyard.agent.pressure import node_memory_limit
 from brickyard.agent.processes import sweep
 from brickyard.agent.watch import Watched
@@ -48,21 +50,25 @@ class Node:
         *,
         config: AgentConfig,
         probe: Callable[[], Awaitable[sandbox.Isolation]],
+        networks: Networks,
         log: LogFile,
         on_change: Callable[[], None],
     ) -> None:
         self._config = config
         self._probe = probe
+        self._networks = networks
+        networks.on_end = self._cut_off
         self._log = log
         self._node_log = LogFile(config.directory / "node.log")
         self._on_change = on_change
-        self._status = NodeStatus(host=config.host)
+        self._status = NodeStatus(host=config.node_host)
         self._current = Current()
         self._wanted: Assignment | None = None
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()  # set: nothing is wanted and nothing is there
         self._running: tuple[Step, asyncio.Task[None]] | None = None
         self._host: NodeHost | None = None
+        self._killing: set[asyncio.Task[None]] = set()
         self._group = cgroups.Group()
         self._limits = cgroups.Limits(memory_mb=0, cores=0)
         self._starved = ("", 0.0)  # why one of the node's processes was ended, and when (monotonic)
@@ -242,7 +248,11 @@ class Node:
         self._cluster_id = ""
         kept = self._status
         self._status = NodeStatus(
-            assignment_version=kept.assignment_version, generation=kept.generation, isolation=kept.isolation, host=kept.host
+            assignment_version=kept.assignment_version,
+            generation=kept.generation,
+            isolation=kept.isolation,
+            network=kept.network,
+            host=kept.host,
         )
         self._on_change()
 
@@ -270,7 +280,7 @@ class Node:
         self._current = Current(generation=wanted.generation, stage=stage)
         self._cluster_id = wanted.cluster_id
         self._node_log.clear()
-        kept = {name: getattr(self._status, name) for name in ("assignment_version", "isolation", "limits", "host")}
+        kept = {name: getattr(self._status, name) for name in ("assignment_version", "isolation", "network", "limits", "host")}
         fresh = NodeStatus(**kept, generation=wanted.generation, started_ms=_now_ms())
         self._update(**msgspec.structs.asdict(msgspec.structs.replace(fresh, **status)))
         self._say(f"node of cluster {wanted.cluster_id}: {wanted.role.value}, generation {wanted.generation}")
@@ -335,7 +345,10 @@ class Node:
             env["DBFS_ROOT"] = config.dbfs_dir if walls.kind == "none" else "/dbfs"
         if walls.kind == "none":  # nothing but good manners keeps it from the devices of others
             env["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu) for gpu in config.gpus[: wanted.gpus])
-        await host.start(walls.command(command, view=view, cgroups=self._group.entries), env)
+        network = await self._networks.fresh()
+        self._update(network=self._networks.text)
+        fds = network.descriptors if network is not None else None
+        await host.start(walls.command(command, view=view, cgroups=self._group.entries, network=fds), env, fds=fds or ())
         return host
 
     def _settings(self, role: str) -> dict[str, Any]:
@@ -344,7 +357,7 @@ class Node:
             "manifest": self._manifest,
             "node_dir": str(self._config.node_dir),
             "role": role,
-            "host": self._config.host,
+            "host": self._config.node_host,
         }
 
     def _limit(self, wanted: Assignment) -> cgroups.Group:
@@ -360,7 +373,7 @@ class Node:
     def _view(self, wanted: Assignment, manifest: RuntimeManifest) -> sandbox.View:
         config = self._config
         etc = config.directory / "etc"
-        sandbox.write_etc(etc, hostname=config.instance_id, host=config.host, home=str(config.node_dir / "home"))
+        sandbox.write_etc(etc, hostname=config.instance_id, host=config.node_host, home=str(config.node_dir / "home"))
         java, copy = Path(manifest.java_real, "bin", "java"), config.directory / "java"
         if java.is_file():
             sandbox.write_unreadable(copy, java)
@@ -388,11 +401,13 @@ class Node:
                 f"{self._status.isolation}. Make isolation possible, or choose SINGLE_USER or NONE.",
             )
         self._update(phase=Phase.STARTING, message=_WORDS[Step.JOIN])
+        await self._networks.join(wanted)
         await self._call("become", assignment=wanted, **self._settings(wanted.role))
         self._current = msgspec.structs.replace(self._current, stage=Stage.JOINED, master_url=wanted.master_url)
 
     async def _tell_master(self) -> None:
         wanted = self._assignment()
+        await self._networks.join(wanted)
         await self._call("master", master_url=wanted.master_url)
         self._current = msgspec.structs.replace(self._current, master_url=wanted.master_url)
 
@@ -475,6 +490,8 @@ class Node:
             elif "message" in changes:
                 self._progress(changes["message"])
             return
+        if self._config.address and "master_url" in changes and master_host(changes["master_url"]) != self._config.address:
+            del changes["master_url"]  # workers are connected to the node that it names: it must be this one
         if phase is not None and (phase not in _FROM_HOST or (self._current.retiring and phase in (Phase.STARTING, Phase.READY))):
             del changes["phase"]
         if changes.get("phase") is Phase.FAILED:
@@ -488,6 +505,14 @@ class Node:
         if changes.get("cold_reason"):
             changes["warm_start"] = False
         self._update(**changes)
+
+    def _cut_off(self) -> None:
+        """The node's network has ended by itself, and with it all that the node's processes were connected to."""
+        if self._host is not None:
+            self._say("the node's network process has ended")
+            task = asyncio.create_task(self._host.kill())
+            self._killing.add(task)
+            task.add_done_callback(self._killing.discard)
 
     def _host_ended(self, host: NodeHost) -> None:
         """The host is gone. If nobody asked it to go, that is the end of this generation."""
@@ -551,6 +576,7 @@ class Node:
         if host is not None:
             await (host.stop(grace_s=grace_s) if grace_s else host.kill())
         await asyncio.to_thread(self._end_leftovers)
+        await self._networks.end()
         if self._host is host:
             self._host = None
 

@@ -19,6 +19,7 @@ from brickyard.agent.files import write_atomic
 from brickyard.agent.home import Home
 from brickyard.agent.http import Server
 from brickyard.agent.log import LogFile, LogHandler
+from brickyard.agent.networks import Networks
 from brickyard.agent.node import Node
 from brickyard.agent.server import Routes
 from brickyard.agent.watch import Watch
@@ -28,10 +29,10 @@ LOCK_PATIENCE_S = 1.0
 LEAVE_PATIENCE_S = 9.0  # more than a node takes to end (STOP_GRACE_S) and its clean-up
 
 
-def run(config: AgentConfig) -> int:
+def run(config: AgentConfig, *, switchboard: int = -1) -> int:
     """Be the agent of an instance until it has to go. Returns the exit code.
 
-    Only one agent lives per instance: a second one ends at once, with code 0.
+    Only one agent lives per instance: a second one ends at once, with code 0. `switchboard`: see `network.py`; -1: there is none.
     """
     os.umask(0o077)
     if os.getpid() != os.getsid(0):
@@ -45,7 +46,7 @@ def run(config: AgentConfig) -> int:
     logging.getLogger().addHandler(LogHandler(log))
     log.write(f"agent {os.getpid()} of instance {config.instance_id} starts")
     try:
-        return asyncio.run(_main(config, log))
+        return asyncio.run(_main(config, log, switchboard))
     except Exception as error:
         log.write(f"the agent fails: {type(error).__name__}: {error}")
         raise
@@ -54,8 +55,8 @@ def run(config: AgentConfig) -> int:
         os.close(lock)
 
 
-async def _main(config: AgentConfig, log: LogFile) -> int:
-    return await _Agent(config=config, log=log).run()
+async def _main(config: AgentConfig, log: LogFile, switchboard: int) -> int:
+    return await _Agent(config=config, log=log, switchboard=switchboard).run()
 
 
 def _lock(path: Path) -> int | None:
@@ -76,14 +77,15 @@ def _lock(path: Path) -> int | None:
 class _Agent:
     """The parts of an agent, put together. To be made on the event loop."""
 
-    def __init__(self, *, config: AgentConfig, log: LogFile) -> None:
+    def __init__(self, *, config: AgentConfig, log: LogFile, switchboard: int) -> None:
         self._config = config
         self._log = log
         self._boot_id = os.urandom(8).hex()
         self._leave: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._isolation = asyncio.ensure_future(asyncio.to_thread(sandbox.probe, mode=config.isolation, python=config.python))
-        self._node = Node(config=config, probe=self._probed, log=log, on_change=self._changed)
-        routes = Routes(config=config, report=self._report, host=lambda: self._node.host, stop=self._go)
+        self._networks = Networks(config=config, switchboard=switchboard)
+        self._node = Node(config=config, probe=self._probed, networks=self._networks, log=log, on_change=self._changed)
+        routes = Routes(config=config, report=self._report, host=lambda: self._node.host, way=self._networks.way, stop=self._go)
         self._server = Server(handler=routes.handle, authorise=self._authorise, host=config.host)
         self._home: Home | None = None
 
@@ -93,6 +95,7 @@ class _Agent:
         for sig in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(sig, self._go, f"{sig.name} was received")
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        self._networks.prepare()
         await self._server.start()
         self._home = home = Home(
             config=self._config, report=self._report, on_assignment=self._assign, on_leave=self._go, log=self._log
@@ -113,6 +116,7 @@ class _Agent:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._networks.end()
         await self._server.stop()
         return 0 if not node.done() or node.cancelled() else 1
 

@@ -24,6 +24,7 @@ from brickyard.agent.processes import MARKER
 
 Kind = Literal["bubblewrap", "namespaces", "none"]
 Mode = Literal["auto", "required", "off"]
+Network = tuple[int, int]  # descriptors of the user namespace that owns a network, and of the network; the launcher inherits them
 Mount = tuple[str, str, str, str]  # kind (ro, rw, link, tmpfs, proc, dev, device), source, target, option of a tmpfs
 
 ENTER = Path(__file__).with_name("enter.py")
@@ -81,8 +82,10 @@ class Sandbox(Protocol):
 
     kind: Kind
 
-    def command(self, argv: Sequence[str], *, view: View, cgroups: Sequence[str] = ()) -> list[str]:
-        """The command line. `cgroups` are `cgroup.procs` files to join first."""
+    def command(
+        self, argv: Sequence[str], *, view: View, cgroups: Sequence[str] = (), network: Network | None = None
+    ) -> list[str]:
+        """The command line. `cgroups` are `cgroup.procs` files to join first; `network`: the one to be in, not the caller's."""
         ...
 
 
@@ -94,10 +97,12 @@ class Namespaces:
     def __init__(self, *, python: str = sys.executable) -> None:
         self._python = python
 
-    def command(self, argv: Sequence[str], *, view: View, cgroups: Sequence[str] = ()) -> list[str]:
+    def command(
+        self, argv: Sequence[str], *, view: View, cgroups: Sequence[str] = (), network: Network | None = None
+    ) -> list[str]:
         return enter(
-            self._python, "namespaces", argv, cgroups=cgroups, hostname=view.hostname, uid=inner_uid(), gid=inner_uid(),
-            mounts=mounts(view),
+            self._python, "namespaces", argv, cgroups=cgroups, network=network, hostname=view.hostname, uid=inner_uid(),
+            gid=inner_uid(), mounts=mounts(view),
         )  # fmt: skip
 
 
@@ -110,7 +115,9 @@ class Bubblewrap:
         self._bwrap = bwrap
         self._python = python
 
-    def command(self, argv: Sequence[str], *, view: View, cgroups: Sequence[str] = ()) -> list[str]:
+    def command(
+        self, argv: Sequence[str], *, view: View, cgroups: Sequence[str] = (), network: Network | None = None
+    ) -> list[str]:
         uid = str(inner_uid())
         wrap = [self._bwrap, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--disable-userns"]
         wrap += [
@@ -133,7 +140,7 @@ class Bubblewrap:
             if kind == "proc" or (kind == "tmpfs" and "mode=0555" in option):
                 sealed += ["--remount-ro", target]
         wrap += [*sealed, "--chdir", "/", "--", *(argv or ["/usr/bin/true"])]
-        return enter(self._python, "exec", wrap, cgroups=cgroups)
+        return enter(self._python, "exec", wrap, cgroups=cgroups, network=network)
 
     def _mount(self, kind: str, source: str, target: str) -> list[str]:
         if kind == "link":
@@ -151,15 +158,19 @@ class Plain:
     def __init__(self, *, python: str = sys.executable) -> None:
         self._python = python
 
-    def command(self, argv: Sequence[str], *, view: View, cgroups: Sequence[str] = ()) -> list[str]:
-        return enter(self._python, "plain", argv, cgroups=cgroups)
+    def command(
+        self, argv: Sequence[str], *, view: View, cgroups: Sequence[str] = (), network: Network | None = None
+    ) -> list[str]:
+        return enter(self._python, "plain", argv, cgroups=cgroups, network=network)
 
 
-def enter(python: str, mode: str, argv: Sequence[str], *, cgroups: Sequence[str] = (), **extra: object) -> list[str]:
+def enter(
+    python: str, mode: str, argv: Sequence[str], *, cgroups: Sequence[str] = (), network: Network | None = None, **extra: object
+) -> list[str]:
     """The command line of the launcher, to be started by this very process."""
     plan = {
         "mode": mode, "argv": list(argv), "cwd": "/", "cgroups": list(cgroups), "parent": os.getpid(),
-        "filter": syscalls.program().hex(), **extra,
+        "filter": syscalls.program().hex(), "network": network, **extra,
     }  # fmt: skip
     return [python, "-I", "-S", str(ENTER), json.dumps(plan)]
 

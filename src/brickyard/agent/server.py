@@ -9,11 +9,13 @@
 | `POST /v1/contexts/{id}/commands` `{"command_id", "language", "command"}` | `command_execute` |
 | `GET /v1/contexts/{id}/commands/{id}` | `command_status` |
 | `POST /v1/contexts/{id}/commands/{id}/cancel` | `command_cancel` |
-| `POST /v1/connect` | `connect_open`: `{"port"}` of Spark Connect on the node's address |
-| `POST /v1/ui` | `ui_open`: `{"port", "key"}` of Spark's web UI on the node's address |
+| `POST /v1/connect` | `connect_open`: `{"port", "way"}` of Spark Connect on the node's address |
+| `POST /v1/ui` | `ui_open`: `{"port", "key", "way"}` of Spark's web UI on the node's address |
 | `GET /v1/attached` | `attached`: `{"contexts", "connect_sessions"}` |
 | `GET /v1/logs` | `{"files": [{"name", "size"}]}` |
 | `GET /v1/logs?name=&tail=BYTES` | `{"name", "text"}`: the end of a log of the node, or of agent.log or node.log |
+
+`way`: a Unix socket that leads to the port of a node with a network of its own; "" where the port can be reached as it is.
 
 Errors: `{"error": {"code", "message"}}` with 401 UNAUTHENTICATED, 404 NOT_FOUND, 409 DEAD or LIMIT, 400 INVALID, 503 NO_NODE
 (no node host runs here) or TIMEOUT, 500 for anything else that the node host says.
@@ -23,7 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -78,11 +80,13 @@ class Routes:
         config: AgentConfig,
         report: Callable[[], StatusReport],
         host: Callable[[], NodeHost | None],
+        way: Callable[[int], Awaitable[str]],
         stop: Callable[[str], None],
     ) -> None:
         self._config = config
         self._report = report
         self._host = host
+        self._way = way
         self._stop = stop
 
     async def handle(self, request: Request) -> Response:
@@ -108,7 +112,10 @@ class Routes:
             case ("GET", "v1", "logs"):
                 return await asyncio.to_thread(self._logs, request)
             case (method, "v1", name) if (method, name) in _PLAIN_OPS:
-                return Response(200, msgspec.json.encode(await self._call(_PLAIN_OPS[method, name])))
+                answer = await self._call(_PLAIN_OPS[method, name])
+                if method == "POST":  # the port is what a hostile node says: the way leads to a port of that very node
+                    answer["way"] = await self._way(_port(answer))
+                return Response(200, msgspec.json.encode(answer))
             case (_, "v1", "contexts", *rest):
                 return Response(200, msgspec.json.encode(await self._context(request, rest)))
         raise _Refused(404, "NOT_FOUND", f"there is no {request.method} {request.path}")
@@ -160,3 +167,10 @@ class Routes:
         except OSError as error:
             raise _Refused(404, "NOT_FOUND", f"there is no log {name!r}") from error
         return Response(200, msgspec.json.encode({"name": name, "text": data.decode(errors="replace")}))
+
+
+def _port(answer: dict[str, Any]) -> int:
+    port = answer.get("port")
+    if not isinstance(port, int) or not 0 < port <= 65535:
+        raise HostError("INTERNAL", "the node names no port")
+    return port

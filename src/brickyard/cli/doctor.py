@@ -40,7 +40,9 @@ class Finding(NamedTuple):
 @serving
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
-    """Check Python, Java, disk, port, package index, GPU, isolation and limits. Exit code 1 when something needed is broken.
+    """Check Python, Java, disk, port, package index, GPU, isolation, network and limits.
+
+    Exit code 1 when something needed is broken.
 
     The options are those of `brickyard up`: what is checked is what that would start.
     """
@@ -56,6 +58,7 @@ def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
         _index(),
         _gpu(),
         _isolation(chosen, allowed),
+        _network(chosen, allowed),
         _cgroups(allowed),
         _memory(chosen),
         *_limits(chosen),
@@ -190,6 +193,22 @@ def _isolation(chosen: Settings, allowed: Allowed) -> Finding:
     state = "broken" if chosen.isolation == "required" else "note"
     return Finding(
         "isolation", state, f"clusters are not isolated: {allowed.reason} Allow user namespaces, or install bubblewrap."
+    )
+
+
+def _network(chosen: Settings, allowed: Allowed) -> Finding:
+    if chosen.isolation == "off" or chosen.network == "shared":
+        return Finding(
+            "network", "note", "switched off: clusters reach each other's ports, and this machine's services on loopback"
+        )
+    if allowed.network == "isolated":
+        return Finding("network", "ok", "every cluster has a network of its own")
+    state = "broken" if chosen.network == "isolated" else "note"
+    return Finding(
+        "network",
+        state,
+        f"clusters share this machine's network ({allowed.network.removeprefix('shared: ')}) and reach each other's ports and "
+        "its services on loopback. Allow user and network namespaces (and the kernel's veth devices).",
     )
 
 

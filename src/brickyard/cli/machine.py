@@ -13,11 +13,13 @@ LIMIT_S = 60
 
 
 class Allowed(NamedTuple):
-    """How clusters can be kept apart (bubblewrap, namespaces, none), why not where it is none, and what limits nodes can have."""
+    """How clusters can be kept apart (bubblewrap, namespaces, none), why not where it is none, what limits nodes can have,
+    and whether clusters can have networks of their own."""
 
     isolation: str
     reason: str
     limits: str
+    network: str
 
     @property
     def text(self) -> str:
@@ -31,11 +33,11 @@ def allowed_here() -> Allowed:
     try:
         done = subprocess.run(command_line, capture_output=True, text=True, check=False, timeout=LIMIT_S)
         answer = json.loads(done.stdout)
-        return Allowed(str(answer["isolation"]), str(answer["reason"]), str(answer["limits"]))
+        return Allowed(str(answer["isolation"]), str(answer["reason"]), str(answer["limits"]), str(answer["network"]))
     except subprocess.TimeoutExpired:
         said = "the probe did not end."
     except OSError as error:
         said = f"the probe cannot be started: {error.strerror}."
     except (ValueError, KeyError):
         said = done.stderr.strip()[-300:] or "the probe failed."
-    return Allowed("none", said, f"watched: {said}")
+    return Allowed("none", said, f"watched: {said}", f"shared: {said}")

@@ -57,6 +57,11 @@ def serving(function: F) -> F:
         click.option("--admin-user", help="The first administrator's name."),
         click.option("--admin-token", help="The first administrator's token (better: BRICKYARD_ADMIN_TOKEN)."),
         click.option("--isolation", help="auto, required or off."),
+        click.option(
+            "--network-allow", help="ADDRESS:PORT of this machine that clusters reach all the same, with commas between."
+        ),
+        click.option("--internet/--no-internet", default=None, help="Whether clusters with networks of their own reach others."),
+        click.option("--network", help="auto, isolated or shared: whether every cluster has a network of its own."),
         click.option("--database-url", help="postgresql://...; SQLite in the data directory if left out."),
         click.option("--provider", help="local, or simulated (nodes that compute nothing, for tests)."),
         click.option("--tls-self-signed", is_flag=True, default=None, help="Make a certificate for the Spark Connect port."),

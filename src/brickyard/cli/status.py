@@ -28,6 +28,7 @@ PATIENCE_S = 20.0
 PLAIN_WIDTH = 160  # columns where output is no terminal: a cut cluster id is of no use to a program
 POOL_COUNTS = ("idle", "used", "pending_idle", "pending_used")
 SWITCHED_OFF = "none: switched off"
+SHARED = "shared: the settings say so"
 
 
 @click.command("status")
@@ -39,11 +40,13 @@ def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
     Exit code 3: no server runs."""
     chosen = settings(config_file, **options)
     workspace = Workspace(chosen.data_dir)
+    allowed = allowed_here()
     report: dict[str, Any] = {
         "version": __version__,
         "data_dir": str(chosen.data_dir),
         "running": workspace.running() is not None,
-        "isolation": SWITCHED_OFF if chosen.isolation == "off" else allowed_here().text,
+        "isolation": SWITCHED_OFF if chosen.isolation == "off" else allowed.text,
+        "network": _network(chosen, allowed.network),
         "runtimes": _runtimes(chosen),
     }
     if report["running"]:
@@ -54,6 +57,13 @@ def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
     click.echo(json.dumps(report, indent=2)) if as_json else _show(report)
     if not report["running"]:
         sys.exit(NOT_RUNNING)
+
+
+def _network(chosen: Settings, allowed: str) -> str:
+    """What clusters get: the machine's network, or one of their own."""
+    if chosen.isolation == "off" or chosen.network == "shared":
+        return SHARED
+    return allowed if chosen.internet or allowed != "isolated" else "isolated, without the internet"
 
 
 def _runtimes(chosen: Settings) -> list[dict[str, str]]:
@@ -68,7 +78,7 @@ def _of_the_server(workspace: Workspace) -> dict[str, Any]:
     running = serving(workspace)
     found: dict[str, Any] = {"pid": running.pid, "url": running.url, **running.about}
     if running.about.get("isolation") == "off":
-        found["isolation"] = SWITCHED_OFF
+        found |= {"isolation": SWITCHED_OFF, "network": "shared: isolation is switched off"}
     else:
         found.pop("isolation", None)  # what was asked for; what this machine allows says more
     measures = _measures(_ask(f"{running.url}/metrics", ""))
@@ -145,6 +155,7 @@ def _show(report: dict[str, Any]) -> None:
     sparks = dict.fromkeys(each["spark_version"] for each in report["runtimes"])
     click.echo(f"Brickyard {report['version']} at {report['url']} (process {report['pid']}), data in {report['data_dir']}")
     click.echo(f"Provider: {report.get('provider', 'unknown')}; isolation of clusters: {report['isolation']}")
+    click.echo(f"Network of clusters: {report['network']}")
     click.echo(f"Installed runtimes: {', '.join(f'Spark {each}' for each in sparks) or 'none yet; the first cluster brings one'}")
     if capacity := report["capacity"]:
         cores, memory = capacity["cores"], capacity["memory_mb"]

@@ -109,6 +109,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: str = ""  # progress, for a person
     failure: Failure | None = None
     isolation: str = ""  # "namespaces", "bubblewrap", or "none: <why>"
+    network: str = ""  # "isolated", with what cannot be reached, or "shared: <why>"
     limits: str = ""  # "cgroup", or "none: <why>"
     host: str = ""  # the address that Spark's ports are bound to
     master_url: str = ""  # driver: as soon as the master listens

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from brickyard.gateway.ways import short
 from brickyard.services.attach import AttachService, Running
 from brickyard.services.caller import Caller
 
@@ -81,7 +82,8 @@ class Doors:
     async def _ask(self, running: Running) -> Door:
         cluster = running.cluster
         answer = await self._attach.call(running.driver, "POST", "/v1/connect", {})
-        address = f"{running.host}:{int(answer['port'])}"
+        way = str(answer.get("way") or "")
+        address = f"unix:{short(way)}" if way else f"{running.host}:{int(answer['port'])}"
         return Door(cluster.cluster_id, cluster.incarnation, address, cluster.connect_token)
 
     def _asked(self, key: tuple[str, int], done: asyncio.Task[Door]) -> None:

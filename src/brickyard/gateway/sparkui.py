@@ -22,6 +22,7 @@ from brickyard.api.errors import error_reply
 from brickyard.api.registry import ErrorStyle
 from brickyard.domain.errors import ApiError, ResourceDoesNotExist, TemporarilyUnavailable, Unauthenticated
 from brickyard.gateway import pages
+from brickyard.gateway.ways import short
 from brickyard.services.caller import Caller
 from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
@@ -30,6 +31,7 @@ PREFIX = "/spark-ui/"
 MAX_REWRITTEN = 8 << 20  # bytes of a page or of data in which links are looked for; a larger one is passed on as it comes
 MAX_FORM = 16 << 10
 CHUNK = 256 << 10
+MAX_SESSIONS = 64  # clusters whose connections are kept
 _PATH = re.compile(r"/spark-ui/([A-Za-z0-9-]{1,64})(?:/~([A-Za-z0-9_-]{1,600}))?(/[!-\[\]-~]*)?")
 _DOTS = re.compile(r"/(\.|%2e){1,2}(?=[/;?]|$)", re.IGNORECASE)  # a step up or to where one is, spelled out or not
 _LOGS = re.compile(r"/executor-logs/(\d{1,9})/(stdout|stderr)")
@@ -40,11 +42,13 @@ log = structlog.get_logger(__name__)
 
 
 class Upstream(NamedTuple):
-    """Where a cluster's UI is: its base URL, the token that it asks for, and the path that its front page is at."""
+    """Where a cluster's UI is: its base URL, the token that it asks for, the path that its front page is at, and the Unix socket
+    that leads to it, where it is in a network of its own."""
 
     url: str
     bearer: str
     home: str = "/"
+    way: str = ""
 
 
 class Sources(Protocol):
@@ -87,13 +91,14 @@ class SparkUi:
         self._tokens = tokens
         self._links = links
         self._sources = sources
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions: dict[str, aiohttp.ClientSession] = {}  # by way, the one used last at the end
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
         """Give back connections."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        for way in list(self._sessions):
+            self._close(way)
+        await asyncio.gather(*self._closing)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -175,7 +180,7 @@ class SparkUi:
         }
         url = URL(upstream.url + asked.path + (f"?{query}" if query else ""), encoded=True)
         try:
-            async with self._open().request(scope["method"], url, headers=headers, allow_redirects=False) as response:
+            async with self._open(upstream.way).request(scope["method"], url, headers=headers, allow_redirects=False) as response:
                 answer = _Answer(scope["method"], asyncio.create_task(_until_gone(receive)), send)
                 await answer.pass_on(response, asked)
         except (aiohttp.ClientConnectionError, TimeoutError) as error:
@@ -194,16 +199,29 @@ class SparkUi:
             body = pages.error_page(_TITLES.get(status, "That did not work"), error.message)
             await _send(send, status, body, b"text/html; charset=utf-8")
 
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
+    def _open(self, way: str) -> aiohttp.ClientSession:
+        session = self._sessions.pop(way, None)
+        if session is None:
+            session = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=120),
-                connector=aiohttp.TCPConnector(limit=200, limit_per_host=32),
+                connector=aiohttp.UnixConnector(short(way), limit=32)
+                if way
+                else aiohttp.TCPConnector(limit=200, limit_per_host=32),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
                 trust_env=False,
             )
-        return self._session
+        self._sessions[way] = session
+        if len(self._sessions) > MAX_SESSIONS:
+            self._close(next(iter(self._sessions)))
+        return session
+
+    def _close(self, way: str) -> None:
+        """Let go of its connections; what is under way there breaks off."""
+        if (session := self._sessions.pop(way, None)) is not None:
+            closing = asyncio.create_task(session.close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
 
 
 class _Answer:

@@ -21,6 +21,7 @@ class _Live(NamedTuple):
     incarnation: int
     url: str
     key: bytes
+    way: str
 
 
 class UiSources:
@@ -42,7 +43,7 @@ class UiSources:
             except InvalidState:
                 self._without.add((cluster_id, cluster.incarnation))
             else:
-                return Upstream(live.url, signed_token(live.key))
+                return Upstream(live.url, signed_token(live.key), way=live.way)
         return await self._history.find(cluster_id, driver.instance_id if driver is not None else "")
 
     def forget(self, cluster_id: str) -> None:
@@ -73,5 +74,6 @@ class UiSources:
             self._live.clear()
         host = Running(cluster, driver).host
         key = base64.urlsafe_b64decode(str(answer["key"]) + "==")
-        live = self._live[cluster.cluster_id] = _Live(cluster.incarnation, f"http://{host}:{int(answer['port'])}", key)
+        url, way = f"http://{host}:{int(answer['port'])}", str(answer.get("way") or "")
+        live = self._live[cluster.cluster_id] = _Live(cluster.incarnation, url, key, way)
         return live

@@ -32,6 +32,7 @@ from brickyard.domain.nodetypes import NodeType
 from brickyard.providers import nodetypes
 from brickyard.providers.base import Capacity, InvalidError, LaunchRequest, Observed, TransientError
 from brickyard.providers.capacity import GIB, Room, allowance, require, this_machine
+from brickyard.providers.localnetworks import LocalNetworks
 from brickyard.runtime import catalogue
 
 YOUNG_MS = 30_000  # an agent that an earlier server has started and that has not taken its lock for so long never will
@@ -50,6 +51,7 @@ class _Launched(msgspec.Struct, kw_only=True):
     launched_ms: int
     gpus: tuple[int, ...] = ()
     tags: dict[str, str] = {}
+    address: str = ""  # in a network of its own
 
 
 class _Ending(msgspec.Struct, kw_only=True):
@@ -107,6 +109,7 @@ class LocalProvider:
         # What a full disk did not take: it must not keep an instance from ending. A new server is told again what is to end.
         self._unwritten: dict[str, _Ending] = {}
         self._unsignalled: set[str] = set()
+        self._networks = LocalNetworks(settings=settings, root=self._root, python=python)
         for path in (self._root, settings.data_dir / "dbfs", settings.data_dir / "logs"):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         for half_made in self._root.glob(".*"):
@@ -147,16 +150,20 @@ class LocalProvider:
     def _record(self, request: LaunchRequest, directory: Path) -> None:
         """Make the directory with all that the agent needs, in one step."""
         gpus = self._free_gpus()[: request.node_type.num_gpus]
-        record = _Launched(node_type=request.node_type, launched_ms=self._clock.now_ms(), gpus=gpus, tags=request.tags)
+        taken = [each.address for each in map(self._read_launched, self._listed()) if each is not None]
+        record = _Launched(
+            node_type=request.node_type, launched_ms=self._clock.now_ms(), gpus=gpus, tags=request.tags,
+            address=self._networks.address(request.instance_id, taken),
+        )  # fmt: skip
         half_made = self._root / f".{request.instance_id}"
         files.remove_tree(half_made)
         half_made.mkdir(mode=0o700)
-        files.write_atomic(half_made / "agent.json", msgspec.json.encode(self._config(request, directory, gpus)))
+        files.write_atomic(half_made / "agent.json", msgspec.json.encode(self._config(request, directory, record)))
         files.write_atomic(half_made / "instance.json", msgspec.json.encode(record))
         half_made.rename(directory)
         self._launched[request.instance_id] = record
 
-    def _config(self, request: LaunchRequest, directory: Path, gpus: tuple[int, ...]) -> AgentConfig:
+    def _config(self, request: LaunchRequest, directory: Path, record: _Launched) -> AgentConfig:
         settings = self._settings
         return AgentConfig(
             instance_id=request.instance_id,
@@ -176,10 +183,11 @@ class LocalProvider:
             orphan_grace_s=settings.orphan_grace_s,
             cores=request.node_type.num_cores,
             memory_mb=request.node_type.memory_mb,
-            gpus=gpus,
+            gpus=record.gpus,
             min_free_disk=int(settings.min_free_disk_gb * GIB),
             node_disk=allowance(settings.node_disk_gb, settings.data_dir),
             environments=self._environments,
+            **self._networks.settings(record.address),
         )
 
     def _was_started(self, instance_id: str, directory: Path) -> bool:
@@ -195,11 +203,14 @@ class LocalProvider:
         if self._scope is None:
             self._scope = cgroups.scope()
         command = [*self._scope, self._python, "-m", "brickyard.agent", "--config", str(directory / "agent.json")]
+        switchboard = self._networks.switchboard
+        command += ["--switchboard", str(switchboard)] if switchboard >= 0 else []
         log = os.open(directory / "agent.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         try:
             self._children[instance_id] = subprocess.Popen(
-                command, env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
+                command, env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                pass_fds=(switchboard,) if switchboard >= 0 else (),
+            )  # fmt: skip
         finally:
             os.close(log)
 
@@ -306,6 +317,10 @@ class LocalProvider:
             logs = self._settings.data_dir / "logs"
             files.keep_node_logs(directory, logs, instance_id=instance_id, cluster_id=node.cluster_id, generation=node.generation)
             (directory / "node.json").unlink()  # the next call need not keep them again
+        with self._lock:
+            launched = self._read_launched(instance_id)
+        if launched is not None and launched.address:
+            files.remove_tree(self._networks.ways(launched.address))
         # A node may leave more files than are removed in a moment, and other instances wait for us.
         with contextlib.suppress(TimeoutError):
             files.remove_tree(directory, limit_s=REMOVE_S)

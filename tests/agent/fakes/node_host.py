@@ -74,16 +74,16 @@ def become(request: dict[str, Any]) -> dict[str, Any]:
     if request["role"] == "worker" and not assignment.get("master_url"):
         status(phase="starting", message="waiting for the master")
         return {}
-    ready(request["role"], assignment.get("master_url", ""))
+    ready(request["role"], assignment.get("master_url", ""), str(conf.get("test.master_host") or request["host"]))
     return {}
 
 
-def ready(role: str, master_url: str) -> None:
+def ready(role: str, master_url: str, host: str = "127.0.0.1") -> None:
     status(phase="starting", message="starting")
     if role == "worker":
         status(phase="ready", worker_address="127.0.0.1:7001", message=f"registered at {master_url}")
     else:
-        status(phase="ready", master_url="spark://127.0.0.1:7077", connect_port=15002, message="")
+        status(phase="ready", master_url=f"spark://{host}:7077", connect_port=15002, message="")
 
 
 def master(request: dict[str, Any]) -> dict[str, Any]:
@@ -93,6 +93,10 @@ def master(request: dict[str, Any]) -> dict[str, Any]:
 
 def pulse(request: dict[str, Any]) -> dict[str, Any]:
     return {"silent_s": state.get("silent_s", 0)}
+
+
+def connect_open(request: dict[str, Any]) -> dict[str, Any]:
+    return {"port": int(state["assignment"]["spark_conf"]["test.port"])}
 
 
 def retire(request: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,444 @@
+"""The network process of an instance: makes its network namespace, and is the only way into it and out of it.
+
+Started as `python -I -S netproc.py PLAN`, with the standard library only and a socket to the agent (`network.py`, which has the
+protocol). It sees bytes of hostile code and never looks at them; which connections may leave the namespace the agent decides.
+Two threads carry each connection: waiting in the kernel costs nothing, and no event loop stands between two sockets.
+
+`switchboard` in the plan makes the user namespace that owns all these networks, sends it, and ends.
+"""
+
+# ruff: noqa: PTH100, PTH108, PTH120, PTH123 - pathlib costs start-up time, which every node pays
+from __future__ import annotations
+
+import array
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import queue
+import signal
+import socket
+import struct
+import sys
+import threading
+
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # at the end: neighbours have names of the standard library
+import netlink  # type: ignore[import-not-found]  # a neighbour: this file runs outside of the package
+
+TYPE_CHECKING = False  # typing's own costs an import of `typing`
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
+PR_SET_PDEATHSIG = 1
+SO_ORIGINAL_DST = 80
+MAX_OUT = 256  # connections that leave at once; more wait
+MAX_IN = 128
+MAX_LOOKUPS = 64
+DIAL_S, LOOKUP_S = 20.0, 5.0
+STACK = 192 << 10
+CHUNK = 128 << 10
+MESSAGE = 4096
+COMMON_PORTS = (80, 443)  # all that leads out where the kernel cannot redirect
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def check(result: int, what: str) -> None:
+    if result != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")
+
+
+def die_with_parent(parent: int) -> None:
+    check(libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0), "cannot ask for the parent's death signal")
+    if os.getppid() != parent:
+        raise OSError(errno.ESRCH, "the agent is gone")
+
+
+def enter(namespace: int, kind: int) -> None:
+    check(libc.setns(namespace, kind), "cannot enter a namespace")
+
+
+# ── the switchboard ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def make_switchboard(control: socket.socket) -> None:
+    """A user namespace with the same numbers inside as outside: all of them where we may, else just our own."""
+    made, go = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(go[1])  # its end is our end, too
+        os.write(made[1], b"1" if libc.unshare(CLONE_NEWUSER) == 0 else b"0")
+        os.read(go[0], 1)
+        os._exit(0)
+    try:
+        if os.read(made[0], 1) != b"1":
+            raise OSError(errno.EPERM, "this user may not make user namespaces")
+        map_numbers(child)
+        fd = os.open(f"/proc/{child}/ns/user", os.O_RDONLY)
+        send(control, {"ready": ""}, [fd])
+    finally:
+        os.close(go[1])
+        os.waitpid(child, 0)
+
+
+def map_numbers(child: int) -> None:
+    for name, own in (("uid_map", os.getuid()), ("gid_map", os.getgid())):
+        with open(f"/proc/self/{name}") as handle:
+            ranges = [line.split() for line in handle]
+        whole = "".join(f"{inside} {inside} {count}\n" for inside, _, count in ranges)
+        try:
+            write(f"/proc/{child}/{name}", whole)
+        except OSError:
+            if name == "gid_map":
+                write(f"/proc/{child}/setgroups", "deny")
+            write(f"/proc/{child}/{name}", f"{own} {own} 1\n")
+
+
+def write(path: str, text: str) -> None:
+    with open(path, "w") as handle:
+        handle.write(text)
+
+
+# ── messages ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def send(control: socket.socket, message: dict[str, Any], fds: list[int]) -> None:
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+    control.sendmsg([json.dumps(message).encode()], rights)
+
+
+def receive(control: socket.socket) -> tuple[bytes, list[int]]:
+    data, fds, _, _ = socket.recv_fds(control, MESSAGE, 1)
+    return data, list(fds)
+
+
+class Agent:
+    """What we ask of the agent: connections from the machine's own network."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self.control = control
+        self._lock = threading.Lock()
+        self._waiting: dict[int, queue.SimpleQueue[int]] = {}
+        self._last = 0
+
+    def tell(self, message: dict[str, Any], fds: list[int] | None = None) -> None:
+        with self._lock:
+            send(self.control, message, fds or [])
+
+    def dial(self, kind: str, host: str, port: int) -> socket.socket | None:
+        """A connected socket, or None when there is none to be had."""
+        answer: queue.SimpleQueue[int] = queue.SimpleQueue()
+        with self._lock:
+            self._last += 1
+            number = self._last
+            self._waiting[number] = answer
+            send(self.control, {"dial": number, "kind": kind, "host": host, "port": port}, [])
+        try:
+            fd = answer.get(timeout=DIAL_S)
+        except queue.Empty:
+            fd = -1
+        with self._lock:
+            self._waiting.pop(number, None)
+        while fd < 0 and not answer.empty():  # it came while we gave up
+            fd = answer.get()
+        return socket.socket(fileno=fd) if fd >= 0 else None
+
+    def dialled(self, number: int, fds: list[int]) -> None:
+        with self._lock:
+            answer = self._waiting.get(number)
+            if answer is not None:
+                answer.put(fds[0] if fds else -1)
+                return
+        for fd in fds:
+            os.close(fd)
+
+
+# ── the namespace ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def make_namespace(plan: dict[str, Any]) -> None:
+    """Enter a network of our own, with one address and nothing to be reached."""
+    check(libc.unshare(CLONE_NEWNET), "cannot make a network namespace")
+    for name, value in (("ip_forward", "1"), ("conf/all/rp_filter", "0"), ("conf/default/rp_filter", "0")):
+        with contextlib.suppress(FileNotFoundError):
+            write(f"/proc/sys/net/ipv4/{name}", value)
+    link = netlink.Netlink()
+    link.up("lo")
+    link.add_address("lo", plan["address"])
+    link.add_route(plan["range"], device="", kind=netlink.UNREACHABLE)
+    if plan["internet"]:
+        link.add_route("0.0.0.0/0", device="lo", kind=netlink.LOCAL, source=plan["address"])
+    else:
+        for host, _ in addresses(plan):
+            if not host.startswith("127."):
+                link.add_route(f"{host}/32", device="lo", kind=netlink.LOCAL, source=plan["address"])
+    link.close()
+
+
+def addresses(plan: dict[str, Any]) -> list[tuple[str, int]]:
+    """What is let through in any case: places that were allowed by name."""
+    pairs = [place.rpartition(":") for place in plan["allow"]]
+    return [(host, int(port)) for host, _, port in pairs]
+
+
+def join(plan: dict[str, Any], ways: str, peer: str) -> None:
+    """Be connected to the network of the node with the address `peer`, whose network process serves `ways`."""
+    own = plan["address"]
+    home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    other = ask_namespace(ways)
+    try:
+        here, there = "cluster", f"n{os.urandom(5).hex()}"
+        link = netlink.Netlink()
+        link.make_pair(here, there, other)
+        link.up(here)
+        link.add_route(f"{peer}/32", device=here, source=own)
+        link.add_route(plan["range"], device=here, gateway=peer, source=own)
+        link.close()
+        enter(other, CLONE_NEWNET)
+        try:
+            link = netlink.Netlink()
+            link.up(there)
+            link.add_route(f"{own}/32", device=there, source=peer)
+            link.close()
+        finally:
+            enter(home, CLONE_NEWNET)
+    finally:
+        os.close(other)
+        os.close(home)
+
+
+def ask_namespace(ways: str) -> int:
+    directory = os.open(ways, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+            client.settimeout(DIAL_S)
+            client.connect(f"/proc/self/fd/{directory}/join")  # the whole path may be longer than a socket's may
+            _, fds = receive(client)
+    finally:
+        os.close(directory)
+    if not fds:
+        raise OSError(errno.ECONNREFUSED, "the other node does not give its network away")
+    return fds[0]
+
+
+# ── connections ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def carry(left: socket.socket, right: socket.socket) -> None:
+    """Pass bytes on, both ways, until both sides have ended."""
+    back = threading.Thread(target=one_way, args=(right, left), daemon=True)
+    back.start()
+    one_way(left, right)
+    back.join()
+    left.close()
+    right.close()
+
+
+def one_way(source: socket.socket, target: socket.socket) -> None:
+    buffer = memoryview(bytearray(CHUNK))
+    try:
+        while count := source.recv_into(buffer):
+            target.sendall(buffer[:count])
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        for each in (source, target):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+
+def reset(connection: socket.socket) -> None:
+    """The nearest to a refusal that is left once a connection is accepted."""
+    with contextlib.suppress(OSError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
+    connection.close()
+
+
+def serve(listener: socket.socket, handle: Callable[[socket.socket], None], room: threading.Semaphore) -> None:
+    """Handle each connection on a thread of its own; when there are as many as there may be, the next one waits."""
+
+    def handled(connection: socket.socket) -> None:
+        try:
+            handle(connection)
+        except (OSError, RuntimeError):
+            connection.close()
+        finally:
+            room.release()
+
+    def loop() -> None:
+        while True:
+            room.acquire()
+            try:
+                connection = listener.accept()[0]
+                threading.Thread(target=handled, args=(connection,), daemon=True).start()
+            except (OSError, RuntimeError):  # it was gone again, or there is no descriptor or thread left just now
+                room.release()
+                threading.Event().wait(0.05)
+
+    threading.Thread(target=loop, daemon=True).start()
+
+
+def original(connection: socket.socket) -> tuple[str, int]:
+    """Where a redirected connection was going to."""
+    data = connection.getsockopt(socket.SOL_IP, SO_ORIGINAL_DST, 16)
+    return socket.inet_ntoa(data[4:8]), struct.unpack(">H", data[2:4])[0]
+
+
+def let_out(agent: Agent, plan: dict[str, Any]) -> str:
+    """Serve what leads out. Returns what does not, for a person; "" where everything does."""
+    room = threading.Semaphore(MAX_OUT)
+
+    def leave(where: Callable[[socket.socket], tuple[str, int]]) -> Callable[[socket.socket], None]:
+        def handle(connection: socket.socket) -> None:
+            outside = agent.dial("tcp", *where(connection))
+            if outside is None:
+                reset(connection)
+            else:
+                carry(connection, outside)
+
+        return handle
+
+    def listen(host: str, port: int) -> socket.socket:
+        return socket.create_server((host, port), backlog=128)
+
+    for host, port in addresses(plan):
+        if host.startswith("127.") or not plan["internet"]:
+            serve(listen(host, port), leave(lambda connection: connection.getsockname()[:2]), room)
+    for resolver in plan["resolvers"]:
+        threading.Thread(target=answer_lookups, args=(agent, resolver), daemon=True).start()
+    if not plan["internet"]:
+        return ""
+    try:
+        door = listen("127.0.0.1", 0)
+        netlink.redirect_all_tcp(door.getsockname()[1], but=["127.0.0.0/8", plan["range"]])
+        serve(door, leave(original), room)
+    except OSError as error:
+        for port in COMMON_PORTS:
+            serve(listen("0.0.0.0", port), leave(lambda connection: connection.getsockname()[:2]), room)  # noqa: S104 - it is every address of the namespace that is meant
+        return f"ports {' and '.join(map(str, COMMON_PORTS))} only: the kernel cannot redirect connections ({error.strerror})"
+    return ""
+
+
+def answer_lookups(agent: Agent, resolver: str) -> None:
+    """Be the machine's resolver at its own address. UDP; TCP goes the way of all connections."""
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind((resolver, 53))
+    room = threading.Semaphore(MAX_LOOKUPS)
+
+    def look_up(question: bytes, client: Any) -> None:
+        try:
+            outside = agent.dial("udp", resolver, 53)
+            if outside is not None:
+                with outside:
+                    outside.settimeout(LOOKUP_S)
+                    outside.send(question)
+                    server.sendto(outside.recv(65535), client)
+        except OSError:
+            pass  # the client asks again
+        finally:
+            room.release()
+
+    while True:
+        try:
+            question, client = server.recvfrom(4096)
+        except OSError:
+            continue
+        if room.acquire(blocking=False):  # otherwise it is lost, as datagrams are
+            threading.Thread(target=look_up, args=(question, client), daemon=True).start()
+
+
+class Ways:
+    """Unix sockets in the current directory that lead to ports of this node."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._open: set[int] = set()
+        self._room = threading.Semaphore(MAX_IN)
+
+    def open(self, port: int) -> None:
+        """A socket with the port's number as its name. To open it again changes nothing."""
+        if port not in self._open:
+            serve(unix_listener(str(port), socket.SOCK_STREAM), lambda connection: self._enter(connection, port), self._room)
+            self._open.add(port)
+
+    def _enter(self, connection: socket.socket, port: int) -> None:
+        try:
+            inside = socket.create_connection((self._address, port), timeout=5.0)
+        except OSError:
+            connection.close()
+            return
+        inside.settimeout(None)
+        inside.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        carry(connection, inside)
+
+
+def give_namespace(connection: socket.socket) -> None:
+    """To the network process of another node, which shares this directory's owner with us, and nobody else does."""
+    with connection:
+        namespace = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        socket.send_fds(connection, [b"{}"], [namespace])
+        os.close(namespace)
+
+
+def unix_listener(name: str, kind: int) -> socket.socket:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name)
+    listener = socket.socket(socket.AF_UNIX, kind)
+    listener.bind(name)
+    listener.listen(64)
+    return listener
+
+
+def obey(agent: Agent, plan: dict[str, Any], ways: Ways) -> None:
+    """Do what the agent asks until it is gone."""
+    while True:
+        data, fds = receive(agent.control)
+        if not data:
+            return
+        asked = json.loads(data)
+        if "dialled" in asked:
+            agent.dialled(asked["dialled"], fds)
+            continue
+        try:
+            if "open" in asked:
+                ways.open(int(asked["open"]))
+            else:
+                join(plan, asked["join"], asked["peer"])
+            agent.tell({"done": asked["id"]})
+        except (OSError, ValueError) as error:
+            agent.tell({"done": asked["id"], "error": str(error)})
+
+
+def main() -> None:
+    plan = json.loads(sys.argv[1])
+    control = socket.socket(fileno=plan["control"])
+    try:
+        die_with_parent(plan["parent"])
+        if plan.get("make_switchboard"):
+            make_switchboard(control)
+            return
+        os.umask(0o077)
+        os.chdir(plan["ways"])
+        enter(plan["switchboard"], CLONE_NEWUSER)
+        os.close(plan["switchboard"])
+        die_with_parent(plan["parent"])  # again: a change of credentials forgets it
+        make_namespace(plan)
+        threading.stack_size(STACK)
+        agent = Agent(control)
+        limits = let_out(agent, plan)
+        serve(unix_listener("join", socket.SOCK_SEQPACKET), give_namespace, threading.Semaphore(MAX_IN))
+        namespace = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        agent.tell({"ready": limits}, [namespace])
+        os.close(namespace)
+        obey(agent, plan, Ways(plan["address"]))
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            send(control, {"failed": str(error)}, [])
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,443 @@
+"""The network of a node, as the agent sees it: a process (`netproc.py`) that owns a network namespace, spoken to over a socket.
+
+Messages are JSON, one a packet, with at most one descriptor each.
+
+| network process -> agent | |
+|---|---|
+| `{"ready": LIMITS}` + namespace | the network is there; what of the internet is not reachable from it, or "" |
+| `{"failed": WHY}` | it could not be made |
+| `{"dial": N, "kind": "tcp" or "udp", "host", "port"}` | a process of the node wants to leave |
+| `{"done": ID, "error"?}` | the answer to `open` and `join` |
+
+| agent -> network process | |
+|---|---|
+| `{"dialled": N}` + socket | connected; without a socket: it may not, or nobody answers |
+| `{"open": PORT, "id"}` | lead the socket `PORT` in the directory of ways to that port of the node |
+| `{"join": WAYS, "peer": ADDRESS, "id"}` | be connected to the node with that address |
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import contextlib
+import ipaddress
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from brickyard.agent import files, sandbox
+
+RANGE = ipaddress.ip_network("198.18.0.0/15")  # for tests of networks: nobody routes it, and no machine should have it
+START_S, CALL_S, DIAL_S = 20.0, 20.0, 15.0
+NETPROC = Path(__file__).with_name("netproc.py")
+_MASTER = re.compile(r"spark://([0-9.]+):([0-9]{1,5})")
+
+Kind = Literal["isolated", "shared"]
+Mode = Literal["auto", "isolated", "shared"]
+
+
+class NetworkError(Exception):
+    """A network cannot be had, or cannot do what it was asked; the message is for a person."""
+
+
+class Allowed(msgspec.Struct, frozen=True):
+    """What this machine allows. `reason` says why it is not more."""
+
+    kind: Kind
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        return self.kind if self.kind == "isolated" else f"shared: {self.reason}"
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a network is to be."""
+
+    address: str  # of its node
+    ways: str  # directory of the sockets that lead in
+    switchboard: int  # descriptor of the user namespace that owns it
+    internet: bool = True
+    allow: tuple[str, ...] = ()  # ADDRESS:PORT of this machine that may be reached all the same
+
+
+# ── pure ────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def forbidden(host: str, port: int, *, allow: Sequence[str], internet: bool, own: Callable[[str], bool]) -> str:
+    """Why a node may not connect there; "" when it may. `own` says whether an address is this machine's."""
+    if f"{host}:{port}" in allow:
+        return ""
+    if not internet:
+        return "the internet is turned off"
+    address = ipaddress.ip_address(host)
+    if host.startswith("0.") or address.is_loopback or address.is_link_local or address.is_multicast or address.is_reserved:
+        return "this machine's loopback and link-local addresses cannot be reached"
+    if address in RANGE:
+        return "there is no such node in this cluster"
+    return "this machine's own addresses cannot be reached" if own(host) else ""
+
+
+def master_host(master_url: str) -> str:
+    """The address in a master's URL; "" when it is no such URL."""
+    match = _MASTER.fullmatch(master_url)
+    return match.group(1) if match else ""
+
+
+def in_range(host: str) -> bool:
+    """Whether it is the address of a node with a network of its own."""
+    try:
+        return ipaddress.ip_address(host) in RANGE
+    except ValueError:
+        return False
+
+
+def free_address(seed: int, taken: Sequence[str]) -> str:
+    """An address that is not taken; the same seed gives the same one as long as it is free. Raises NetworkError."""
+    size = RANGE.num_addresses
+    for step in range(size):
+        found = RANGE[(seed + step) % size]
+        if found.packed[3] not in (0, 255) and str(found) not in taken:
+            return str(found)
+    raise NetworkError("no address is left for another node")
+
+
+def resolvers(text: str) -> list[str]:
+    """The IPv4 name servers of a resolv.conf."""
+    found = [line.split()[1] for line in text.splitlines() if line.startswith("nameserver") and len(line.split()) > 1]
+    return list(dict.fromkeys(host for host in found if _is_ipv4(host)))[:3]
+
+
+def _is_ipv4(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).version == 4
+    return False
+
+
+def is_own(host: str) -> bool:
+    """Whether an address is this machine's: it would then be its own source."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((host, 9))
+            return bool(probe.getsockname()[0] == host)
+        except OSError:
+            return False
+
+
+# ── processes ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def command(python: str, control: int, **plan: Any) -> list[str]:
+    """The command line of a network process, to be started by this very thread."""
+    return [python, "-I", "-S", str(NETPROC), json.dumps({"control": control, "parent": os.getpid(), **plan})]
+
+
+def _described(plan: Plan) -> dict[str, Any]:
+    try:
+        found = resolvers(Path("/etc/resolv.conf").read_text())
+    except OSError:
+        found = []
+    listed = [*plan.allow, *(f"{host}:53" for host in found)] if plan.internet else list(plan.allow)
+    return {
+        "address": plan.address, "ways": plan.ways, "switchboard": plan.switchboard, "internet": plan.internet,
+        "range": str(RANGE), "allow": listed, "resolvers": found if plan.internet else [],
+    }  # fmt: skip
+
+
+def make_switchboard(python: str = sys.executable) -> int:
+    """A descriptor of a new one. Raises NetworkError."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        line = command(python, theirs.fileno(), make_switchboard=True)
+        with _spawned(line, [theirs.fileno()]):
+            theirs.close()
+            return _ready(ours)[1]
+
+
+def _empty_directory(path: Path) -> None:
+    files.remove_tree(path)
+    path.mkdir(mode=0o700, parents=True)
+
+
+@contextlib.contextmanager
+def _spawned(line: Sequence[str], fds: Sequence[int]) -> Any:
+    try:
+        process = subprocess.Popen(line, env={}, cwd="/", stdin=subprocess.DEVNULL, pass_fds=fds, start_new_session=True)
+    except OSError as error:
+        raise NetworkError(str(error)) from error
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _ready(control: socket.socket) -> tuple[str, int]:
+    """What the network process says first: limits and a descriptor. Raises NetworkError."""
+    control.settimeout(START_S)
+    try:
+        data, fds, _, _ = socket.recv_fds(control, 4096, 1)
+    except OSError as error:
+        raise NetworkError(f"the network process does not answer: {error}") from error
+    answer = json.loads(data or b"{}")
+    if "ready" not in answer or not fds:
+        raise NetworkError(str(answer.get("failed") or "the network process has ended"))
+    return str(answer["ready"]), fds[0]
+
+
+def find_switchboard(root: Path) -> int:
+    """The switchboard that the agents of the instances in `root` hold; -1 when there is none."""
+    needle = f"{root}/".encode()
+    for name in os.listdir("/proc") if sys.platform == "linux" else ():  # noqa: PTH208 - names are all we need
+        try:
+            if not name.isdigit() or needle not in (line := Path("/proc", name, "cmdline").read_bytes()):
+                continue
+            words = line.split(b"\0")
+            if b"brickyard.agent" in words and b"--switchboard" in words:
+                return os.open(f"/proc/{name}/fd/{int(words[words.index(b'--switchboard') + 1])}", os.O_RDONLY | os.O_CLOEXEC)
+        except (OSError, ValueError, IndexError):
+            continue  # it has just ended, or is somebody else's
+    return -1
+
+
+def allowed(walls: sandbox.Sandbox, *, python: str = sys.executable) -> Allowed:
+    """What this machine allows, found out by trying. Never raises."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="brickyard-") as place:
+            os.close(probe(Path(place, "ways"), walls, python=python))
+    except (NetworkError, OSError) as error:
+        return Allowed("shared", str(error))
+    return Allowed("isolated")
+
+
+def probe(place: Path, walls: sandbox.Sandbox, *, python: str = sys.executable) -> int:
+    """Try all that nodes will need, with two networks in the directory `place`. Returns a switchboard. Raises NetworkError.
+
+    Takes about 0.2 s.
+    """
+    if sys.platform != "linux":
+        raise NetworkError("network namespaces are a thing of Linux.")
+    if walls.kind == "none":
+        raise NetworkError("nodes run without walls.")
+    switchboard = make_switchboard(python)
+    try:
+        with contextlib.ExitStack() as stack:
+            _try(stack, place, walls, switchboard, python)
+    except BaseException:
+        os.close(switchboard)
+        raise
+    finally:
+        files.remove_tree(place)
+    return switchboard
+
+
+def _try(stack: contextlib.ExitStack, place: Path, walls: sandbox.Sandbox, switchboard: int, python: str) -> None:
+    controls, namespaces = [], []
+    for number in (1, 2):
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        stack.enter_context(ours)
+        ways = place / str(number)
+        ways.mkdir(mode=0o700, parents=True)
+        plan = _described(Plan(address=str(RANGE[number]), ways=str(ways), switchboard=switchboard))
+        stack.enter_context(_spawned(command(python, theirs.fileno(), **plan), [theirs.fileno(), switchboard]))
+        theirs.close()
+        controls.append(ours)
+    for control in controls:
+        namespaces.append(_ready(control)[1])
+        stack.callback(os.close, namespaces[-1])
+    asked: list[dict[str, Any]] = [{"join": str(place / "2"), "peer": str(RANGE[2])}, {"open": 1}]
+    for number, each in enumerate(asked):
+        controls[0].send(json.dumps({**each, "id": number}).encode())
+        answer = json.loads(controls[0].recv(4096) or b'{"error": "the network process has ended"}')
+        if answer.get("error"):
+            raise NetworkError(answer["error"])
+    line = walls.command([], view=sandbox.View(), network=(switchboard, namespaces[0]))
+    try:
+        done = subprocess.run(
+            line, env={}, capture_output=True, timeout=START_S, check=False, pass_fds=(switchboard, namespaces[0])
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NetworkError(str(error)) from error
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"the launcher ended with {done.returncode}"]
+        raise NetworkError(lines[-1].removeprefix("sandbox: ")[:300])
+
+
+# ── one network, on the event loop ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Network:
+    """One network, from `start` to `stop`. `on_end` is called when its process ends by itself: the node is cut off then."""
+
+    def __init__(self, *, plan: Plan, python: str, on_end: Callable[[], None]) -> None:
+        self._plan = plan
+        self._python = python
+        self._on_end = on_end
+        self._process: asyncio.subprocess.Process | None = None
+        self._control: socket.socket | None = None
+        self._namespace = -1
+        self._started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._waiting: dict[int, asyncio.Future[None]] = {}
+        self._last_id = 0
+        self._joined = ""
+        self.over = False  # its process has ended by itself
+        self._tasks: set[asyncio.Task[None]] = set()
+        described = _described(plan)
+        self._allow = tuple(described["allow"])
+        self._described = described
+
+    @property
+    def descriptors(self) -> tuple[int, int]:
+        """Switchboard and namespace, for the launcher. Await `start` first."""
+        return self._plan.switchboard, self._namespace
+
+    async def start(self) -> str:
+        """Make it; what of the internet cannot be reached, or "". Raises NetworkError."""
+        await asyncio.to_thread(_empty_directory, Path(self._plan.ways))
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        self._control = ours
+        with theirs:
+            line = command(self._python, theirs.fileno(), **self._described)
+            try:
+                self._process = await asyncio.create_subprocess_exec(
+                    *line, env={}, cwd="/", stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(), self._plan.switchboard)
+                )
+            except OSError as error:
+                raise NetworkError(f"the network process cannot be started: {error}") from error
+        asyncio.get_running_loop().add_reader(ours, self._receive)
+        try:
+            async with asyncio.timeout(START_S):
+                return await asyncio.shield(self._started)
+        except TimeoutError as error:
+            raise NetworkError("the network process does not answer") from error
+
+    async def open(self, port: int) -> str:
+        """A Unix socket that leads to that port of the node. Raises NetworkError."""
+        await self._call({"open": port})
+        return f"{self._plan.ways}/{port}"
+
+    async def join(self, peer: str) -> None:
+        """Be connected to the node with that address. Raises NetworkError."""
+        if self._joined == peer:
+            return
+        if self._joined or not in_range(peer):
+            raise NetworkError(f"a node of this network cannot be connected to {peer}. Restart the cluster.")
+        await self._call({"join": str(Path(self._plan.ways).parent / peer), "peer": peer})
+        self._joined = peer
+
+    async def stop(self) -> None:
+        """End it. What still runs in its namespace is cut off."""
+        process, self._process = self._process, None
+        if process is not None and process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+        self._close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.to_thread(files.remove_tree, Path(self._plan.ways))
+
+    async def _call(self, asked: dict[str, Any]) -> None:
+        self._last_id += 1
+        number = self._last_id
+        future = self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(CALL_S):
+                await self._send({**asked, "id": number})
+                await future
+        except TimeoutError as error:
+            raise NetworkError("the network process does not answer") from error
+        finally:
+            self._waiting.pop(number, None)
+
+    async def _send(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
+        """Raises NetworkError when it is gone."""
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        while self._control is not None:
+            try:
+                self._control.sendmsg([json.dumps(message).encode()], rights)
+            except BlockingIOError:
+                await asyncio.sleep(0.01)
+            except OSError:
+                break
+            else:
+                return
+        raise NetworkError("the network process has ended")
+
+    def _receive(self) -> None:
+        control = self._control
+        if control is None:
+            return
+        try:
+            data, fds, _, _ = socket.recv_fds(control, 4096, 1)
+        except BlockingIOError:
+            return
+        except OSError:
+            data, fds = b"", []
+        if not data:
+            self._ended()
+            return
+        message = json.loads(data)
+        if "ready" in message and not self._started.done():
+            self._namespace = fds[0]
+            self._started.set_result(str(message["ready"]))
+        elif "failed" in message and not self._started.done():
+            self._started.set_exception(NetworkError(str(message["failed"])))
+        elif "dial" in message:
+            task = asyncio.create_task(self._dial(message))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        elif (future := self._waiting.get(message.get("done", 0))) is not None and not future.done():
+            error = message.get("error")
+            future.set_exception(NetworkError(str(error))) if error else future.set_result(None)
+
+    async def _dial(self, asked: dict[str, Any]) -> None:
+        """Connect in the machine's own network, if that is allowed, and hand the connection over."""
+        host, port, udp = str(asked["host"]), int(asked["port"]), asked["kind"] == "udp"
+        with contextlib.suppress(NetworkError):
+            if forbidden(host, port, allow=self._allow, internet=self._plan.internet, own=is_own):
+                await self._send({"dialled": asked["dial"]})
+                return
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM if udp else socket.SOCK_STREAM) as outside:
+                outside.setblocking(False)
+                try:
+                    async with asyncio.timeout(DIAL_S):
+                        await asyncio.get_running_loop().sock_connect(outside, (host, port))
+                    outside.setblocking(True)
+                except OSError:  # TimeoutError is one
+                    await self._send({"dialled": asked["dial"]})
+                    return
+                await self._send({"dialled": asked["dial"]}, [outside.fileno()])
+
+    def _ended(self) -> None:
+        ours = self._process is not None
+        self.over = True
+        self._close()
+        error = NetworkError("the node's network process has ended")
+        waiting: list[asyncio.Future[Any]] = [*self._waiting.values(), self._started]
+        for future in waiting:
+            if not future.done():
+                future.set_exception(error)
+        if ours:
+            self._on_end()
+
+    def _close(self) -> None:
+        control, self._control = self._control, None
+        if control is not None:
+            asyncio.get_running_loop().remove_reader(control)
+            control.close()
+        if self._namespace >= 0:
+            os.close(self._namespace)
+            self._namespace = -1

@@ -1,0 +1,81 @@
+"""Networks for the instances of a data directory: whether there are any, their switchboard, and who has which address."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from brickyard.agent import network, sandbox
+from brickyard.config import Settings
+
+log = structlog.get_logger()
+
+
+class LocalNetworks:
+    """One per provider, which calls it from one thread at a time. What the machine allows is tried at the first launch, once."""
+
+    def __init__(self, *, settings: Settings, root: Path, python: str) -> None:
+        self._settings = settings
+        self._root = root
+        self._python = python
+        self._allowed: network.Allowed | None = None
+        self._switchboard = -1
+
+    @property
+    def switchboard(self) -> int:
+        """The descriptor that agents inherit; -1: nodes share the machine's network."""
+        self.allowed()
+        return self._switchboard
+
+    def allowed(self) -> network.Allowed:
+        """What instances get that are launched now."""
+        if self._allowed is None:
+            self._allowed = self._find_out()
+            if self._allowed.kind == "shared":
+                log.warning("network_shared", reason=self._allowed.reason)
+        return self._allowed
+
+    def address(self, instance_id: str, taken: Sequence[str]) -> str:
+        """For a new instance; "" where it shares the machine's network."""
+        if self.allowed().kind == "shared":
+            return ""
+        seed = int.from_bytes(hashlib.blake2b(instance_id.encode(), digest_size=4).digest(), "big")
+        return network.free_address(seed, taken)
+
+    def ways(self, address: str) -> Path:
+        """Where sockets lead into the network of that address."""
+        return self._settings.data_dir / "ways" / address
+
+    def settings(self, address: str) -> dict[str, Any]:
+        """The fields of AgentConfig that concern the network."""
+        if not address:
+            reason = self.allowed().reason
+            return {"network_reason": reason, "network_required": self._settings.network == "isolated"}
+        return {
+            "network": "isolated",
+            "address": address,
+            "ways_dir": str(self.ways(address)),
+            "internet": self._settings.internet,
+            "network_allow": self._settings.allowed_places,
+        }
+
+    def _find_out(self) -> network.Allowed:
+        settings = self._settings
+        if settings.network == "shared":
+            return network.Allowed("shared", "the settings say so.")
+        self._switchboard = network.find_switchboard(self._root)
+        if self._switchboard >= 0:
+            return network.Allowed("isolated")
+        isolation = sandbox.probe(mode=settings.isolation, python=self._python)
+        walls = sandbox.choose(settings.isolation, isolation, python=self._python)
+        try:
+            place = settings.data_dir / "ways" / f".probe-{os.getpid()}"
+            self._switchboard = network.probe(place, walls, python=self._python)
+        except (network.NetworkError, OSError) as error:
+            return network.Allowed("shared", str(error))
+        return network.Allowed("isolated")
