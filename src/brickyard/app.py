@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
+import platform
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 from sqlalchemy.exc import DBAPIError
 from starlette.types import ASGIApp
 
+from brickyard import __version__
 from brickyard.api.app import build_app
 from brickyard.api.context import ApiContext
 from brickyard.config import Settings
@@ -35,6 +35,7 @@ from brickyard.providers.nodetypes import cloud_types, offered
 from brickyard.reconcile.clusters import ClusterLoop
 from brickyard.reconcile.instances import InstanceMonitor
 from brickyard.reconcile.loads import Loads
+from brickyard.reconcile.measures import ClusterMeasures
 from brickyard.reconcile.retention import Retention
 from brickyard.reconcile.room import DiskRoom
 from brickyard.reconcile.runs import RunLoop
@@ -106,7 +107,9 @@ class Application:
             silence_s=settings.agent_silence_s,
             loads=loads,
         )
+        metrics = CollectorRegistry()
         self.loop = ClusterLoop(
+            measures=ClusterMeasures(registry=metrics),
             store=store,
             provider=provider,
             clock=clock,
@@ -174,8 +177,8 @@ class Application:
             authorizer=authorizer,
             wake=self.loop.wake,
         )
-        metrics = CollectorRegistry()
         metrics.register(_WorkspaceMetrics(store, provider, self.room))
+        ProcessCollector(registry=metrics)
         self.asgi: ASGIApp = build_app(
             ApiContext(
                 clusters=self.clusters,
@@ -406,9 +409,9 @@ class _WorkspaceMetrics(Collector):
         except DatabaseTrouble:
             counts = []
         up.add_metric([], float(bool(counts)))
-        memory = GaugeMetricFamily("brickyard_resident_bytes", "Resident memory of the server")
-        memory.add_metric([], _resident_bytes())
-        return [up, *counts, *self._room(), memory, *self._disk_room()]
+        build = InfoMetricFamily("brickyard_build", "Version of the server, and of the Python that it runs in")
+        build.add_metric([], {"version": __version__, "python_version": platform.python_version()})
+        return [build, up, *counts, *self._room(), *self._disk_room()]
 
     def _counts(self) -> list[Metric]:
         clusters, instances, pools, standings = self._store.read_sync(
@@ -449,17 +452,12 @@ class _WorkspaceMetrics(Collector):
         capacity = self._provider.capacity()
         if capacity is None:
             return []
-        found: list[Metric] = []
-        for name, text, total, left in (
-            ("brickyard_cores", "Logical cores of the provider", capacity.cores_total, capacity.cores_left),
-            ("brickyard_memory_mb", "Memory of the provider in MiB", capacity.memory_mb_total, capacity.memory_mb_left),
-        ):
-            family = GaugeMetricFamily(name, text, labels=["room"])
-            family.add_metric(["total"], total)
-            family.add_metric(["left"], left)
-            found.append(family)
-        return found
-
-
-def _resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return [
+            GaugeMetricFamily(name, text, value=value)
+            for name, text, value in (
+                ("brickyard_capacity_cores", "Logical cores that the provider offers", capacity.cores_total),
+                ("brickyard_free_cores", "Logical cores that no node has", capacity.cores_left),
+                ("brickyard_capacity_memory_bytes", "Memory that the provider offers", capacity.memory_mb_total * 2**20),
+                ("brickyard_free_memory_bytes", "Memory that no node has", capacity.memory_mb_left * 2**20),
+            )
+        ]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import math
 import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
+from urllib.parse import urlsplit
 
 import msgspec
+
+_SECRET = ("admin_token", "database_url")
+_DATABASES = ("postgresql", "postgresql+psycopg", "sqlite")
 
 
 class ConfigError(Exception):
@@ -79,8 +84,39 @@ def load(
     *, config_file: Path | None = None, environ: Mapping[str, str] | None = None, options: Mapping[str, Any] | None = None
 ) -> Settings:
     """Settings from all sources; an option that is None was not given. Raises ConfigError."""
-    environ = os.environ if environ is None else environ
+    values, sources = _gather(config_file, os.environ if environ is None else environ, options or {})
+    for field in msgspec.structs.fields(Settings):
+        if field.name in values:
+            try:
+                msgspec.convert(values[field.name], field.type, strict=False, dec_hook=_decode)
+            except msgspec.ValidationError as error:
+                raise _wrong(field.name, values[field.name], sources, _kind(field.type)) from error
+    try:
+        settings = msgspec.convert(values, Settings, strict=False, dec_hook=_decode)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{error}. Settings: {', '.join(Settings.__struct_fields__)}.") from error
+    _check(settings, sources)
+    places = {name: getattr(settings, name) for name in ("data_dir", "cache_dir", "task_files_dir", "tls_cert", "tls_key")}
+    return msgspec.structs.replace(settings, **{name: path and path.expanduser().resolve() for name, path in places.items()})
+
+
+def source(
+    name: str,
+    *,
+    config_file: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> str:
+    """Where a setting's value comes from: an option, a variable, a key of a file, or "the default". Raises ConfigError."""
+    return _gather(config_file, os.environ if environ is None else environ, options or {})[1].get(name, "the default")
+
+
+def _gather(
+    config_file: Path | None, environ: Mapping[str, str], options: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Name -> value, and name -> where that was given."""
     values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
     if config_file is None and environ.get("BRICKYARD_CONFIG"):
         config_file = Path(environ["BRICKYARD_CONFIG"])
     if config_file is not None:
@@ -90,16 +126,48 @@ def load(
             raise ConfigError(f"cannot read {config_file}: {error.strerror}. Give another file with --config.") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{config_file} is not valid TOML: {error}") from error
+        for name in values:
+            sources[name] = f"{name} in {config_file}"
+            if name not in Settings.__struct_fields__:
+                near = difflib.get_close_matches(name, Settings.__struct_fields__, 1)
+                meant = f"Did you mean {near[0]}? " if near else ""
+                raise ConfigError(f"{sources[name]} is no setting. {meant}Settings: {', '.join(Settings.__struct_fields__)}.")
     for name in Settings.__struct_fields__:
-        if value := environ.get(f"BRICKYARD_{name.upper()}"):
-            values[name] = value
-    values.update({key: value for key, value in (options or {}).items() if value is not None})
-    try:
-        settings = msgspec.convert(values, Settings, strict=False, dec_hook=_decode)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"{error}. Settings: {', '.join(Settings.__struct_fields__)}.") from error
-    if not 0 <= settings.port <= 65535:
-        raise ConfigError(f"port is {settings.port}; it must be between 0 and 65535.")
+        variable, option = f"BRICKYARD_{name.upper()}", options.get(name)
+        if value := environ.get(variable):
+            values[name], sources[name] = value, variable
+        if option is not None:
+            values[name], sources[name] = option, f"--{name.replace('_', '-')}"
+    return values, sources
+
+
+def _wrong(name: str, value: Any, sources: Mapping[str, str], rule: str) -> ConfigError:
+    """The error for one setting. Secrets are not repeated."""
+    shown = "wrong" if name in _SECRET else str(value).lower() if isinstance(value, bool) else repr(value)
+    return ConfigError(f"{sources.get(name, name)} is {shown}; {name} must be {rule}.")
+
+
+def _kind(expected: Any) -> str:
+    """What a value of that type is, in words."""
+    choices = get_args(expected)
+    if choices and all(isinstance(choice, str) for choice in choices):
+        return f"{', '.join(choices[:-1])} or {choices[-1]}"
+    kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Path: "a path"}
+    return next((words for kind, words in kinds.items() if kind is expected or kind in choices), "of another type")
+
+
+def _check(settings: Settings, sources: Mapping[str, str]) -> None:
+    """Raise ConfigError for values that no server can work with."""
+    for name, meaning in (("port", "0 picks a free one"), ("connect_port", "0 for none")):
+        if not 0 <= (getattr(settings, name) or 0) <= 65535:
+            raise _wrong(name, getattr(settings, name), sources, f"between 0 ({meaning}) and 65535")
+    for name in ("host", "admin_user"):
+        if not getattr(settings, name).strip():
+            raise _wrong(name, getattr(settings, name), sources, "text that is not empty")
+    if not _is_database(settings.database_url):
+        raise _wrong(
+            "database_url", "", sources, "postgresql://user:password@host/database, or left out for SQLite in the data directory"
+        )
     _check_connect(settings)
     give_up_s, silence_s = settings.driver_give_up_s, settings.spark_silence_s
     if give_up_s < silence_s:
@@ -119,9 +187,16 @@ def load(
         "autoscale_down_after_s",
     ):
         if not 0 < getattr(settings, name) < math.inf:
-            raise ConfigError(f"{name} is {getattr(settings, name)}; it must be a number above 0.")
-    places = {name: getattr(settings, name) for name in ("data_dir", "cache_dir", "task_files_dir", "tls_cert", "tls_key")}
-    return msgspec.structs.replace(settings, **{name: path and path.expanduser().resolve() for name, path in places.items()})
+            raise _wrong(name, getattr(settings, name), sources, "a number above 0")
+
+
+def _is_database(url: str) -> bool:
+    """Whether a database of that kind can be used at all."""
+    try:
+        parts = urlsplit(url)
+        return not url or (parts.scheme in _DATABASES and (parts.port is None or bool(parts.hostname)))
+    except ValueError:  # a port that is none
+        return False
 
 
 def _check_room(settings: Settings) -> None:
@@ -133,8 +208,6 @@ def _check_room(settings: Settings) -> None:
 
 
 def _check_connect(settings: Settings) -> None:
-    if not 0 <= (settings.connect_port or 0) <= 65535:
-        raise ConfigError(f"connect_port is {settings.connect_port}; it must be between 0 (none) and 65535.")
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise ConfigError("tls_cert and tls_key belong together: give both, or neither.")
     if settings.tls_cert is not None and settings.tls_self_signed:

@@ -75,7 +75,15 @@ def test_a_port_in_use_is_one_line(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--isolation", "maybe"], "isolation"),
+        (["--isolation", "maybe"], "--isolation is 'maybe'; isolation must be auto, required or off."),
+        (["--provider", "k8s"], "--provider is 'k8s'; provider must be local or simulated."),
+        (
+            ["--database-url", "mysql://me:pass@db/x"],
+            "database_url must be postgresql://user:password@host/database, or left out",
+        ),
+        (["--default-runtime", "17.3"], "--default-runtime: there is no runtime '17.3'. Did you mean 17.3.x-scala2.13?"),
+        (["--cache-dir", "/etc/passwd"], "cache_dir is /etc/passwd, which is a file"),
+        (["--task-files-dir", "/nonexistent"], "task_files_dir is /nonexistent, which is no directory"),
         (["--port", "70000"], "port is 70000"),
         (["--config", "/nonexistent.toml"], "/nonexistent.toml"),
         (["--host", "192.0.2.1"], "Name an address of this machine with --host"),
@@ -106,6 +114,7 @@ def test_a_data_directory_that_is_a_file_or_cannot_be_written(cli: Cli, tmp_path
         for detach in ([], ["--detach"]):
             said = one_line(cli.run("up", *detach, BRICKYARD_DATA_DIR=str(place)))
             assert str(place) in said
+            assert "is a file, not a directory" in said or place == Path("/sys/brickyard")
             assert "choose another with --data-dir" in said
 
 
@@ -155,11 +164,13 @@ def test_a_runtime_without_spark_connect_says_so(cli: Cli, tmp_path: Path) -> No
 
 
 def test_an_unknown_runtime_is_one_line(cli: Cli) -> None:
+    assert "Did you mean 17.3.x-scala2.13?" in one_line(cli.run("runtime", "install", "17.3"))
     assert "there is no runtime '99.9'. Offered are: 13.3.x-scala2.12" in one_line(cli.run("runtime", "install", "99.9"))
 
 
 def test_commands_without_a_server_say_how_to_start_one(cli: Cli) -> None:
-    assert "Start one with `brickyard up`" in one_line(cli.run("configure"))
+    said = one_line(cli.run("configure"))
+    assert f"{cli.data} (chosen by BRICKYARD_DATA_DIR). Start one with `brickyard up`" in said
     status = cli.run("status")
     assert (status.returncode, status.stderr) == (3, "")
     assert "Start one with `brickyard up`" in status.stdout

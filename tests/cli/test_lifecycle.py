@@ -17,14 +17,16 @@ from tests.support.patience import PATIENCE_S, until
 
 
 def test_up_status_configure_down(cli: Cli) -> None:
-    up = cli.run("up", "--detach")
+    cache = cli.data.parent / "elsewhere"
+    up = cli.run("up", "--detach", "--cache-dir", str(cache))
     assert up.returncode == 0, up.stderr
     assert (cli.data.stat().st_mode & 0o777, (cli.data / "admin-token").stat().st_mode & 0o777) == (0o700, 0o600)
     assert (cli.data / "workspace.key").stat().st_mode & 0o777 == 0o600
     assert cli.client().current_user.me().user_name == "admin@brickyard.local"
     status = json.loads(cli.run("status", "--json").stdout)
     assert (status["running"], status["provider"], status["nodes"], status["clusters"]) == (True, "simulated", 0, [])
-    assert status["runtimes"] == []
+    assert (status["runtimes"], status["cache_dir"]) == ([], str(cache)), "the server's, whatever this command would take"
+    assert (status["isolation"], status["found"]) == ("none: simulated nodes run no code", "by BRICKYARD_DATA_DIR")
     profile = cli.data.parent / ".databrickscfg"
     profile.write_text("[other]\nhost = https://example.com\n")
     assert cli.run("configure", "--profile", "mine").returncode == 0
@@ -53,7 +55,7 @@ def test_status_shows_clusters_and_nodes(cli: Cli) -> None:
     assert status["nodes"] == 4
     shown = cli.run("status").stdout
     assert f"at {status['url']} (process {status['pid']})" in shown
-    assert "Provider: simulated; isolation of clusters: " in shown
+    assert "Provider: simulated; isolation of clusters: none: simulated nodes run no code" in shown
     assert "Installed runtimes: none yet" in shown
     assert "Clusters: 2 (" in shown
     assert str(ended.cluster_id) in shown, "ids are never cut"

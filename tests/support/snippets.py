@@ -17,7 +17,7 @@ from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-PICTURES = ("text", "mermaid")  # blocks that are no snippets: nobody types them in
+PICTURES = ("text", "mermaid", "promql", "yaml")  # blocks that nobody types in, and those of other programs
 READ = ("toml", "json", "ini", "hcl")  # files: read with the parser of their format
 # Reads one JSON string with source text a line, and runs them all in one namespace.
 SESSION = """

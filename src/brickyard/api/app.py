@@ -18,6 +18,7 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from brickyard.api import agents, attached, clusters, commands, dbfs, health, identity, jobs, pools
+from brickyard.api.calls import ANONYMOUS, Call
 from brickyard.api.context import ApiContext
 from brickyard.api.credentials import bearer_of
 from brickyard.api.decode import RequestDecoder
@@ -38,7 +39,6 @@ from brickyard.domain.errors import (
 )
 from brickyard.services.caller import Caller
 
-ANONYMOUS = Caller(user_name="", user_id="", is_admin=False, token_id="")
 DRAIN_LIMIT = 64 * 1024 * 1024  # bytes of a refused body that are read and dropped, so that the client hears why
 
 MOST_LAG_S = 5.0  # work that waits for so long is too much: clients wait for a minute at most, and retry what is told to them
@@ -106,26 +106,33 @@ class Edge:
         request_id = f"{self._request_prefix}-{next(self._request_numbers):x}"
         wanted = "GET" if method == "HEAD" else method
         match = self._routes.match(wanted, path, scope.get("raw_path") or path.encode())
-        name = "none"
+        name, call, failure = "none", Call(), None
         try:
             if match is None:
                 answer: Answer = self._unmatched(scope)
             else:
                 operation, name = match[0], match[0].name
-                answer = await self._answer(operation, match[1], scope, receive)
+                answer = await self._answer(operation, match[1], scope, receive, call)
         except ApiError as error:
+            failure = error
             answer = error_reply(error, match[0].error_style if match else ErrorStyle.API)
         except _Disconnected:
             return
         except Exception as error:
-            answer = error_reply(_failure(error, request_id, name), match[0].error_style if match else ErrorStyle.API)
+            failure = _failure(error, request_id, name)
+            answer = error_reply(failure, match[0].error_style if match else ErrorStyle.API)
         status = await self._send(send, answer, request_id, head=method == "HEAD")
-        self._metrics.observe(name, status, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        self._metrics.observe(name, status, seconds)
+        if match is not None and match[0].changes:
+            call.log(name, answer, failure, status=status, seconds=seconds, request_id=request_id)
 
-    async def _answer(self, operation: Operation, parameters: dict[str, str] | None, scope: Scope, receive: Receive) -> Answer:
+    async def _answer(
+        self, operation: Operation, parameters: dict[str, str] | None, scope: Scope, receive: Receive, call: Call
+    ) -> Answer:
         caller = ANONYMOUS
         if operation.auth is Auth.USER:
-            caller = await self._authenticate(scope)
+            caller = call.caller = await self._authenticate(scope)
         elif operation.auth is Auth.METRICS:
             self._check_metrics_token(bearer_of(scope["headers"]))
         if operation.with_base_url:
@@ -145,6 +152,7 @@ class Edge:
             request.instance_id, bearer_of(scope["headers"])
         ):
             raise Unauthenticated("This is not the token of that instance.")
+        call.request = request
         return await operation.handler(self._context, caller, request)
 
     def _admit(self, operation: Operation) -> None:

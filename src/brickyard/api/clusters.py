@@ -91,6 +91,7 @@ def _operation(
     response: type | None = None,
     versions: tuple[str, ...] = ("2.1", "2.0"),
     name: str = "",
+    only_reads: bool = False,
 ) -> Operation:
     return Operation(
         name=f"clusters.{name or verb.replace('-', '_')}",
@@ -102,6 +103,7 @@ def _operation(
         summary=summary,
         error_style=ErrorStyle.CLUSTERS,
         makes_work=verb in ("create", "start", "restart", "edit", "update", "resize"),
+        only_reads=only_reads,
     )
 
 
@@ -145,7 +147,15 @@ OPERATIONS: tuple[Operation, ...] = (
     _operation("pin", "POST", _pin, "Keep a cluster in the list however long it is terminated", request=ask.ClusterId),
     _operation("unpin", "POST", _unpin, "Undo a pin", request=ask.ClusterId),
     _operation("change-owner", "POST", _change_owner, "Give a terminated cluster another owner", request=ask.ChangeClusterOwner),
-    _operation("events", "POST", _events, "What happened to a cluster", request=ask.GetEvents, response=view.GetEventsResponse),
+    _operation(
+        "events",
+        "POST",
+        _events,
+        "What happened to a cluster",
+        request=ask.GetEvents,
+        response=view.GetEventsResponse,
+        only_reads=True,
+    ),
     _operation(
         "list-node-types", "GET", _list_node_types, "Sizes of machine to choose from", response=view.ListNodeTypesResponse
     ),

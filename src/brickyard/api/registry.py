@@ -79,12 +79,18 @@ class Operation:
     error_style: ErrorStyle = ErrorStyle.API
     body_limit: int = BODY_LIMIT
     documented: bool = True  # is in the OpenAPI document
+    only_reads: bool = False  # changes nothing, although it is a POST
     content_type: str = "application/json"  # of a successful answer
     form: Callable[[Mapping[str, bytes]], dict[str, str]] | None = None  # also reads multipart/form-data: parts -> request fields
     upload: Upload | None = None  # takes multipart/form-data of any size as it arrives, in the handler's place
     with_base_url: bool = False  # the request's `base_url` is the address at which the client reached us
     makes_work: bool = False  # for the loops: refused with 429 while they are far behind
     errors: tuple[int, ...] = field(default=())  # statuses to document beside those that every operation has
+
+    @property
+    def changes(self) -> bool:
+        """Whether a call is one of those that the log has a line of. Agents report all the time: theirs are not."""
+        return self.method not in ("GET", "HEAD") and self.auth is not Auth.AGENT and not self.only_reads
 
     @property
     def reads_body(self) -> bool:

@@ -31,11 +31,12 @@ def client(workspace: Workspace) -> WorkspaceClient:
     return WorkspaceClient(config=Config(host=running.url, token=token, auth_type="pat", retry_timeout_seconds=RETRY_S))
 
 
-def serving(workspace: Workspace) -> Running:
-    """The server that runs on the data directory and says where. Raises CliError."""
+def serving(workspace: Workspace, found: str = "") -> Running:
+    """The server that runs on the data directory and says where; `found` is how we came to that one. Raises CliError."""
     running = workspace.running()
     if running is None:
-        raise CliError(f"no server runs on {workspace.data_dir}. Start one with `brickyard up`.")
+        how = f" (chosen {found})" if found else ""
+        raise CliError(f"no server runs on {workspace.data_dir}{how}. Start one with `brickyard up`.")
     if not running.url:
         raise CliError(f"the server on {workspace.data_dir} ({running}) does not serve. Wait, or see {workspace.log_file}.")
     return running

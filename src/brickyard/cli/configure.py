@@ -11,7 +11,7 @@ import click
 
 from brickyard.cli import CliError
 from brickyard.cli.client import serving
-from brickyard.cli.options import place, settings
+from brickyard.cli.options import found_by, place, settings
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError, write_private
 
 DEFAULT, OURS = "DEFAULT", "brickyard"
@@ -30,7 +30,8 @@ def command(profile: str | None, replace: bool, config_file: Path | None, **opti
     if profile is not None and not re.fullmatch(r"[^\s\[\]]+", profile):
         raise click.UsageError(f"{profile!r} is no name of a profile: it must have no spaces and no brackets.")
     workspace = Workspace(settings(config_file, **options).data_dir)
-    running, path = serving(workspace), profile_file()
+    found = found_by(config_file, **options)
+    running, path = serving(workspace, found), profile_file()
     try:
         before = path.read_text() if path.exists() else ""
         name = profile or (DEFAULT if _is_free(before, DEFAULT, running.url) else OURS)
@@ -47,7 +48,7 @@ def command(profile: str | None, replace: bool, config_file: Path | None, **opti
         raise CliError(f"cannot write {path}: {error}. Name another file with DATABRICKS_CONFIG_FILE.") from error
     except WorkspaceError as error:
         raise CliError(str(error)) from error
-    click.echo(f"Profile {name} in {path} leads to {running.url}.")
+    click.echo(f"Profile {name} in {path} leads to {running.url}, the server on {workspace.data_dir} (chosen {found}).")
     if name != DEFAULT:
         click.echo(f'To use it: export DATABRICKS_CONFIG_PROFILE={name}, or WorkspaceClient(profile="{name}").')
     if profile is None and name == OURS:

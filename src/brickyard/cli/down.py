@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from brickyard.cli import CliError
-from brickyard.cli.options import place, settings
+from brickyard.cli.options import found_by, place, settings
 from brickyard.cli.progress import working
 from brickyard.config import Settings
 from brickyard.lifecycle.workspace import Running, Workspace, WorkspaceError
@@ -26,12 +26,13 @@ def command(keep_nodes: bool, config_file: Path | None, **options: Any) -> None:
     chosen = settings(config_file, **options)
     workspace = Workspace(chosen.data_dir)
     running = workspace.running()
-    kept = keep_nodes or chosen.keep_nodes
+    kept, found = keep_nodes or chosen.keep_nodes, found_by(config_file, **options)
     if running is not None:
+        click.echo(f"Stopping the server on {workspace.data_dir} (chosen {found}): {running}.")
         stop_server(workspace, running, keep_nodes=kept)
         click.echo("The server has stopped." + (" Its nodes run on." if kept else ""))
         return
-    click.echo(f"No server runs on {workspace.data_dir}.")
+    click.echo(f"No server runs on {workspace.data_dir} (chosen {found}).")
     if not kept and (ended := end_nodes(workspace)):
         click.echo(f"Nodes that a server had left there have ended: {ended}.")
 

@@ -83,6 +83,18 @@ def serving(function: F) -> F:
 def settings(config_file: Path | None, **options: Any) -> config.Settings:
     """The settings of all sources. Raises CliError."""
     try:
-        return config.load(config_file=config_file, options=options)
+        chosen = config.load(config_file=config_file, options=options)
     except config.ConfigError as error:
         raise CliError(str(error)) from error
+    if chosen.default_runtime:
+        from brickyard.runtime.catalogue import find, unknown  # noqa: PLC0415 - rarely needed
+
+        if find(chosen.default_runtime) is None:
+            where = config.source("default_runtime", config_file=config_file, options=options)
+            raise CliError(f"{where}: {unknown(chosen.default_runtime)}")
+    return chosen
+
+
+def found_by(config_file: Path | None, **options: Any) -> str:
+    """How a command came to the data directory, and so to the server that it talks to: words to add to the directory's name."""
+    return f"by {config.source('data_dir', config_file=config_file, options=options)}"

@@ -77,5 +77,5 @@ def _state(manifest: RuntimeManifest | None) -> str:
 def _find(key: str) -> Runtime:
     runtime = catalogue.find(key) if key else catalogue.default()
     if runtime is None:
-        raise CliError(f"there is no runtime {key!r}. Offered are: {', '.join(each.key for each in catalogue.rows())}.")
+        raise CliError(catalogue.unknown(key))
     return runtime

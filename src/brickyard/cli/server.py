@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import json
 import os
 import signal
 import socket
@@ -86,9 +87,7 @@ class _Server:
         token, is_new = self._workspace.admin_token(self._settings.admin_token)
         opened = Application.open(self._settings, server_url=self._url, workspace_key=self._workspace.key(), admin_token=token)
         # Before the loops look at what a killed server left: agents may only be found missing once they can find us.
-        self._workspace.announce(
-            self._url, version=__version__, provider=self._settings.provider, isolation=self._settings.isolation
-        )
+        self._announce()
         left: list[str] = []
         async with opened as application:
             server = uvicorn.Server(
@@ -112,7 +111,8 @@ class _Server:
             displaced = asyncio.create_task(application.displaced.wait())
             await self._greet(token if is_new else "", time.monotonic() - started)
             if application.connect is not None:
-                click.echo(f"Spark Connect listens on port {application.connect.port} (docs/connect.md).")
+                port = application.connect.port
+                self._tell(f"Spark Connect listens on port {port} (docs/connect.md).", "connect_listens", port=port)
             await asyncio.wait([serving, stopping, displaced], return_when=asyncio.FIRST_COMPLETED)
             # A server that has lost its database to another cannot be followed by one that adopts its nodes.
             lost = application.displaced.is_set()
@@ -138,6 +138,12 @@ class _Server:
             await asyncio.to_thread(logs.rotate, self._workspace.log_file, limit=LOG_LIMIT)
             await asyncio.sleep(ROTATE_S)
 
+    def _announce(self, **found: str) -> None:
+        """What commands and agents learn of this server."""
+        chosen = self._settings
+        about = {"provider": chosen.provider, "isolation": chosen.isolation, "cache_dir": str(chosen.cache_dir)}
+        self._workspace.announce(self._url, version=__version__, **about, **found)
+
     def _on_signals(self) -> None:
         """The first signal stops in order, also in the middle of a start; the second at once."""
 
@@ -147,23 +153,37 @@ class _Server:
             self._why = WORDS[number]
             self._stop.set()
             if not self._detached:
-                click.echo("Stopping (again to stop at once) ...", err=True)
+                self._tell("Stopping (again to stop at once) ...", "signalled", why=self._why)
 
         for number in WORDS:
             asyncio.get_running_loop().add_signal_handler(number, handle, number)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
+    def _tell(self, text: str, event: str, **facts: object) -> None:
+        """A line for the person at the terminal; where the log is JSON, a line of that."""
+        if self._settings.log_format == "json":
+            log.info(event, **facts)
+        else:
+            click.echo(text, err=text.startswith(("Warning", "Stopping")))
+
     async def _greet(self, new_token: str, seconds: float) -> None:
-        click.echo(f"Brickyard serves at {self._url} after {seconds:.1f} s. Stop it with Ctrl-C or `brickyard down`.")
-        if new_token and not self._detached:  # detached, this would end in the log: the parent shows it
+        self._tell(
+            f"Brickyard serves at {self._url} after {seconds:.1f} s. Stop it with Ctrl-C or `brickyard down`.",
+            "serves", url=self._url, seconds=round(seconds, 1), version=__version__,
+        )  # fmt: skip
+        if (
+            new_token and not self._detached and self._settings.log_format != "json"
+        ):  # detached, this would end in the log: the parent shows it
             click.echo(token_line(self._workspace, new_token))
         sys.stdout.flush()
         if self._settings.provider == "local" and self._settings.isolation != "off":
             allowed = await asyncio.to_thread(allowed_here)
+            self._announce(isolation_found=allowed.text)
             if allowed.isolation == "none":
-                click.echo(
-                    f"Warning: clusters are not isolated from this machine: {allowed.reason} See `brickyard doctor`.", err=True
-                )
+                self._tell(
+                    f"Warning: clusters are not isolated from this machine: {allowed.reason} See `brickyard doctor`.",
+                    "clusters_are_not_isolated", why=allowed.reason,
+                )  # fmt: skip
 
 
 def _url(listening: socket.socket) -> str:
@@ -178,7 +198,9 @@ def main() -> int:
         chosen = load()
         serve(chosen, Workspace(chosen.data_dir), detached=True)
     except (CliError, ConfigError, WorkspaceError) as error:
-        sys.stderr.write(f"brickyard: {error}\n")
+        as_json = os.environ.get("BRICKYARD_LOG_FORMAT") == "json"
+        said = json.dumps({"level": "error", "event": "ended", "why": str(error)}) if as_json else f"brickyard: {error}"
+        sys.stderr.write(f"{said}\n")
         return 1
     return 0
 

@@ -16,7 +16,7 @@ from brickyard.cli import CliError
 from brickyard.cli.client import serving
 from brickyard.cli.http import get
 from brickyard.cli.machine import allowed_here
-from brickyard.cli.options import place, settings
+from brickyard.cli.options import found_by, place, settings
 from brickyard.config import Settings
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 
@@ -40,16 +40,18 @@ def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
     Exit code 3: no server runs."""
     chosen = settings(config_file, **options)
     workspace = Workspace(chosen.data_dir)
-    allowed = allowed_here()
+    running, allowed = workspace.running(), allowed_here()
+    about = running.about if running else {}  # what the server says of itself: its settings count, not those of this command
     report: dict[str, Any] = {
         "version": __version__,
         "data_dir": str(chosen.data_dir),
-        "running": workspace.running() is not None,
-        "isolation": SWITCHED_OFF if chosen.isolation == "off" else allowed.text,
+        "found": found_by(config_file, **options),
+        "running": running is not None,
+        "isolation": _isolation(about, chosen, allowed.text),
         "network": _network(chosen, allowed.network),
-        "runtimes": _runtimes(chosen),
+        "runtimes": _runtimes(Path(about.get("cache_dir") or chosen.cache_dir)),
     }
-    if report["running"]:
+    if running is not None:
         try:
             report |= _of_the_server(workspace)
         except WorkspaceError as error:
@@ -66,26 +68,34 @@ def _network(chosen: Settings, allowed: str) -> str:
     return allowed if chosen.internet or allowed != "isolated" else "isolated, without the internet"
 
 
-def _runtimes(chosen: Settings) -> list[dict[str, str]]:
+def _isolation(about: dict[str, str], chosen: Settings, here: str) -> str:
+    """What keeps clusters apart: what the server has found, before it has looked or without one what this command finds."""
+    if about.get("provider", chosen.provider) == "simulated":
+        return "none: simulated nodes run no code"
+    if about.get("isolation", chosen.isolation) == "off":
+        return SWITCHED_OFF
+    return about.get("isolation_found") or here
+
+
+def _runtimes(cache_dir: Path) -> list[dict[str, str]]:
     """The installed ones, oldest first."""
     from brickyard.runtime import catalogue, installer  # noqa: PLC0415 - `--help` needs none of it
 
-    there = {row.environment: installer.installed(row.environment, chosen.cache_dir) for row in catalogue.rows()}
+    there = {row.environment: installer.installed(row.environment, cache_dir) for row in catalogue.rows()}
     return [{"key": row.key, "spark_version": row.spark_version} for row in catalogue.rows() if there[row.environment]]
 
 
 def _of_the_server(workspace: Workspace) -> dict[str, Any]:
     running = serving(workspace)
-    found: dict[str, Any] = {"pid": running.pid, "url": running.url, **running.about}
+    said = {name: value for name, value in running.about.items() if name not in ("isolation", "isolation_found")}
+    found: dict[str, Any] = {"pid": running.pid, "url": running.url, **said}
     if running.about.get("isolation") == "off":
-        found |= {"isolation": SWITCHED_OFF, "network": "shared: isolation is switched off"}
-    else:
-        found.pop("isolation", None)  # what was asked for; what this machine allows says more
+        found["network"] = "shared: isolation is switched off"
     measures = _measures(_ask(f"{running.url}/metrics", ""))
     found["capacity"] = {
-        name: {"total": measures[f'brickyard_{name}{{room="total"}}'], "left": measures[f'brickyard_{name}{{room="left"}}']}
-        for name in ("cores", "memory_mb")
-        if f'brickyard_{name}{{room="total"}}' in measures
+        name: {"total": measures[f"brickyard_capacity_{unit}"] / scale, "left": measures[f"brickyard_free_{unit}"] / scale}
+        for name, unit, scale in (("cores", "cores", 1), ("memory_mb", "memory_bytes", 2**20))
+        if f"brickyard_capacity_{unit}" in measures
     }
     found["disk"] = {
         name: measures.get(f"brickyard_{name}_bytes", 0.0) for name in ("disk_size", "disk_free", "dbfs", "dbfs_limit")
@@ -150,10 +160,11 @@ def _pool(view: dict[str, Any]) -> dict[str, Any]:
 
 def _show(report: dict[str, Any]) -> None:
     if not report["running"]:
-        click.echo(f"No server runs on {report['data_dir']}. Start one with `brickyard up`.")
+        click.echo(f"No server runs on {report['data_dir']} (chosen {report['found']}). Start one with `brickyard up`.")
         return
     sparks = dict.fromkeys(each["spark_version"] for each in report["runtimes"])
-    click.echo(f"Brickyard {report['version']} at {report['url']} (process {report['pid']}), data in {report['data_dir']}")
+    click.echo(f"Brickyard {report['version']} at {report['url']} (process {report['pid']})")
+    click.echo(f"Data in {report['data_dir']} (chosen {report['found']}), runtimes in {report.get('cache_dir', 'another place')}")
     click.echo(f"Provider: {report.get('provider', 'unknown')}; isolation of clusters: {report['isolation']}")
     click.echo(f"Network of clusters: {report['network']}")
     click.echo(f"Installed runtimes: {', '.join(f'Spark {each}' for each in sparks) or 'none yet; the first cluster brings one'}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import socket
 import subprocess
@@ -93,12 +94,21 @@ def serve(chosen: Settings, workspace: Workspace, *, detached: bool) -> None:
     """Run the server in this process until it is told to stop. Raises CliError, WorkspaceError."""
     _check_limits()
     workspace.prepare()
+    _check_places(chosen)
     workspace.lock()
     listening = listen(chosen.host, chosen.port)
     with Importing():
         from brickyard.cli.server import run  # noqa: PLC0415 - heavy, and not needed to find out that the port is taken
 
     run(chosen, workspace, listening, detached=detached)
+
+
+def _check_places(chosen: Settings) -> None:
+    """What would only be noticed when a cluster or a task needs it. Raises CliError."""
+    if chosen.cache_dir.exists() and not chosen.cache_dir.is_dir():
+        raise CliError(f"cache_dir is {chosen.cache_dir}, which is a file. Choose a directory with --cache-dir.")
+    if chosen.task_files_dir and not chosen.task_files_dir.is_dir():
+        raise CliError(f"task_files_dir is {chosen.task_files_dir}, which is no directory. Make it, or leave the setting out.")
 
 
 def _check_limits() -> None:
@@ -183,7 +193,14 @@ def _open_log(workspace: Workspace) -> tuple[Any, int]:
     return log, log.seek(0, os.SEEK_END)
 
 
+def _why_it_ended(line: str) -> str:
+    """Of a line of the log that says why a server did not start, as `brickyard.cli.server` writes it; "" of any other."""
+    if line.startswith('{"level": "error", "event": "ended"'):
+        return str(json.loads(line)["why"])
+    return line.removeprefix("brickyard: ") if line.startswith("brickyard: ") else ""
+
+
 def _last_words(log: Path, start: int) -> str:
     lines = [line for line in log.read_bytes()[start:].decode(errors="replace").splitlines() if line.strip()]
-    said = next((line.removeprefix("brickyard: ") for line in reversed(lines) if line.startswith("brickyard: ")), "")
+    said = next((words for line in reversed(lines) if (words := _why_it_ended(line))), "")
     return said or f"the server ended at once. Its log {log} says: {' / '.join(lines[-3:]) or 'nothing'}"

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -49,9 +50,18 @@ def configure(*, level: str, form: str, stream: TextIO | None = None) -> None:
             foreign_pre_chain=shared, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer]
         )
     )
+    if form == "json":  # what Python prints by itself as well: every line is JSON
+        logging.captureWarnings(True)
+        sys.excepthook = lambda kind, error, trace: _report("crashed", error)
+        sys.unraisablehook = lambda raised: _report("unraisable", raised.exc_value)
+        threading.excepthook = lambda raised: _report("thread_crashed", raised.exc_value)
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(max(number, logging.WARNING))  # libraries tell at INFO what only their authors want to know
+
+
+def _report(event: str, error: BaseException | None) -> None:
+    structlog.get_logger("brickyard").error(event, exc_info=error)
 
 
 class _Unfailing:

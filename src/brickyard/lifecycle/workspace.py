@@ -195,9 +195,13 @@ class Workspace:
         return Running(pid, "")
 
     def _unusable(self, error: OSError) -> WorkspaceError:
+        above = next((each for each in (self.data_dir, *self.data_dir.parents) if os.path.lexists(each)), self.data_dir)
+        if isinstance(error, FileExistsError | NotADirectoryError) and not above.is_dir():
+            why, remedy = f"{above} is a file, not a directory", "Remove it"
+        else:
+            why, remedy = str(error.strerror or error), "Free space there, fix its owner"
         return WorkspaceError(
-            f"cannot use the data directory {self.data_dir}: {error.strerror or error}. Free space there, fix its owner, "
-            "or choose another with --data-dir."
+            f"cannot use the data directory {self.data_dir}: {why}. {remedy}, or choose another with --data-dir."
         )
 
     def _write_private(self, path: Path, text: str) -> None:

@@ -17,6 +17,7 @@ from brickyard.plan.cluster import NewNode, Plan, plan
 from brickyard.plan.policy import Policy
 from brickyard.plan.poolroom import Room, pools_needed
 from brickyard.reconcile.loads import Loads
+from brickyard.reconcile.measures import Came, came, ended
 from brickyard.store.tx import Tx
 
 
@@ -28,6 +29,8 @@ class Outside(msgspec.Struct, frozen=True, kw_only=True):
     changed_agents: tuple[str, ...] = ()  # instances whose assignment is a new one
     follows_load: bool = False  # the cluster's size is to follow its load
     woken: tuple[str, ...] = ()  # pools that must look at what they have now
+    came: Came | None = None  # the cluster has come to run
+    ended: tuple[str, str] | None = None  # it has ended: the reason's code and type
 
 
 def run_pass(
@@ -79,6 +82,8 @@ def run_pass(
         follows_load=decided.cluster.up and decided.cluster.spec.autoscale is not None,
         changed_agents=tuple(row.instance_id for row in changed if row.assignment != _assignment(old, row)),
         woken=woken,
+        came=came(cluster, decided.cluster, after),
+        ended=ended(cluster, decided.cluster),
     )
 
 

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import structlog
+from prometheus_client import CollectorRegistry
 
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.cluster import Instance, LaunchError
@@ -25,6 +26,7 @@ from brickyard.plan.policy import Policy
 from brickyard.providers.base import CapacityError, LaunchRequest, Provider, ProviderError
 from brickyard.reconcile.apply import Outside, run_pass
 from brickyard.reconcile.loads import Loads
+from brickyard.reconcile.measures import ClusterMeasures
 from brickyard.reconcile.pools import run_pool_pass
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.store.store import Store
@@ -56,7 +58,9 @@ class ClusterLoop:
         silent: Callable[[], frozenset[str]],
         loads: Loads,
         on_assignments: Callable[[Sequence[str]], None],
+        measures: ClusterMeasures | None = None,
     ) -> None:
+        self._measures = measures or ClusterMeasures(registry=CollectorRegistry())
         self._store = store
         self._provider = provider
         self._clock = clock
@@ -166,6 +170,7 @@ class ClusterLoop:
             )
 
         outside = await self._store.write(work, background=True)
+        self._measures.note(outside.came, outside.ended)
         if self._loads.follow(key, outside.follows_load):
             self.wake(key)  # for the load of before, which may not change again
         if outside.changed_agents:

@@ -31,8 +31,7 @@ def main() -> int:
         return 0
     runtime = catalogue.find(options.key or "")
     if runtime is None:
-        keys = ", ".join(each.key for each in catalogue.rows())
-        return _fail(options.json, f"there is no runtime {options.key!r}. Offered are: {keys}.", "INVALID_ARGUMENT")
+        return _fail(options.json, catalogue.unknown(options.key or ""), "INVALID_ARGUMENT")
     if options.action == "remove":
         installer.remove(runtime.environment, cache_dir=options.cache_dir)
         return 0

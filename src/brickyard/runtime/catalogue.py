@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import tomllib
 from pathlib import Path
@@ -37,6 +38,15 @@ def rows() -> tuple[Runtime, ...]:
 def find(key: str) -> Runtime | None:
     """The runtime of that key."""
     return next((runtime for runtime in rows() if runtime.key == key), None)
+
+
+def unknown(key: str) -> str:
+    """What is said of a key that there is no runtime of."""
+    keys = [row.key for row in rows()]
+    near = [each for each in keys if each.startswith(key)] if key else []
+    near = near or difflib.get_close_matches(key, keys, 1, 0.8)
+    meant = f" Did you mean {near[-1]}?" if near else ""
+    return f"there is no runtime {key!r}.{meant} Offered are: {', '.join(keys)}."
 
 
 def default() -> Runtime:

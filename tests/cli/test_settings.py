@@ -1,0 +1,94 @@
+"""Nonsense in every setting, by every way: one sentence with the option, variable or key, and with what would be right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brickyard.config import ConfigError, Settings, load, source
+
+FREE_TEXT = ("admin_token", "default_runtime")  # any text may be a token; runtimes are known to the catalogue: test_errors.py
+NONSENSE = {
+    "host": " ",
+    "admin_user": " ",
+    "port": "foo",
+    "connect_port": "65536",
+    "database_url": "mysql://me:secret@db/x",
+    "data_dir": None,  # what is wrong with a path shows when it is used: test_errors.py
+    "cache_dir": None,
+    "task_files_dir": None,
+    "tls_cert": None,
+    "tls_key": None,
+}
+SECRETS = ("secret", "mysql")
+
+
+def nonsense(name: str) -> str | None:
+    """For every other setting, a word that is neither a number nor a choice."""
+    return NONSENSE.get(name, "maybe")
+
+
+WRONG = [name for name in Settings.__struct_fields__ if name not in FREE_TEXT and nonsense(name) is not None]
+
+
+def refusal(**given: Any) -> str:
+    with pytest.raises(ConfigError) as raised:
+        load(**{"environ": {}, **given})
+    said = str(raised.value)
+    assert not any(word in said for word in SECRETS)
+    assert said.endswith(".")
+    assert "\n" not in said
+    return said
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_nonsense_is_refused_with_where_it_stands(name: str, tmp_path: Path) -> None:
+    value, file = nonsense(name), tmp_path / "brickyard.toml"
+    file.write_text(f"{name} = {json.dumps(value)}\n")
+    ways = {
+        f"--{name.replace('_', '-')} is ": refusal(options={name: value}),
+        f"{name} in {file} is ": refusal(config_file=file),
+    }
+    if str(value).strip():  # a variable that is empty is not set
+        ways[f"BRICKYARD_{name.upper()} is "] = refusal(environ={f"BRICKYARD_{name.upper()}": value})
+    for start, said in ways.items():
+        assert said.startswith(start)
+        assert f"{name} must be " in said
+
+
+@pytest.mark.parametrize("name", [each for each in Settings.__struct_fields__ if each not in FREE_TEXT])
+def test_a_value_of_another_type_is_refused(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "brickyard.toml"
+    file.write_text(f"{name} = [1, 2]\n")
+    said = refusal(config_file=file)
+    assert said.startswith(f"{name} in {file} is ")
+    assert f"; {name} must be " in said
+
+
+@pytest.mark.parametrize("url", ["db", "postgresql://host:port/db", "postgres://host/db", "mysql+pymysql://host/db"])
+def test_a_database_that_cannot_be_used(url: str) -> None:
+    said = refusal(environ={"BRICKYARD_DATABASE_URL": url})
+    assert said.startswith("BRICKYARD_DATABASE_URL is wrong; database_url must be postgresql://user:password@host/database")
+
+
+@pytest.mark.parametrize("url", ["", "sqlite:////tmp/x.db", "postgresql://u:p@h:5432/d", "postgresql:///d?host=/run/postgresql"])
+def test_a_database_that_can(url: str) -> None:
+    assert load(environ={}, options={"database_url": url}).database_url == url
+
+
+def test_an_unknown_key_is_refused_with_what_was_meant(tmp_path: Path) -> None:
+    file = tmp_path / "brickyard.toml"
+    file.write_text("prot = 1\n")
+    assert refusal(config_file=file).startswith(f"prot in {file} is no setting. Did you mean port? Settings: host, ")
+
+
+def test_where_a_setting_comes_from(tmp_path: Path) -> None:
+    file, environ = tmp_path / "brickyard.toml", {"BRICKYARD_DATA_DIR": "/v"}
+    file.write_text('data_dir = "/f"\n')
+    assert source("data_dir", environ={}) == "the default"
+    assert source("data_dir", environ={}, config_file=file) == f"data_dir in {file}"
+    assert source("data_dir", environ=environ, config_file=file) == "BRICKYARD_DATA_DIR"
+    assert source("data_dir", environ=environ, config_file=file, options={"data_dir": "/o"}) == "--data-dir"
