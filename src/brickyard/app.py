@@ -60,6 +60,7 @@ from brickyard.store import serverlock
 from brickyard.store.serverlock import ServerLock
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
+from brickyard.testing import knobsfile
 from brickyard.testing.simulated import SimulatedProvider
 
 if TYPE_CHECKING:
@@ -245,7 +246,7 @@ class Application:
             store = opened.enter_context(contextlib.closing(Store.open(url)))
             simulated = settings.provider == "simulated"
             if provider is None:
-                provider = SimulatedProvider(node_types=cloud_types()) if simulated else _local_provider(settings)
+                provider = _simulated_provider(settings) if simulated else _local_provider(settings)
             client: AgentClient = SimulatedAgentClient(provider) if isinstance(provider, SimulatedProvider) else HttpAgentClient()
             application = cls(
                 settings=settings,
@@ -282,6 +283,8 @@ class Application:
             asyncio.create_task(_forever("server lock", self._watch_lock)),
             asyncio.create_task(_forever("room", self.room.run)),
         ]
+        if isinstance(self._provider, SimulatedProvider) and (knobs := self._settings.simulated_knobs):
+            self._tasks.append(asyncio.create_task(knobsfile.follow(knobs, self._provider)))
         await self._open_connect()
         self._not_ready = ""
 
@@ -360,6 +363,11 @@ def _policy(settings: Settings, provider: Provider) -> Policy:
         autoscale=rules,
         spot_market=provider.spot_market,
     )
+
+
+def _simulated_provider(settings: Settings) -> SimulatedProvider:
+    knobs = knobsfile.read(settings.simulated_knobs) if settings.simulated_knobs else None
+    return SimulatedProvider(node_types=cloud_types(), knobs=knobs)
 
 
 def _local_provider(settings: Settings) -> LocalProvider:

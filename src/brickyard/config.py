@@ -41,6 +41,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cache_dir: Path = msgspec.field(default_factory=default_cache_dir)
     database_url: str = ""  # empty: SQLite in the data directory
     provider: Literal["local", "simulated"] = "local"
+    simulated_knobs: Path | None = None  # a TOML file with what the simulated provider's world does, followed while it runs
     isolation: Literal["auto", "required", "off"] = "auto"
     network: Literal["auto", "isolated", "shared"] = "auto"  # nodes of a cluster have a network of their own: where possible; or
     # nothing starts; or never
@@ -96,7 +97,10 @@ def load(
     except msgspec.ValidationError as error:
         raise ConfigError(f"{error}. Settings: {', '.join(Settings.__struct_fields__)}.") from error
     _check(settings, sources)
-    places = {name: getattr(settings, name) for name in ("data_dir", "cache_dir", "task_files_dir", "tls_cert", "tls_key")}
+    places = {
+        name: getattr(settings, name)
+        for name in ("data_dir", "cache_dir", "task_files_dir", "simulated_knobs", "tls_cert", "tls_key")
+    }
     return msgspec.structs.replace(settings, **{name: path and path.expanduser().resolve() for name, path in places.items()})
 
 

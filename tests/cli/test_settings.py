@@ -20,6 +20,7 @@ NONSENSE = {
     "data_dir": None,  # what is wrong with a path shows when it is used: test_errors.py
     "cache_dir": None,
     "task_files_dir": None,
+    "simulated_knobs": None,
     "tls_cert": None,
     "tls_key": None,
 }

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from databricks.sdk import WorkspaceClient
 
+from brickyard.config import load
 from brickyard.lifecycle.workspace import Workspace
 from brickyard.runtime import catalogue
 from tests.support.snippets import PAGES, PICTURES, ROOT, Block, Reader, blocks, home_environment, parse
@@ -30,6 +31,10 @@ NOT_RUN = {
     ("clients.md", "from airflow.providers.databricks.hooks.databricks import DatabricksHook"): AIRFLOW,
     ("clients.md", "import choppa"): "choppa is no dependency; tried by hand, in the version that the page names",
     ("jupyter.md", 'pip install ".[jupyter]" jupyterlab'): "downloads; the tests' environment has the extra",
+    ("service.md", "useradd --system --create-home --home-dir /srv/brickyard brickyard"): "changes the machine, as root",
+    ("testing.md", "from databricks.sdk.errors import OperationFailed"): "tests/cli/test_pytest_plugin.py runs it with pytest",
+    ("testing.md", "pytest test_mine.py"): "the same",
+    ("operations.md", "brickyard down"): "tests/cli/test_operations.py runs backup and restore; the others install or remove",
     ("jupyter.md", "jupyter lab"): "does not end; tests/jupyter/ runs the kernel that it starts",
 }  # fmt: skip
 
@@ -86,6 +91,15 @@ def test_the_terraform_example_is_what_the_api_takes(environment: dict[str, str]
     made = w.clusters.create(**fields)
     assert w.clusters.get(str(made.cluster_id)).spark_version == fields["spark_version"]
     w.clusters.permanent_delete(str(made.cluster_id))
+
+
+def test_every_example_of_settings_is_a_good_one(tmp_path: Path) -> None:
+    examples = [block for page in PAGES for block in blocks(page) if block.language == "toml"]
+    assert len(examples) > 1
+    for number, block in enumerate(examples):
+        file = tmp_path / f"{number}.toml"
+        file.write_text(block.text)
+        load(config_file=file, environ={})
 
 
 def test_all_pages_use_one_runtime(environment: dict[str, str]) -> None:

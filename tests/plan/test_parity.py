@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from brickyard.api.app import all_operations
+from brickyard.api.routes import Routes
 from brickyard.domain.states import State
 from brickyard.plan.refused import REFUSED
 
@@ -77,3 +79,13 @@ def test_every_call_field_and_state_of_a_page_has_its_row(heading: str, wanted: 
     assert wanted <= names_in(rows)
     unproven = [row for row in rows if "::" not in row and "not yet" not in row and not row.startswith(("| state", "| rule"))]
     assert not unproven
+
+
+def test_what_is_not_there_answers_so() -> None:
+    """No operation has a path of the ledger's list: a client that asks gets ENDPOINT_NOT_FOUND, until the list is changed."""
+    section = PARITY.read_text().partition("What clients ask for and is not there either.")[2].partition("\n## ")[0]
+    paths = re.findall(r"`(/api/[^`]+)`", section)
+    assert len(paths) > 20
+    routes = Routes(all_operations())
+    there = [path for path in paths for method in ("GET", "POST", "PUT") if routes.match(method, path, path.encode())]
+    assert there == []

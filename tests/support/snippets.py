@@ -84,6 +84,10 @@ class Reader:
         parse(block.language, text)
         return ""
 
+    def type_in(self, text: str) -> str:
+        """What a test wants done beside what a page says."""
+        return self.follow(Block("a test", 1, "bash", f"{text}\n"))
+
     def close(self) -> None:
         if self._session is not None:
             self._session.communicate(timeout=PATIENCE_S)

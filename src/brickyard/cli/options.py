@@ -63,6 +63,9 @@ def serving(function: F) -> F:
         click.option("--internet/--no-internet", default=None, help="Whether clusters with networks of their own reach others."),
         click.option("--network", help="auto, isolated or shared: whether every cluster has a network of its own."),
         click.option("--database-url", help="postgresql://...; SQLite in the data directory if left out."),
+        click.option(
+            "--simulated-knobs", type=click.Path(path_type=Path), help="TOML file: what the simulated provider's nodes do."
+        ),
         click.option("--provider", help="local, or simulated (nodes that compute nothing, for tests)."),
         click.option("--tls-self-signed", is_flag=True, default=None, help="Make a certificate for the Spark Connect port."),
         click.option("--tls-key", type=click.Path(path_type=Path), help="Key of --tls-cert, PEM."),

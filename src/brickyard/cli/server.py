@@ -32,6 +32,7 @@ from brickyard.lifecycle import logs
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 from brickyard.store.serverlock import DatabaseInUse
 from brickyard.store.store import StoreError
+from brickyard.testing.knobsfile import KnobsError
 
 _COLLECT_AFTER = (20_000, 20, 20)  # allocations until the youngest generation is collected; then the older ones
 ROTATE_S = 5.0  # how often the size of server.log is looked at
@@ -58,7 +59,7 @@ def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, det
         raise CliError(f"{error}. Check the path and the disk, or database_url.") from error
     except DatabaseTrouble as error:  # while it starts: later ones are answered by the API, and waited for by the loops
         raise CliError(f"the database cannot be used: {error.reason}. Free space on its disk, or check database_url.") from error
-    except (GatewayError, DatabaseInUse) as error:
+    except (GatewayError, DatabaseInUse, KnobsError) as error:
         raise CliError(str(error)) from error
     finally:
         workspace.withdraw()

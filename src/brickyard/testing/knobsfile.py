@@ -1,0 +1,74 @@
+"""The simulated world's knobs in a file, so that they can be turned from outside the server's process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from brickyard.testing.simulated import Knobs, SimulatedProvider
+
+LOOK_EVERY_S = 0.1
+_PROBABILITIES = dict.fromkeys(("prepare_error", "launch_error", "node_failure", "never_registers", "jitter"), 1.0)
+_SECONDS = dict.fromkeys(("register_s", "start_s", "warm_start_s", "prepare_s", "stop_s"), 86_400.0)
+
+log = structlog.get_logger(__name__)
+
+
+class KnobsError(Exception):
+    """The file cannot be used; the message says why."""
+
+
+class _File(Knobs, forbid_unknown_fields=True):
+    """Knobs, of which every name must be known: one that is misspelt would do nothing."""
+
+
+def read(path: Path) -> Knobs:
+    """The knobs of a TOML file; those that it does not name are as they are by default. Raises KnobsError."""
+    return _decoded(path, _content(path))
+
+
+def in_force(path: Path) -> Path:
+    """The copy of the file that the server leaves beside it once its knobs count."""
+    return path.with_name(f"{path.name}.seen")
+
+
+async def follow(path: Path, provider: SimulatedProvider) -> None:
+    """Turn the knobs whenever the file changes, for ever. A file that cannot be used changes nothing, and is logged once."""
+    seen, said = None, ""
+    while True:
+        try:
+            if (content := _content(path)) != seen:
+                provider.knobs = _decoded(path, content)
+                seen, said = content, ""
+                with contextlib.suppress(OSError):  # its directory may be read-only: nobody waits for the copy then
+                    draft = in_force(path).with_suffix(".draft")
+                    draft.write_bytes(content)
+                    draft.replace(in_force(path))
+                log.info("knobs_turned", path=str(path))
+        except KnobsError as error:
+            if str(error) != said:
+                said = str(error)
+                log.warning("knobs_are_as_before", why=said)
+        await asyncio.sleep(LOOK_EVERY_S)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise KnobsError(f"simulated_knobs: cannot read {path}: {error.strerror}.") from error
+
+
+def _decoded(path: Path, content: bytes) -> Knobs:
+    try:
+        knobs = msgspec.toml.decode(content, type=_File)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise KnobsError(f"simulated_knobs: {path} is wrong: {error}. Knobs: {', '.join(Knobs.__struct_fields__)}.") from error
+    for name, most in {**_SECONDS, **_PROBABILITIES}.items():
+        if not 0 <= getattr(knobs, name) <= most:
+            raise KnobsError(f"simulated_knobs: in {path}, {name} is {getattr(knobs, name)}; it must be between 0 and {most:g}.")
+    return knobs

@@ -1,0 +1,68 @@
+"""The pytest plugin and the knobs, as docs/testing.md shows them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from brickyard.testing import knobsfile
+from brickyard.testing.simulated import Knobs
+from tests.support.patience import PATIENCE_S
+from tests.support.snippets import ROOT, blocks, home_environment
+
+PAGE = ROOT / "docs" / "testing.md"
+
+
+def test_the_page_s_tests_pass_with_the_plugin(tmp_path: Path) -> None:
+    (example,) = [block.text for block in blocks(PAGE) if block.language == "python"]
+    (tmp_path / "test_mine.py").write_text(example)
+    command = [sys.executable, "-m", "pytest", "-p", "brickyard.pytest_plugin", "-p", "no:cacheprovider", "-q", "test_mine.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=home_environment(tmp_path), capture_output=True, text=True, check=False, timeout=2 * PATIENCE_S
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+
+
+def test_the_wheel_has_the_plugin_and_it_costs_next_to_nothing() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {"brickyard.pytest_plugin": "brickyard.pytest_plugin"}
+    program = (
+        "import sys, pytest\nbefore = set(sys.modules)\nimport brickyard.pytest_plugin\n"
+        "print([name for name in set(sys.modules) - before if not name.startswith('brickyard')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_knob_is_described_with_its_default(tmp_path: Path) -> None:
+    described = dict(re.findall(r"^\| `(\w+)` \| `?(.*?)`? \|", PAGE.read_text(), re.MULTILINE))
+    assert described.keys() == set(Knobs.__struct_fields__)
+    file = tmp_path / "knobs.toml"
+    file.write_text("".join(f"{name} = {value}\n" for name, value in described.items()))
+    assert {name: getattr(knobsfile.read(file), name) for name in described} == {
+        name: getattr(Knobs(), name) for name in described
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("strat_s = 1\n", "strat_s"),
+        ("node_failure = 2\n", "between 0 and 1"),
+        ("start_s = -1\n", "start_s is -1"),
+        ("start_s =", ""),
+    ],
+)
+def test_a_wrong_file_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "knobs.toml"
+    file.write_text(text)
+    with pytest.raises(knobsfile.KnobsError, match=said):
+        knobsfile.read(file)
+    with pytest.raises(knobsfile.KnobsError, match="cannot read"):
+        knobsfile.read(tmp_path / "nowhere")
