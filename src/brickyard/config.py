@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-_SECRET = ("admin_token", "database_url")
+_SECRET = ("admin_token", "metrics_token", "database_url")
 _DATABASES = ("postgresql", "postgresql+psycopg", "sqlite")
 
 
@@ -177,8 +177,8 @@ def _check(settings: Settings, sources: Mapping[str, str]) -> None:
     if give_up_s < silence_s:
         raise ConfigError(f"driver_give_up_s is {give_up_s:g}; it must be at least spark_silence_s ({silence_s:g}).")
     _check_room(settings)
-    _check_proxies(settings)
-    _check_network(settings)
+    _check_proxies(settings, sources)
+    _check_network(settings, sources)
     for name in (
         "cpu_overcommit",
         "memory_overcommit",
@@ -218,15 +218,16 @@ def _check_connect(settings: Settings) -> None:
         raise ConfigError("tls_self_signed makes a certificate, and tls_cert gives one: leave one of them out.")
 
 
-def _check_proxies(settings: Settings) -> None:
+def _check_proxies(settings: Settings, sources: Mapping[str, str]) -> None:
     for proxy in filter(None, settings.trusted_proxies.split(",")):
         try:
             ipaddress.ip_network(proxy.strip())
         except ValueError as error:
-            raise ConfigError(f"trusted_proxies: {error}. Name IP addresses or networks (10.0.0.0/8), with commas.") from error
+            rule = "IP addresses or networks (10.0.0.0/8), with commas between"
+            raise _wrong("trusted_proxies", settings.trusted_proxies, sources, rule) from error
 
 
-def _check_network(settings: Settings) -> None:
+def _check_network(settings: Settings, sources: Mapping[str, str]) -> None:
     for place in settings.allowed_places:
         address, _, port = place.rpartition(":")
         try:
@@ -234,7 +235,8 @@ def _check_network(settings: Settings) -> None:
         except ValueError:
             good = False
         if not good:
-            raise ConfigError(f'network_allow has "{place}"; write an IPv4 address and a port, like 127.0.0.1:3141.')
+            rule = "IPv4 addresses with a port, like 127.0.0.1:3141, with commas between"
+            raise _wrong("network_allow", settings.network_allow, sources, rule)
     if settings.network == "isolated" and settings.isolation == "off":
         raise ConfigError('network = "isolated" needs walls, and isolation is off: set isolation to auto or required.')
 

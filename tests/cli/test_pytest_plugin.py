@@ -56,7 +56,7 @@ def test_every_knob_is_described_with_its_default(tmp_path: Path) -> None:
         ("strat_s = 1\n", "strat_s"),
         ("node_failure = 2\n", "between 0 and 1"),
         ("start_s = -1\n", "start_s is -1"),
-        ("start_s =", ""),
+        ("start_s =", "is wrong"),
     ],
 )
 def test_a_wrong_file_is_refused(tmp_path: Path, text: str, said: str) -> None:

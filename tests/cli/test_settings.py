@@ -10,7 +10,11 @@ import pytest
 
 from brickyard.config import ConfigError, Settings, load, source
 
-FREE_TEXT = ("admin_token", "default_runtime")  # any text may be a token; runtimes are known to the catalogue: test_errors.py
+FREE_TEXT = (
+    "admin_token",
+    "metrics_token",
+    "default_runtime",
+)  # any text may be a token; runtimes are known to the catalogue: test_errors.py
 NONSENSE = {
     "host": " ",
     "admin_user": " ",
