@@ -109,6 +109,9 @@ class Application:
             loads=loads,
         )
         metrics = CollectorRegistry()
+        self.retention = Retention(
+            store=store, clock=clock, logs=settings.data_dir / "logs", clusters=settings.data_dir / "clusters"
+        )
         self.loop = ClusterLoop(
             measures=ClusterMeasures(registry=metrics),
             store=store,
@@ -121,6 +124,7 @@ class Application:
             silent=self.agents.silent,
             loads=loads,
             on_assignments=self.agents.assignments_changed,
+            on_gone=self.retention.cluster_gone,
         )
         self.monitor = InstanceMonitor(
             store=store,
@@ -130,7 +134,6 @@ class Application:
             wake=self.loop.wake,
             on_gone=self.agents.forget,
         )
-        self.retention = Retention(store=store, clock=clock, logs=settings.data_dir / "logs")
         self.room = DiskRoom(
             store=store,
             data_dir=settings.data_dir,

@@ -116,3 +116,18 @@ def test_listing_looks_at_a_bounded_number_of_entries_and_at_names_that_can_be_s
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "MAX_LOOKED_AT", 10)
         assert list(files.list_files(tmp_path)) in ([], [("z.log", 1)])
+
+
+def test_an_empty_directory_takes_the_place_of_whatever_was_there(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "kept").touch()
+    for name, make in (
+        ("none", lambda _: None), ("file", Path.touch), ("link", lambda path: path.symlink_to(elsewhere)),
+        ("tree", lambda path: (path / "a" / "b").mkdir(parents=True)),
+    ):  # fmt: skip
+        make(tmp_path / name)
+        files.make_empty(tmp_path / name)
+        assert (tmp_path / name).is_dir() and not (tmp_path / name).is_symlink()
+        assert list((tmp_path / name).iterdir()) == []
+    assert (elsewhere / "kept").exists()

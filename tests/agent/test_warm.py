@@ -152,3 +152,24 @@ def test_an_agent_that_leaves_takes_its_warm_node_along(here: World) -> None:
     assert one.wait() == 0
     until(lambda: not any(living(pid) for pid in processes))
     assert not one.node.exists()
+
+
+WRITE = "import os; open(os.path.join(state['cluster_dir'], 'rows'), 'a').write('5')"
+READ = "import os; top = state['cluster_dir']; print(open(os.path.join(top, 'rows')).read(), sorted(os.listdir(top)))"
+
+
+def test_nodes_of_a_cluster_share_a_directory_whether_they_were_warm_or_not(here: World) -> None:
+    other = here.data_dir / "clusters" / "0202-000000-ijklmnop"
+    other.mkdir(parents=True)
+    (other / "rows").write_text("of another cluster")
+    first, second = warm(here), here.instance().start()
+    assert ready(here, first, 2).warm_start
+    assert not ready(here, second, 2, role=Role.WORKER, master_url="spark://127.0.0.1:1").warm_start
+    first.execute(WRITE)
+    second.execute(WRITE)
+    for node in (first, second):
+        assert node.execute(READ).strip() == "55 ['rows', 'scratch']"
+    here.server.assign(first.id, preparation(3, 3))
+    here.server.warm(first.id, 3)
+    assert ready(here, first, 4).warm_start, "the same cluster, started again"
+    assert first.execute(READ).strip() == "55 ['rows', 'scratch']"

@@ -42,10 +42,14 @@ class Prison:
         neighbour.mkdir(parents=True)
         (neighbour / "data").write_text("secret")
         (here.data_dir / "dbfs" / "shared").write_text("everybody's")
+        other = here.data_dir / "clusters" / "0909-000000-othersss"
+        other.mkdir(parents=True)
+        (other / "rows").write_text("secret")
         self.instance: Instance = here.instance().start()
         self.status = here.ready(self.instance)
         self.secrets += [
             neighbour / "data",
+            other / "rows",
             self.instance.directory / "agent.json",
             self.instance.directory / "agent.log",
             self.ssh_key,
@@ -115,6 +119,7 @@ def test_nothing_else_of_the_machine_is_there(prison: Prison) -> None:
         "tmp",
         "var",
         "dbfs",
+        "cluster",
         "nix",
     }
     shown = {Path(path).parts[1] for path in (*_shown(prison), str(prison.instance.node))}

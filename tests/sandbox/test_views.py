@@ -46,6 +46,14 @@ def test_outer_mounts_come_first_and_nothing_twice(places: Path) -> None:
     assert writable == {str(places / "data" / "instances" / "i-1" / "node"), *TEMPORARY, "/dbfs"}
 
 
+def test_a_cluster_has_a_directory_of_its_own_and_a_node_without_one_an_empty_place_for_it(places: Path) -> None:
+    own = places / "data" / "clusters" / "a"
+    own.mkdir(parents=True)
+    assert ("rw", str(own), "/cluster", "") in sandbox.mounts(view(places, cluster_dir=str(own)))
+    kinds = {target: kind for kind, _, target, _ in sandbox.mounts(view(places))}
+    assert kinds["/cluster"] == "tmpfs"
+
+
 def test_secrets_below_something_shown_are_hidden(places: Path) -> None:
     found = sandbox.mounts(view(places, read_only=(str(places),)))
     kinds = {target: kind for kind, _, target, _ in found}

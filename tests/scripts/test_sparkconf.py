@@ -128,3 +128,44 @@ def test_a_worker_takes_its_own_settings_only() -> None:
 
 def test_what_submit_resolved_is_not_given_again() -> None:
     assert sparkconf.without_submitted({"spark.jars.packages": "a", "spark.x": "y"}) == {"spark.x": "y"}
+
+
+SHARED = PLACE._replace(cluster_dir="/cluster")
+WITH_CLASSES = {**SPARK_4, "classes": "/r/classes/1.jar"}
+
+
+def files_of(conf: dict[str, str] | None = None, master: str = "spark://127.0.0.1:1", place: Any = SHARED) -> dict[str, str]:
+    made = sparkconf.driver_conf(assignment(conf), WITH_CLASSES, place, master_url=master, executor_archive="")
+    values: dict[str, str] = made.values
+    return values
+
+
+def test_tables_and_paths_without_a_scheme_are_where_every_node_sees_them() -> None:
+    values = files_of()
+    assert values["spark.sql.warehouse.dir"] == "file:/cluster/warehouse"
+    assert values["spark.hadoop.fs.defaultFS"] == "dbfs:///"
+    assert values["spark.executorEnv.SPARK_DIST_CLASSPATH"] == "/r/classes/1.jar"
+    assert values["spark.sql.legacy.createHiveTableByDefault"] == "false"
+
+
+def test_file_paths_are_written_where_all_nodes_see_them_and_anywhere_on_a_single_node() -> None:
+    assert files_of()["spark.hadoop.fs.brickyard.shared"] == "/cluster:/dbfs:/n/logs/eventlog"
+    assert files_of(master="local[4]")["spark.hadoop.fs.brickyard.shared"] == ""
+
+
+def test_the_users_class_path_of_executors_stays() -> None:
+    values = files_of({"spark.executorEnv.SPARK_DIST_CLASSPATH": "/mine.jar", "spark.hadoop.fs.defaultFS": "file:///"})
+    assert values["spark.executorEnv.SPARK_DIST_CLASSPATH"] == "/mine.jar:/r/classes/1.jar"
+    assert values["spark.hadoop.fs.defaultFS"] == "file:///"
+
+
+def test_the_catalog_is_kept_unless_hive_keeps_it() -> None:
+    assert sparkconf.keeps_catalog(WITH_CLASSES, SHARED, files_of())
+    assert not sparkconf.keeps_catalog(WITH_CLASSES, SHARED, files_of({"spark.sql.catalogImplementation": "hive"}))
+    assert not sparkconf.keeps_catalog(WITH_CLASSES, PLACE, files_of(place=PLACE)), "a training has no cluster"
+
+
+def test_the_class_path_that_archives_were_made_with_comes_first() -> None:
+    options = launch.JvmOptions(heap_mb=512)
+    without = launch.class_path({"spark_home": "/s"}, options)
+    assert launch.class_path({"spark_home": "/s", "classes": "/r/1.jar"}, options) == f"{without}:/r/1.jar"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from databricks.sdk.service import jobs
-from databricks.sdk.service.compute import DataSecurityMode, Results, State
+from databricks.sdk.service.compute import DataSecurityMode, Results, ResultType, State
 from databricks.sdk.service.jobs import RunResultState
 
 from brickyard.agent import sandbox
@@ -84,6 +84,8 @@ def test_every_context_is_a_session_of_its_own(tmp_path: Path) -> None:
         assert said(user, cluster, one, VIEW).data == "7 pyspark.sql.connect.session"
         assert said(user, cluster, other, "print(spark.catalog.tableExists('mine'))").data == "False"
         assert said(user, cluster, other, LOOK).data == ""
+        assert said(user, cluster, one, "spark.range(0, 90, 1, 5).write.saveAsTable('everybodys')").result_type is ResultType.TEXT
+        assert said(user, cluster, other, "print(spark.table('everybodys').count())").data == "90"
         refused = said(user, cluster, other, "sc.parallelize([1]).count()")
         assert "this cluster keeps its users apart" in str(refused.summary)
         attached: Any = user.w.api_client.do("GET", "/api/2.1/clusters/list-attached", query={"cluster_id": cluster})

@@ -24,6 +24,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     cache_dir: str
     logs_dir: str
     dbfs_dir: str = ""
+    clusters_dir: str = ""  # with a directory for every cluster, which all of its nodes share
     scripts_dir: str  # runtime/scripts: node_host.py and what it needs
     python: str = sys.executable  # runs `-m brickyard.runtime` and the launcher
     host: str = "127.0.0.1"  # our own address, and the node's where it shares the machine's network
@@ -56,6 +57,10 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     def node_dir(self) -> Path:
         """All that the node may write."""
         return self.directory / "node"
+
+    def cluster_dir(self, cluster_id: str) -> Path | None:
+        """What all nodes of the cluster share; None: nothing, or there is no cluster."""
+        return Path(self.clusters_dir, Path(cluster_id).name) if self.clusters_dir and cluster_id else None
 
 
 class ConfigError(Exception):

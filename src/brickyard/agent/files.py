@@ -61,6 +61,15 @@ def remove_tree(path: Path | str, *, dir_fd: int | None = None, limit_s: float =
         os.rmdir(path, dir_fd=dir_fd)
 
 
+def make_empty(path: Path) -> None:
+    """Make an empty directory in the place of whatever is there."""
+    try:
+        remove_tree(path)
+    except NotADirectoryError:
+        path.unlink()
+    path.mkdir(mode=0o700)
+
+
 def open_directory(path: Path | str, *, dir_fd: int | None = None) -> int:
     """A descriptor of a directory that is no link, made accessible to its owner first."""
     if hasattr(os, "O_PATH"):

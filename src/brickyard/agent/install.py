@@ -15,7 +15,7 @@ import msgspec
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.host import MAX_TEXT, HostError
 from brickyard.agent.sandbox import enter
-from brickyard.domain.runtimes import RuntimeManifest
+from brickyard.domain.runtimes import RuntimeManifest, classes_path
 
 
 class _Problem(msgspec.Struct):
@@ -32,13 +32,19 @@ class _Line(msgspec.Struct):
 
 
 def installed(config: AgentConfig, runtime: str) -> RuntimeManifest | None:
-    """The manifest, if we know where the runtime lies and it is complete: its manifest is written last."""
+    """The manifest, if we know where the runtime lies and it is complete: its manifest is written last. None also where our own
+    classes are yet to be compiled for it."""
     environment = config.environments.get(runtime)
     if not environment:
         return None
     try:
         data = Path(config.cache_dir, "runtimes", environment, "runtime.json").read_bytes()
-        return msgspec.json.decode(data, type=RuntimeManifest)
+        manifest = msgspec.json.decode(data, type=RuntimeManifest)
+        sources = [source.read_bytes() for source in sorted(Path(config.scripts_dir, "java").glob("*.java"))]
+        if not sources:
+            return manifest
+        classes = classes_path(manifest.home, sources)
+        return msgspec.structs.replace(manifest, classes=classes) if Path(classes).is_file() else None
     except (OSError, msgspec.MsgspecError):
         return None  # the installer finds out what is wrong with it
 

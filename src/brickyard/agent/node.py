@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import subprocess
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -32,6 +33,7 @@ PREPARE_TIMEOUT_S = 300.0
 RETIRE_TIMEOUT_S = 60.0
 PULSE_S, PULSE_TIMEOUT_S = 2.0, 8.0  # between two questions whether Spark answers, and for an answer of the node host
 SILENCE_S = 10.0  # shorter silences are not told: they are the rule on a busy machine
+REVEAL_TIMEOUT_S = 20.0  # it takes some 30 ms
 WARM_RETRY_S = (5.0, 300.0)  # between two attempts to make a warm node: first, and at most
 STARVED_S = 30.0  # a node that fails so soon after one of its processes was ended for want of memory fails by that
 DAEMONS_MB = 1024  # what our own processes on the node may use beyond the memory that its type offers
@@ -273,6 +275,7 @@ class Node:
         reason, self._cold_reason = self._cold_reason or self._status.warm_error, ""
         self._adopt(wanted, Stage.EMPTY, phase=Phase.PREPARING, message="preparing the node", cold_reason=reason)
         await asyncio.to_thread(self._make_directories)
+        await asyncio.to_thread(self._make_shared, wanted)
         await asyncio.to_thread(self._record, wanted)
 
     def _adopt(self, wanted: Assignment, stage: Stage, **status: Any) -> None:
@@ -290,6 +293,15 @@ class Node:
         files.remove_tree(node)  # a predecessor may have been killed
         for path in (node, node / "work", node / "tmp", node / "home", node / "logs"):
             path.mkdir(mode=0o700)
+
+    def _make_shared(self, wanted: Assignment) -> Path | None:
+        """The cluster's own directory: there, and where a driver starts without what the last one has left for itself."""
+        shared = self._config.cluster_dir(wanted.cluster_id)
+        if shared is not None:
+            shared.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if wanted.role is not Role.WORKER:
+                files.make_empty(shared / "scratch")
+        return shared
 
     def _record(self, wanted: Assignment) -> None:
         """Whose node this is, for the provider that cleans up after an agent that was killed."""
@@ -360,6 +372,13 @@ class Node:
             "host": self._config.node_host,
         }
 
+    def _cluster_dir(self) -> str:
+        """Where the node sees what it shares with the other nodes of its cluster; "": nowhere."""
+        shared = self._config.cluster_dir(self._cluster_id)
+        if shared is None:
+            return ""
+        return str(shared) if self._status.isolation.startswith("none") else sandbox.CLUSTER
+
     def _limit(self, wanted: Assignment) -> cgroups.Group:
         memory = measure.machine_memory()
         asked = (wanted.memory_mb + DAEMONS_MB) << 20
@@ -387,6 +406,7 @@ class Node:
             interpreter=manifest.python,
             node_dir=config.instance_dir + "/node",
             dbfs_dir=config.dbfs_dir,
+            cluster_dir=str(config.cluster_dir(wanted.cluster_id) or ""),
             hidden=tuple(path for path in (config.data_dir, config.instance_dir) if path),
             gpus=config.gpus[: wanted.gpus],
             shared_memory_mb=max(64, wanted.memory_mb // 2),
@@ -402,7 +422,7 @@ class Node:
             )
         self._update(phase=Phase.STARTING, message=_WORDS[Step.JOIN])
         await self._networks.join(wanted)
-        await self._call("become", assignment=wanted, **self._settings(wanted.role))
+        await self._call("become", assignment=wanted, cluster_dir=self._cluster_dir(), **self._settings(wanted.role))
         self._current = msgspec.structs.replace(self._current, stage=Stage.JOINED, master_url=wanted.master_url)
 
     async def _tell_master(self) -> None:
@@ -443,10 +463,29 @@ class Node:
         self._update(warm=wanted.runtime, warm_error="", message="")
 
     async def _take(self) -> None:
-        """Nothing but names: the host, its JVM and its directories are there, and clean."""
+        """The host, its JVM and its directories are there, and clean; only the cluster's own directory comes into sight."""
         wanted = self._assignment()
+        if why := await self._reveal(wanted):
+            await self._cool()
+            self._cold_reason = f"the cluster's directory cannot be shown to a node that runs already: {why}"
+            return
         self._adopt(wanted, Stage.STARTED, phase=Phase.STARTING, message=_WORDS[Step.JOIN], warm_start=True)
         await asyncio.to_thread(self._record, wanted)
+
+    async def _reveal(self, wanted: Assignment) -> str:
+        """Show the cluster's directory to the warm node. Returns why that cannot be done; "" when it is."""
+        shared = await asyncio.to_thread(self._make_shared, wanted)
+        if shared is None or self._host is None or self._status.isolation.startswith("none"):
+            return ""
+        command = sandbox.reveal(self._config.python, source=shared, target=sandbox.CLUSTER, launcher=self._host.pid)
+        try:
+            done = await asyncio.to_thread(
+                subprocess.run, command, env={}, capture_output=True, timeout=REVEAL_TIMEOUT_S, stdin=subprocess.DEVNULL
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        return (lines[-1] if lines else f"exit code {done.returncode}") if done.returncode else ""
 
     async def _cool(self) -> None:
         if self._wanted is not None and self._wanted.role is not Role.WARM:

@@ -28,6 +28,8 @@ Network = tuple[int, int]  # descriptors of the user namespace that owns a netwo
 Mount = tuple[str, str, str, str]  # kind (ro, rw, link, tmpfs, proc, dev, device), source, target, option of a tmpfs
 
 ENTER = Path(__file__).with_name("enter.py")
+REVEAL = Path(__file__).with_name("reveal.py")
+CLUSTER = "/cluster"  # what all nodes of a cluster see, and no others
 FILTER_FD = 3  # as in enter.py
 UID = 1000  # inside, where we are root outside: root would be trusted by programs that look at the number
 
@@ -71,6 +73,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     interpreter: str = ""  # a Python whose environment is in `read_only`: the links to its base are followed
     node_dir: str = ""  # read-write, at its own path; its tmp/ is also /tmp
     dbfs_dir: str = ""  # read-write, at /dbfs
+    cluster_dir: str = ""  # read-write, at /cluster; "": there is an empty directory, for `reveal.py`
     hidden: tuple[str, ...] = ()  # never visible, even where they lie below something that is
     gpus: tuple[int, ...] = ()
     shared_memory_mb: int = 1024
@@ -175,6 +178,11 @@ def enter(
     return [python, "-I", "-S", str(ENTER), json.dumps(plan)]
 
 
+def reveal(python: str, *, source: Path, target: str, launcher: int) -> list[str]:
+    """The command line that shows a directory to a node that runs already."""
+    return [python, "-I", "-S", str(REVEAL), str(source), target, str(launcher)]
+
+
 def _way_to(python: str) -> Iterator[str]:
     """The paths that the links from an interpreter's path lead through, the last of which is the program."""
     path = Path(python)
@@ -252,6 +260,10 @@ def mounts(view: View) -> list[Mount]:
         shown += [("rw", temporary, target, "") for target in _TEMPORARY]
     if view.dbfs_dir:
         shown.append(("rw", os.path.realpath(view.dbfs_dir), "/dbfs", ""))
+    if view.cluster_dir:
+        shown.append(("rw", os.path.realpath(view.cluster_dir), CLUSTER, ""))
+    elif view.node_dir:
+        shown.append(("tmpfs", "", CLUSTER, "mode=0555,size=1m"))
     shown.sort(key=lambda mount: mount[2].count("/"))
     return [mount for index, mount in enumerate(shown) if not _repeats(mount, shown[:index])]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
+
 import msgspec
 
 _SESSIONS_SINCE = 4  # major version of Spark
@@ -47,4 +50,14 @@ class RuntimeManifest(msgspec.Struct, frozen=True, kw_only=True):
     executor_archive: str = ""
     has_connect: bool = False  # Spark Connect's server is on the class path
     connect_missing: str = ""  # why it is not, a clause without a full stop
+    classes: str = ""  # JAR of our own classes for Spark; not in runtime.json, since it changes with us: see `classes_path`
     installed_ms: int = 0
+
+
+def classes_path(home: str, sources: Iterable[bytes]) -> str:
+    """Where a runtime keeps our own classes for Spark, compiled from these sources: installed by an older or newer version of us,
+    it lacks them until they are compiled for it."""
+    digest = hashlib.sha256()
+    for source in sources:
+        digest.update(hashlib.sha256(source).digest())
+    return f"{home}/classes/{digest.hexdigest()[:16]}.jar"

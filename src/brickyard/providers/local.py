@@ -176,6 +176,7 @@ class LocalProvider:
             cache_dir=str(settings.cache_dir),
             logs_dir=str(settings.data_dir / "logs"),
             dbfs_dir=str(settings.data_dir / "dbfs"),
+            clusters_dir=str(settings.data_dir / "clusters"),
             scripts_dir=str(self._scripts),
             python=self._python,
             host=loopback_address(request.instance_id),

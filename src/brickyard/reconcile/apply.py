@@ -31,6 +31,7 @@ class Outside(msgspec.Struct, frozen=True, kw_only=True):
     woken: tuple[str, ...] = ()  # pools that must look at what they have now
     came: Came | None = None  # the cluster has come to run
     ended: tuple[str, str] | None = None  # it has ended: the reason's code and type
+    gone: bool = False  # nothing is left of the cluster but its directory
 
 
 def run_pass(
@@ -115,7 +116,7 @@ def _purge(tx: Tx, cluster: Cluster, decided: Plan, now: int) -> Outside:
     tx.clusters.delete(cluster.cluster_id)
     if not cluster.deleted_ms:
         tx.clusters.remember_purged(cluster.cluster_id, now)
-    return Outside(woken=_wake_pools(tx, (), {}, decided))
+    return Outside(woken=_wake_pools(tx, (), {}, decided), gone=True)
 
 
 def _wake_pools(tx: Tx, changed: Sequence[Instance], old: Mapping[str, Instance], decided: Plan) -> tuple[str, ...]:

@@ -59,6 +59,7 @@ class ClusterLoop:
         loads: Loads,
         on_assignments: Callable[[Sequence[str]], None],
         measures: ClusterMeasures | None = None,
+        on_gone: Callable[[], None] = lambda: None,
     ) -> None:
         self._measures = measures or ClusterMeasures(registry=CollectorRegistry())
         self._store = store
@@ -71,6 +72,7 @@ class ClusterLoop:
         self._silent = silent
         self._loads = loads
         self._on_assignments = on_assignments
+        self._on_gone = on_gone
         self._queue: asyncio.Queue[str] = asyncio.Queue()
         self._waiting: dict[str, float] = {}  # in the queue, since when (time.monotonic()); the oldest first
         self._running: set[str] = set()
@@ -175,6 +177,8 @@ class ClusterLoop:
             self.wake(key)  # for the load of before, which may not change again
         if outside.changed_agents:
             self._on_assignments(outside.changed_agents)
+        if outside.gone:
+            self._on_gone()
         for pool_id in outside.woken:
             self.wake(pool_id)
         # The provider is called beside the pass: a slow launch of one node delays neither this cluster's next pass nor another.

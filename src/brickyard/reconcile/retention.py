@@ -1,4 +1,4 @@
-"""What is kept for so long and no longer: events, runs, and the logs that nodes left.
+"""What is kept for so long and no longer: events, runs, the logs that nodes left, and the directories of clusters.
 
 Clusters that nothing has kept for too long are removed by the cluster loop (`plan.cluster`): their time is their row's `due_ms`.
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-from collections.abc import Set
+from collections.abc import Awaitable, Callable, Set
 from pathlib import Path
 
 import structlog
 
+from brickyard.agent import files
 from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import RETENTION_MS
 from brickyard.domain.errors import DatabaseTrouble
@@ -28,26 +29,52 @@ _BATCH = 1_000  # rows of one transaction: other writers wait for no longer than
 
 
 class Retention:
-    """`run` until cancelled. `logs` is the directory with one directory a cluster, and in it one for every node that it had."""
+    """`run` until cancelled. `logs` is the directory with one directory a cluster, and in it one for every node that it had;
+    `clusters` the one with what each cluster's nodes share."""
 
-    def __init__(self, *, store: Store, clock: Clock, logs: Path) -> None:
+    def __init__(self, *, store: Store, clock: Clock, logs: Path, clusters: Path) -> None:
         self._store = store
         self._clock = clock
         self._logs = logs
+        self._clusters = clusters
+        self._gone = asyncio.Event()
+
+    def cluster_gone(self) -> None:
+        """Look at once: what a removed cluster held may be much."""
+        self._gone.set()
 
     async def run(self) -> None:
-        """Look now and then every hour."""
+        """Look now and then every hour; at the directories of clusters also when a cluster has gone."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._repeat(self.trim_events, self.trim_runs, self.sweep_logs))
+            group.create_task(self._repeat(self.sweep_clusters, early=self._gone))
+
+    async def _repeat(self, *looks: Callable[[], Awaitable[int]], early: asyncio.Event | None = None) -> None:
+        early = early or asyncio.Event()
         while True:
             await self._store.usable()
+            early.clear()
             try:
-                await self.trim_events()
-                await self.trim_runs()
-                await self.sweep_logs()
+                for look in looks:
+                    await look()
             except DatabaseTrouble:
                 continue
             except Exception:
                 log.exception("retention_failed")
-            await asyncio.sleep(EVERY_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(EVERY_S):
+                    await early.wait()
+
+    async def sweep_clusters(self) -> int:
+        """Remove the directories of clusters that are no more; returns how many there were. A cluster's row goes when its last
+        node has gone, and ids are not used again: nobody makes the directory anew."""
+        names = await asyncio.to_thread(_directories, self._clusters)
+        known = await self._store.read(lambda tx: tx.clusters.existing(path.name for path in names))
+        gone = [path for path in names if path.name not in known]
+        for path in gone:
+            with contextlib.suppress(OSError):  # the next look tries again
+                await asyncio.to_thread(files.remove_tree, path)
+        return len(gone)
 
     async def trim_events(self) -> int:
         """Remove every event whose time is over, in small steps that need not all be taken; returns how many there were."""

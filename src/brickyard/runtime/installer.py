@@ -26,6 +26,7 @@ from brickyard.runtime import java as javas
 from brickyard.runtime import maven
 from brickyard.runtime import progress as steps
 from brickyard.runtime.catalogue import DATA
+from brickyard.runtime.classes import compile_classes, with_classes
 from brickyard.runtime.progress import Board, Meter, Progress, Step
 from brickyard.runtime.python import PythonMissing, find_python, uv_binary
 from brickyard.runtime.watch import CommandFailed, run_watched
@@ -54,17 +55,17 @@ def installed(environment: str, cache_dir: Path) -> RuntimeManifest | None:
 
 def install(runtime: Runtime, *, cache_dir: Path, progress: Progress) -> RuntimeManifest:
     """Install the runtime unless it is there. Raises InstallError. Safe against others that do the same, and against a kill."""
-    if manifest := installed(runtime.environment, cache_dir):
-        return manifest
+    if (manifest := installed(runtime.environment, cache_dir)) and (whole := with_classes(manifest)):
+        return whole
     try:
         with _locked(runtime.environment, cache_dir, progress) as board:
             if manifest := installed(runtime.environment, cache_dir):
-                return manifest
+                return compile_classes(manifest)  # it was installed by another version of ours
             home = runtime_home(runtime.environment, cache_dir)
             _check_disk(cache_dir)
             shutil.rmtree(home, ignore_errors=True)
             home.mkdir(parents=True)
-            return _Installation(runtime, home, board=board, progress=progress).run()
+            return compile_classes(_Installation(runtime, home, board=board, progress=progress).run())
     except (CommandFailed, PythonMissing) as error:
         raise InstallError(str(error)) from error
     except OSError as error:

@@ -55,6 +55,7 @@ def become(request: dict[str, Any]) -> dict[str, Any]:
     assignment = request["assignment"]
     conf = assignment.get("spark_conf", {})
     state["assignment"] = assignment
+    state["cluster_dir"] = request["cluster_dir"]
     if reason := conf.get("test.cold"):
         status(cold_reason=reason)
     if seconds := conf.get("test.slow"):

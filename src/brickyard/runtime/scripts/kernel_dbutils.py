@@ -106,8 +106,10 @@ class Files:
     def _local(self, path: str) -> Path:
         if path.startswith("file:"):
             return Path("/" + path[len("file:") :].lstrip("/"))
-        inner = path[len("dbfs:") :] if path.startswith("dbfs:") else path
-        return self._dbfs / inner.lstrip("/")
+        inner = (path[len("dbfs:") :] if path.startswith("dbfs:") else path).lstrip("/")
+        if inner == "dbfs" or inner.startswith("dbfs/"):  # its name for programs, which Spark takes for it, too
+            inner = inner[len("dbfs") :].lstrip("/")
+        return self._dbfs / inner
 
     def _info(self, local: Path) -> FileInfo:
         try:

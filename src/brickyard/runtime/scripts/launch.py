@@ -202,8 +202,9 @@ def command(
 
 
 def class_path(manifest: Mapping[str, Any], options: JvmOptions) -> str:
-    """Always the same string for the same runtime, and no directory in it: archives depend on both."""
-    return ":".join([*options.class_path, f"{manifest['spark_home']}/jars/*"])
+    """Always the same string for the same runtime, and no directory in it: archives depend on both. They are made without our
+    own classes, which come last: what follows the class path that an archive was made with does not concern it."""
+    return ":".join([*options.class_path, f"{manifest['spark_home']}/jars/*", *filter(None, [manifest.get("classes")])])
 
 
 def module_flags(java_version: str) -> list[str]:

@@ -50,6 +50,7 @@ class NodeHost:
         self._contexts_lock = threading.Lock()
         self._manifest: dict[str, Any] = {}
         self._node_dir = Path()
+        self._cluster_dir = ""
         self._user_env: dict[str, str] = {}
         self._warm = False  # the JVM has run Spark once, for nobody
         self._ops: dict[str, Callable[[Message], Result]] = {
@@ -139,6 +140,7 @@ class NodeHost:
                 raise OpError("INVALID", "this node has its role already; a new role needs a new node host")
             if "manifest" in message:
                 self._take_settings(message["manifest"], Path(message["node_dir"]))
+            self._cluster_dir = str(message.get("cluster_dir") or "")
             self._fit_jvm(assignment, host)
             self._user_env = dict(launch.user_env(assignment.get("spark_env_vars") or {}))
             self._role = self._make_role(assignment, host)
@@ -146,7 +148,10 @@ class NodeHost:
         return {}
 
     def _take_settings(self, manifest: Message, node_dir: Path) -> None:
-        absent = {"node_archive": "", "executor_archive": "", "has_connect": False, "connect_missing": "", "java_version": "17"}
+        absent = {
+            "node_archive": "", "executor_archive": "", "has_connect": False, "connect_missing": "", "java_version": "17",
+            "classes": "",
+        }  # fmt: skip
         self._manifest = {**absent, **manifest}
         self._node_dir = node_dir
 
@@ -200,7 +205,7 @@ class NodeHost:
 
     def _submit_conf(self, assignment: Message, host: str) -> dict[str, str]:
         """Settings for SparkSubmit: the user's, for what it resolves; where the cluster is does not concern it."""
-        place = sparkconf.Place(host=host, node_dir=str(self._node_dir), ui_key="")
+        place = self._place(host)
         conf = sparkconf.driver_conf(assignment, self._manifest, place, master_url="local[1]", executor_archive="").values
         return {
             key: value for key, value in conf.items() if not key.startswith(("spark.authenticate", "spark.connect.authenticate"))
@@ -226,10 +231,17 @@ class NodeHost:
         self._report.fail(failures.failure(code, text))
         return OpError(code, text)
 
+    def _place(self, host: str) -> sparkconf.Place:
+        return sparkconf.Place(
+            host=host, node_dir=str(self._node_dir), ui_key="", dbfs_dir=sparkconf.dbfs_dir(os.environ),
+            cluster_dir=self._cluster_dir,
+        )  # fmt: skip
+
     def _make_role(self, assignment: Message, host: str) -> Any:
         from roles import DriverRole, WorkerRole
 
-        common: dict[str, Any] = {"jvm": self._jvm, "assignment": assignment, "host": host, "report": self._report}
+        place = self._place(host)
+        common: dict[str, Any] = {"jvm": self._jvm, "assignment": assignment, "place": place, "report": self._report}
         if assignment["role"] == launch.WORKER:
             return WorkerRole(**common)
         return DriverRole(on_ready=self._warm_contexts, commands=self._command_activity, **common)

@@ -230,6 +230,14 @@ class Driver:
         session = self._scala.jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
         session.sql("SELECT count(*), max(id) FROM VALUES (1), (2) AS t(id) WHERE id > 1").queryExecution().executedPlan()
 
+    def keep_catalog(self, directory: str) -> list[str]:
+        """Fill the catalog of tables from `directory`, and keep it there from now on. Returns what could not be read, and is set
+        aside. Every session must share the state of the one that this makes, so none may be made before. Raises Py4JError."""
+        jvm = self._scala.jvm
+        session = jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
+        unreadable = jvm.brickyard.KeptCatalog.keep(session.sharedState().externalCatalog(), directory)
+        return [str(each) for each in unreadable]
+
     def activity(self) -> Activity:
         connected, connect_ms = self.connect.activity()
         busy = connected or self._jobs.activeJobs().size() > 0

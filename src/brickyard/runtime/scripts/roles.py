@@ -29,6 +29,7 @@ from parts import Driver, Executor, Master, Scala, Worker, load_event_log
 from protocol import Channel, OpError
 from pulse import Pulse
 from py4j.protocol import Py4JError, Py4JJavaError
+from sparkconf import Place
 
 T = TypeVar("T")
 
@@ -80,13 +81,11 @@ class Report:
 class Role:
     """What both roles have in common: a JVM, an assignment, and threads whose errors end in a status."""
 
-    def __init__(self, *, jvm: Jvm, assignment: Mapping[str, Any], host: str, report: Report) -> None:
+    def __init__(self, *, jvm: Jvm, assignment: Mapping[str, Any], place: Place, report: Report) -> None:
         self._jvm = jvm
         self._assignment = assignment
         self._report = report
-        self._place = sparkconf.Place(
-            host=host, node_dir=str(jvm.node_dir), ui_key=base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
-        )
+        self._place = place._replace(ui_key=base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
         self._stopping = threading.Event()
         self._scala: Scala | None = None
         self._pulse: Pulse | None = None
@@ -331,7 +330,11 @@ class DriverRole(Role):
         values = sparkconf.without_submitted(conf.values) if self._jvm.options.submit_conf else conf.values
         assert self._scala is not None  # noqa: S101 - `_start_master` has made it
         token = self._assignment["connect_token"] if self.isolates_users else ""
-        return Driver(self._scala, conf=values, connect_token=token)
+        driver = Driver(self._scala, conf=values, connect_token=token)
+        if sparkconf.keeps_catalog(manifest, self._place, conf.values):
+            for note in driver.keep_catalog(self._place.catalog_dir):
+                self._report.log(f"What was known of a database cannot be read, and is set aside: {note}")
+        return driver
 
     def _watch_workers(self, master: Master) -> None:
         changed = time.monotonic()

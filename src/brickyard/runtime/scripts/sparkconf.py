@@ -26,6 +26,7 @@ OWN = (
     "spark.authenticate", "spark.authenticate.secret", "spark.authenticate.secret.file", "spark.authenticate.secret.driver.file",
     "spark.authenticate.secret.executor.file", "spark.connect.grpc.binding.address", "spark.connect.grpc.binding.port",
     "spark.connect.authenticate.token", "spark.brickyard.connect.token", "spark.master.rest.enabled", "spark.ui.reverseProxy",
+    "spark.hadoop.fs.dbfs.impl", "spark.hadoop.fs.file.impl",
 )  # fmt: skip
 CONSUMED = (
     "spark.driver.memory",
@@ -48,6 +49,23 @@ class Place(NamedTuple):
     host: str  # address that every port is bound to
     node_dir: str
     ui_key: str  # key of the tokens that open the web UI, base64url
+    dbfs_dir: str = "/dbfs"
+    cluster_dir: str = ""  # what all nodes of the cluster see, and no others; "": there is none, as in a training
+
+    @property
+    def catalog_dir(self) -> str:
+        """Where the driver keeps what it knows of tables."""
+        return f"{self.cluster_dir}/catalog"
+
+    @property
+    def scratch_dir(self) -> str:
+        """For what lasts no longer than the driver."""
+        return f"{self.cluster_dir}/scratch"
+
+
+def dbfs_dir(env: Mapping[str, str]) -> str:
+    """Where a node sees the workspace's files."""
+    return env.get("DBFS_ROOT") or "/dbfs"
 
 
 def authentication(secret: str) -> dict[str, str]:
@@ -95,6 +113,7 @@ def driver_conf(
         if key in asked:
             values[key] = asked[key]
     values.update(_own(assignment, manifest, place, master_url))
+    values.update(_files(manifest, place, values, single=master_url.startswith("local[")))
     values["spark.executor.extraJavaOptions"] = _executor_java_options(asked, executor_archive)
     notes += _leave_out_plugin(values)
     notes += _guard_ui(values, asked, manifest, place)
@@ -150,8 +169,9 @@ def _defaults(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
         "spark.eventLog.compression.codec": "zstd",
         "spark.eventLog.rolling.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.warehouse.dir": f"file:{place.node_dir}/work/warehouse",
+        "spark.sql.warehouse.dir": f"file:{place.cluster_dir or place.node_dir + '/work'}/warehouse",
         "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.legacy.createHiveTableByDefault": "false",
         # A worker has one executor. Another one that is free now is better than this one later: blocks travel fast.
         "spark.locality.wait": "0s",
         # Nodes may share an address and never a disk: blocks of another executor come through its port.
@@ -199,6 +219,37 @@ def _own(assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Plac
             values[GUARD_TOKEN] = assignment["connect_token"]
             values[INTERCEPTORS] = _joined(GUARD_CLASS, theirs)
     return values
+
+
+def _files(manifest: Mapping[str, Any], place: Place, values: Mapping[str, str], *, single: bool) -> dict[str, str]:
+    """Our file systems (java/NodeFiles.java): dbfs:/ everywhere, and file:/ only where every node sees what is written."""
+    classes = manifest.get("classes")
+    if not classes:
+        return {}
+    shared = "" if single or not place.cluster_dir else f"{place.cluster_dir}:{place.dbfs_dir}:{place.node_dir}/logs/eventlog"
+    hadoop = {
+        "fs.dbfs.impl": "brickyard.DbfsFiles",
+        "fs.file.impl": "brickyard.NodeFiles",
+        "fs.AbstractFileSystem.dbfs.impl": "brickyard.DbfsContext",
+        "fs.AbstractFileSystem.file.impl": "brickyard.NodeContext",
+        "fs.brickyard.dbfs.root": place.dbfs_dir,
+        "fs.brickyard.shared": shared,
+    }
+    if place.cluster_dir:
+        temporary = f"{place.node_dir}/tmp"  # noqa: S108 - the node's own
+        hadoop |= {"fs.brickyard.temporary": temporary, "fs.brickyard.scratch": place.scratch_dir}
+    # Of a worker's environment, this ends up last on the class path of its executors: archives stay of use.
+    extra = "spark.executorEnv.SPARK_DIST_CLASSPATH"
+    return {
+        "spark.hadoop.fs.defaultFS": values.get("spark.hadoop.fs.defaultFS", "dbfs:///"),  # what a path without a scheme is in
+        **{f"spark.hadoop.{key}": value for key, value in hadoop.items()},
+        extra: ":".join(filter(None, [values.get(extra), classes])),
+    }
+
+
+def keeps_catalog(manifest: Mapping[str, Any], place: Place, conf: Mapping[str, str]) -> bool:
+    """Whether what Spark knows of tables is to be kept by us: Hive's metastore keeps it by itself."""
+    return bool(manifest.get("classes") and place.cluster_dir) and conf["spark.sql.catalogImplementation"] == "in-memory"
 
 
 def _leave_out_plugin(values: dict[str, str]) -> list[str]:

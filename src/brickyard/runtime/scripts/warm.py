@@ -27,7 +27,7 @@ def rounds(jvm: Jvm, manifest: Mapping[str, Any], *, cores: int = CORES) -> None
         "cluster_id": "none", "role": "driver", "cores": cores, "memory_mb": MEMORY_MB, "secret": os.urandom(16).hex(),
         "connect_token": os.urandom(16).hex(), "spark_conf": {}, "spark_env_vars": {},
     }  # fmt: skip
-    place = sparkconf.Place(host=jvm.host, node_dir=str(jvm.node_dir), ui_key="")
+    place = sparkconf.Place(host=jvm.host, node_dir=str(jvm.node_dir), ui_key="", dbfs_dir=sparkconf.dbfs_dir(os.environ))
     _drive(scala, manifest, assignment, place, master_url=f"local[{CORES}]", alone=True)
     master = Master(scala, conf=sparkconf.master_conf(assignment, place), host=jvm.host)
     try:
@@ -87,6 +87,7 @@ def _work(scala: Scala, assignment: Mapping[str, Any], place: sparkconf.Place, m
 def _forget(scala: Scala) -> None:
     """Give back memory that the rounds took: what they left is garbage now, and the heap may shrink while nothing happens."""
     jvm = scala.jvm
+    jvm.org.apache.hadoop.fs.FileSystem.closeAll()  # they know the round's conf; whoever comes has another
     jvm.org.apache.spark.sql.SparkSession.clearActiveSession()
     jvm.org.apache.spark.sql.SparkSession.clearDefaultSession()
     jvm.System.gc()

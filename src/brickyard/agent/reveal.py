@@ -1,0 +1,119 @@
+"""Shows a directory to a node that runs already: `python -I -S reveal.py SOURCE TARGET PID`, run by the agent.
+
+PID is the node's launcher. TARGET is a directory that the node's view has for this; what lies at SOURCE is there afterwards, and
+nothing else of the machine has come into sight, not for a moment. No power over the machine is needed: a mount is copied in a
+namespace of our own, and put into the node's, which is ours as well, since we made it.
+
+Exit code 71 after a line on stderr that says what could not be done.
+"""
+
+# ruff: noqa: PTH100, PTH116, PTH120, PTH123, PTH208 - as in enter.py: pathlib costs start-up time
+from __future__ import annotations
+
+import array
+import ctypes
+import fcntl
+import os
+import socket
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+from brickyard.agent.enter import CLONE_NEWNS, CLONE_NEWUSER, FAILED, SetupError, check, complain, guarded, libc
+
+# System calls that C libraries do not have names for; their numbers are the same on every architecture.
+OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
+OPEN_TREE_CLONE = 1
+AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
+MOVE_MOUNT_F_EMPTY_PATH = 4
+MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV = 2, 4
+NS_GET_USERNS = 0xB701
+
+
+def syscall(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_uint64], what: str) -> int:
+    given = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
+    result = int(libc.syscall(ctypes.c_long(number), *given))
+    check(0 if result >= 0 else -1, what)
+    return result
+
+
+def copy_mount(source: str) -> int:
+    """A mount of `source` that is nowhere yet, in namespaces of our own: there we may do it."""
+    check(libc.unshare(CLONE_NEWUSER | CLONE_NEWNS), "cannot make namespaces")
+    flags = OPEN_TREE_CLONE | os.O_CLOEXEC
+    tree = syscall(OPEN_TREE, AT_FDCWD, os.fsencode(source), flags, what=f"cannot copy the mount of {source}")
+    attributes = (ctypes.c_uint64 * 4)(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, 0, 0, 0)
+    size = ctypes.sizeof(attributes)
+    syscall(MOUNT_SETATTR, tree, b"", AT_EMPTY_PATH, attributes, size, what=f"cannot restrict the mount of {source}")
+    return tree
+
+
+def send_mount(source: str, to: socket.socket) -> None:
+    tree = array.array("i", [copy_mount(source)])
+    to.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, tree)])
+    os._exit(0)
+
+
+def receive_mount(source: str) -> int:
+    """The same from a process that does this: who has entered other namespaces cannot enter the node's."""
+    ours, theirs = socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        ours.close()
+        guarded(send_mount, source, theirs)
+    theirs.close()
+    _, fds, _, _ = socket.recv_fds(ours, 1, 1)
+    os.waitpid(child, 0)
+    if not fds:
+        raise SetupError(f"{source} cannot be shown")  # the child has said why
+    return fds[0]
+
+
+def inside(launcher: int) -> int:
+    """A process of the node: the launcher, or bubblewrap, starts pid 1, and that the node host."""
+    for _ in range(2):
+        launcher = child_of(launcher)
+    return launcher
+
+
+def child_of(parent: int) -> int:
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat") as handle:
+                    fields = handle.read().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == parent and fields[0] != "Z":
+                return int(name)
+    raise SetupError("the node has ended")
+
+
+def enter_node(pid: int) -> None:
+    mounts = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    owner = fcntl.ioctl(mounts, NS_GET_USERNS)
+    check(libc.setns(owner, CLONE_NEWUSER), "cannot enter the node's user namespace")
+    check(libc.setns(mounts, CLONE_NEWNS), "cannot enter the node's mounts")
+
+
+def reveal(source: str, target: str, launcher: int) -> None:
+    wanted = os.stat(source)
+    tree = receive_mount(source)
+    enter_node(inside(launcher))
+    place = os.fsencode(target)
+    syscall(MOVE_MOUNT, tree, b"", AT_FDCWD, place, MOVE_MOUNT_F_EMPTY_PATH, what=f"cannot show {source} at {target}")
+    found = os.stat(target)
+    if (found.st_dev, found.st_ino) != (wanted.st_dev, wanted.st_ino):
+        raise SetupError(f"{target} does not show {source}")
+
+
+def main() -> None:
+    try:
+        reveal(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    except (SetupError, OSError) as error:
+        complain(error)
+        os._exit(FAILED)
+
+
+if __name__ == "__main__":
+    main()

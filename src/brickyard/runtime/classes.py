@@ -1,0 +1,37 @@
+"""Our own classes for Spark, compiled for a runtime: at its installation, and again when a version of ours brings other ones."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from brickyard.domain.runtimes import RuntimeManifest, classes_path
+from brickyard.runtime.watch import run_watched
+
+SCRIPTS = Path(__file__).parent / "scripts"
+LIMIT_S = 300.0
+
+
+def with_classes(manifest: RuntimeManifest) -> RuntimeManifest | None:
+    """The manifest with its classes; None: they are yet to be compiled."""
+    path = _path(manifest)
+    return msgspec.structs.replace(manifest, classes=path) if Path(path).is_file() else None
+
+
+def compile_classes(manifest: RuntimeManifest) -> RuntimeManifest:
+    """Compile them unless they are there. Raises CommandFailed and OSError."""
+    if found := with_classes(manifest):
+        return found
+    path = _path(manifest)
+    with tempfile.NamedTemporaryFile(prefix="brickyard-manifest-", suffix=".json") as draft:
+        draft.write(msgspec.json.encode(manifest))
+        draft.flush()
+        command = [manifest.python, str(SCRIPTS / "compile_classes.py"), "--manifest", draft.name, "--out", path]
+        run_watched(command, watch=lambda _pid, _lines: None, limit_s=LIMIT_S)
+    return msgspec.structs.replace(manifest, classes=path)
+
+
+def _path(manifest: RuntimeManifest) -> str:
+    return classes_path(manifest.home, (source.read_bytes() for source in sorted((SCRIPTS / "java").glob("*.java"))))

@@ -1,0 +1,249 @@
+package brickyard;
+
+import java.io.File;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.attribute.PosixFileAttributes;
+import java.nio.file.attribute.PosixFilePermissions;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.DelegateToFileSystem;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FsServerDefaults;
+import org.apache.hadoop.fs.LocalFileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.apache.hadoop.fs.permission.FsPermission;
+
+/*
+ * Files as Spark sees them on a node: `dbfs:/`, the workspace's files, which every node sees, and `file:/`, the node's own.
+ *
+ * Compiled for each runtime (compile_classes.py) by the compiler that Spark brings for its queries, which knows no generics.
+ */
+
+/** The settings (Hadoop's) that say where things are on this node. */
+final class Places {
+    static final String DBFS = "fs.brickyard.dbfs.root"; // directory with the workspace's files
+    static final String TEMPORARY = "fs.brickyard.temporary"; // Java's directory for temporary files on the driver
+    static final String SCRATCH = "fs.brickyard.scratch"; // what all nodes see, for what Spark makes there to share it
+    static final String SHARED = "fs.brickyard.shared"; // directories that file:/ may write to, ":" between them; "": everywhere
+}
+
+/** The workspace's files, without checksum files beside them. */
+final class DbfsFiles extends RawLocalFileSystem {
+    private static final URI NAME = URI.create("dbfs:///");
+    private static final String TOP = "/dbfs";
+
+    private String root = TOP;
+    private String temporary = "";
+    private String scratch = "";
+
+    public URI getUri() {
+        return NAME;
+    }
+
+    public String getScheme() {
+        return "dbfs";
+    }
+
+    public void initialize(URI name, Configuration conf) throws IOException {
+        super.initialize(name, conf);
+        this.root = conf.get(Places.DBFS, TOP);
+        this.temporary = conf.get(Places.TEMPORARY, "");
+        this.scratch = conf.get(Places.SCRATCH, "");
+        setWorkingDirectory(new Path("dbfs:/"));
+    }
+
+    public Path getHomeDirectory() {
+        return new Path("dbfs:/");
+    }
+
+    /**
+     * Where a path leads. `/dbfs/x` is another name of `/x`: it is the name that programs on the node use. Spark 3 names temporary
+     * checkpoints after Java's directory, and takes that for a path of the cluster's file system.
+     */
+    public File pathToFile(Path path) {
+        checkPath(path);
+        Path whole = path.isAbsolute() ? path : new Path(getWorkingDirectory(), path);
+        String name = whole.toUri().getPath();
+        if (within(name, this.temporary)) {
+            return new File(this.scratch + name.substring(this.temporary.length()));
+        }
+        return new File(this.root + (within(name, TOP) ? name.substring(TOP.length()) : name));
+    }
+
+    private static boolean within(String name, String top) {
+        return !top.isEmpty() && (name.equals(top) || name.startsWith(top + "/"));
+    }
+
+    public FileStatus getFileStatus(Path f) throws IOException {
+        return status(f);
+    }
+
+    public FileStatus getFileLinkStatus(Path f) throws IOException {
+        return status(f);
+    }
+
+    public FileStatus[] listStatus(Path f) throws IOException {
+        FileStatus own = status(f);
+        return own.isDirectory() ? super.listStatus(f) : new FileStatus[] {own};
+    }
+
+    private FileStatus status(Path f) throws IOException {
+        File file = pathToFile(f);
+        PosixFileAttributes found;
+        try {
+            found = (PosixFileAttributes) Files.readAttributes(
+                file.toPath(), PosixFileAttributes.class, new java.nio.file.LinkOption[0]);
+        } catch (java.nio.file.FileSystemException missing) {
+            if (file.exists()) {
+                throw missing;
+            }
+            throw new FileNotFoundException("File " + f + " does not exist");
+        }
+        return new FileStatus(
+            found.isDirectory() ? 0L : found.size(), found.isDirectory(), 1, getDefaultBlockSize(f),
+            found.lastModifiedTime().toMillis(), found.lastAccessTime().toMillis(),
+            new FsPermission(mode(found)),
+            found.owner().getName(), found.group().getName(), f.makeQualified(NAME, getWorkingDirectory()));
+    }
+
+    private static short mode(PosixFileAttributes found) {
+        String text = PosixFilePermissions.toString(found.permissions());
+        int bits = 0;
+        for (int index = 0; index < 9; index++) {
+            bits = bits * 2 + (text.charAt(index) == '-' ? 0 : 1);
+        }
+        return (short) bits;
+    }
+
+    /** Without starting `chmod` for every file. */
+    public void setPermission(Path p, FsPermission permission) throws IOException {
+        String text = permission.getUserAction().SYMBOL + permission.getGroupAction().SYMBOL + permission.getOtherAction().SYMBOL;
+        Files.setPosixFilePermissions(pathToFile(p).toPath(), PosixFilePermissions.fromString(text));
+    }
+}
+
+/** The node's own files. Where a cluster has several nodes, they are written only where all of its nodes see them. */
+final class OwnFiles extends RawLocalFileSystem {
+    private String root = "/dbfs";
+    private String checkpoint = "";
+    private String scratch = "";
+    private String[] shared = new String[0];
+
+    public void initialize(URI name, Configuration conf) throws IOException {
+        super.initialize(name, conf);
+        this.root = conf.get(Places.DBFS, "/dbfs");
+        this.checkpoint = conf.get(Places.TEMPORARY, "") + "/temporary-";
+        this.scratch = conf.get(Places.SCRATCH, "");
+        String places = conf.get(Places.SHARED, "");
+        this.shared = places.isEmpty() ? new String[0] : places.split(":");
+    }
+
+    /**
+     * `/dbfs` is where the workspace's files are, also where they are not shown there. The temporary checkpoints that Spark makes for
+     * streams without one hold what the tasks of all nodes write and read.
+     */
+    public File pathToFile(Path path) {
+        File file = super.pathToFile(path);
+        String name = file.getPath();
+        if (!this.scratch.isEmpty() && name.startsWith(this.checkpoint)) {
+            return new File(this.scratch + name.substring(this.checkpoint.lastIndexOf('/')));
+        }
+        return name.equals("/dbfs") || name.startsWith("/dbfs/") ? new File(this.root + name.substring(5)) : file;
+    }
+
+    public boolean mkdirs(Path f) throws IOException {
+        return there(f) || super.mkdirs(f);
+    }
+
+    public boolean mkdirs(Path f, FsPermission permission) throws IOException {
+        return there(f) || super.mkdirs(f, permission);
+    }
+
+    protected OutputStream createOutputStreamWithMode(Path f, boolean append, FsPermission permission) throws IOException {
+        check(f);
+        return super.createOutputStreamWithMode(f, append, permission);
+    }
+
+    public boolean rename(Path src, Path dst) throws IOException {
+        check(dst);
+        return super.rename(src, dst);
+    }
+
+    public boolean delete(Path p, boolean recursive) throws IOException {
+        if (pathToFile(p).exists()) {
+            check(p); // an overwrite must not remove what it then cannot write
+        }
+        return super.delete(p, recursive);
+    }
+
+    private boolean there(Path f) throws IOException {
+        if (pathToFile(f).isDirectory()) {
+            return true;
+        }
+        check(f);
+        return false;
+    }
+
+    private void check(Path f) throws IOException {
+        if (this.shared.length == 0) {
+            return;
+        }
+        String name = pathToFile(f).getCanonicalPath();
+        for (int index = 0; index < this.shared.length; index++) {
+            String top = new File(this.shared[index]).getCanonicalPath();
+            if (name.equals(top) || name.startsWith(top + "/")) {
+                return;
+            }
+        }
+        String path = f.toUri().getPath();
+        throw new IOException(
+            "file:" + path + " is on one node only, and this cluster has several: what one node writes there, the others do not see."
+            + " Write to dbfs:" + path + " instead, which all nodes see.");
+    }
+}
+
+/** `file:/` for Hadoop, which insists on this superclass. No checksum files: `/dbfs` would be full of them. */
+final class NodeFiles extends LocalFileSystem {
+    public NodeFiles() {
+        super(new OwnFiles());
+    }
+
+    public void initialize(URI name, Configuration conf) throws IOException {
+        super.initialize(name, conf);
+        setWriteChecksum(false);
+        setVerifyChecksum(false);
+    }
+}
+
+/** The same two for Hadoop's newer interface, which streaming checkpoints use. */
+final class DbfsContext extends DelegateToFileSystem {
+    public DbfsContext(URI name, Configuration conf) throws IOException, java.net.URISyntaxException {
+        super(name, new DbfsFiles(), conf, "dbfs", false);
+    }
+
+    public int getUriDefaultPort() {
+        return -1;
+    }
+
+    public boolean isValidName(String src) {
+        return true;
+    }
+}
+
+final class NodeContext extends DelegateToFileSystem {
+    public NodeContext(URI name, Configuration conf) throws IOException, java.net.URISyntaxException {
+        super(name, new NodeFiles(), conf, "file", false);
+    }
+
+    public int getUriDefaultPort() {
+        return -1;
+    }
+
+    public boolean isValidName(String src) {
+        return true;
+    }
+}
