@@ -223,6 +223,19 @@ def test_it_leaves_when_it_hears_nothing_for_the_grace_period(here: World) -> No
     assert "nothing was heard" in (one.directory / "agent.log").read_text()
 
 
+def test_a_server_without_its_database_counts_as_heard(here: World) -> None:
+    one = here.instance(orphan_grace_s=6.0).start()  # longer than between two heartbeats
+    here.ready(one)
+    here.server.database_away = True
+    since = time.monotonic()
+    until(lambda: "answered 503" in (one.directory / "agent.log").read_text())
+    until(lambda: time.monotonic() > since + 9 and len(here.server.reports) > 5, "longer than the grace period")
+    assert living(one.pid)
+    here.server.server_token = "an impostor's"  # anybody can say 503
+    assert one.wait() == 0
+    assert "nothing was heard" in (one.directory / "agent.log").read_text()
+
+
 def test_it_finds_a_server_that_comes_back_elsewhere(here: World) -> None:
     one = here.instance().start()
     here.ready(one)

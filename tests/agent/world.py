@@ -50,6 +50,7 @@ class FakeServer:
         self.reports: list[StatusReport] = []
         self.assignments: dict[str, Assignment] = {}
         self.known = True
+        self.database_away = False
         self.server_token = SERVER_TOKEN
         self.polls = 0
         self._condition = threading.Condition()
@@ -130,6 +131,9 @@ class FakeServer:
         return wanted.version if wanted else 0
 
     def _answer(self, reply: StatusReply | AssignmentReply) -> web.Response:
+        if self.database_away:
+            body = {"error_code": "TEMPORARILY_UNAVAILABLE", "message": "not now", "server_token": self.server_token}
+            return web.json_response(body, status=503)
         return web.Response(body=msgspec.json.encode(reply), content_type="application/json")
 
     # ── for tests ──

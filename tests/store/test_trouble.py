@@ -16,14 +16,16 @@ from sqlalchemy.exc import TimeoutError as NoConnection
 from structlog.testing import capture_logs
 
 from brickyard.domain.errors import DatabaseAway, DatabaseFull, DatabaseTrouble
+from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.store.store import Store
 from brickyard.store.trouble import trouble_of
 from brickyard.store.tx import Tx
 from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres import Postgres, PostgresMissing
-from tests.support.server import TOKEN, Server
+from tests.support.server import TOKEN, WORKSPACE_KEY, Server
 
 LARGE = "x" * 200_000
+TOKENS = InstanceTokens(key=WORKSPACE_KEY)
 
 
 class Room:
@@ -49,6 +51,12 @@ def postgres_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Po
 
 def get(server: Server, path: str) -> requests.Response:
     return requests.get(server.url + path, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S)
+
+
+def agent_poll(server: Server, instance_id: str) -> requests.Response:
+    headers = {"Authorization": f"Bearer {TOKENS.agent_token(instance_id)}"}
+    url = f"{server.url}/agent/v1/assignment?instance_id={instance_id}&have=0&wait=0"
+    return requests.get(url, headers=headers, timeout=PATIENCE_S)
 
 
 def create(server: Server, name: str) -> requests.Response:
@@ -82,6 +90,8 @@ def test_a_database_that_is_away_is_told_and_waited_for(postgres_of_its_own: Pos
             "message": "The workspace's database cannot be used at the moment. Try again.",
         }
         assert "database" in get(server, "/readyz").json()["reason"]
+        proven = agent_poll(server, "i-anything")  # an agent learns that its server is there, and so its node outlives the outage
+        assert (proven.status_code, proven.json()["server_token"]) == (503, TOKENS.server_token("i-anything"))
         assert get(server, "/healthz").status_code == 200
         assert "brickyard_database_up 0.0" in get(server, "/metrics").text
         postgres_of_its_own.launch()

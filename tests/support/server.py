@@ -24,6 +24,7 @@ from brickyard.store.store import Store
 from tests.support.patience import PATIENCE_S
 
 TOKEN = "dapi" + "0" * 32
+WORKSPACE_KEY = b"k" * 32
 
 
 class Server:
@@ -69,7 +70,7 @@ class Server:
         opened = Application.open(
             self._settings,
             server_url=self.url,
-            workspace_key=b"k" * 32,
+            workspace_key=WORKSPACE_KEY,
             admin_token=TOKEN,
             provider=self._provider,
             clock=self._clock,

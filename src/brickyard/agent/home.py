@@ -38,6 +38,12 @@ class _Unreachable(Exception):
     """Our server did not answer; the message says what happened instead."""
 
 
+class _Proof(msgspec.Struct):
+    """What every answer of our own server carries, also one that says why it cannot tell more now."""
+
+    server_token: str = ""
+
+
 class _ServerFile(msgspec.Struct):
     pid: int
     url: str
@@ -144,15 +150,18 @@ class Home:
             response = await client.request(
                 method, url.rstrip("/") + path, bearer=self._config.agent_token, body=body, timeout_s=timeout_s
             )
+            proof = msgspec.json.decode(response.body, type=_Proof)
+            ours = hmac.compare_digest(proof.server_token.encode(), self._config.server_token.encode())
+            if ours:  # heard of, also where it cannot use its database now: that takes as long as it takes
+                self._heard = time.monotonic()
             if response.status != 200:
                 raise _Unreachable(f"{url} answered {response.status}")
             reply = msgspec.json.decode(response.body, type=kind)
         except (HttpError, msgspec.MsgspecError) as error:
             raise _Unreachable(f"{url}: {error}") from error
-        if not hmac.compare_digest(reply.server_token.encode(), self._config.server_token.encode()):
+        if not ours:
             client.close()
             raise _Unreachable(f"what answers at {url} is not the server of this workspace")
-        self._heard = time.monotonic()
         if not self._reachable:
             self._log.write(f"the server is back at {url}")
         self._reachable = True

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import msgspec
+
 from brickyard.api.context import ApiContext
-from brickyard.api.registry import Auth, Operation
+from brickyard.api.errors import error_reply
+from brickyard.api.registry import Auth, ErrorStyle, Operation, Reply
 from brickyard.api.wire import AssignmentQuery
+from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
 from brickyard.services.caller import Caller
 
 REPORT_LIMIT = 1024 * 1024  # bytes: it is read before its sender is known
 
 
-async def _status(ctx: ApiContext, caller: Caller, request: StatusReport) -> StatusReply:
-    return await ctx.agents.report(request)
+async def _status(ctx: ApiContext, caller: Caller, request: StatusReport) -> StatusReply | Reply:
+    try:
+        return await ctx.agents.report(request)
+    except DatabaseTrouble as error:
+        return _not_now(ctx, request.instance_id, error)
 
 
-async def _assignment(ctx: ApiContext, caller: Caller, request: AssignmentQuery) -> AssignmentReply:
-    return await ctx.agents.assignment(request.instance_id, request.have, request.wait)
+async def _assignment(ctx: ApiContext, caller: Caller, request: AssignmentQuery) -> AssignmentReply | Reply:
+    try:
+        return await ctx.agents.assignment(request.instance_id, request.have, request.wait)
+    except DatabaseTrouble as error:
+        return _not_now(ctx, request.instance_id, error)
+
+
+def _not_now(ctx: ApiContext, instance_id: str, error: DatabaseTrouble) -> Reply:
+    """The error, with the proof that it comes from the agent's own server: a node outlives any outage of the database."""
+    reply = error_reply(error, ErrorStyle.API)
+    body = msgspec.json.decode(reply.body) | {"server_token": ctx.agents.proof(instance_id)}
+    return replace(reply, body=msgspec.json.encode(body))
 
 
 OPERATIONS: tuple[Operation, ...] = (

@@ -61,6 +61,10 @@ class AgentService:
         """Whether the bearer token is that instance's own."""
         return self._tokens.is_agent(instance_id, bearer)
 
+    def proof(self, instance_id: str) -> str:
+        """The token by which that instance's agent knows its own server."""
+        return self._tokens.server_token(instance_id)
+
     async def report(self, report: StatusReport) -> StatusReply:
         """Take an agent's report. A repeated one is a heartbeat and costs no write."""
         # One at a time an instance, in the order of arrival: writers run side by side, and an older status must not win.
@@ -81,7 +85,7 @@ class AgentService:
                 self._wake(owner_id)
         elif busier and last[1] and self._loads.follows(last[1]):
             self._wake(last[1])
-        return StatusReply(server_token=self._tokens.server_token(instance_id), known=self._known[instance_id][1] is not None)
+        return StatusReply(server_token=self.proof(instance_id), known=self._known[instance_id][1] is not None)
 
     async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply:
         """The instance's assignment, as soon as its version is not `have`, or after `wait_s` as it is."""
@@ -111,7 +115,7 @@ class AgentService:
         instance = await self._store.read(lambda tx: tx.instances.get(instance_id))
         known = instance is not None and instance.live
         assignment = instance.assignment if instance is not None and known else None
-        reply = AssignmentReply(server_token=self._tokens.server_token(instance_id), known=known, assignment=assignment)
+        reply = AssignmentReply(server_token=self.proof(instance_id), known=known, assignment=assignment)
         if known and self._store.exclusive and not changed.is_set():
             self._answers[instance_id] = (reply, self._monotonic() + ANSWER_S)
         return reply
