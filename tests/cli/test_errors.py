@@ -17,6 +17,7 @@ import psycopg
 import pytest
 from databricks.sdk.service.compute import State
 
+from brickyard.runtime.classes import classes_of
 from brickyard.store import serverlock
 from brickyard.store.serverlock import DatabaseInUse, ServerLock
 from tests.support.command import COMMAND, Cli, one_line
@@ -155,6 +156,9 @@ def test_a_runtime_without_spark_connect_says_so(cli: Cli, tmp_path: Path) -> No
     versions = {"spark_version": "3.5.9", "scala_version": "2.12", "python_version": "3.11.7", "java_version": "17"}
     manifest = {"environment": "spark-3.5", "home": str(home), "connect_missing": "the network is down", **paths, **versions}
     (home / "runtime.json").write_text(json.dumps(manifest))
+    classes = Path(classes_of(str(home)))
+    classes.parent.mkdir()
+    classes.touch()  # what an installation compiles
     listed = cli.run("runtime", "list", "--cache-dir", str(tmp_path / "cache")).stdout.splitlines()
     assert [line.split()[0] for line in listed if line.endswith("installed, without Spark Connect")] == [
         "14.3.x-scala2.12", "15.4.x-scala2.12", "16.4.x-scala2.12",

@@ -16,7 +16,7 @@ LIMIT_S = 300.0
 
 def with_classes(manifest: RuntimeManifest) -> RuntimeManifest | None:
     """The manifest with its classes; None: they are yet to be compiled."""
-    path = _path(manifest)
+    path = classes_of(manifest.home)
     return msgspec.structs.replace(manifest, classes=path) if Path(path).is_file() else None
 
 
@@ -24,7 +24,7 @@ def compile_classes(manifest: RuntimeManifest) -> RuntimeManifest:
     """Compile them unless they are there. Raises CommandFailed and OSError."""
     if found := with_classes(manifest):
         return found
-    path = _path(manifest)
+    path = classes_of(manifest.home)
     with tempfile.NamedTemporaryFile(prefix="brickyard-manifest-", suffix=".json") as draft:
         draft.write(msgspec.json.encode(manifest))
         draft.flush()
@@ -33,5 +33,6 @@ def compile_classes(manifest: RuntimeManifest) -> RuntimeManifest:
     return msgspec.structs.replace(manifest, classes=path)
 
 
-def _path(manifest: RuntimeManifest) -> str:
-    return classes_path(manifest.home, (source.read_bytes() for source in sorted((SCRIPTS / "java").glob("*.java"))))
+def classes_of(home: str) -> str:
+    """Where the runtime at `home` keeps the classes of this version."""
+    return classes_path(home, (source.read_bytes() for source in sorted((SCRIPTS / "java").glob("*.java"))))
