@@ -219,6 +219,8 @@ def test_ctrl_c_while_python_imports_is_one_line(cli: Cli, tmp_path: Path, modul
     process = subprocess.Popen(
         [sys.executable, "-m", "brickyard", *arguments], env={**cli.environment, "PYTHONPATH": str(slow)},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # A test run in the background ignores Ctrl-C, and so would what it starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no other thread runs here
     )  # fmt: skip
     assert process.stdout is not None
     assert process.stdout.readline() == "importing\n"
