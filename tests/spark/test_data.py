@@ -120,7 +120,11 @@ for name, act in tries.items():
     except Exception as error:
         said[name] = str(error)
 import os
-print(json.dumps([{name: "dbfs:/" in text and "one node only" in text for name, text in said.items()}, os.path.exists("/tmp/p")]))
+named = {  # what the program wrote to, not what Spark and Hadoop make below it
+    "parquet": "/tmp/p", "csv": "/tmp/c", "json": "/var/tmp/j", "orc": "/tmp/o", "text": "/tmp/t", "rdd": "/tmp/r",
+    "table": "/tmp/x", "around": "/tmp/around",
+}
+print(json.dumps([said, named, os.path.exists("/tmp/p")]))
 """
 
 
@@ -141,8 +145,11 @@ def test_spark_programs_and_dbutils_see_the_same_files(live: Live, several: str,
 
 
 def test_what_others_would_not_see_is_refused(live: Live, several: str, single: str) -> None:
-    refused, written = json.loads(live.run(several, ONE_NODE_ONLY))
-    assert all(refused.values()), refused
+    refused, named, written = json.loads(live.run(several, ONE_NODE_ONLY))
+    for name, said in refused.items():
+        assert "is on one node only" in said and "Write to dbfs:/" in said, (name, said)
+    for name, path in named.items():
+        assert f"file:{path} is on" in refused[name] and f"Write to dbfs:{path} instead" in refused[name], (name, refused[name])
     assert len(refused) == 10 and not written
     alone = "spark.range(9).write.parquet('file:/tmp/p'); print(spark.read.parquet('file:/tmp/p').count())"
     assert live.run(single, alone) == "9"

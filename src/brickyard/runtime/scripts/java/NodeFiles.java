@@ -188,6 +188,12 @@ final class OwnFiles extends RawLocalFileSystem {
         return false;
     }
 
+    /** The directory that the program named, where the path is one that Hadoop's committer or Spark makes below it. */
+    static String asked(String path) {
+        String cut = path.replaceFirst("(?s)/(_temporary(/.*)?|_spark_metadata(/.*)?|\\.(spark|hive)-staging.*)$", "");
+        return cut.isEmpty() ? "/" : cut;
+    }
+
     private void check(Path f) throws IOException {
         if (this.shared.length == 0) {
             return;
@@ -199,7 +205,7 @@ final class OwnFiles extends RawLocalFileSystem {
                 return;
             }
         }
-        String path = f.toUri().getPath();
+        String path = asked(f.toUri().getPath());
         throw new IOException(
             "file:" + path + " is on one node only, and this cluster has several: what one node writes there, the others do not see."
             + " Write to dbfs:" + path + " instead, which all nodes see.");
