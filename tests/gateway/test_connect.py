@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard.domain.cluster import Cluster, Target
-from brickyard.domain.spec import ClientsTypes, WorkloadType
+from brickyard.domain.spec import ClientsTypes, DataSecurityMode, WorkloadType
 from brickyard.gateway import connect
 from brickyard.gateway.connect import MAX_MESSAGE
 from brickyard.gateway.doors import FRESH_S, OPEN_S, Doors
@@ -39,6 +39,7 @@ NO_NOTEBOOKS = up(
     cluster(),
     spec=msgspec.structs.replace(RUNNING.spec, workload_type=WorkloadType(clients=ClientsTypes(notebooks=False))),
 )
+APART = up(cluster(), spec=msgspec.structs.replace(RUNNING.spec, data_security_mode=DataSecurityMode.USER_ISOLATION))
 THEIRS = up(cluster(), spec=msgspec.structs.replace(RUNNING.spec, single_user_name="other@example.com"))
 
 
@@ -127,6 +128,20 @@ def test_whose_session_it_is_is_remembered(tmp_path: Path) -> None:
             assert found(Session(CLUSTER_ID, "root", "s1")) == ("you@example.com", "script")
             await call(channel, "Config", named, **credentials(me))
             assert found(Session(CLUSTER_ID, "root", "s1")) == ("me@example.com", "script"), "the program is not always named"
+
+    run(work())
+
+
+def test_where_users_are_kept_apart_a_session_is_its_users_whatever_the_client_says(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with world(tmp_path) as w, w.channel() as channel:
+            await w.set(APART)
+            for user in ("me@example.com", "J\u00f6 Doe"):
+                request = field(1, b"s1") + field(2, field(1, b"root")) + field(4, b"notebook")
+                await call(channel, "Config", request, **credentials(await w.token(user)))
+                known_to_spark = w.driver.seen[-1][1]["x-brickyard-user"]  # UserGuard.java makes it the session's user
+                assert w.attach.connect_clients.find(Session(CLUSTER_ID, known_to_spark, "s1")) == (user, "notebook")
+            assert w.attach.connect_clients.find(Session(CLUSTER_ID, "root", "s1")) is None
 
     run(work())
 

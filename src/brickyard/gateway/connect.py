@@ -159,7 +159,8 @@ class ConnectGateway:
     def _saw(self, caller: Caller, door: Door, method: str, request: bytes) -> None:
         """Remember whose session it is."""
         if (found := sender(method, request)) is not None:
-            session = Session(door.cluster_id, found.user, found.session_id)
+            user = _named(caller.user_name) if door.users_apart else found.user
+            session = Session(door.cluster_id, user, found.session_id)
             self._clients.saw(session, ConnectClient(caller.user_name, found.client_type))
 
     async def _pass_on(self, method: str, context: Any, passed_on: Metadata, door: Door, saw: Saw) -> bytes:
@@ -254,7 +255,12 @@ def _cluster_id(metadata: dict[str, Any]) -> str:
 
 def _passed_on(metadata: dict[str, Any], door: Door, user: str) -> Metadata:
     kept = [(key, value) for key, value in metadata.items() if key not in _OWN and not key.startswith("grpc-")]
-    return (*kept, ("authorization", f"Bearer {door.token}"), (USER, quote(user, safe="@+")))
+    return (*kept, ("authorization", f"Bearer {door.token}"), (USER, _named(user)))
+
+
+def _named(user: str) -> str:
+    """The user's name as the driver gets it, in metadata, and as Spark then knows the user where users are kept apart."""
+    return quote(user, safe="@+")
 
 
 def _bracketed(host: str) -> str:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from brickyard.domain.spec import ISOLATING_MODES
 from brickyard.gateway.ways import short
 from brickyard.services.attach import AttachService, Running
 from brickyard.services.caller import Caller
@@ -17,12 +18,14 @@ MAX_KNOWN = 10_000
 
 
 class Door(NamedTuple):
-    """Spark Connect of one start of one cluster: its address, and the token that opens it."""
+    """Spark Connect of one start of one cluster: its address, and the token that opens it. Where `users_apart`, its sessions
+    belong to the users whose tokens the calls bear, and not to whom the clients name."""
 
     cluster_id: str
     incarnation: int
     address: str
     token: str
+    users_apart: bool
 
 
 class _Known(NamedTuple):
@@ -84,7 +87,8 @@ class Doors:
         answer = await self._attach.call(running.driver, "POST", "/v1/connect", {})
         way = str(answer.get("way") or "")
         address = f"unix:{short(way)}" if way else f"{running.host}:{int(answer['port'])}"
-        return Door(cluster.cluster_id, cluster.incarnation, address, cluster.connect_token)
+        apart = cluster.spec.data_security_mode in ISOLATING_MODES
+        return Door(cluster.cluster_id, cluster.incarnation, address, cluster.connect_token, apart)
 
     def _asked(self, key: tuple[str, int], done: asyncio.Task[Door]) -> None:
         self._openings.pop(key, None)

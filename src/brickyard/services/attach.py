@@ -72,8 +72,9 @@ class AttachedContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConnectSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session of a Spark Connect client. `user` is what the client calls itself; `user_name` whose token its calls bear, and
-    `client_type` its program, both "" before the first call that this server has seen."""
+    """A session of a Spark Connect client. `user` is what the client calls itself (where users are kept apart, what the gateway
+    calls it); `user_name` whose token its calls bear, and `client_type` its program, both "" before the first call that this
+    server has seen."""
 
     session_id: str
     user: str = ""

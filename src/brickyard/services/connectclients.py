@@ -17,7 +17,7 @@ class Session(NamedTuple):
     """A session as Spark knows it."""
 
     cluster_id: str
-    user: str  # what the client calls itself
+    user: str  # what the client calls itself; where users are kept apart, what the gateway calls its user
     session_id: str
 
 
