@@ -1,4 +1,4 @@
-"""What a peer may hold of the server's sockets, and for how long; whose headers are believed; who may read the measurements."""
+"""What a peer may hold of the server's sockets, and for how long; who may read the measurements."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import uvicorn
 from databricks.sdk import WorkspaceClient
 
-from brickyard.api.bounded import BoundedHttp
+from brickyard.api.serving import serving
 from brickyard.app import Application
 from brickyard.config import Settings, default_cache_dir
 from brickyard.domain.clock import Clock, Ids
@@ -77,17 +77,17 @@ class Server:
             ids=self._ids,
         )
         async with opened as application:
-            server = uvicorn.Server(uvicorn.Config(application.asgi, log_level="warning", lifespan="off", http=BoundedHttp))
-            serving = asyncio.create_task(server.serve(sockets=[self._socket]))
-            while not server.started and not serving.done():
+            server = uvicorn.Server(serving(application.asgi, trusted_proxies=self._settings.trusted_proxies))
+            served = asyncio.create_task(server.serve(sockets=[self._socket]))
+            while not server.started and not served.done():
                 await asyncio.sleep(0.01)
             self.application = application
             self._started.set()
-            while not self._stop.is_set() and not serving.done():
+            while not self._stop.is_set() and not served.done():
                 await asyncio.sleep(0.05)
             await application.close(keep_nodes=False)
             server.should_exit = True
-            await serving
+            await served
 
     @classmethod
     @contextlib.contextmanager

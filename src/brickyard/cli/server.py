@@ -19,7 +19,7 @@ import uvicorn
 import uvloop
 
 from brickyard import __version__
-from brickyard.api.bounded import BoundedHttp
+from brickyard.api.serving import serving
 from brickyard.app import Application
 from brickyard.cli import CliError
 from brickyard.cli.down import nodes_left
@@ -36,8 +36,6 @@ from brickyard.testing.knobsfile import KnobsError
 
 _COLLECT_AFTER = (20_000, 20, 20)  # allocations until the youngest generation is collected; then the older ones
 ROTATE_S = 5.0  # how often the size of server.log is looked at
-DRAIN_S = 2  # requests in flight get so long when the server stops
-KEEP_ALIVE_S = 75  # longer than clients keep a connection that they do not use: they never meet one that is just being closed
 WORDS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM or brickyard down"}
 
 log = structlog.get_logger("brickyard")
@@ -91,22 +89,8 @@ class _Server:
         self._announce()
         left: list[str] = []
         async with opened as application:
-            server = uvicorn.Server(
-                uvicorn.Config(
-                    application.asgi,
-                    log_config=None,
-                    access_log=False,
-                    lifespan="off",
-                    timeout_graceful_shutdown=DRAIN_S,
-                    timeout_keep_alive=KEEP_ALIVE_S,
-                    loop="none",
-                    http=BoundedHttp,
-                    ws="none",
-                    proxy_headers=bool(self._settings.trusted_proxies),
-                    forwarded_allow_ips=self._settings.trusted_proxies,
-                )
-            )
-            serving = asyncio.create_task(server._serve(sockets=[self._listening]))  # `serve` without its signal handlers
+            server = uvicorn.Server(serving(application.asgi, trusted_proxies=self._settings.trusted_proxies))
+            served = asyncio.create_task(server._serve(sockets=[self._listening]))  # `serve` without its signal handlers
             stopping = asyncio.create_task(self._stop.wait())
             rotating = asyncio.create_task(self._rotate_log())
             displaced = asyncio.create_task(application.displaced.wait())
@@ -114,7 +98,7 @@ class _Server:
             if application.connect is not None:
                 port = application.connect.port
                 self._tell(f"Spark Connect listens on port {port} (docs/connect.md).", "connect_listens", port=port)
-            await asyncio.wait([serving, stopping, displaced], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([served, stopping, displaced], return_when=asyncio.FIRST_COMPLETED)
             # A server that has lost its database to another cannot be followed by one that adopts its nodes.
             lost = application.displaced.is_set()
             keep = (self._workspace.asked_to_keep_nodes() or self._settings.keep_nodes) and not lost
@@ -123,7 +107,7 @@ class _Server:
             left = await application.close(keep_nodes=keep, why=why)
             application.agents.release()
             server.should_exit = True
-            await serving
+            await served
             stopping.cancel()
             displaced.cancel()
             rotating.cancel()

@@ -1,0 +1,49 @@
+"""The agent's own HTTP server: whom it listens to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from brickyard.agent.http import Request, Response, Server
+from tests.support.patience import PATIENCE_S
+
+RIGHT, WRONG = "Authorization: Bearer right", "authorization: Bearer wrong"
+
+
+async def answers(headers: Sequence[str]) -> tuple[list[Request], str]:
+    """The requests that are handled, and what is answered to one with these headers, until the connection ends."""
+    handled: list[Request] = []
+
+    async def handler(request: Request) -> Response:
+        handled.append(request)
+        return Response(200, b"{}")
+
+    server = Server(handler=handler, authorise=lambda bearer: bearer == "right", host="127.0.0.1")
+    await server.start()
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+        lines = ["GET /v1/status HTTP/1.1", "Host: here", "Connection: close", *headers]
+        writer.write("".join(f"{line}\r\n" for line in lines).encode() + b"\r\n")
+        said = (await asyncio.wait_for(reader.read(), PATIENCE_S)).decode()
+        writer.close()
+    finally:
+        await server.stop()
+    return handled, said
+
+
+@pytest.mark.parametrize("headers", [(RIGHT, WRONG), (WRONG, RIGHT), (RIGHT, RIGHT)])
+def test_two_authorization_headers_are_refused(headers: Sequence[str]) -> None:
+    handled, said = asyncio.run(answers(headers))
+    assert handled == []
+    assert said.startswith("HTTP/1.1 400 ")
+    assert "two Authorization headers" in said
+
+
+def test_one_is_looked_at() -> None:
+    assert asyncio.run(answers([RIGHT]))[1].startswith("HTTP/1.1 200 ")
+    for headers in ([WRONG], []):
+        handled, said = asyncio.run(answers(headers))
+        assert (handled, said[:13]) == ([], "HTTP/1.1 401 ")
