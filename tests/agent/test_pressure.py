@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 
 from brickyard.agent.pressure import (
     MIB,
+    SLACK,
     SMALLEST,
     STALE_S,
     Memory,
     Usage,
     disk_floor,
     disk_offender,
+    exceeds_disk,
     fair_share,
     memory_offender,
     node_memory_limit,
@@ -85,3 +87,16 @@ def test_a_node_leaves_the_machine_something() -> None:
     assert node_memory_limit(2 * GIB, 8 * GIB) == 2 * GIB
     assert disk_floor(1000 * GIB, GIB) == GIB
     assert disk_floor(10 * GIB, GIB) == GIB // 2
+
+
+@given(own=sizes, shared=sizes, found=sizes, limit=st.integers(64 * MIB, 64 * GIB))
+def test_a_cluster_whose_directory_is_full_can_start_and_no_other_may_exceed_the_limit(
+    own: int, shared: int, found: int, limit: int
+) -> None:
+    assert not exceeds_disk(own=min(own, limit // 10), shared=found, found=found, limit=limit)
+    assert exceeds_disk(own=own, shared=0, found=0, limit=limit) == (own > limit)
+    if exceeds_disk(own=own, shared=shared, found=found, limit=limit):
+        assert own + shared > limit
+    else:
+        assert own + shared <= limit + limit // 10 or shared <= found + SLACK
+        assert own <= limit

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from brickyard.agent import cgroups
+from brickyard.agent import cgroups, measure
+from brickyard.agent.config import AgentConfig
+from brickyard.agent.log import LogFile
 from brickyard.agent.pressure import Usage
 from brickyard.agent.usage import Published, published, turn
-from brickyard.domain.node import Phase
+from brickyard.agent.watch import Watch, Watched
+from brickyard.domain.node import Phase, Role
 from tests.agent.world import World, assignment
 from tests.support.patience import until
 
@@ -38,7 +44,7 @@ def test_a_node_that_takes_too_much_is_told_and_then_ended(here: World) -> None:
     assert told.phase is Phase.READY
     assert told.disk_limit == 64 * MIB
     assert 54 * MIB <= told.disk_used <= 64 * MIB
-    instance.execute(OPEN.format(mb=20))
+    instance.begin(OPEN.format(mb=20))
     failed = here.server.phase(instance.id, Phase.FAILED)
     assert failed.failure is not None
     assert failed.failure.code == "DRIVER_OUT_OF_DISK"
@@ -46,6 +52,117 @@ def test_a_node_that_takes_too_much_is_told_and_then_ended(here: World) -> None:
     until(lambda: not instance.node.exists(), "the room given back")
     kept = here.data_dir / "logs" / assignment().cluster_id / f"{instance.id}-1"
     assert (kept / "kept.log").read_text() == "what it said"
+
+
+INTO_CLUSTER = """
+    import os
+    with open(state["cluster_dir"] + "/{name}", "wb") as file:
+        file.write(os.urandom({mb} << 20))
+        os.fsync(file.fileno())
+"""
+OUT_OF_CLUSTER = "import os; os.unlink(state['cluster_dir'] + '/{name}')"
+
+
+def test_a_cluster_s_directory_is_its_driver_s_room_and_can_be_emptied_after_a_restart(here: World) -> None:
+    driver, worker = (here.instance(node_disk=64 * MIB, min_free_disk=1 << 60).start() for _ in range(2))
+    here.ready(driver, role=Role.DRIVER)
+    here.ready(worker, role=Role.WORKER, master_url="spark://127.0.0.1:1")
+    worker.execute(INTO_CLUSTER.format(name="one", mb=54))
+    told = here.server.status(driver.id, lambda status: status.disk_limit > 0)
+    assert told.disk_used >= 54 * MIB
+    worker.execute(INTO_CLUSTER.format(name="two", mb=20))
+    failed = here.server.phase(driver.id, Phase.FAILED).failure
+    assert failed is not None
+    assert failed.code == "DRIVER_OUT_OF_DISK"
+    assert "of it in the cluster's directory" in failed.message
+    bystander = here.server.status(worker.id, lambda _: True)
+    assert (bystander.phase, bystander.disk_limit) == (Phase.READY, 0)
+
+    here.server.assign(driver.id, assignment(2, 2, role=Role.DRIVER))
+    here.server.status(driver.id, lambda status: status.generation == 2 and status.phase is Phase.READY and status.disk_limit > 0)
+    worker.execute(INTO_CLUSTER.format(name="three", mb=20))
+    here.server.status(driver.id, lambda status: status.generation == 2 and status.phase is Phase.FAILED)
+
+    here.server.assign(driver.id, assignment(3, 3, role=Role.DRIVER))
+    here.server.status(driver.id, lambda status: status.generation == 3 and status.phase is Phase.READY and status.disk_limit > 0)
+    for name in ("one", "two"):
+        driver.execute(OUT_OF_CLUSTER.format(name=name))
+    kept = here.server.status(driver.id, lambda status: status.generation == 3 and not status.disk_limit)
+    assert kept.phase is Phase.READY
+
+
+class Ended:
+    """A node that the watch may end."""
+
+    def __init__(self, pid: int, shared_dir: Path | None = None) -> None:
+        self.watched: Watched | None = Watched(
+            pid=pid, group=cgroups.Group(), walled=False, limits=cgroups.Limits(memory_mb=4096, cores=1), share=1,
+            shared_dir=str(shared_dir or ""),
+        )  # fmt: skip
+        self.code = ""
+
+    def end(self, code: str, message: str) -> None:
+        self.code, self.watched = code, None
+
+    def starved(self, message: str) -> None:
+        raise AssertionError(message)
+
+    def disk_is_low(self, used: int, limit: int) -> None:
+        pass
+
+
+def watch(top: Path, name: str, node: Ended) -> Watch:
+    config = AgentConfig(
+        instance_id=name, agent_token="", server_token="", server_url="", instance_dir=str(top / "instances" / name),
+        cache_dir="", logs_dir="", scripts_dir="",
+    )  # fmt: skip
+    return Watch(config=config, node=node, log=LogFile(top / f"{name}.log"))
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_of_a_cluster_s_directory_what_was_not_there_before_makes_room_when_its_driver_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, grows: bool
+) -> None:
+    """A disk that is full of tables of yesterday is not helped by the end of a driver that only reads them."""
+    shared = tmp_path / "clusters" / "c"
+    for place in (shared, *(tmp_path / "instances" / name / "node" for name in ("i-1", "i-2"))):
+        place.mkdir(parents=True)
+    (shared / "yesterday").write_bytes(os.urandom(96 * MIB))
+    (tmp_path / "instances" / "i-2" / "node" / "own").write_bytes(os.urandom(40 * MIB))
+    os.sync()
+    idle = [subprocess.Popen(["sleep", "600"]) for _ in range(2)]
+    nodes = [Ended(idle[0].pid, shared), Ended(idle[1].pid)]
+    watches = [watch(tmp_path, name, node) for name, node in zip(("i-1", "i-2"), nodes, strict=True)]
+    low = False
+
+    def disk(_: Path) -> tuple[int, int]:
+        return 1 << 40, 1 << 20 if low and all(node.watched for node in nodes) else 3 << 29
+
+    monkeypatch.setattr(measure, "disk", disk)
+    monkeypatch.setattr(measure, "machine_memory", lambda: None)
+
+    async def look() -> None:
+        nonlocal low
+        running = [asyncio.create_task(one.run()) for one in watches]
+        try:
+            await asyncio.to_thread(until, lambda: len(published(tmp_path / "instances")) == 2)
+            if grows:
+                (shared / "today").write_bytes(os.urandom(64 * MIB))
+                os.sync()
+                await asyncio.to_thread(until, lambda: any(usage.disk >= 64 * MIB for usage in published(tmp_path / "instances")))
+            low = True
+            await asyncio.to_thread(until, lambda: any(node.code for node in nodes))
+        finally:
+            for task in running:
+                task.cancel()
+
+    try:
+        asyncio.run(look())
+    finally:
+        for process in idle:
+            process.kill()
+            process.wait()
+    assert [node.code for node in nodes] == (["DRIVER_OUT_OF_DISK", ""] if grows else ["", "DRIVER_OUT_OF_DISK"])
 
 
 def test_agents_see_each_other_and_take_turns(tmp_path: Path) -> None:

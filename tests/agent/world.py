@@ -235,14 +235,19 @@ class Instance:
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read() or b"null")
 
-    def execute(self, code: str) -> str:
-        """Run Python code inside the node (the fake node host's commands); what it printed."""
+    def begin(self, code: str) -> str:
+        """Run Python code inside the node (the fake node host's commands). It may end the node: nobody waits for it."""
         command = f"c{time.monotonic_ns()}"
         self.request("POST", "/v1/contexts", {"context_id": "test", "language": "python"})
         status, answer = self.request(
             "POST", "/v1/contexts/test/commands", {"command_id": command, "language": "python", "command": textwrap.dedent(code)}
         )
         assert status == 200, answer
+        return command
+
+    def execute(self, code: str) -> str:
+        """The same, to its end; what it printed."""
+        command = self.begin(code)
 
         def finished() -> Any:
             state = self.request("GET", f"/v1/contexts/test/commands/{command}")[1]

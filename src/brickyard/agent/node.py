@@ -105,7 +105,10 @@ class Node:
             return None
         walled = not self._status.isolation.startswith("none")
         share = (self._wanted.memory_mb if self._wanted is not None else self._config.memory_mb) << 20
-        return Watched(pid=self._host.pid, group=self._group, walled=walled, limits=self._limits, share=share)
+        shared = self._config.cluster_dir(self._cluster_id) if self._is_driver else None  # once, not by every worker as well
+        return Watched(
+            pid=self._host.pid, group=self._group, walled=walled, limits=self._limits, share=share, shared_dir=str(shared or "")
+        )
 
     def end(self, code: str, message: str) -> None:
         """End what runs, as failed. `code` is what that is when it is a driver that fails."""

@@ -12,6 +12,7 @@ import msgspec
 
 MIB = 1 << 20
 SMALLEST = 32 * MIB  # a node that uses less is never named: its end would help nobody
+SLACK = 16 * MIB  # by which a directory that is too large may grow: removing from it writes a little first
 STALE_S = 15.0  # numbers older than that are not looked at: their agent hangs or is gone
 NEAR = 0.8  # of its disk: the cluster is told
 DBFS_FULL = "dbfs.full"  # in the data directory, touched again and again while the workspace's files take more than they may
@@ -26,7 +27,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at_s: float  # the machine's monotonic clock
     memory: int = 0
     memory_share: int = 0  # what its node type promises
-    disk: int = 0
+    disk: int = 0  # of a driver also by how much its cluster's directory has grown since it started
     written: int = 0  # lately, wherever: what it writes to the workspace's files is not in `disk`
 
 
@@ -60,6 +61,15 @@ def node_memory_limit(node_bytes: int, total: int) -> int:
 def disk_floor(total: int, asked: int) -> int:
     """The bytes of a disk that must stay free: what the settings ask for, and no more than a twentieth of a small disk."""
     return min(asked, total // 20)
+
+
+def exceeds_disk(*, own: int, shared: int, found: int, limit: int) -> bool:
+    """Whether a node's own files and, for a driver, its cluster's directory take more than they may together.
+
+    That directory outlives the node, so what the node has `found` in it ends nobody, and a tenth of the limit is always left for
+    own files: else a cluster whose directory is full could never start again to remove something.
+    """
+    return own > max(limit - shared, limit // 10) or shared > max(limit, found + SLACK)
 
 
 def fair_share(usage: Usage, all_shares: int, total: int) -> float:

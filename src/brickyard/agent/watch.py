@@ -45,7 +45,7 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
     walled: bool  # it has a /dev/shm of its own
     limits: Limits
     share: int  # bytes of memory that its type promises
-    shared_dir: str = ""  # what its cluster's nodes share is counted as its driver's
+    shared_dir: str = ""  # of a driver: its cluster's directory, which counts as the driver's
 
 
 class Node(Protocol):
@@ -84,8 +84,10 @@ class Watch:
         self._instances = config.directory.parent
         self._lock = self._instances.parent / "pressure.lock"
         self._published = Published(config.directory)
-        self._pid = 0  # of the node that the following is about
+        self._about: tuple[int, str] | None = None  # the node (its process, its cluster's directory) that the following is about
         self._held = held.Held()
+        self._shared = held.Held()  # in the cluster's directory
+        self._found = held.Held()  # the same at the first look
         self._scanned: tuple[float, float, int] | None = None  # when, for how long, and how much was free
         self._written: collections.deque[tuple[float, int]] = collections.deque()
         self._killed_s = 0.0
@@ -97,13 +99,13 @@ class Watch:
             await asyncio.sleep(pause)
             watched, pause = self._node.watched, CALM_S
             if watched is None:
-                if self._pid:
-                    self._pid = 0
+                if self._about is not None:
+                    self._about = None
                     self._published.write(Usage(instance_id=self._config.instance_id, at_s=time.monotonic()))
                 continue
-            if watched.pid != self._pid:
-                self._pid, self._held, self._scanned, self._killed_s = watched.pid, held.Held(), None, 0.0
-                self._written.clear()
+            if self._about != (watched.pid, watched.shared_dir):  # a warm node is given a cluster while it runs
+                self._forget()
+                self._about = (watched.pid, watched.shared_dir)
             began = time.monotonic()
             try:
                 seen = await asyncio.to_thread(self._look, watched)
@@ -114,6 +116,11 @@ class Watch:
             pause = NEAR_S if self._is_near(watched, seen) else max(CALM_S, (time.monotonic() - began) / SHARE)
             if self._node.watched == watched:
                 await self._judge(watched, seen)
+
+    def _forget(self) -> None:
+        self._held, self._shared, self._found = held.Held(), held.Held(), held.Held()
+        self._scanned, self._killed_s = None, 0.0
+        self._written.clear()
 
     # ── look ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -132,7 +139,7 @@ class Watch:
             at_s=now,
             memory=self._memory(watched, pids),
             memory_share=watched.share,
-            disk=self._held.size,
+            disk=self._held.size + max(0, self._shared.size - self._found.size),
             written=max(0, self._written[-1][1] - min(bytes_ for _, bytes_ in self._written)),
         )
         self._published.write(usage)
@@ -153,9 +160,10 @@ class Watch:
             grown = free_then - free >= SCAN_STEP or self._is_short(free)
             if now - at < (took / SCAN_SHARE if grown else SCAN_S):
                 return
-        found = held.held(self._config.node_dir)
         if watched.shared_dir:
-            found += held.held(Path(watched.shared_dir))
+            self._shared = held.held(Path(watched.shared_dir))
+            self._found = self._found if self._scanned else self._shared
+        found = held.held(self._config.node_dir)
         on_disk = held.nameless_files(pids, self._config.directory.stat().st_dev)
         self._held = found + held.Held(on_disk)
         self._scanned = (now, time.monotonic() - now, free)
@@ -177,7 +185,7 @@ class Watch:
         elif not watched.group.directories and seen.usage.memory > watched.limits.memory_mb << 20:
             why = f"the node used {text(seen.usage.memory)} of memory, and may use {text(watched.limits.memory_mb << 20)}"
             await self._starve(watched, f"{why}. Choose a node type with more memory")
-        elif self._takes_too_much_disk(seen):
+        elif self._takes_too_much_disk():
             pass  # it is ended
         elif self._fills_dbfs(seen):
             self._node.end(
@@ -193,19 +201,21 @@ class Watch:
     def _floor(self, seen: _Seen) -> int:
         return pressure.disk_floor(seen.disk_total, self._config.min_free_disk)
 
-    def _takes_too_much_disk(self, seen: _Seen) -> bool:
+    def _takes_too_much_disk(self) -> bool:
         """Whether the node alone does, and so was ended; while there is time, its cluster is told first."""
-        used, limit = seen.usage.disk, self._config.node_disk
-        if self._held.too_many:
+        own, shared, limit = self._held.size, self._shared.size, self._config.node_disk
+        used = own + shared
+        if self._held.too_many or (self._shared.too_many and not self._found.too_many):
             self._node.end(OUT_OF_DISK, f"the node has more than {held.MAX_ENTRIES} files. Remove what is not needed")
             return True
         if not limit:
             return False
-        if used > limit:
+        if pressure.exceeds_disk(own=own, shared=shared, found=self._found.size, limit=limit):
+            where = f" ({text(shared)} of it in the cluster's directory, /cluster)" if shared >= pressure.MIB else ""
             self._node.end(
                 OUT_OF_DISK,
-                f"the node used {text(used)} of disk, and may use {text(limit)} (node_disk_gb). Remove what is not needed, "
-                "or let an administrator raise node_disk_gb",
+                f"the node used {text(used)} of disk{where}, and may use {text(limit)} (node_disk_gb). Remove what is not "
+                "needed, or let an administrator raise node_disk_gb",
             )
             return True
         near = used > pressure.NEAR * limit
