@@ -92,6 +92,10 @@ class Jvm:
         self._on_end = callback
 
 
+def place(roles: ModuleType) -> Any:
+    return roles.sparkconf.Place(host="127.0.0.1", node_dir="/none", ui_key="")
+
+
 def fail(roles: ModuleType, directory: Path, error: Exception, *, ready: bool = True, last_words: str = "") -> dict[str, Any]:
     """A driver whose work meets an error. Returns the failure that is told."""
     channel = Channel()
@@ -104,7 +108,7 @@ def fail(roles: ModuleType, directory: Path, error: Exception, *, ready: bool = 
             raise error
 
     assignment = {"role": "single", "spark_conf": {}}
-    Driver(jvm=Jvm(directory, last_words), assignment=assignment, host="127.0.0.1", report=report).start()
+    Driver(jvm=Jvm(directory, last_words), assignment=assignment, place=place(roles), report=report).start()
     return channel.failure()
 
 
@@ -160,7 +164,7 @@ def test_a_load_is_asked_for_when_it_matters(roles: ModuleType, tmp_path: Path, 
         commands=lambda: (False, 0),
         jvm=Jvm(tmp_path, ""),
         assignment={"role": "driver"},
-        host="127.0.0.1",
+        place=place(roles),
         report=roles.Report(channel),
     )
     driver, master = FakeDriver(), FakeMaster()

@@ -149,7 +149,8 @@ class _Server:
         if self._settings.log_format == "json":
             log.info(event, **facts)
         else:
-            click.echo(text, err=text.startswith(("Warning", "Stopping")))
+            with contextlib.suppress(OSError):  # a full disk ends no server for what it cannot say
+                click.echo(text, err=text.startswith(("Warning", "Stopping")))
 
     async def _greet(self, new_token: str, seconds: float) -> None:
         self._tell(
@@ -160,10 +161,12 @@ class _Server:
             new_token and not self._detached and self._settings.log_format != "json"
         ):  # detached, this would end in the log: the parent shows it
             click.echo(token_line(self._workspace, new_token))
-        sys.stdout.flush()
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
         if self._settings.provider == "local" and self._settings.isolation != "off":
             allowed = await asyncio.to_thread(allowed_here)
-            self._announce(isolation_found=allowed.text)
+            with contextlib.suppress(WorkspaceError):  # a full disk: then `status` looks for itself
+                self._announce(isolation_found=allowed.text)
             if allowed.isolation == "none":
                 self._tell(
                     f"Warning: clusters are not isolated from this machine: {allowed.reason} See `brickyard doctor`.",
