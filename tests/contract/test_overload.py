@@ -33,11 +33,14 @@ class Stall:
     """One unit of work that does not end, and another one behind it: what the background has to do piles up."""
 
     def __init__(self, store: Store, threads: ThreadPoolExecutor) -> None:
-        self.over = threading.Event()
-        self._done = [threads.submit(store.write_sync, work) for work in (self._wait, lambda tx: None)]
+        self.over, self._begun = threading.Event(), threading.Event()
+        self._done = [threads.submit(store.write_sync, self._wait)]
+        assert self._begun.wait(PATIENCE_S)  # else both might share one transaction, and nothing would be behind
+        self._done.append(threads.submit(store.write_sync, lambda tx: None))
         until(lambda: store.lag_s > 0.2, "the lag")
 
     def _wait(self, _tx: object) -> None:
+        self._begun.set()
         self.over.wait(PATIENCE_S)
 
     def end(self) -> None:

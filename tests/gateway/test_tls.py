@@ -91,7 +91,7 @@ def test_a_wrong_certificate_is_named(tmp_path: Path) -> None:
     [
         ({"tls_cert": "a.pem"}, "tls_cert and tls_key belong together"),
         ({"tls_cert": "a.pem", "tls_key": "b.pem", "tls_self_signed": True}, "leave one of them out"),
-        ({"connect_port": 70_000}, "connect_port is 70000"),
+        ({"connect_port": 70_000}, "connect_port must be between 0"),
         ({"connect_port": "high"}, "connect_port"),
     ],
 )

@@ -77,6 +77,7 @@ class _Server:
         self._detached = detached
         self._url = _url(listening)
         self._stop = asyncio.Event()
+        self._started_ms = str(time.time_ns() // 1_000_000)
         self._why = ""
 
     async def run(self) -> None:
@@ -126,7 +127,12 @@ class _Server:
     def _announce(self, **found: str) -> None:
         """What commands and agents learn of this server."""
         chosen = self._settings
-        about = {"provider": chosen.provider, "isolation": chosen.isolation, "cache_dir": str(chosen.cache_dir)}
+        about = {
+            "started_ms": self._started_ms,
+            "provider": chosen.provider,
+            "isolation": chosen.isolation,
+            "cache_dir": str(chosen.cache_dir),
+        }
         self._workspace.announce(self._url, version=__version__, **about, **found)
 
     def _on_signals(self) -> None:

@@ -142,7 +142,7 @@ class Workspace:
 
     def announce(self, url: str, **about: str) -> None:
         """Say where the server is, and more of it: agents and commands read it. Raises WorkspaceError."""
-        note = {**about, "pid": os.getpid(), "url": url, "started_ms": time.time_ns() // 1_000_000}
+        note = {**about, "pid": os.getpid(), "url": url}
         self._write_private(self.server_file, json.dumps(note))
 
     def withdraw(self) -> None:
