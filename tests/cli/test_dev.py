@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 DEV = Path(__file__).parents[2] / "dev"
-PARTS = {"ruff": "lint", "pytest -n": "fast tests", "pytest -m": "tests with real Spark", "brickyard": "installing runtimes"}
+PARTS = {
+    "ruff": "lint",
+    "pytest -n 2 -m": "fast tests",
+    "pytest -n 2 --dist": "tests with real Spark",
+    "brickyard": "installing runtimes",
+}
 
 
 @pytest.fixture
@@ -45,5 +50,5 @@ def test_a_part_that_fails_fails_the_whole_and_hides_nothing(checkout: Path, par
     done, calls = run(checkout, part)
     assert done.returncode == 1
     assert f"failed: {PARTS[part]}" in done.stderr
-    others = {other for other in PARTS if not (part == "brickyard" and other == "pytest -m")}
+    others = {other for other in PARTS if not (part == "brickyard" and other == "pytest -n 2 --dist")}
     assert all(other in calls for other in others)
