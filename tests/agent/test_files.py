@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from brickyard.agent import files
+from tests.support.trees import deep
 
 
 def test_a_tree_is_removed_whatever_is_in_it(tmp_path: Path) -> None:
@@ -32,14 +33,7 @@ def test_a_tree_is_removed_whatever_is_in_it(tmp_path: Path) -> None:
 
 def test_depth_costs_nothing(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
-    tree.mkdir()
-    here = os.open(tree, os.O_RDONLY)
-    for _ in range(5000):
-        os.mkdir("d", dir_fd=here)
-        inner = os.open("d", os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = inner
-    os.close(here)
+    deep(tree, 5000)
     files.remove_tree(tree)
     assert not tree.exists()
 

@@ -35,24 +35,13 @@ from brickyard.services.dbfs import HANDLE_IDLE_MS, MAX_BLOCK, MAX_HANDLES, Dbfs
 from brickyard.testing.clock import ManualClock
 from tests.support.edge import USER, edge, sdk
 from tests.support.patience import PATIENCE_S
+from tests.support.trees import deep
 
 OTHER = Caller(user_name="other@example.com", user_id="8", is_admin=False, token_id="o")
 
 
 def b64(data: bytes) -> str:
     return base64.b64encode(data).decode()
-
-
-def deep(top: Path) -> None:
-    """More nested directories than Python has stack, as any cluster can make them."""
-    top.mkdir()
-    current = os.open(top, os.O_RDONLY)
-    for _ in range(1500):
-        os.mkdir("d", dir_fd=current)
-        below = os.open("d", os.O_RDONLY, dir_fd=current)
-        os.close(current)
-        current = below
-    os.close(current)
 
 
 class Desk:
