@@ -8,11 +8,13 @@ import contextlib
 import hashlib
 import hmac
 import json
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import aiohttp
+import msgspec
 import pytest
 import uvicorn
 from aiohttp import web
@@ -23,11 +25,15 @@ from yarl import URL
 from brickyard.agent import files
 from brickyard.config import Settings
 from brickyard.domain.clock import Ids
-from brickyard.domain.errors import PermissionDenied, ResourceDoesNotExist
+from brickyard.domain.errors import PermissionDenied, ResourceDoesNotExist, TemporarilyUnavailable
+from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.gateway import history, pages
 from brickyard.gateway.history import HistoryServers
 from brickyard.gateway.jws import signed_token
 from brickyard.gateway.sparkui import MAX_REWRITTEN, SparkUi, Upstream
+from brickyard.lifecycle.runtimeuse import RuntimeInUse
+from brickyard.runtime import installer
+from brickyard.runtime.catalogue import rows
 from brickyard.services.caller import Caller
 from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import LIFETIME_MS, UiLinks
@@ -383,7 +389,7 @@ def test_a_history_server_that_is_starting_is_not_idle(tmp_path: Path, monkeypat
     monkeypatch.setattr(history, "_HistoryServer", Quick)
     monkeypatch.setattr(history, "IDLE_S", 0.2)
     manifest: Any = None
-    monkeypatch.setattr(HistoryServers, "_runtime", lambda _self: manifest)
+    monkeypatch.setattr(HistoryServers, "_runtime_kept", lambda _self, _use: manifest)
 
     async def work() -> None:
         servers = HistoryServers(settings=Settings(data_dir=tmp_path, cache_dir=tmp_path))
@@ -395,5 +401,53 @@ def test_a_history_server_that_is_starting_is_not_idle(tmp_path: Path, monkeypat
         await servers.find("0101-000000-second", "")
         assert ["first" in str(logs) for logs in ended] == [True], "the first was idle, the second was starting"
         await servers.close()
+
+    run(work())
+
+
+# Stands for a history server: says where it listens, and knows one application.
+SPARK_CLASS = """#!{python}
+import http.server
+class Api(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = b'[{{"id": "app-1", "attempts": [{{"startTimeEpoch": 1}}]}}]'
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Api)
+print(f"HistoryServer started at http://127.0.0.1:{{server.server_port}}", flush=True)
+server.serve_forever()
+"""
+
+
+def test_a_runtime_cannot_be_removed_under_a_history_server(tmp_path: Path) -> None:
+    environment = next(runtime.environment for runtime in rows() if runtime.spark_version.startswith("4."))
+    home = installer.runtime_home(environment, tmp_path)
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "spark-class").write_text(SPARK_CLASS.format(python=sys.executable))
+    (home / "bin" / "spark-class").chmod(0o755)
+    manifest = RuntimeManifest(
+        environment=environment, spark_version="4.0.5", scala_version="2.13", home=str(home), python=sys.executable,
+        python_version="3", python_base=sys.base_prefix, spark_home=str(home), java_home="", java_real="", java_version="",
+    )  # fmt: skip
+    (home / "runtime.json").write_bytes(msgspec.json.encode(manifest))
+    log = tmp_path / "logs" / ID / "i-1-1" / "eventlog" / "app"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(b"hello")
+
+    async def work() -> None:
+        servers = HistoryServers(settings=Settings(data_dir=tmp_path, cache_dir=tmp_path, isolation="off"))
+        try:
+            assert (await servers.find(ID, "")).home == "/history/app-1/jobs/"
+            with pytest.raises(RuntimeInUse):
+                await asyncio.to_thread(installer.remove, environment, cache_dir=tmp_path)
+            assert (home / "bin" / "spark-class").exists()
+        finally:
+            await servers.close()
+        assert await asyncio.to_thread(installer.remove, environment, cache_dir=tmp_path)
+        with pytest.raises(TemporarilyUnavailable, match="none is installed"):
+            await servers.find(ID, "")
 
     run(work())

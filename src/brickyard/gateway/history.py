@@ -27,6 +27,7 @@ from brickyard.domain.errors import ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.gateway.jws import signed_token
 from brickyard.gateway.sparkui import Upstream
+from brickyard.lifecycle.runtimeuse import RuntimeUse
 from brickyard.runtime.catalogue import rows
 from brickyard.runtime.installer import installed
 
@@ -105,9 +106,14 @@ class HistoryServers:
     async def _start(self, cluster_id: str, logs: tuple[Path, ...]) -> _HistoryServer:
         while len(self._servers) >= MOST:
             await self._end(min(self._servers, key=lambda each: self._servers[each].used))
-        manifest = await asyncio.to_thread(self._runtime)
+        use = RuntimeUse(self._settings.cache_dir)
+        try:
+            manifest = await asyncio.to_thread(self._runtime_kept, use)
+        except BaseException:
+            use.end()
+            raise
         place = self._settings.data_dir / "history" / cluster_id
-        server = _HistoryServer(manifest=manifest, place=place, logs=logs, isolation=self._settings.isolation)
+        server = _HistoryServer(manifest=manifest, use=use, place=place, logs=logs, isolation=self._settings.isolation)
         self._servers[cluster_id] = server
         try:
             await server.start()
@@ -117,6 +123,17 @@ class HistoryServers:
         if self._sweeper is None or self._sweeper.done():
             self._sweeper = asyncio.create_task(self._sweep())
         return server
+
+    def _runtime_kept(self, use: RuntimeUse) -> RuntimeManifest:
+        """The runtime to start on; nobody can remove it while `use` lasts.
+
+        Race: it is removed between the look and the use. Then the next look finds another one, or none.
+        """
+        while True:
+            manifest = self._runtime()
+            use.begin(manifest.environment)
+            if installed(manifest.environment, self._settings.cache_dir) is not None:
+                return manifest
 
     def _runtime(self) -> RuntimeManifest:
         """The newest runtime that is installed and whose web server can be guarded: one on Spark 4; it reads Spark 3's logs."""
@@ -146,13 +163,16 @@ class HistoryServers:
 class _HistoryServer:
     """One process, over one cluster's event logs."""
 
-    def __init__(self, *, manifest: RuntimeManifest, place: Path, logs: tuple[Path, ...], isolation: sandbox.Mode) -> None:
+    def __init__(
+        self, *, manifest: RuntimeManifest, use: RuntimeUse, place: Path, logs: tuple[Path, ...], isolation: sandbox.Mode
+    ) -> None:
         self.logs = logs
         self.key = secrets.token_bytes(32)
         self.url = ""
         self.home = "/"
         self.used = math.inf  # it is starting, which is no idleness
         self._manifest = manifest
+        self._use = use  # of the runtime, until the process has ended
         self._root = place
         self._place = place / "node"  # all that it may write
         self._isolation = isolation
@@ -206,6 +226,7 @@ class _HistoryServer:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(process.wait(), patience_s)
                     break
+        self._use.end()
         with contextlib.suppress(OSError):  # the next one over this cluster removes it as well
             await asyncio.to_thread(files.remove_tree, self._root)
 
