@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ PROXIES = ["10.1.2.3", "127.0.0.1, 10.0.0.0/8", "::1,10.1.2.3"]
 NO_PROXIES = ["", "127.0.0.1", "10.2.0.0/16", "203.0.113.9", "::1"]
 
 
-def seen(trusted_proxies: str, forwarded_for: str = "203.0.113.9") -> tuple[str, str]:
-    """The client's address and the scheme that the application gets for a request of PEER."""
+def seen(trusted_proxies: str, forwarded_for: str = "203.0.113.9", *, peer: tuple[str, int] = PEER) -> tuple[str, str]:
+    """The client's address and the scheme that the application gets for a request of `peer`."""
     found: dict[str, Any] = {}
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -31,7 +32,7 @@ def seen(trusted_proxies: str, forwarded_for: str = "203.0.113.9") -> tuple[str,
         raise AssertionError("the request has no body, and nothing is answered")
 
     headers = [(b"host", b"here"), (b"x-forwarded-for", forwarded_for.encode()), (b"x-forwarded-proto", b"https")]
-    scope = {"type": "http", "client": PEER, "scheme": "http", "headers": headers}
+    scope = {"type": "http", "client": peer, "scheme": "http", "headers": headers}
     config = serving(application, trusted_proxies=trusted_proxies)
     config.load()
     asyncio.run(config.loaded_app(scope, unused, unused))
@@ -51,6 +52,27 @@ def test_of_a_configured_proxy_they_count(proxies: str) -> None:
 
 def test_what_stands_before_a_strangers_address_is_the_strangers_word() -> None:
     assert seen("10.0.0.0/8", "192.0.2.1, 203.0.113.9, 10.5.5.5") == ("203.0.113.9", "https")
+
+
+@pytest.mark.parametrize("proxies", ["127.0.0.1", "127.0.0.0/8", "::1,127.0.0.1", "::ffff:127.0.0.1", "0.0.0.0/0"])
+def test_a_proxy_that_comes_by_ipv4_counts_on_a_socket_of_both_kinds(proxies: str) -> None:
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    with (
+        socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as listening,
+        socket.create_connection(("127.0.0.1", listening.getsockname()[1])),
+    ):
+        taken, (host, port, *_) = listening.accept()
+        taken.close()
+    assert host == "::ffff:127.0.0.1"
+    assert seen(proxies, peer=(host, port)) == ("203.0.113.9", "https")
+    assert seen(proxies, "203.0.113.9, ::ffff:127.0.0.1", peer=(host, port))[0] == "203.0.113.9"
+    assert seen("192.0.2.1", peer=(host, port)) == (host, "http")
+
+
+def test_an_address_that_is_written_as_ipv6_has_it_is_the_same_proxy() -> None:
+    assert seen("::ffff:10.0.0.0/104") == ("203.0.113.9", "https")
+    assert seen("::/0") == (PEER[0], "http"), "every IPv6 address is no IPv4 address"
 
 
 @pytest.mark.parametrize(("proxies", "scheme"), [("192.0.2.1", "http"), ("127.0.0.1", "https")])
