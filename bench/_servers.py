@@ -53,6 +53,7 @@ def brickyard(**settings: str) -> Iterator[Served]:
             "BRICKYARD_PORT": str(port),
             "BRICKYARD_ADMIN_TOKEN": TOKEN,
             "BRICKYARD_LOG_LEVEL": "warning",
+            "BRICKYARD_ENDS_WITH": str(os.getpid()),
             **{f"BRICKYARD_{key.upper()}": value for key, value in settings.items()},
         }
         with _process(

@@ -65,6 +65,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     task_files_dir: Path | None = None  # files of this machine below it may be run as tasks (file:/...); None: none may
     default_runtime: str = ""  # empty: the newest Spark 4 LTS of the catalogue
     keep_nodes: bool = False
+    ends_with: int | None = None  # a process: when it has ended, the server stops and ends its nodes; None: it runs by itself
     connect_port: int | None = None  # Spark Connect; None: 15002 if it is free, and none on the simulated provider; 0: none
     connect_start_clusters: bool = False  # a connection to a terminated cluster starts it
     trusted_proxies: str = ""  # addresses or networks, with commas: whose X-Forwarded-For and -Proto count; empty: nobody's
@@ -176,6 +177,8 @@ def _check(settings: Settings, sources: Mapping[str, str]) -> None:
     give_up_s, silence_s = settings.driver_give_up_s, settings.spark_silence_s
     if give_up_s < silence_s:
         raise ConfigError(f"driver_give_up_s is {give_up_s:g}; it must be at least spark_silence_s ({silence_s:g}).")
+    if settings.ends_with is not None and settings.ends_with <= 0:
+        raise _wrong("ends_with", settings.ends_with, sources, "the number of a process")
     _check_room(settings)
     _check_proxies(settings, sources)
     _check_network(settings, sources)

@@ -5,6 +5,7 @@ pytest loads this module in every run where Brickyard is installed, so it import
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,7 @@ class SimulatedWorkspace:
 
 @pytest.fixture(scope="session")
 def brickyard_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedWorkspace]:
-    """One server for the whole run, on a free port; it ends with the run."""
+    """One server for the whole run, on a free port; it ends with the run, however that ends."""
     from brickyard.cli.down import stop_server  # noqa: PLC0415 - only where the fixture is used
     from brickyard.cli.up import start_detached  # noqa: PLC0415 - likewise
     from brickyard.config import Settings  # noqa: PLC0415 - likewise
@@ -65,7 +66,7 @@ def brickyard_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simul
     knobs.touch()
     places: dict[str, Any] = {"data_dir": home / "data", "cache_dir": home / "cache", "simulated_knobs": knobs}
     workspace = Workspace(home / "data")
-    started = start_detached(Settings(provider="simulated", port=0, **places), workspace)
+    started = start_detached(Settings(provider="simulated", port=0, ends_with=os.getpid(), **places), workspace)
     try:
         yield SimulatedWorkspace(started.url, workspace.stored_token(), knobs)
     finally:

@@ -8,11 +8,13 @@ import sys
 import tomllib
 from pathlib import Path
 
+import psutil
 import pytest
 
+from brickyard.lifecycle.workspace import Workspace
 from brickyard.testing import knobsfile
 from brickyard.testing.simulated import Knobs
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.snippets import ROOT, blocks, home_environment
 
 PAGE = ROOT / "docs" / "testing.md"
@@ -27,6 +29,29 @@ def test_the_page_s_tests_pass_with_the_plugin(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout
+
+
+WAITS = """
+import time
+def test_waits(brickyard_server):
+    with open("url", "w") as file:
+        file.write(brickyard_server.url)
+    time.sleep(1000)
+"""
+
+
+def test_a_killed_test_run_leaves_no_server(tmp_path: Path) -> None:
+    (tmp_path / "test_waits.py").write_text(WAITS)
+    command = [sys.executable, "-m", "pytest", "-p", "brickyard.pytest_plugin", "-p", "no:cacheprovider", "-q", "test_waits.py"]
+    place = ["--basetemp", str(tmp_path / "run")]
+    with subprocess.Popen([*command, *place], cwd=tmp_path, env=home_environment(tmp_path), stdout=subprocess.DEVNULL) as run:
+        workspace = Workspace(tmp_path / "run" / "brickyard0" / "data")
+        until((tmp_path / "url").exists, "the run's server")
+        running = workspace.running()
+        assert running is not None
+        run.kill()
+    until(lambda: not psutil.pid_exists(running.pid), "the server ends with the run")
+    assert "with which it ends, has ended" in workspace.log_file.read_text()
 
 
 def test_the_wheel_has_the_plugin_and_it_costs_next_to_nothing() -> None:

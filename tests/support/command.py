@@ -28,6 +28,7 @@ class Cli:
             "BRICKYARD_CACHE_DIR": str(home / "cache"),
             "BRICKYARD_PROVIDER": "simulated",
             "BRICKYARD_PORT": "0",
+            "BRICKYARD_ENDS_WITH": str(os.getpid()),
         }
 
     def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -156,4 +156,4 @@ def home_environment(home: Path, **more: str) -> dict[str, str]:
     dropped = ("BRICKYARD_", "DATABRICKS_", "XDG_", "VIRTUAL_ENV", "PYTHONPATH")
     keep = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
     path = f"{Path(sys.executable).parent}{os.pathsep}{keep['PATH']}"
-    return {**keep, "HOME": str(home), "PATH": path, **more}
+    return {**keep, "HOME": str(home), "PATH": path, "BRICKYARD_ENDS_WITH": str(os.getpid()), **more}

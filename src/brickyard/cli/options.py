@@ -31,6 +31,7 @@ def serving(function: F) -> F:
         click.option("--log-format", help="console or json."),
         click.option("--log-level", help="debug, info, warning or error."),
         click.option("--keep-nodes", is_flag=True, default=None, help="Leave nodes running when the server stops."),
+        click.option("--ends-with", type=int, help="Number of a process: when it has ended, the server stops."),
         click.option("--default-runtime", help="Runtime key that `quickstart` and `runtime install` take."),
         click.option(
             "--task-files-dir",

@@ -28,7 +28,7 @@ from brickyard.cli.up import LOG_LIMIT, serve, token_line
 from brickyard.config import ConfigError, Settings, load
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.gateway.errors import GatewayError
-from brickyard.lifecycle import logs
+from brickyard.lifecycle import logs, owner
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 from brickyard.store.serverlock import DatabaseInUse
 from brickyard.store.store import StoreError
@@ -79,6 +79,7 @@ class _Server:
         self._stop = asyncio.Event()
         self._started_ms = str(time.time_ns() // 1_000_000)
         self._why = ""
+        self._orphaned = False  # the process that it ends with has ended
 
     async def run(self) -> None:
         """From the first look at what a killed server left to the end of the last node."""
@@ -93,25 +94,24 @@ class _Server:
             server = uvicorn.Server(serving(application.asgi, trusted_proxies=self._settings.trusted_proxies))
             served = asyncio.create_task(server._serve(sockets=[self._listening]))  # `serve` without its signal handlers
             stopping = asyncio.create_task(self._stop.wait())
-            rotating = asyncio.create_task(self._rotate_log())
+            beside = [asyncio.create_task(self._rotate_log()), asyncio.create_task(self._end_with_owner())]
             displaced = asyncio.create_task(application.displaced.wait())
             await self._greet(token if is_new else "", time.monotonic() - started)
             if application.connect is not None:
                 port = application.connect.port
                 self._tell(f"Spark Connect listens on port {port} (docs/connect.md).", "connect_listens", port=port)
             await asyncio.wait([served, stopping, displaced], return_when=asyncio.FIRST_COMPLETED)
-            # A server that has lost its database to another cannot be followed by one that adopts its nodes.
+            # No server follows that could adopt the nodes when the database is another's, or when nobody is left to start one.
             lost = application.displaced.is_set()
-            keep = (self._workspace.asked_to_keep_nodes() or self._settings.keep_nodes) and not lost
+            keep = (self._workspace.asked_to_keep_nodes() or self._settings.keep_nodes) and not lost and not self._orphaned
             why = self._why or ("another server has taken its database" if lost else "the web server has ended")
             log.info("stopping", why=why, nodes="kept" if keep else "ended")
             left = await application.close(keep_nodes=keep, why=why)
             application.agents.release()
             server.should_exit = True
             await served
-            stopping.cancel()
-            displaced.cancel()
-            rotating.cancel()
+            for task in (stopping, displaced, *beside):
+                task.cancel()
         log.info("stopped")
         if left:
             raise CliError(nodes_left(left))
@@ -123,6 +123,13 @@ class _Server:
         while self._detached:
             await asyncio.to_thread(logs.rotate, self._workspace.log_file, limit=LOG_LIMIT)
             await asyncio.sleep(ROTATE_S)
+
+    async def _end_with_owner(self) -> None:
+        """Stop when the process of the setting `ends_with` has ended."""
+        if (pid := self._settings.ends_with) is not None:
+            await owner.ended(pid)
+            self._orphaned, self._why = True, f"process {pid}, with which it ends, has ended"
+            self._stop.set()
 
     def _announce(self, **found: str) -> None:
         """What commands and agents learn of this server."""
