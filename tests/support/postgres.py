@@ -101,7 +101,7 @@ class Postgres:
                 stderr=log,
                 env=self._environment,
                 cwd=self._home,
-                preexec_fn=_end_with_parent,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - prctl only
             )
         deadline = time.monotonic() + PATIENCE_S
         while True:

@@ -62,8 +62,8 @@ def remove(key: str, config_file: Path | None, **options: Any) -> None:
         removed = installer.remove(runtime.environment, cache_dir=settings(config_file, **options).cache_dir)
     except RuntimeInUse as error:
         raise CliError(
-            f"{runtime.key} is in use: nodes of this machine run on it, of clusters or of pools that keep it warm, or the Spark UI "
-            "of past runs does. Terminate those, or stop their server with `brickyard down`, then run it again."
+            f"{runtime.key} is in use: nodes of this machine run on it, of clusters or of pools that keep it warm, or the "
+            "Spark UI of past runs does. Terminate those, or stop their server with `brickyard down`, then run it again."
         ) from error
     click.echo(f"{runtime.key} is removed." if removed else f"{runtime.key} was not installed.")
 

@@ -15,7 +15,7 @@ async def ended(pid: int) -> None:
     except ProcessLookupError:
         return
     except (AttributeError, OSError):  # not Linux, or a container's rules against it
-        while _there(pid):
+        while _there(pid):  # noqa: ASYNC110 - nobody sets an event when another process ends
             await asyncio.sleep(LOOK_S)
         return
     loop, gone = asyncio.get_running_loop(), asyncio.Event()
