@@ -67,7 +67,12 @@ def node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     module = script("contexts")
     Factory.made, Factory.held, Factory.ready = [], [], threading.Event()
     monkeypatch.setattr(module, "KernelFactory", Factory)
-    made = module.Contexts(python="python", node_dir=str(tmp_path), doors=None, env={}, cancel_group=lambda _: None)
+    opened = threading.Event()
+    opened.set()
+    made = module.Contexts(
+        python="python", node_dir=str(tmp_path), doors=None, env={}, cancel_group=lambda _: None, spark_open=opened.wait
+    )
+    made.opened = opened
     yield made
     made.close()
     assert all(kernel.ended for kernel in Factory.made), "none outlives the node"
@@ -125,6 +130,21 @@ def test_a_kernel_that_was_held_is_the_first_to_be_used(node: Any) -> None:
     until(running(node, "one"))
     assert Factory.made[0].proceeded
     assert len(Factory.made) == 1
+
+
+def test_a_kernel_joins_spark_only_once_sessions_may_be_made(node: Any) -> None:
+    """The first session brings the catalog of tables: a kernel that came before it would see none of them."""
+    node.opened.clear()
+    Factory.ready.set()
+    node.create("one", "python")
+    node.create("gone", "python")
+    until(lambda: len(Factory.made) == 2)
+    assert Factory.held == [True, True], "they start meanwhile"
+    node.destroy("gone")
+    until(lambda: sum(kernel.ended for kernel in Factory.made) == 1)
+    assert not any(kernel.proceeded for kernel in Factory.made if not kernel.ended)
+    node.opened.set()
+    until(running(node, "one"))
 
 
 def test_what_is_held_or_coming_ends_with_the_node(node: Any) -> None:

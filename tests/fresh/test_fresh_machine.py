@@ -45,7 +45,9 @@ def test_quickstart_from_a_clone(tmp_path: Path) -> None:
         (made,) = (home / ".cache" / "brickyard" / "runtimes").glob("*/runtime.json")
         manifest = json.loads(made.read_bytes())
         assert manifest["node_archive"], "the archives of a new runtime were not made: its starts are slow"
-        assert manifest["executor_archive"]
+        for name, main in (("node", b"SparkContext"), ("executor", b"CoarseGrainedExecutorBackend")):
+            archive = Path(manifest[f"{name}_archive"]).read_bytes()
+            assert main in archive, f"the {name}'s archive was made without Spark's classes"
         doctor = subprocess.run([str(clone / "dev"), "doctor"], env=environment, capture_output=True, text=True, check=False)
         assert doctor.returncode == 0, doctor.stdout + doctor.stderr
         assert "each runtime brings one" in doctor.stdout, "this machine has no Java"

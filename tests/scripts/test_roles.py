@@ -138,6 +138,66 @@ def test_an_error_of_a_driver_that_was_ready_is_no_failed_start(roles: ModuleTyp
     assert "broken" in failure["message"]
 
 
+class StartingDriver:
+    """A driver that starts; `catalog` is what reading its tables comes to."""
+
+    def __init__(self, catalog: Callable[[], list[str]]) -> None:
+        self._catalog = catalog
+
+    def first_job(self) -> None:
+        """An executor has answered."""
+
+    def keep_catalog(self, _directory: str) -> list[str]:
+        return self._catalog()
+
+
+def starting(roles: ModuleType, directory: Path, driver: StartingDriver) -> tuple[Any, Channel]:
+    """A driver's role that has been started."""
+
+    class Starting(roles.DriverRole):  # type: ignore[misc, name-defined] # the module is loaded at run time
+        def _start_master(self) -> str:
+            return "local[1]"
+
+        def _start_driver(self, _master_url: str) -> StartingDriver:
+            self._keeps_catalog = True
+            return driver
+
+    channel = Channel()
+    assignment = {"role": "single", "spark_conf": {}}
+    common = {"jvm": Jvm(directory, ""), "assignment": assignment, "place": place(roles), "report": roles.Report(channel)}
+    role = Starting(on_ready=lambda: None, commands=lambda: (False, 0), **common)
+    role.start()
+    return role, channel
+
+
+def test_the_first_session_is_made_when_the_driver_is_ready(roles: ModuleType, tmp_path: Path) -> None:
+    reading, read = threading.Event(), threading.Event()
+
+    def catalog() -> list[str]:
+        reading.set()
+        assert read.wait(PATIENCE_S)
+        return []
+
+    role, channel = starting(roles, tmp_path, StartingDriver(catalog))
+    assert reading.wait(PATIENCE_S)
+    assert [fields["phase"] for fields in channel.told if "phase" in fields][-1] == "ready", "it would cost the start two seconds"
+    assert not role.open_within(0.0), "a session that is made now would not see the tables"
+    read.set()
+    assert role.open_within(PATIENCE_S)
+    role._stopping.set()
+
+
+def test_a_catalog_that_cannot_be_had_is_a_failed_start(roles: ModuleType, tmp_path: Path) -> None:
+    def catalog() -> list[str]:
+        raise Py4JJavaError("java.nio.file.AccessDeniedException: /cluster/catalog")
+
+    role, channel = starting(roles, tmp_path, StartingDriver(catalog))
+    failure = channel.failure()
+    assert failure["code"] == "SPARK_STARTUP_FAILURE"
+    assert "/cluster/catalog" in failure["message"]
+    assert not role.open_within(0.0)
+
+
 class FakeDriver:
     """What a driver is asked about its work; `asked` counts how often its executors were."""
 

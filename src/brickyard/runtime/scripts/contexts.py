@@ -29,6 +29,7 @@ STARTS_AT_ONCE = 2  # a kernel keeps a core busy for a second or two while it st
 # The next spare starts when the context that took the last one has had its first command: that long after it at least, then once
 # nothing runs, and at the latest after so long.
 SPARE_DELAY_S, SPARE_PATIENCE_S, SPARE_LOOK_S = 3.0, 20.0, 0.5
+OPEN_LOOK_S = 0.1  # whether a kernel is still wanted is looked at so often while Spark makes its first session
 LANGUAGES = ("python", "sql")
 
 
@@ -36,7 +37,8 @@ class Contexts:
     """All contexts of a node. Every method may be called from any thread and returns at once.
 
     `doors` lead kernels to the driver's JVM; `env` is the complete environment for user code;
-    `cancel_group` cancels the Spark jobs of a job group (a command's id) and may block.
+    `cancel_group` cancels the Spark jobs of a job group (a command's id) and may block; `spark_open` waits for at most the
+    seconds that it is given until sessions may be made on the driver, and says whether they may.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Contexts:
         doors: Doors,
         env: dict[str, str],
         cancel_group: Callable[[str], None],
+        spark_open: Callable[[float], bool] = lambda _: True,
         limit: int = 145,
     ) -> None:
         own = {
@@ -66,6 +69,7 @@ class Contexts:
         )
         self._cancellers = ThreadPoolExecutor(4, thread_name_prefix="kernel-cancel")
         self._cancel_group = cancel_group
+        self._spark_open = spark_open
         self._limit = limit
         self._lock = threading.Lock()
         self._starting = threading.BoundedSemaphore(STARTS_AT_ONCE)
@@ -249,9 +253,11 @@ class Contexts:
             with self._lock:
                 held, self._held = self._held, None
             try:
-                kernel: Kernel = held or self._starter.submit(self._factory.start).result()
+                kernel: Kernel = held or self._starter.submit(self._factory.start, hold=True).result()
             except (OSError, RuntimeError, DoorError) as error:
                 raise KernelDied(f"The Python process could not start: {error}") from error
+            while not self._spark_open(OPEN_LOOK_S) and wanted() and not self._closed:
+                pass
             kernel.proceed()
             try:
                 kernel.connect(timeout_s=START_TIMEOUT_S, wanted=lambda: wanted() and not self._closed)

@@ -300,7 +300,7 @@ class NodeHost:
                 env = launch.environment(self._manifest, jvm.options, os.environ, host=jvm.host, node_dir=self._node_dir)
                 self._contexts = Contexts(
                     python=self._manifest["python"], node_dir=str(self._node_dir), doors=self._doors(jvm), env=env,
-                    cancel_group=self._cancel_group,
+                    cancel_group=self._cancel_group, spark_open=self._spark_open,
                 )  # fmt: skip
             return self._contexts
 
@@ -315,6 +315,9 @@ class NodeHost:
 
     def _cancel_group(self, group: str) -> None:
         self._role.cancel_group(group)
+
+    def _spark_open(self, patience_s: float) -> bool:
+        return bool(self._role.open_within(patience_s))
 
     def _warm_contexts(self) -> None:
         self._make_contexts().warm()

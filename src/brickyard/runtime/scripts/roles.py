@@ -40,6 +40,7 @@ LAG_S = 12.0  # what executors hold is known late, at their next heartbeat (10 s
 CALM_S = 10.0  # for so long after the start, only tasks that wait are worth the time that the first sample takes
 SETTLED_S = 10.0  # so long without a change in the workers: ask less often
 MAX_SESSIONS = 200
+OPEN_S = 60.0  # for the catalog, which is read by then, however large it is
 NUDGE_S = 4.0  # between reminders to executors that a retiring worker still has
 DYING_S = 5.0  # a JVM that dies closes its connections before it is gone; it takes no longer than that
 
@@ -196,14 +197,20 @@ class DriverRole(Role):
         self._homes: dict[str, str] = {}
         self._calm_until = 0.0
         self._warm = self._jvm.options.frugal
-        self._proven = False  # an executor has answered
+        self._keeps_catalog = False
+        self._open = threading.Event()  # sessions may be made
+        self._proven = False  # an executor has answered, and the catalog is there
         self._quiet = (-1, 0.0)  # with so many jobs behind it nothing runs, and time.monotonic() since when
+
+    def open_within(self, patience_s: float) -> bool:
+        """Whether sessions may be made by then: the catalog of tables is what the first one brings."""
+        return self._open.wait(patience_s)
 
     def open_connect(self) -> int:
         """The port of Spark Connect, which is started when it is first asked for; to ask again is to say that it is in use.
         Raises OpError."""
         driver, manifest = self._driver, self._jvm.manifest
-        if driver is None or not self._report.ready:
+        if driver is None or not self._report.ready or not self.open_within(OPEN_S):
             raise OpError("DEAD", "the driver is not ready")
         if why := sparkconf.without_connect(self._assignment, manifest):
             raise OpError("INVALID", why)
@@ -289,10 +296,11 @@ class DriverRole(Role):
             driver.first_answer()
         else:
             driver.first_job()
-            self._proven = True
         self._meter.touch(now_ms())
         self._report.tell(phase="ready", message="", last_activity_ms=now_ms(), busy=False)
         self._on_ready()
+        self._keep_catalog(driver)
+        self._proven = not self._warm
         self._run(self._watch_activity)
         self._feel_pulse(driver.pulse)
         if self._master is not None:
@@ -329,12 +337,17 @@ class DriverRole(Role):
             self._report.log(note)
         values = sparkconf.without_submitted(conf.values) if self._jvm.options.submit_conf else conf.values
         assert self._scala is not None  # noqa: S101 - `_start_master` has made it
+        self._keeps_catalog = sparkconf.keeps_catalog(manifest, self._place, conf.values)
         token = self._assignment["connect_token"] if self.isolates_users else ""
-        driver = Driver(self._scala, conf=values, connect_token=token)
-        if sparkconf.keeps_catalog(manifest, self._place, conf.values):
+        return Driver(self._scala, conf=values, connect_token=token)
+
+    def _keep_catalog(self, driver: Driver) -> None:
+        """Make the first session, with the tables that are known, and open Spark to others. Not before READY: it would take
+        two seconds of the processor from the executor that starts, and is done when the first kernel has started."""
+        if self._keeps_catalog:
             for note in driver.keep_catalog(self._place.catalog_dir):
                 self._report.log(f"What was known of a database cannot be read, and is set aside: {note}")
-        return driver
+        self._open.set()
 
     def _watch_workers(self, master: Master) -> None:
         changed = time.monotonic()

@@ -61,6 +61,8 @@ def train(manifest: Mapping[str, Any], out: Path, scratch: Path) -> None:
     lists = {"node": scratch / "node.lst", "executor": scratch / "executor.lst"}
     say("running Spark once to see which classes it needs")
     executor_class_path = run_cluster(manifest, scratch, lists["node"], lists["executor"])
+    if EXECUTOR.replace(b".", b"/") not in lists["executor"].read_bytes():
+        raise TrainError("the executor did not write down which classes it loads")
     say("making the archives")
     node_class_path = launch.class_path(manifest, JvmOptions(heap_mb=HEAP_MB))
     wanted = {"node": node_class_path, "executor": executor_class_path}
@@ -101,7 +103,8 @@ def live(jvm: Jvm, manifest: Mapping[str, Any], executor_list: Path) -> str:
     )  # fmt: skip
     worker.join(master.url)
     conf = sparkconf.driver_conf(wanted, manifest, place, master_url=master.url, executor_archive="").values
-    conf["spark.executor.extraJavaOptions"] += f" -XX:DumpLoadedClassList={executor_list}"
+    # Each process writes a list of its own: Spark replaces an executor that ends, and the new one must not begin the list anew.
+    conf["spark.executor.extraJavaOptions"] += f" -XX:DumpLoadedClassList={executor_list}.%p"
     driver = Driver(scala, conf=conf)
     driver.first_job()
     driver.warm_up()
@@ -110,13 +113,14 @@ def live(jvm: Jvm, manifest: Mapping[str, Any], executor_list: Path) -> str:
     driver.executors()
     master.alive_workers()
     worker.registered()
-    class_path = executor_class_path()
+    executor, class_path = first_executor()
     gateway = {"PYSPARK_GATEWAY_PORT": str(jvm.port), "PYSPARK_GATEWAY_SECRET": jvm.secret, "PYSPARK_PYTHON": sys.executable}
     use("classic", f"{jvm.node_dir}/work", {**os.environ, **gateway})
     if sparkconf.has_connect(wanted, manifest):
         train_connect(driver, wanted["connect_token"])
     end_executors()
     driver.stop()
+    Path(f"{executor_list}.pid{executor}").replace(executor_list)  # as Java writes %p
     return class_path
 
 
@@ -154,9 +158,10 @@ def executors() -> dict[int, list[bytes]]:
     return found
 
 
-def executor_class_path() -> str:
-    for argv in executors().values():
-        return os.fsdecode(argv[argv.index(b"-cp") + 1])
+def first_executor() -> tuple[int, str]:
+    """Process id and class path of the executor."""
+    for pid, argv in executors().items():
+        return pid, os.fsdecode(argv[argv.index(b"-cp") + 1])
     raise TrainError("the executor has gone before it was of any use")
 
 
