@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from brickyard.agent import install
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.host import HostError
+from brickyard.agent.steps import install
 from brickyard.domain.runtimes import RuntimeManifest
 from tests.agent.world import living
 from tests.support.patience import until

@@ -44,8 +44,8 @@ def roles(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
         setattr(protocol, error.__name__, error)
     monkeypatch.setitem(sys.modules, "py4j", package)
     monkeypatch.setitem(sys.modules, "py4j.protocol", protocol)
-    yield script("roles")
-    for name in ("roles", "parts", "warm", "pulse"):
+    yield script("driver_role")
+    for name in ("driver_role", "role", "java_errors", "parts", "warm", "pulse"):
         sys.modules.pop(name, None)
 
 
@@ -99,7 +99,7 @@ def place(roles: ModuleType) -> Any:
 def fail(roles: ModuleType, directory: Path, error: Exception, *, ready: bool = True, last_words: str = "") -> dict[str, Any]:
     """A driver whose work meets an error. Returns the failure that is told."""
     channel = Channel()
-    report = roles.Report(channel)
+    report = script("report").Report(channel)
     if ready:
         report.tell(phase="ready")
 
@@ -164,7 +164,12 @@ def starting(roles: ModuleType, directory: Path, driver: StartingDriver) -> tupl
 
     channel = Channel()
     assignment = {"role": "single", "spark_conf": {}}
-    common = {"jvm": Jvm(directory, ""), "assignment": assignment, "place": place(roles), "report": roles.Report(channel)}
+    common = {
+        "jvm": Jvm(directory, ""),
+        "assignment": assignment,
+        "place": place(roles),
+        "report": script("report").Report(channel),
+    }
     role = Starting(on_ready=lambda: None, commands=lambda: (False, 0), **common)
     role.start()
     return role, channel
@@ -225,7 +230,7 @@ def test_a_load_is_asked_for_when_it_matters(roles: ModuleType, tmp_path: Path, 
         jvm=Jvm(tmp_path, ""),
         assignment={"role": "driver"},
         place=place(roles),
-        report=roles.Report(channel),
+        report=script("report").Report(channel),
     )
     driver, master = FakeDriver(), FakeMaster()
 

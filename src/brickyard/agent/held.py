@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from brickyard.agent.files import open_directory
+from brickyard.agent.processes import descriptors
 
 MAX_ENTRIES = 2_000_000  # a look takes a few seconds for so many; a node has no honest use for more
 
@@ -134,17 +135,9 @@ def memory_files(pids: Iterable[int]) -> int:
 
 def _nameless(pids: Iterable[int], wanted: Callable[[str, os.stat_result], bool]) -> dict[tuple[int, int], int]:
     found: dict[tuple[int, int], int] = {}
-    for pid in pids:
-        try:
-            fds = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208 - names are all we need
-        except OSError:
-            continue
-        for fd in fds:
-            path = f"/proc/{pid}/fd/{fd}"
-            try:
-                info = os.stat(path)  # noqa: PTH116 - plain strings all along
-                if not info.st_nlink and stat.S_ISREG(info.st_mode) and wanted(path, info):
-                    found[_identity(info)] = info.st_blocks * 512
-            except OSError:
-                continue
+    for path in descriptors(pids):
+        with contextlib.suppress(OSError):
+            info = os.stat(path)  # noqa: PTH116 - plain strings all along
+            if not info.st_nlink and stat.S_ISREG(info.st_mode) and wanted(path, info):
+                found[_identity(info)] = info.st_blocks * 512
     return found

@@ -141,8 +141,9 @@ class NodeHost:
         """The last lines that it wrote to stderr or sent as log."""
         return "\n".join(self._said)
 
-    async def call(self, op: str, *, timeout_s: float, **fields: Any) -> dict[str, Any]:
-        """One operation. Raises HostError; HostGone when the process has ended or ends meanwhile."""
+    async def call(self, op: str, *, timeout_s: float | None = None, **fields: Any) -> dict[str, Any]:
+        """One operation. Raises HostError; HostGone when the process has ended or ends meanwhile. `timeout_s` None: the caller
+        has a limit of its own."""
         process = self._process
         if process is None or process.stdin is None or not self.alive:
             raise HostGone

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from brickyard.agent.cgroups import Group
 from brickyard.agent.pressure import Memory
+from brickyard.agent.processes import descriptors
 
 _KIB = 1024
 _LIMITS = (  # of a container: limit, use, and the part of that which is given up when needed
@@ -87,17 +88,12 @@ def written_by(pids: Iterable[int]) -> int:
 
 def writes_below(pids: Iterable[int], places: tuple[str, ...]) -> bool:
     """Whether one of the processes has a file open for writing whose path, as it sees it, begins with one of `places`."""
-    for pid in pids:
-        try:
-            fds = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208 - names are all we need
-        except OSError:
-            continue
-        for fd in fds:
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                if os.readlink(f"/proc/{pid}/fd/{fd}").startswith(places):  # noqa: PTH115 - plain strings all along
-                    flags = Path(f"/proc/{pid}/fdinfo/{fd}").read_text().splitlines()[1].split()[1]
-                    if int(flags, 8) & os.O_ACCMODE:
-                        return True
+    for path in descriptors(pids):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            if os.readlink(path).startswith(places):  # noqa: PTH115 - plain strings all along
+                flags = Path(path.replace("/fd/", "/fdinfo/")).read_text().splitlines()[1].split()[1]
+                if int(flags, 8) & os.O_ACCMODE:
+                    return True
     return False
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -67,6 +68,13 @@ def _parent(name: str) -> int:
     except OSError:
         return 0
     return 0 if fields[0] in (b"Z", b"X", b"x") else int(fields[1])
+
+
+def descriptors(pids: Iterable[int]) -> Iterator[str]:
+    """`/proc/PID/fd/N` for everything that the processes hold open. It may be gone by the time that it is looked at."""
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            yield from [f"/proc/{pid}/fd/{fd}" for fd in os.listdir(f"/proc/{pid}/fd")]  # noqa: PTH208 - names are all we need
 
 
 def marked(instance_id: str) -> Iterator[Process]:

@@ -6,22 +6,19 @@ Exit code 1 and a last {"error": ...} line when it cannot be done.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import shutil
 import sys
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from installing import run_program
+from java_errors import error_text
 from jvm import Jvm
 from launch import JvmOptions
 from processes import Spawner
 from py4j.protocol import Py4JError
-from roles import error_text
 
 HOST = "127.0.0.1"
 HEAP_MB = 256
@@ -66,21 +63,5 @@ def run(manifest: Mapping[str, Any], out: Path, scratch: Path) -> None:
         jvm.stop(5.0)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Compile our classes for Spark.")
-    parser.add_argument("--manifest", type=Path, required=True, help="runtime.json of the runtime")
-    parser.add_argument("--out", type=Path, required=True, help="the JAR to write")
-    options = parser.parse_args()
-    scratch = Path(tempfile.mkdtemp(prefix="brickyard-compile-"))
-    try:
-        run({"node_archive": "", **json.loads(options.manifest.read_bytes())}, options.out, scratch)
-    except Exception as error:
-        print(json.dumps({"error": (str(error) or type(error).__name__).splitlines()[0]}), flush=True)
-        return 1
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_program(run, description="Compile our classes for Spark.", out="the JAR to write"))

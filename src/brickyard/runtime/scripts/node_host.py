@@ -24,6 +24,7 @@ from jvm import Jvm, JvmError
 from launch import JvmOptions, LaunchError
 from processes import Reaper, Spawner, adopt_orphans, hide_memory, kill_descendants
 from protocol import Channel, OpError
+from report import Report
 
 OP_THREADS = 16
 REAP_EVERY_S = 5.0
@@ -38,8 +39,6 @@ class NodeHost:
     """One node, from `prepare` or `become` to `stop`. `handle` may be called on several threads."""
 
     def __init__(self, *, channel: Channel, spawner: Spawner) -> None:
-        from roles import Report
-
         self._channel = channel
         self._spawner = spawner
         self._report = Report(channel)
@@ -238,12 +237,14 @@ class NodeHost:
         )  # fmt: skip
 
     def _make_role(self, assignment: Message, host: str) -> Any:
-        from roles import DriverRole, WorkerRole
-
         place = self._place(host)
         common: dict[str, Any] = {"jvm": self._jvm, "assignment": assignment, "place": place, "report": self._report}
         if assignment["role"] == launch.WORKER:
+            from worker_role import WorkerRole
+
             return WorkerRole(**common)
+        from driver_role import DriverRole
+
         return DriverRole(on_ready=self._warm_contexts, commands=self._command_activity, **common)
 
     def _master(self, message: Message) -> Result:

@@ -9,15 +9,11 @@ Prints {"message": ...} lines; exit code 1 and a last {"error": ...} line when i
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -27,12 +23,13 @@ from typing import Any
 import launch
 import sparkconf
 from connect_server import server_url
+from installing import run_program, say
+from java_errors import error_text
 from jvm import Jvm
 from launch import JvmOptions
 from parts import Driver, Master, Scala, Worker
 from processes import Spawner, adopt_orphans, descendants, kill_descendants
 from py4j.protocol import Py4JError
-from roles import error_text
 
 HOST = "127.0.0.1"
 HEAP_MB = 1024
@@ -43,10 +40,6 @@ EXECUTOR = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 class TrainError(Exception):
     """No archive could be made; the message says why."""
-
-
-def say(message: str) -> None:
-    print(json.dumps({"message": message}), flush=True)
 
 
 def assignment() -> dict[str, Any]:
@@ -192,21 +185,9 @@ def dump(manifest: Mapping[str, Any], class_list: Path, archive: Path, class_pat
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Make a runtime's class-data archives.")
-    parser.add_argument("--manifest", type=Path, required=True, help="runtime.json of the runtime")
-    parser.add_argument("--out", type=Path, required=True, help="directory for node.jsa and executor.jsa")
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
     os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{os.defpath}"  # Spark's file system runs `chmod`
-    scratch = Path(tempfile.mkdtemp(prefix=".training-", dir=options.out))
-    try:
-        train({"node_archive": "", "executor_archive": "", **json.loads(options.manifest.read_bytes())}, options.out, scratch)
-    except Exception as error:
-        print(json.dumps({"error": (str(error) or type(error).__name__).splitlines()[0]}), flush=True)
-        return 1
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    return 0
+    out = "directory for node.jsa and executor.jsa"
+    return run_program(train, description="Make a runtime's class-data archives.", out=out, scratch_in_out=True)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import java.nio.file.attribute.PosixFilePermissions;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.DelegateToFileSystem;
 import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FsServerDefaults;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
@@ -226,9 +227,9 @@ final class NodeFiles extends LocalFileSystem {
 }
 
 /** The same two for Hadoop's newer interface, which streaming checkpoints use. */
-final class DbfsContext extends DelegateToFileSystem {
-    public DbfsContext(URI name, Configuration conf) throws IOException, java.net.URISyntaxException {
-        super(name, new DbfsFiles(), conf, "dbfs", false);
+abstract class FilesContext extends DelegateToFileSystem {
+    FilesContext(URI name, FileSystem files, Configuration conf, String scheme) throws IOException, java.net.URISyntaxException {
+        super(name, files, conf, scheme, false);
     }
 
     public int getUriDefaultPort() {
@@ -240,16 +241,14 @@ final class DbfsContext extends DelegateToFileSystem {
     }
 }
 
-final class NodeContext extends DelegateToFileSystem {
+final class DbfsContext extends FilesContext {
+    public DbfsContext(URI name, Configuration conf) throws IOException, java.net.URISyntaxException {
+        super(name, new DbfsFiles(), conf, "dbfs");
+    }
+}
+
+final class NodeContext extends FilesContext {
     public NodeContext(URI name, Configuration conf) throws IOException, java.net.URISyntaxException {
-        super(name, new NodeFiles(), conf, "file", false);
-    }
-
-    public int getUriDefaultPort() {
-        return -1;
-    }
-
-    public boolean isValidName(String src) {
-        return true;
+        super(name, new NodeFiles(), conf, "file");
     }
 }

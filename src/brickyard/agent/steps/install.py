@@ -1,4 +1,4 @@
-"""Having a runtime on this machine: `python -m brickyard.runtime install KEY --cache-dir DIR --json`, unless it is there."""
+"""INSTALL: the runtime is on this machine, by `python -m brickyard.runtime install KEY --cache-dir DIR --json` unless it is."""
 
 from __future__ import annotations
 
@@ -13,9 +13,25 @@ from pathlib import Path
 import msgspec
 
 from brickyard.agent.config import AgentConfig
+from brickyard.agent.converge import Stage
 from brickyard.agent.host import MAX_TEXT, HostError
 from brickyard.agent.sandbox import enter
+from brickyard.agent.state import NodeState
+from brickyard.agent.steps.work import Work
 from brickyard.domain.runtimes import RuntimeManifest, classes_path
+
+FAILURE = "SPARK_IMAGE_DOWNLOAD_FAILURE"
+
+
+async def _install(node: NodeState) -> None:
+    node.manifest = await runtime(node, node.assignment.runtime)
+    node.advance(Stage.INSTALLED)
+
+
+async def runtime(node: NodeState, key: str) -> RuntimeManifest:
+    """The runtime, which nobody removes from now on. Raises HostError."""
+    await asyncio.to_thread(node.use.begin, node.config.environments.get(key) or key)
+    return await ensure(node.config, key, progress=node.progress)
 
 
 class _Problem(msgspec.Struct):
@@ -62,7 +78,7 @@ async def ensure(config: AgentConfig, runtime: str, *, progress: Callable[[str],
             limit=1 << 20, start_new_session=True,
         )  # fmt: skip
     except OSError as error:
-        raise HostError("SPARK_IMAGE_DOWNLOAD_FAILURE", f"the installer cannot be started: {error}") from error
+        raise HostError(FAILURE, f"the installer cannot be started: {error}") from error
     errors: collections.deque[str] = collections.deque(maxlen=10)
     drain = asyncio.create_task(_drain(process.stderr, errors))
     try:
@@ -75,7 +91,7 @@ async def ensure(config: AgentConfig, runtime: str, *, progress: Callable[[str],
     if last.manifest is not None:
         return last.manifest
     problem = last.error if isinstance(last.error, _Problem) else _Problem(message=last.error or _last_words(errors, code))
-    raise HostError(problem.code or "SPARK_IMAGE_DOWNLOAD_FAILURE", f"runtime {runtime} cannot be installed: {problem.message}")
+    raise HostError(problem.code or FAILURE, f"runtime {runtime} cannot be installed: {problem.message}")
 
 
 async def _follow(stream: asyncio.StreamReader | None, progress: Callable[[str], None]) -> _Line:
@@ -112,3 +128,6 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(2):
                 await process.wait()
+
+
+WORK = Work(_install, progress="preparing the runtime", failure=FAILURE)

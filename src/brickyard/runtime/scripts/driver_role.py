@@ -1,19 +1,12 @@
-"""What a node does in its cluster: a driver (with or without workers), or a worker.
-
-Each role runs on threads of its own and tells how far it is through `Report`; it never raises into its caller.
-"""
+"""The role of a driver, with or without workers."""
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import os
-import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import failures
 import sparkconf
@@ -21,19 +14,15 @@ import warm
 from activity import Activity, ActivityMeter
 from connect_apart import ApartConnectServer
 from connect_server import session_url
-from jvm import Jvm, usable
-from launch import LaunchError
-from leaving import Leavers, nudge_executors
+from java_errors import error_text
+from jvm import usable
+from leaving import Leavers
 from load import LoadMeter
-from parts import Driver, Executor, Master, Scala, Worker, load_event_log
-from protocol import Channel, OpError
-from pulse import Pulse
-from py4j.protocol import Py4JError, Py4JJavaError
-from sparkconf import Place
+from parts import Driver, Master, Scala, load_event_log
+from protocol import OpError
+from py4j.protocol import Py4JError
+from role import Role
 
-T = TypeVar("T")
-
-REGISTER_TIMEOUT_S = 120.0
 FASTEST_S, FAST_S, SLOW_S = 0.05, 0.3, 1.0
 LOAD_S = 0.5  # between two samples of what the cluster has to do
 LAG_S = 12.0  # what executors hold is known late, at their next heartbeat (10 s) when they have just told something else
@@ -41,140 +30,11 @@ CALM_S = 10.0  # for so long after the start, only tasks that wait are worth the
 SETTLED_S = 10.0  # so long without a change in the workers: ask less often
 MAX_SESSIONS = 200
 OPEN_S = 60.0  # for the catalog, which is read by then, however large it is
-NUDGE_S = 4.0  # between reminders to executors that a retiring worker still has
-DYING_S = 5.0  # a JVM that dies closes its connections before it is gone; it takes no longer than that
 
-
-class Report:
-    """Tells the agent what has changed, and only that. A failure is final: nothing is told after it."""
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._told: dict[str, Any] = {}
-        self._lock = threading.Lock()
-        self.failed = False
-
-    def tell(self, **fields: Any) -> None:
-        with self._lock:
-            changed = {key: value for key, value in fields.items() if self._told.get(key) != value}
-            if changed and not self.failed:
-                self._told.update(changed)
-                self._channel.status(**changed)
-
-    def fail(self, failure: Mapping[str, Any]) -> None:
-        with self._lock:
-            if not self.failed:
-                self.failed = True
-                self._channel.status(phase="failed", failure=dict(failure), message=failure["message"])
-
-    def told(self, field: str) -> Any:
-        """What was told last of a field; None: nothing."""
-        return self._told.get(field)
-
-    def log(self, line: str) -> None:
-        self._channel.log(line)
-
-    @property
-    def ready(self) -> bool:
-        return self._told.get("phase") in ("ready", "retiring", "retired")
-
-
-class Role:
-    """What both roles have in common: a JVM, an assignment, and threads whose errors end in a status."""
-
-    def __init__(self, *, jvm: Jvm, assignment: Mapping[str, Any], place: Place, report: Report) -> None:
-        self._jvm = jvm
-        self._assignment = assignment
-        self._report = report
-        self._place = place._replace(ui_key=base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
-        self._stopping = threading.Event()
-        self._scala: Scala | None = None
-        self._pulse: Pulse | None = None
-
-    def start(self) -> None:
-        """Begin to take the role; returns at once."""
-        self._jvm.on_end(self._jvm_ended)
-        self._run(self._take)
-
-    def stop(self, grace_s: float) -> None:
-        """End it within about `grace_s`. Nothing is reported any more."""
-        self._stopping.set()
-        self._jvm.stop(grace_s)
-
-    @property
-    def silent_s(self) -> float:
-        """For how long Spark has answered nothing; 0 while it starts."""
-        return self._pulse.silent_s if self._pulse is not None else 0.0
-
-    @property
-    def isolates_users(self) -> bool:
-        """Whether contexts get a session of Spark Connect, and nothing else of Spark."""
-        return bool(self._assignment.get("user_isolation"))
-
-    @property
-    def stopping(self) -> bool:
-        return self._stopping.is_set()
-
-    @property
-    def _started(self) -> bool:
-        """Whether what fails now fails while it is in use; before, it is the start that fails."""
-        return self._report.ready
-
-    def _take(self) -> None:
-        raise NotImplementedError
-
-    def _feel_pulse(self, question: Callable[[], object]) -> None:
-        """From now on Spark is to answer, and `silent_s` tells whether it does."""
-        self._pulse = Pulse(question, stop=self._stopping)
-        self._pulse.start()
-
-    def _run(self, work: Callable[[], None]) -> None:
-        threading.Thread(target=self._guarded, args=(work,), name=work.__name__.strip("_"), daemon=True).start()
-
-    def _guarded(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except Exception as error:
-            if not self.stopping and not self._is_its_death(error):
-                self._report.fail(self._failure(error))
-
-    def _is_its_death(self, error: Exception) -> bool:
-        """Whether an error is but the first sign that the JVM is ending: that is reported where its exit code is known.
-
-        Only an answer shows that it lives. Anything else may come from a connection that broke a moment before the end.
-        """
-        answered = isinstance(error, (Py4JJavaError, LaunchError))
-        return self._jvm.ended(0 if answered else DYING_S)
-
-    def _sample(self, question: Callable[[], T], otherwise: T) -> T:
-        """An answer of the JVM, or `otherwise` when there is none now: one lost sample is no reason to end a cluster, and a
-        dead JVM is reported elsewhere."""
-        try:
-            return question()
-        except (Py4JError, OSError) as error:
-            if not self.stopping and self._jvm.alive:
-                self._report.log(f"Spark did not answer: {error_text(error).splitlines()[0]}")
-            return otherwise
-
-    def _failure(self, error: Exception) -> dict[str, Any]:
-        log = failures.tail([self._jvm.log_file, self._jvm.stderr_file])
-        worker = self._assignment["role"] == "worker"
-        if self._started:
-            code = "INSTANCE_UNREACHABLE" if worker else "DRIVER_UNEXPECTED_FAILURE"
-            return failures.failure(code, f"Spark failed: {failures.plain_message(error_text(error))}", log)
-        code = "WORKER_SETUP_FAILURE" if worker else "SPARK_STARTUP_FAILURE"
-        if isinstance(error, LaunchError):
-            return failures.failure(code, str(error))
-        conf = self._assignment.get("spark_conf") or {}
-        log_lines = failures.read_end(self._jvm.log_file)
-        return failures.failure(
-            code, failures.refused_conf(error_text(error), conf, executor=failures.lost_executor(log_lines)), log
-        )
-
-    def _jvm_ended(self, code: int) -> None:
-        if not self.stopping:
-            log = failures.tail([self._jvm.stderr_file, self._jvm.log_file])
-            self._report.fail(failures.jvm_death(code, log, role=self._assignment["role"], ready=self._started))
+_STOPPED = (
+    "the cluster's SparkContext was stopped: by a command that called spark.stop() or sc.stop(), or by Spark because its "
+    "executors failed again and again. The log's last lines tell which."
+)
 
 
 class DriverRole(Role):
@@ -416,109 +276,6 @@ class DriverRole(Role):
             self._quiet = (-1, 0.0)
         elif activity.jobs != self._quiet[0]:
             self._quiet = (activity.jobs, time.monotonic())
-
-
-_STOPPED = (
-    "the cluster's SparkContext was stopped: by a command that called spark.stop() or sc.stop(), or by Spark because its "
-    "executors failed again and again. The log's last lines tell which."
-)
-
-
-class WorkerRole(Role):
-    """A worker: its JVM is up and warm before its master is known; READY when the master has accepted it."""
-
-    def __init__(self, **common: Any) -> None:
-        super().__init__(**common)
-        self._worker: Worker | None = None
-        self._master_url = str(self._assignment.get("master_url") or "")
-        self._master_known = threading.Event()
-        self._retiring = threading.Event()
-        self._kept: set[Executor] = set()
-        if self._master_url:
-            self._master_known.set()
-
-    def join(self, master_url: str) -> None:
-        """The master is known now. Joining the same one again does nothing."""
-        if not self._master_known.is_set():
-            self._master_url = master_url
-            self._master_known.set()
-
-    def retire(self) -> None:
-        """Leave gracefully; `phase` retired is told when nothing of value is left."""
-        self._report.tell(phase="retiring", message="leaving the cluster: running tasks finish, blocks move to other workers")
-        self._retiring.set()
-        self._master_known.set()
-
-    def _take(self) -> None:
-        self._report.tell(phase="starting", message="waiting for the driver's master")
-        self._scala = scala = Scala(self._jvm.gateway)
-        assignment = self._assignment
-        self._worker = worker = Worker(
-            scala, conf=sparkconf.worker_conf(assignment, self._place), host=self._place.host, cores=int(assignment["cores"]),
-            memory_mb=int(assignment["memory_mb"]), work_dir=self._place.node_dir + "/work/executors",
-        )  # fmt: skip
-        self._master_known.wait()
-        if self._retiring.is_set():
-            self._report.tell(phase="retired", message="")
-            return
-        self._report.tell(worker_address=worker.address, message="registering with the master")
-        worker.join(self._master_url)
-        self._await_registration(worker)
-        if not self._retiring.is_set():
-            self._report.tell(phase="ready", message="")
-        self._feel_pulse(worker.registered)
-        self._watch(worker)
-
-    def _await_registration(self, worker: Worker) -> None:
-        if not worker.await_registration(REGISTER_TIMEOUT_S, self._stopping):
-            raise LaunchError(
-                f"the worker could not register with the master at {self._master_url} within {REGISTER_TIMEOUT_S:.0f} s."
-            )
-
-    def _watch(self, worker: Worker) -> None:
-        """Keep the executors' logs where logs are kept, and follow a retirement to its end."""
-        asked, nudged = False, 0.0
-        while not self.stopping and self._jvm.alive:
-            executors = self._sample(worker.executors, None)
-            if executors is None:
-                self._stopping.wait(SLOW_S)
-                continue
-            self._keep_logs(executors)
-            if self._retiring.is_set() and not asked:
-                worker.decommission()
-                asked, nudged = True, time.monotonic()
-            elif asked and not executors:
-                self._report.tell(phase="retired", message="")
-                return
-            elif asked and time.monotonic() - nudged > NUDGE_S:
-                nudge_executors(self._jvm.pid)
-                nudged = time.monotonic()
-            self._retiring.wait(SLOW_S) if not asked else self._stopping.wait(FAST_S)
-
-    def _keep_logs(self, executors: list[Executor]) -> None:
-        """Give each executor's output a second name among the logs: it is removed with the worker's directory otherwise."""
-        for executor in executors:
-            if executor in self._kept:
-                continue
-            source = Path(self._place.node_dir, "work", "executors", executor.app_id, str(executor.number))
-            for stream in ("stdout", "stderr"):
-                target = self._jvm.node_dir / "logs" / f"executor-{executor.number}-{stream}.log"
-                with contextlib.suppress(OSError):  # not there yet: the next round
-                    os.link(source / stream, target)
-                    self._kept.add(executor)
-
-
-def error_text(error: Exception) -> str:
-    """An error with its causes: Java's own stack trace where there is one."""
-    if isinstance(error, Py4JJavaError):
-        with contextlib.suppress(Py4JError, OSError):
-            trace = error.java_exception
-            text, depth = [], 0
-            while trace is not None and depth < 10:
-                text.append(("Caused by: " if depth else "") + trace.toString())
-                trace, depth = trace.getCause(), depth + 1
-            return "\n".join(text)
-    return str(error) or type(error).__name__
 
 
 def now_ms() -> int:

@@ -1,0 +1,49 @@
+"""Whether Spark on the node answers, and since when it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from brickyard.agent.host import HostError, NodeHost
+from brickyard.agent.state import NodeState, now_ms
+from brickyard.domain.node import Phase
+
+PULSE_S, PULSE_TIMEOUT_S = 2.0, 8.0  # between two questions whether Spark answers, and for an answer of the node host
+SILENCE_S = 10.0  # shorter silences are not told: they are the rule on a busy machine
+
+
+async def watch(node: NodeState) -> None:
+    """See for ever whether Spark on the node answers, and tell since when it does not."""
+    deaf_s = 0.0  # for how long the node host itself has not answered
+    while True:
+        await asyncio.sleep(PULSE_S)
+        host = node.joined_host
+        if host is None or node.status.phase is not Phase.READY:
+            deaf_s = 0.0
+            continue
+        began = time.monotonic()
+        asked_s = await _ask(host)
+        deaf_s = deaf_s + PULSE_S + time.monotonic() - began if asked_s is None else 0.0
+        if host is node.joined_host:
+            _tell(node, deaf_s if asked_s is None else asked_s)
+
+
+async def _ask(host: NodeHost) -> float | None:
+    """For how long Spark has not answered; None: nor does the node host."""
+    try:
+        answer = await host.call("pulse", timeout_s=PULSE_TIMEOUT_S)
+    except HostError as error:
+        return None if error.code == "TIMEOUT" else 0.0  # anything else is an answer, or is seen to elsewhere
+    silent_s = answer.get("silent_s")
+    return min(float(silent_s), 1e6) if isinstance(silent_s, int | float) and silent_s > 0 else 0.0
+
+
+def _tell(node: NodeState, silent_s: float) -> None:
+    since_ms = now_ms() - int(silent_s * 1000) if silent_s >= SILENCE_S else 0
+    known_ms = node.status.silent_since_ms
+    if bool(since_ms) != bool(known_ms):
+        node.say(f"Spark has answered nothing for {silent_s:.0f} s" if since_ms else "Spark answers again")
+    # A machine that slept, or a node that was stopped as a whole, has not been silent meanwhile: the moment moves.
+    if not since_ms or not known_ms or since_ms - known_ms > SILENCE_S * 1000:
+        node.update(silent_since_ms=since_ms)

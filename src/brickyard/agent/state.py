@@ -1,0 +1,196 @@
+"""What there is of an instance's node, and what steps may do with it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from brickyard.agent import cgroups, sandbox
+from brickyard.agent.config import AgentConfig
+from brickyard.agent.converge import Current, Stage
+from brickyard.agent.host import HostGone, NodeHost, cut_failure
+from brickyard.agent.log import LogFile
+from brickyard.agent.networks import Networks
+from brickyard.agent.processes import sweep
+from brickyard.agent.watch import Watched
+from brickyard.domain.node import Assignment, Failure, NodeStatus, Phase, Role
+from brickyard.domain.runtimes import RuntimeManifest
+from brickyard.lifecycle.runtimeuse import RuntimeUse
+
+STARVED_S = 30.0  # a node that fails so soon after one of its processes was ended for want of memory fails by that
+
+
+class NodeState:
+    """Everything runs on the event loop; `on_change` is called after every change of `status`."""
+
+    def __init__(
+        self,
+        *,
+        config: AgentConfig,
+        probe: Callable[[], Awaitable[sandbox.Isolation]],
+        networks: Networks,
+        log: LogFile,
+        make_host: Callable[[], NodeHost],
+        on_change: Callable[[], None],
+    ) -> None:
+        self.config = config
+        self.probe = probe
+        self.networks = networks
+        self.log = log
+        self.make_host = make_host
+        self.node_log = LogFile(config.directory / "node.log")
+        self.status = NodeStatus(host=config.node_host)
+        self.current = Current()
+        self.wanted: Assignment | None = None
+        self.host: NodeHost | None = None
+        self.ending = False  # the node host is being ended: that it goes says nothing
+        self.group = cgroups.Group()
+        self.limits = cgroups.Limits(memory_mb=0, cores=0)
+        self.manifest: RuntimeManifest | None = None
+        self.use = RuntimeUse(Path(config.cache_dir))
+        self.cluster_id = ""
+        self.cold_reason = ""  # of the generation that begins next
+        self._on_change = on_change
+        self._starved = ("", 0.0)  # why one of the node's processes was ended, and when (monotonic)
+
+    @property
+    def assignment(self) -> Assignment:
+        """The assignment of the running step. A step runs only while there is one."""
+        assert self.wanted is not None  # noqa: S101 - `Node.want` cancels steps before they could see None
+        return self.wanted
+
+    @property
+    def is_driver(self) -> bool:
+        return self.wanted is not None and self.wanted.role in (Role.DRIVER, Role.SINGLE)
+
+    @property
+    def walled(self) -> bool:
+        return not self.status.isolation.startswith("none")
+
+    @property
+    def joined_host(self) -> NodeHost | None:
+        """The node host, when it has its role and lives."""
+        return self.host if self.host is not None and self.host.alive and self.current.stage is Stage.JOINED else None
+
+    @property
+    def watched(self) -> Watched | None:
+        """The node, while its processes live."""
+        if self.host is None or not self.host.pid or self.current.stage is Stage.ENDED:
+            return None
+        share = (self.wanted.memory_mb if self.wanted is not None else self.config.memory_mb) << 20
+        shared = self.config.cluster_dir(self.cluster_id) if self.is_driver else None  # once, not by every worker as well
+        return Watched(
+            pid=self.host.pid, group=self.group, walled=self.walled, limits=self.limits, share=share, shared_dir=str(shared or "")
+        )
+
+    # ── what is told ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def advance(self, stage: Stage) -> None:
+        self.current = msgspec.structs.replace(self.current, stage=stage)
+
+    def update(self, **changes: Any) -> None:
+        self.replace_status(msgspec.structs.replace(self.status, **changes))
+
+    def replace_status(self, status: NodeStatus) -> None:
+        if status != self.status:
+            self.status = status
+            self._on_change()
+
+    def progress(self, message: str) -> None:
+        self.update(message=message)
+
+    def say(self, line: str) -> None:
+        self.log.write(line)
+        self.node_log.write(line)
+
+    def adopt(self, wanted: Assignment, stage: Stage, **status: Any) -> None:
+        """From now on this is the assignment's generation."""
+        self.current = Current(generation=wanted.generation, stage=stage)
+        self.cluster_id = wanted.cluster_id
+        self.node_log.clear()
+        kept = {
+            name: getattr(self.status, name)
+            for name in ("assignment_version", "message", "isolation", "network", "limits", "host")
+        }
+        fresh = NodeStatus(**kept, generation=wanted.generation, started_ms=now_ms())
+        self.replace_status(msgspec.structs.replace(fresh, **status))
+        self.say(f"node of cluster {wanted.cluster_id}: {wanted.role.value}, generation {wanted.generation}")
+
+    # ── the node host ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def call(self, op: str, **fields: Any) -> None:
+        if self.host is None:
+            raise HostGone
+        await self.host.call(op, **fields)
+
+    async def end_host(self, *, grace_s: float) -> None:
+        """End the node's processes, all of them, and its network."""
+        host, self.ending = self.host, True
+        try:
+            if host is not None:
+                await (host.stop(grace_s=grace_s) if grace_s else host.kill())
+            await asyncio.to_thread(self._end_leftovers)
+            await self.networks.end()
+            if self.host is host:
+                self.host = None
+        finally:
+            self.ending = False
+
+    def _end_leftovers(self) -> None:
+        """On a thread. Namespaces end with their first process; without them there may be something left."""
+        if not self.walled:
+            for _ in range(50):
+                if not sweep(self.config.instance_id):
+                    break
+                time.sleep(0.02)
+        if self.group.directories and self.group.remove():
+            self.group = cgroups.Group()
+            with contextlib.suppress(OSError):
+                (self.config.directory / "cgroup.json").unlink()
+
+    # ── why it fails ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def starved(self, message: str) -> None:
+        """One of the processes is ended for want of memory ("": none was). Should the node fail by that, this is why."""
+        self._starved = (message, time.monotonic())
+
+    @property
+    def want_of_memory(self) -> str:
+        """Why, if that is what the node dies of; else empty."""
+        why, at = self._starved
+        if why and time.monotonic() - at < STARVED_S:
+            return why
+        if self.group.out_of_memory():
+            return "the node ran out of memory: the kernel killed its processes. Choose a node type with more memory"
+        return ""
+
+    @property
+    def death_code(self) -> str:
+        """What it is called when the node dies now."""
+        driver = self.is_driver
+        if driver and self.want_of_memory:
+            return "DRIVER_OUT_OF_MEMORY"
+        if self.status.phase in (Phase.PREPARING, Phase.STARTING):
+            return "SPARK_STARTUP_FAILURE" if driver else "WORKER_SETUP_FAILURE"
+        return "DRIVER_UNREACHABLE" if driver else "INSTANCE_UNREACHABLE"
+
+    def death(self) -> Failure:
+        """The failure of a node whose host has ended."""
+        code = self.host.exit_code if self.host is not None else None
+        how = f"with code {code}" if code is None or code < 128 else f"by signal {code - 128}"
+        message = self.want_of_memory or f"the node's processes ended unexpectedly {how}"
+        return cut_failure(self.death_code, message, self.tail)
+
+    @property
+    def tail(self) -> str:
+        return self.host.tail if self.host is not None else ""
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,26 @@
+"""The steps that make a node what its assignment says, one file a step: how it is done, what is told meanwhile, how long it may
+take and what its failure is called. `converge.py` decides which one is next, `node.py` does it.
+
+A new step is a file here, a line in `LADDER`, a member of `converge.Step`, and its place in `converge.decide`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from brickyard.agent.converge import Step
+from brickyard.agent.steps import begin, cool, install, join, release, retire, start, take, tell_master, warm
+from brickyard.agent.steps.work import Work
+
+LADDER: Mapping[Step, Work] = {
+    Step.RELEASE: release.WORK,
+    Step.BEGIN: begin.WORK,
+    Step.INSTALL: install.WORK,
+    Step.START: start.WORK,
+    Step.JOIN: join.WORK,
+    Step.TELL_MASTER: tell_master.WORK,
+    Step.RETIRE: retire.WORK,
+    Step.WARM: warm.WORK,
+    Step.COOL: cool.WORK,
+    Step.TAKE: take.WORK,
+}

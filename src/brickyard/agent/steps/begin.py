@@ -1,0 +1,50 @@
+"""BEGIN: make the directories of a new generation."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+
+from brickyard.agent import files
+from brickyard.agent.converge import Stage
+from brickyard.agent.state import NodeState
+from brickyard.agent.steps.work import Work
+from brickyard.domain.node import Assignment, Phase, Role
+
+
+async def _begin(node: NodeState) -> None:
+    wanted = node.assignment
+    reason, node.cold_reason = node.cold_reason or node.status.warm_error, ""
+    node.adopt(wanted, Stage.EMPTY, phase=Phase.PREPARING, cold_reason=reason)
+    await asyncio.to_thread(make_directories, node)
+    await asyncio.to_thread(make_shared, node, wanted)
+    await asyncio.to_thread(record, node, wanted)
+
+
+def make_directories(node: NodeState) -> None:
+    """The node's own, empty."""
+    top = node.config.node_dir
+    files.remove_tree(top)  # a predecessor may have been killed
+    for path in (top, top / "work", top / "tmp", top / "home", top / "logs"):
+        path.mkdir(mode=0o700)
+
+
+def make_shared(node: NodeState, wanted: Assignment) -> Path | None:
+    """The cluster's own directory: there, and where a driver starts without what the last one has left for itself."""
+    shared = node.config.cluster_dir(wanted.cluster_id)
+    if shared is not None:
+        shared.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if wanted.role is not Role.WORKER:
+            files.make_empty(shared / "scratch")
+    return shared
+
+
+def record(node: NodeState, wanted: Assignment) -> None:
+    """Whose node this is, for the provider that cleans up after an agent that was killed."""
+    text = msgspec.json.encode({"cluster_id": wanted.cluster_id, "generation": wanted.generation})
+    files.write_atomic(node.config.directory / "node.json", text)
+
+
+WORK = Work(_begin, progress="preparing the node")

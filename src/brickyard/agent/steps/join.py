@@ -1,0 +1,38 @@
+"""JOIN: the node is given its role."""
+
+from __future__ import annotations
+
+import msgspec
+
+from brickyard.agent import sandbox
+from brickyard.agent.converge import Stage
+from brickyard.agent.host import HostError
+from brickyard.agent.state import NodeState
+from brickyard.agent.steps import start
+from brickyard.agent.steps.work import Work
+from brickyard.domain.node import Phase
+
+
+async def _join(node: NodeState) -> None:
+    wanted = node.assignment
+    if wanted.user_isolation and not node.walled:
+        raise HostError(
+            "WORKSPACE_CONFIGURATION_ERROR",
+            "data_security_mode USER_ISOLATION keeps users apart by the walls around a node, and there are none here: "
+            f"{node.status.isolation}. Make isolation possible, or choose SINGLE_USER or NONE.",
+        )
+    node.update(phase=Phase.STARTING)
+    await node.networks.join(wanted)
+    await node.call("become", assignment=wanted, cluster_dir=_cluster_dir(node), **start.settings(node, wanted.role))
+    node.current = msgspec.structs.replace(node.current, stage=Stage.JOINED, master_url=wanted.master_url)
+
+
+def _cluster_dir(node: NodeState) -> str:
+    """Where the node sees what it shares with the other nodes of its cluster; "": nowhere."""
+    shared = node.config.cluster_dir(node.cluster_id)
+    if shared is None:
+        return ""
+    return sandbox.CLUSTER if node.walled else str(shared)
+
+
+WORK = Work(_join, progress="taking its role", limit_s=300.0)

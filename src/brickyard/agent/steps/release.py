@@ -1,0 +1,44 @@
+"""RELEASE: end everything of the generation, keep its logs, clean its directories."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from brickyard.agent import files
+from brickyard.agent.converge import Current
+from brickyard.agent.state import NodeState
+from brickyard.agent.steps.work import Work
+from brickyard.domain.node import NodeStatus
+
+STOP_GRACE_S = 4.0
+
+
+async def _release(node: NodeState) -> None:
+    node.say(f"releasing the node of cluster {node.cluster_id} (generation {node.current.generation})")
+    await node.end_host(grace_s=STOP_GRACE_S)
+    await asyncio.to_thread(give_room_back, node)
+    await asyncio.to_thread((node.config.directory / "node.json").unlink, missing_ok=True)
+    node.current = Current()
+    node.manifest = None
+    node.use.end()
+    node.cluster_id = ""
+    kept = ("assignment_version", "generation", "isolation", "network", "host")
+    node.replace_status(NodeStatus(**{name: getattr(node.status, name) for name in kept}))
+
+
+def give_room_back(node: NodeState) -> None:
+    """On a thread: keep the logs, remove everything else. No process of the node lives any more.
+
+    The rest goes first: on a full disk there is room for the logs only after that.
+    """
+    config = node.config
+    files.remove_tree(config.node_dir, keep="logs")
+    files.keep_node_logs(
+        config.directory, Path(config.logs_dir), instance_id=config.instance_id, cluster_id=node.cluster_id,
+        generation=node.current.generation,
+    )  # fmt: skip
+    files.remove_tree(config.node_dir)
+
+
+WORK = Work(_release, cleans_up=True)

@@ -1,0 +1,115 @@
+"""START: the node host behind its walls, with a JVM that has no role yet."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from brickyard.agent import cgroups, files, measure, sandbox
+from brickyard.agent.config import AgentConfig
+from brickyard.agent.converge import Stage
+from brickyard.agent.host import HostError, NodeHost
+from brickyard.agent.memory import heap_mb, java_options
+from brickyard.agent.pressure import node_memory_limit
+from brickyard.agent.state import NodeState
+from brickyard.agent.steps.work import Work
+from brickyard.domain.node import Assignment
+from brickyard.domain.runtimes import RuntimeManifest
+
+PROGRESS = "starting the node's processes"
+LIMIT_S = 300.0
+DAEMONS_MB = 1024  # what our own processes on the node may use beyond the memory that its type offers
+
+
+async def _start(node: NodeState) -> None:
+    wanted, manifest = node.assignment, node.manifest
+    assert manifest is not None  # noqa: S101 - `decide` installs first
+    host = await start_host(node, wanted, manifest)
+    if (options := java_options(wanted)) is not None:
+        prepared = settings(node, wanted.role) | {
+            "heap_mb": heap_mb(wanted),
+            "java_options": options,
+            "env": wanted.spark_env_vars,
+        }
+        await host.call("prepare", **prepared)
+    node.advance(Stage.STARTED)
+
+
+async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManifest) -> NodeHost:
+    """The node host behind its walls. Raises HostError."""
+    config = node.config
+    isolation = await node.probe()
+    node.update(isolation=isolation.text)
+    if config.isolation == "required" and isolation.kind == "none":
+        raise HostError(
+            "WORKSPACE_CONFIGURATION_ERROR",
+            f"this workspace requires isolation, and this machine has none: {isolation.reason} "
+            'Nothing was started. (Or set isolation = "auto" to run without.)',
+        )
+    node.starved("")
+    node.group = await asyncio.to_thread(_limit, node, wanted)
+    node.update(limits=node.group.text)
+    node.host = host = node.make_host()
+    walls = sandbox.choose(config.isolation, isolation, python=config.python)
+    view = await asyncio.to_thread(_view, config, wanted, manifest)
+    command = [manifest.python, str(Path(config.scripts_dir, "node_host.py"))]
+    tmp = str(config.node_dir / "tmp") if walls.kind == "none" else "/tmp"  # noqa: S108 - the node's own, inside
+    env = sandbox.environment(config.instance_id, node_dir=config.node_dir, tmp=tmp, source=os.environ)
+    if config.dbfs_dir:  # where the workspace's files are, for code that must not care whether it is isolated
+        env["DBFS_ROOT"] = config.dbfs_dir if walls.kind == "none" else "/dbfs"
+    if walls.kind == "none":  # nothing but good manners keeps it from the devices of others
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu) for gpu in config.gpus[: wanted.gpus])
+    network = await node.networks.fresh()
+    node.update(network=node.networks.text)
+    fds = network.descriptors if network is not None else None
+    await host.start(walls.command(command, view=view, cgroups=node.group.entries, network=fds), env, fds=fds or ())
+    return host
+
+
+def settings(node: NodeState, role: str) -> dict[str, Any]:
+    """What `prepare` and `become` both are told."""
+    return {
+        "manifest": node.manifest,
+        "node_dir": str(node.config.node_dir),
+        "role": role,
+        "host": node.config.node_host,
+    }
+
+
+def _limit(node: NodeState, wanted: Assignment) -> cgroups.Group:
+    memory = measure.machine_memory()
+    asked = (wanted.memory_mb + DAEMONS_MB) << 20
+    allowed = asked if memory is None else node_memory_limit(asked, memory.total)
+    node.limits = cgroups.Limits(memory_mb=allowed >> 20, cores=wanted.cores)
+    group = cgroups.create(node.config.instance_id, node.limits)
+    record = node.config.directory / "cgroup.json"  # the provider removes the group when we cannot
+    files.write_atomic(record, msgspec.json.encode(group))
+    return group
+
+
+def _view(config: AgentConfig, wanted: Assignment, manifest: RuntimeManifest) -> sandbox.View:
+    etc = config.directory / "etc"
+    sandbox.write_etc(etc, hostname=config.instance_id, host=config.node_host, home=str(config.node_dir / "home"))
+    java, copy = Path(manifest.java_real, "bin", "java"), config.directory / "java"
+    if java.is_file():
+        sandbox.write_unreadable(copy, java)
+    return sandbox.View(
+        hostname=config.instance_id,
+        etc=str(etc),
+        read_only=tuple(path for path in (manifest.home, manifest.python_base, manifest.java_real, config.scripts_dir) if path),
+        unreadable=((str(copy), str(java)),) if java.is_file() else (),
+        interpreter=manifest.python,
+        node_dir=config.instance_dir + "/node",
+        dbfs_dir=config.dbfs_dir,
+        cluster_dir=str(config.cluster_dir(wanted.cluster_id) or ""),
+        hidden=tuple(path for path in (config.data_dir, config.instance_dir) if path),
+        gpus=config.gpus[: wanted.gpus],
+        shared_memory_mb=max(64, wanted.memory_mb // 2),
+    )
+
+
+WORK = Work(_start, progress=PROGRESS, limit_s=LIMIT_S)

@@ -1,0 +1,46 @@
+"""TAKE: what was prepared becomes a generation's. Host, JVM and directories are there, and clean; only the cluster's own
+directory comes into sight."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+
+from brickyard.agent import sandbox
+from brickyard.agent.converge import Stage
+from brickyard.agent.state import NodeState
+from brickyard.agent.steps import begin, join
+from brickyard.agent.steps.cool import cool
+from brickyard.agent.steps.work import Work
+from brickyard.domain.node import Assignment, Phase
+
+REVEAL_TIMEOUT_S = 20.0  # it takes some 30 ms
+
+
+async def _take(node: NodeState) -> None:
+    wanted = node.assignment
+    if why := await _reveal(node, wanted):
+        await cool(node)
+        node.cold_reason = f"the cluster's directory cannot be shown to a node that runs already: {why}"
+        return
+    node.adopt(wanted, Stage.STARTED, phase=Phase.STARTING, warm_start=True)
+    await asyncio.to_thread(begin.record, node, wanted)
+
+
+async def _reveal(node: NodeState, wanted: Assignment) -> str:
+    """Show the cluster's directory to the warm node. Returns why that cannot be done; "" when it is."""
+    shared = await asyncio.to_thread(begin.make_shared, node, wanted)
+    if shared is None or node.host is None or not node.walled:
+        return ""
+    command = sandbox.reveal(node.config.python, source=shared, target=sandbox.CLUSTER, launcher=node.host.pid)
+    try:
+        done = await asyncio.to_thread(
+            subprocess.run, command, env={}, capture_output=True, timeout=REVEAL_TIMEOUT_S, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    return (lines[-1] if lines else f"exit code {done.returncode}") if done.returncode else ""
+
+
+WORK = Work(_take, progress=join.WORK.progress, cleans_up=True)

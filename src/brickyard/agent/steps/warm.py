@@ -1,0 +1,31 @@
+"""WARM: make everything that a cluster can take over, for nobody yet."""
+
+from __future__ import annotations
+
+import asyncio
+
+from brickyard.agent.converge import Current, size_of
+from brickyard.agent.memory import driver_heap_mb
+from brickyard.agent.state import NodeState
+from brickyard.agent.steps import begin, install, start
+from brickyard.agent.steps.work import Work
+
+
+async def _warm(node: NodeState) -> None:
+    wanted = node.assignment
+    try:
+        node.say(f"preparing a node for runtime {wanted.runtime}")
+        await asyncio.to_thread(begin.make_directories, node)
+        node.manifest = await install.runtime(node, wanted.runtime)
+        node.progress(start.PROGRESS)
+        host = await start.start_host(node, wanted, node.manifest)
+        asked = start.settings(node, "") | {"heap_mb": driver_heap_mb(wanted.memory_mb), "cores": wanted.cores, "warm": True}
+        await host.call("prepare", timeout_s=start.LIMIT_S, **asked)
+    except BaseException:
+        node.current = Current(prepared=size_of(wanted))  # what there is of it is to be ended
+        raise
+    node.current = Current(prepared=size_of(wanted), warm=True)
+    node.update(warm=wanted.runtime, warm_error="", message="")
+
+
+WORK = Work(_warm)

@@ -1,0 +1,41 @@
+"""What the programs that an installation runs have in common: their arguments, their JSON lines, and a directory of their own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # Python 3.8 cannot evaluate these
+    Work = Callable[[Mapping[str, Any], Path, Path], None]
+
+
+def say(message: str) -> None:
+    print(json.dumps({"message": message}), flush=True)
+
+
+def run_program(work: Work, *, description: str, out: str, scratch_in_out: bool = False) -> int:
+    """`work(manifest, out, scratch)`, with an {"error": ...} line where it raises. Returns the exit code.
+
+    `out` says what `--out` is. `scratch_in_out`: it is a directory, and what is left there by a kill goes with it.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--manifest", type=Path, required=True, help="runtime.json of the runtime")
+    parser.add_argument("--out", type=Path, required=True, help=out)
+    options = parser.parse_args()
+    if scratch_in_out:
+        options.out.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".brickyard-", dir=options.out if scratch_in_out else None))
+    try:
+        manifest = json.loads(options.manifest.read_bytes())
+        work({"node_archive": "", "executor_archive": "", **manifest}, options.out, scratch)
+    except Exception as error:
+        print(json.dumps({"error": (str(error) or type(error).__name__).splitlines()[0]}), flush=True)
+        return 1
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return 0
