@@ -44,6 +44,9 @@ def test_a_running_cluster_on_spark_3(tmp_path: Path) -> None:
             return len(requests.get(place, headers=headers, timeout=PATIENCE_S).json())
 
         until(lambda: jobs() >= 2, "the first job of every cluster, and ours")
+        place = f"{server.url}/spark-ui/{made.cluster_id}/executors/"
+        page = requests.get(place, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S)
+        assert "executorspage.js" in page.text, "an address of a live UI leads to the same page of the run"
         own = manifest_of(SPARK_3)
         client = own["python"] if own["has_connect"] else manifest_of(SPARK_4)["python"]
         # Spark 3's client would ask for TLS if this were `token=`.

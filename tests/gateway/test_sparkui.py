@@ -89,8 +89,8 @@ class FakeSpark:
 class FakeSources:
     """Knows one cluster, and one user who may not see it."""
 
-    def __init__(self, url: str, home: str) -> None:
-        self.upstream = Upstream(url, "signed", home)
+    def __init__(self, url: str, run: str) -> None:
+        self.upstream = Upstream(url, "signed", run)
         self.forgotten: list[str] = []
 
     async def find(self, caller: Caller, cluster_id: str) -> Upstream:
@@ -124,7 +124,7 @@ class World(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def world(tmp_path: Path, home: str = "/") -> AsyncIterator[World]:
+async def world(tmp_path: Path, run: str = "") -> AsyncIterator[World]:
     spark, clock = FakeSpark(), ManualClock()
     application = web.Application()
     application.router.add_route("*", "/{rest:.*}", spark.handle)
@@ -135,7 +135,7 @@ async def world(tmp_path: Path, home: str = "/") -> AsyncIterator[World]:
     spark.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     store = Store.open(f"sqlite:///{tmp_path / 'ui.db'}")
     tokens = TokenService(store=store, clock=clock, ids=Ids())
-    links, sources = UiLinks(key=b"k" * 32, store=store, clock=clock), FakeSources(spark.url, home)
+    links, sources = UiLinks(key=b"k" * 32, store=store, clock=clock), FakeSources(spark.url, run)
     ui = SparkUi(tokens=tokens, links=links, sources=sources)
     server = uvicorn.Server(uvicorn.Config(ui, host="127.0.0.1", port=0, log_level="critical", lifespan="off"))
     serving = asyncio.create_task(server.serve())
@@ -315,12 +315,35 @@ def test_a_ui_that_has_gone_is_looked_for_again(tmp_path: Path) -> None:
     run(work())
 
 
-def test_a_history_server_has_its_front_page_elsewhere(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("asked", "target"),
+    [
+        ("", "/history/app-1/jobs/"),
+        ("/", "/history/app-1/jobs/"),
+        ("/executors/", "/history/app-1/executors/"),
+        ("/stages/stage/?id=1&attempt=0", "/history/app-1/stages/stage/?id=1&attempt=0"),
+    ],
+)
+def test_a_history_server_shows_the_last_run_where_a_live_ui_has_its_pages(tmp_path: Path, asked: str, target: str) -> None:
     async def work() -> None:
-        async with world(tmp_path, home="/history/app-1/jobs/") as w, aiohttp.ClientSession() as http:
+        async with world(tmp_path, run="/history/app-1") as w, aiohttp.ClientSession() as http:
             headers = {"Authorization": f"Bearer {await w.token('me@example.com')}"}
-            async with http.get(f"{w.url}/spark-ui/{ID}/", headers=headers, allow_redirects=False) as answer:
-                assert answer.headers["Location"] == f"/spark-ui/{ID}/history/app-1/jobs/"
+            async with http.get(f"{w.url}/spark-ui/{ID}{asked}", headers=headers, allow_redirects=False) as answer:
+                assert (answer.status, answer.headers["Location"]) == (303, f"/spark-ui/{ID}{target}")
+            assert w.spark.seen == []
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    "asked", ["/?showIncomplete=false", "/history/app-0/executors/", "/history", "/static/webui.js", "/api/v1/applications"]
+)
+def test_what_a_history_server_has_itself_is_asked_of_it(tmp_path: Path, asked: str) -> None:
+    async def work() -> None:
+        async with world(tmp_path, run="/history/app-1") as w, aiohttp.ClientSession() as http:
+            headers = {"Authorization": f"Bearer {await w.token('me@example.com')}"}
+            await (await http.get(f"{w.url}/spark-ui/{ID}{asked}", headers=headers, allow_redirects=False)).read()
+            assert [request.path_qs for request in w.spark.seen] == [asked]
 
     run(work())
 
@@ -440,7 +463,7 @@ def test_a_runtime_cannot_be_removed_under_a_history_server(tmp_path: Path) -> N
     async def work() -> None:
         servers = HistoryServers(settings=Settings(data_dir=tmp_path, cache_dir=tmp_path, isolation="off"))
         try:
-            assert (await servers.find(ID, "")).home == "/history/app-1/jobs/"
+            assert (await servers.find(ID, "")).run == "/history/app-1"
             with pytest.raises(RuntimeInUse):
                 await asyncio.to_thread(installer.remove, environment, cache_dir=tmp_path)
             assert (home / "bin" / "spark-class").exists()

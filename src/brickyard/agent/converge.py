@@ -1,7 +1,7 @@
 """What to do next: a pure comparison of what the node is with what it should be.
 
-The executor (`node.py`; a step is a file in `steps/`) does the first step and asks again, so that a change of mind is seen between
-any two steps; and when a new assignment no longer begins with the step that is running, that step is given up.
+The executor (`node.py`; a step is a file in `steps/`) does the first step and asks again, so that a change of mind is seen
+between any two steps; and when a new assignment no longer begins with the step that is running, that step is given up.
 
 An instance without a cluster may hold a warm node ready (role WARM). Nobody's code has run in it; the first cluster whose size
 and runtime it has takes it over, and what a cluster has used is never prepared again but made anew.

@@ -64,7 +64,7 @@ class HistoryServers:
             if server is None:
                 server = await self._start(cluster_id, logs)
             server.used = self._monotonic()
-            return Upstream(server.url, signed_token(server.key), server.home)
+            return Upstream(server.url, signed_token(server.key), server.run)
 
     def forget(self, cluster_id: str) -> None:
         """Nobody answers there; the next look finds out why."""
@@ -169,7 +169,7 @@ class _HistoryServer:
         self.logs = logs
         self.key = secrets.token_bytes(32)
         self.url = ""
-        self.home = "/"
+        self.run = ""  # the path of the newest run's pages
         self.used = math.inf  # it is starting, which is no idleness
         self._manifest = manifest
         self._use = use  # of the runtime, until the process has ended
@@ -210,7 +210,7 @@ class _HistoryServer:
         try:
             async with asyncio.timeout(START_S):
                 self.url = f"http://{HOST}:{await self._port()}"
-                self.home = await self._newest_application()
+                self.run = await self._newest_application()
         except TimeoutError as error:
             raise TemporarilyUnavailable(f"Spark's history server was not ready within {START_S:.0f} s. Try again.") from error
 
@@ -275,7 +275,7 @@ class _HistoryServer:
                     async with session.get(f"{self.url}/api/v1/applications") as answer:
                         applications: list[dict[str, Any]] = await answer.json() if answer.status == 200 else []
                     if applications:
-                        return f"/history/{_newest(applications)}/jobs/"
+                        return f"/history/{_newest(applications)}"
                 if not self.alive:
                     raise TemporarilyUnavailable("Spark's history server ended before it had read the event logs.")
                 await asyncio.sleep(0.2)

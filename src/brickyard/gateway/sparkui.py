@@ -36,19 +36,31 @@ _PATH = re.compile(r"/spark-ui/([A-Za-z0-9-]{1,64})(?:/~([A-Za-z0-9_-]{1,600}))?
 _DOTS = re.compile(r"/(\.|%2e){1,2}(?=[/;?]|$)", re.IGNORECASE)  # a step up or to where one is, spelled out or not
 _LOGS = re.compile(r"/executor-logs/(\d{1,9})/(stdout|stderr)")
 _PASSED_ON = frozenset({b"accept", b"accept-language", b"if-none-match", b"if-modified-since", b"range"})
+_HISTORY = re.compile(
+    r"/(history|static|api)(/|$)"
+)  # what a history server has itself; with a query, also its list of runs at "/"
 _TITLES = {401: "Who are you?", 403: "Not allowed", 404: "Not found", 405: "Not possible", 503: "Not now"}
 
 log = structlog.get_logger(__name__)
 
 
 class Upstream(NamedTuple):
-    """Where a cluster's UI is: its base URL, the token that it asks for, the path that its front page is at, and the Unix socket
-    that leads to it, where it is in a network of its own."""
+    """Where a cluster's UI is: its base URL, the token that it asks for, the path below which a history server has the pages of
+    the run that is shown, and the Unix socket that leads to it, where it is in a network of its own."""
 
     url: str
     bearer: str
-    home: str = "/"
+    run: str = ""
     way: str = ""
+
+    def elsewhere(self, path: str, query: str) -> str:
+        """Where a page is really, when it was asked for at a live UI's address; "": where it was asked for."""
+        if not path:
+            return f"{self.run}/jobs/" if self.run else "/"
+        if not self.run or _HISTORY.match(path) or (path == "/" and query):
+            return ""
+        page = self.run + ("/jobs/" if path == "/" else path)
+        return page + (f"?{query}" if query else "")
 
 
 class Sources(Protocol):
@@ -138,8 +150,8 @@ class SparkUi:
             await _send(send, 200, text, b"text/plain; charset=utf-8")
             return
         upstream = await self._sources.find(caller, cluster_id)
-        if asked.path in ("", "/") and (not asked.path or upstream.home != "/"):
-            await _redirect(send, asked.prefix + upstream.home)
+        if target := upstream.elsewhere(asked.path, scope["query_string"].decode("latin-1")):
+            await _redirect(send, asked.prefix + target)
             return
         await self._forward(upstream, asked, scope, receive, send)
 
