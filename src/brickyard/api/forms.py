@@ -3,42 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from email.message import Message
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
 
 from brickyard.domain.errors import MalformedRequest
 
 MAX_PARTS = 20
-MAX_PART_HEAD = 8 * 1024
+MAX_BOUNDARY = 200  # bytes
 _CUT_SHORT = "The form does not end with its boundary: it was cut short, or its Content-Type names another."
 _NAMELESS = "A part of the form has no name. Give each a Content-Disposition with one."
 
 
 def form_boundary(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The boundary that the content type names, or b"" when the body is no form."""
+    """The boundary that the content type names, or b"" when the body is no form. Raises MalformedRequest."""
     for key, value in headers:
-        if key == b"content-type" and value.lstrip().lower().startswith(b"multipart/form-data"):
-            boundary = _parameter(value.decode("latin-1"), "content-type", "boundary").encode("latin-1")
-            if not 0 < len(boundary) <= 200:
-                raise MalformedRequest("The form has no usable boundary. Give one in its Content-Type.")
-            return boundary
+        if key == b"content-type":
+            kind, options = parse_options_header(value)
+            if kind == b"multipart/form-data":
+                boundary = options.get(b"boundary", b"")
+                if not 0 < len(boundary) <= MAX_BOUNDARY:
+                    raise MalformedRequest("The form has no usable boundary. Give one in its Content-Type.")
+                return boundary
     return b""
 
 
 def form_parts(body: bytes, boundary: bytes) -> dict[str, bytes]:
     """Name -> content of every part; of several with one name, the last. Raises MalformedRequest."""
-    chunks = (b"\r\n" + body).split(b"\r\n--" + boundary)
-    if len(chunks) < 2 or not chunks[-1].startswith(b"--"):
-        raise MalformedRequest(_CUT_SHORT)
-    if len(chunks) - 2 > MAX_PARTS:
-        raise MalformedRequest(f"The form has more than {MAX_PARTS} parts.")
-    parts: dict[str, bytes] = {}
-    for chunk in chunks[1:-1]:
-        head, found, content = chunk.partition(b"\r\n\r\n")
-        name = _part_name(head)
-        if not found or not name:
-            raise MalformedRequest(_NAMELESS)
-        parts[name] = content
-    return parts
+    form, parts = _Form(boundary), dict[str, list[bytes]]()
+    for name, piece in form.read(body):
+        if piece:
+            parts[name].append(piece)
+        else:
+            parts[name] = []
+    form.check_end()
+    return {name: b"".join(pieces) for name, pieces in parts.items()}
 
 
 async def stream_parts(chunks: AsyncIterator[bytes], boundary: bytes) -> AsyncIterator[tuple[str, bytes]]:
@@ -46,73 +45,79 @@ async def stream_parts(chunks: AsyncIterator[bytes], boundary: bytes) -> AsyncIt
 
     Keeps no more than a chunk and a boundary of the body.
     """
-    source, delimiter = _Source(chunks), b"\r\n--" + boundary
-    async for _ in source.until(delimiter):
-        pass  # what stands before the first part means nothing
-    for _ in range(MAX_PARTS):
-        if await source.starts_with(b"--"):
+    form = _Form(boundary)
+    async for chunk in chunks:
+        for found in form.read(chunk):
+            yield found
+        if form.ended:
             return
-        name = _part_name(await source.head())
-        if not name:
-            raise MalformedRequest(_NAMELESS)
-        yield name, b""
-        async for piece in source.until(delimiter):
-            yield name, piece
-    if not await source.starts_with(b"--"):
-        raise MalformedRequest(f"The form has more than {MAX_PARTS} parts.")
+    form.check_end()
 
 
-class _Source:
-    """A body that arrives in chunks, read up to what is looked for."""
+class _Form:
+    """A form that is read piece by piece."""
 
-    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
-        self._chunks = chunks
-        self._buffer = bytearray(b"\r\n")  # so that a delimiter at the very beginning is one
+    def __init__(self, boundary: bytes) -> None:
+        self.ended = False
+        self._parts = 0
+        self._name = ""
+        self._header, self._value = b"", b""
+        self._found: list[tuple[str, bytes]] = []
+        self._parser = MultipartParser(
+            boundary,
+            {
+                "on_part_begin": self._begin,
+                "on_header_begin": self._begin_header,
+                "on_header_field": self._add_to_header,
+                "on_header_value": self._add_to_value,
+                "on_header_end": self._end_header,
+                "on_headers_finished": self._begin_content,
+                "on_part_data": self._add_content,
+                "on_end": self._end,
+            },
+        )
 
-    async def until(self, delimiter: bytes) -> AsyncIterator[bytes]:
-        """What comes before the delimiter, which is consumed."""
-        while (at := self._buffer.find(delimiter)) < 0:
-            sure = len(self._buffer) - len(delimiter) + 1  # bytes that cannot be part of the delimiter
-            if sure > 0:
-                yield bytes(self._buffer[:sure])
-                del self._buffer[:sure]
-            await self._more()
-        if at:
-            yield bytes(self._buffer[:at])
-        del self._buffer[: at + len(delimiter)]
-
-    async def starts_with(self, mark: bytes) -> bool:
-        while len(self._buffer) < len(mark):
-            await self._more()
-        return self._buffer.startswith(mark)
-
-    async def head(self) -> bytes:
-        """A part's headers, consumed with the empty line after them."""
-        while (at := self._buffer.find(b"\r\n\r\n")) < 0:
-            if len(self._buffer) > MAX_PART_HEAD:
-                raise MalformedRequest(_NAMELESS)
-            await self._more()
-        head = bytes(self._buffer[:at])
-        del self._buffer[: at + 4]
-        return head
-
-    async def _more(self) -> None:
+    def read(self, chunk: bytes) -> list[tuple[str, bytes]]:
+        """What the chunk adds, as `stream_parts` gives it. Raises MalformedRequest."""
         try:
-            self._buffer += await anext(self._chunks)
-        except StopAsyncIteration:
-            raise MalformedRequest(_CUT_SHORT) from None
+            self._parser.write(chunk)
+        except FormParserError as error:
+            raise MalformedRequest(f"The form cannot be read: {error}.") from error
+        found, self._found = self._found, []
+        return found
 
+    def check_end(self) -> None:
+        """Raises MalformedRequest unless all of the form was there."""
+        if not self.ended:
+            raise MalformedRequest(_CUT_SHORT)
 
-def _part_name(head: bytes) -> str:
-    for line in head[:MAX_PART_HEAD].decode("utf-8", "replace").split("\r\n"):
-        key, _, value = line.partition(":")
-        if key.strip().lower() == "content-disposition":
-            return _parameter(value.strip(), "content-disposition", "name")
-    return ""
+    def _begin(self) -> None:
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise MalformedRequest(f"The form has more than {MAX_PARTS} parts.")
+        self._name = ""
 
+    def _begin_header(self) -> None:
+        self._header, self._value = b"", b""
 
-def _parameter(value: str, header: str, name: str) -> str:
-    message = Message()
-    message[header] = value
-    found = message.get_param(name, header=header)
-    return found if isinstance(found, str) else ""
+    def _add_to_header(self, data: bytes, start: int, end: int) -> None:
+        self._header += data[start:end]
+
+    def _add_to_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _end_header(self) -> None:
+        if self._header.lower() == b"content-disposition":
+            _, options = parse_options_header(self._value)
+            self._name = options.get(b"name", b"").decode("utf-8", "replace")
+
+    def _begin_content(self) -> None:
+        if not self._name:
+            raise MalformedRequest(_NAMELESS)
+        self._found.append((self._name, b""))
+
+    def _add_content(self, data: bytes, start: int, end: int) -> None:
+        self._found.append((self._name, data[start:end]))
+
+    def _end(self) -> None:
+        self.ended = True

@@ -58,6 +58,7 @@ def configure(*, level: str, form: str, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(max(number, logging.WARNING))  # libraries tell at INFO what only their authors want to know
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns of each broken form, which its sender is told
 
 
 def _report(event: str, error: BaseException | None) -> None:
