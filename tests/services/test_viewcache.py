@@ -46,7 +46,7 @@ def on_sqlite(tmp_path: Path, scenario: Callable[[Desk, SlowStore, ViewCache], o
 
     async def run(desk: Desk) -> None:
         slow = SlowStore(store)
-        await scenario(desk, slow, ViewCache(store=slow, sizes=SIZES))  # type: ignore[misc] # every scenario is a coroutine
+        await scenario(desk, slow, ViewCache(store=slow, sizes=lambda: SIZES))  # type: ignore[misc] # every scenario is a coroutine
 
     try:
         play(store, run)
@@ -153,8 +153,8 @@ def test_no_acknowledged_change_is_ever_unseen(store: Store) -> None:
 def test_what_is_kept_has_an_end(tmp_path: Path) -> None:
     async def scenario(desk: Desk, slow: SlowStore, _: ViewCache) -> None:
         names = [await desk.create() for _ in range(10)]
-        one = len((await ViewCache(store=slow, sizes=SIZES).items(names[:1]))[0])
-        views = ViewCache(store=slow, sizes=SIZES, most=4 * one + 50)
+        one = len((await ViewCache(store=slow, sizes=lambda: SIZES).items(names[:1]))[0])
+        views = ViewCache(store=slow, sizes=lambda: SIZES, most=4 * one + 50)
         whole = await views.items(names)
         assert len(whole) == 10
         slow.reads = 0
@@ -162,7 +162,7 @@ def test_what_is_kept_has_an_end(tmp_path: Path) -> None:
         assert slow.reads == 0
         assert await views.items(names[:2]) == whole[:2]
         assert slow.reads == 1
-        small = ViewCache(store=slow, sizes=SIZES, most=10)
+        small = ViewCache(store=slow, sizes=lambda: SIZES, most=10)
         assert await small.full(names[0]) == await small.full(names[0]) is not None
 
     on_sqlite(tmp_path, scenario)

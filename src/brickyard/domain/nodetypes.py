@@ -1,6 +1,8 @@
-"""Node types: what sizes of machine a provider offers."""
+"""Node types: what sizes of machine a provider offers, and the catalogue of those that can be had now."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -27,3 +29,21 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     is_deprecated: bool = False
     price_per_hour: float = 0.0
     display_order: int = 0
+
+
+class Catalogue:
+    """The node types by id, as the provider offers them now. It is asked each time, since types come and go; the answer is
+    the same object until they change."""
+
+    def __init__(self, ask: Callable[[], Sequence[NodeType]]) -> None:
+        self._ask = ask
+        self._known: tuple[tuple[NodeType, ...], Mapping[str, NodeType]] = ((), {})
+
+    def now(self) -> Mapping[str, NodeType]:
+        """Every type that can be had, in the provider's order."""
+        offered = tuple(self._ask())
+        known, by_id = self._known
+        if offered is not known and offered != known:
+            by_id = {node_type.node_type_id: node_type for node_type in offered}
+            self._known = (offered, by_id)
+        return by_id

@@ -17,7 +17,7 @@ from brickyard.domain.node import Assignment, Failure, Load, Phase, Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.terminations import TerminationReason
 from brickyard.plan.assignments import assignment_for
-from brickyard.plan.launching import is_spot, next_attempt, types_of
+from brickyard.plan.launching import is_spot, next_attempt, types_of, unsupported
 from brickyard.plan.policy import Policy
 from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, Room, can_release, joined, pool_not_found, pool_of, releasing
 
@@ -140,6 +140,8 @@ class Books:
     def _add(self, role: Role) -> TerminationReason | None:
         """One more node: an idle one of its pool, or a new one. Otherwise why there is none."""
         spec, pool_id = self.cluster.spec, pool_of(self.cluster.spec, role)
+        if (reason := unsupported(spec, role, offered=self.sizes)) is not None:
+            return reason
         found = None
         if pool_id:
             room = self.rooms.get(pool_id)

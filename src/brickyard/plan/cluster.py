@@ -23,7 +23,7 @@ from brickyard.domain.terminations import TerminationReason, TerminationReasonCo
 from brickyard.plan import autoscale
 from brickyard.plan.assignments import spark_context_id
 from brickyard.plan.books import Books, NewNode, Plan
-from brickyard.plan.launching import remarks, reusable
+from brickyard.plan.launching import remarks, reusable, unsupported
 from brickyard.plan.policy import Policy
 from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, Room, returned, warmth
 from brickyard.plan.reasons import failure_reason, launch_reason, shortage_text, simple_reason
@@ -146,14 +146,12 @@ class _Pass(Books):
             self.deadlines.append(deadline)
 
     def _check_types(self) -> None:
-        """The provider may have stopped offering a type since the cluster was specified."""
-        spec = self.cluster.spec
-        for node_type_id in (spec.driver_node_type_id or "", spec.node_type_id or ""):
-            if node_type_id not in self.sizes:
-                message = f"Node type {node_type_id!r} is not offered here. Edit the cluster to use one of list-node-types."
-                self._end(
-                    simple_reason(TerminationReasonCode.UNSUPPORTED_INSTANCE_TYPE, databricks_error_message=message), message
-                )
+        """The provider may have stopped offering a type since the cluster was specified. One that is up keeps its nodes."""
+        if self.cluster.up:
+            return
+        for role in (self._driver_role(), Role.WORKER):
+            if (reason := unsupported(self.cluster.spec, role, offered=self.sizes)) is not None:
+                self._end(reason, shortage_text(reason))
                 return
 
     def _regenerate(self) -> None:
@@ -266,7 +264,8 @@ class _Pass(Books):
             return
         ready = self._registered_workers(driver)
         staying = [node for node in self._current_workers() if not node.retiring]
-        cores = int(self.sizes[self.cluster.spec.node_type_id or ""].num_cores)
+        size = self.sizes.get(self.cluster.spec.node_type_id or "")  # which may be offered no more
+        cores = int(size.num_cores) if size else next((node.assignment.cores for node in staying if node.assignment), 1)
         at = autoscale.situation(self.cluster, self.load, staying, cores=cores, growing=len(ready) < self._wanted())
         decided = autoscale.decide(at, now=self.now, rules=rules, window_ms=autoscale.window_ms(self.cluster, rules))
         if decided.due_ms is not None:

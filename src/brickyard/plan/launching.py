@@ -14,8 +14,10 @@ from brickyard.domain.spec import (
     GcpAvailability,
     RuntimeEngine,
 )
+from brickyard.domain.terminations import TerminationReason, TerminationReasonCode
 from brickyard.plan.policy import Policy
 from brickyard.plan.poolroom import pool_of
+from brickyard.plan.reasons import simple_reason
 
 _FALLBACK = (
     AwsAvailability.SPOT_WITH_FALLBACK,
@@ -60,6 +62,14 @@ def types_of(spec: ClusterSpec, role: Role) -> list[str]:
     return [first or "", *((flexibility.alternate_node_type_ids or []) if flexibility else [])]
 
 
+def unsupported(spec: ClusterSpec, role: Role, *, offered: Collection[str]) -> TerminationReason | None:
+    """Why no new node of that role can be had: the provider does not offer its type, or no longer."""
+    if (node_type_id := types_of(spec, role)[0]) in offered:
+        return None
+    message = f"Node type {node_type_id!r} is not offered here. Edit the cluster to use one of list-node-types."
+    return simple_reason(TerminationReasonCode.UNSUPPORTED_INSTANCE_TYPE, databricks_error_message=message)
+
+
 def reusable(node: Instance, spec: ClusterSpec, *, offered: Collection[str]) -> bool:
     """Whether a node of an earlier start is what the specification now asks for."""
     fits = node.node_type_id in types_of(spec, node.role) and node.pool_id == pool_of(spec, node.role)
@@ -89,7 +99,7 @@ def next_attempt(
     following = next((name for name in behind if name in offered and name != node.node_type_id), None)
     if following is not None:
         return {**fresh, "node_type_id": following}
-    if node.spot and market_of(spec).fallback:
+    if node.spot and market_of(spec).fallback and types[0] in offered:
         return {**fresh, "node_type_id": types[0], "spot": False}
     return None
 

@@ -20,7 +20,7 @@ from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.cluster import Instance, LaunchError
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.instances import InstanceState
-from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.nodetypes import Catalogue, NodeType
 from brickyard.domain.pools import is_pool_id
 from brickyard.plan.policy import Policy
 from brickyard.providers.base import CapacityError, LaunchRequest, Provider, ProviderError
@@ -67,6 +67,7 @@ class ClusterLoop:
         self._clock = clock
         self._ids = ids
         self._policy = policy
+        self._node_types = Catalogue(provider.node_types)
         self._tokens = tokens
         self._server_url = server_url
         self._silent = silent
@@ -155,7 +156,7 @@ class ClusterLoop:
 
     async def _pass(self, key: str) -> None:
         now, silent = self._clock.now_ms(), self._silent()
-        sizes = {node_type.node_type_id: node_type for node_type in self._provider.node_types()}
+        sizes = self._node_types.now()
 
         def work(tx: Tx) -> Outside:
             if is_pool_id(key):
@@ -185,33 +186,15 @@ class ClusterLoop:
         for instance in outside.terminate:
             self._begin(self._terminate(instance))
         for instance in outside.launch:
-            self._begin(self._launch(instance, sizes[instance.node_type_id]))
+            self._begin(self._launch(instance, sizes.get(instance.node_type_id)))
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
         self._outside.add(task)  # kept, so that it is not collected half-way
         task.add_done_callback(self._outside.discard)
 
-    async def _launch(self, instance: Instance, node_type: NodeType) -> None:
-        request = LaunchRequest(
-            instance_id=instance.instance_id,
-            node_type=node_type,
-            spot=instance.spot,
-            server_url=self._server_url(),
-            agent_token=self._tokens.agent_token(instance.instance_id),
-            server_token=self._tokens.server_token(instance.instance_id),
-            tags={"ClusterId": instance.cluster_id, "InstancePoolId": instance.pool_id, "Role": instance.role.value},
-        )
-        error: LaunchError | None = None
-        try:
-            await asyncio.get_running_loop().run_in_executor(self._calls, self._provider.launch, request)
-        except CapacityError as refused:
-            error = LaunchError(kind="CapacityError", message=str(refused), asked=refused.asked, left=refused.left)
-        except ProviderError as refused:
-            error = LaunchError(kind=type(refused).__name__, message=str(refused))
-        except Exception as broken:  # a provider's bug is handled as an error that may pass, and is logged whole
-            log.exception("launch_failed", instance_id=instance.instance_id)
-            error = LaunchError(kind="TransientError", message=f"{type(broken).__name__}: {broken}")
+    async def _launch(self, instance: Instance, node_type: NodeType | None) -> None:
+        error = await self._refused(instance, node_type)
         now = self._clock.now_ms()
         # Whoever has it by now: a cluster may have taken it from its pool meanwhile. What the database cannot take is not lost:
         # the launch is repeated when its lease ends, and answers the same.
@@ -221,6 +204,30 @@ class ClusterLoop:
             )
             if owner_id:
                 self.wake(owner_id)
+
+    async def _refused(self, instance: Instance, node_type: NodeType | None) -> LaunchError | None:
+        """Have the provider launch the instance; what it refused it with. `node_type` is None where it is offered no more."""
+        if node_type is None:
+            return LaunchError(kind="InvalidError", message=f"node type {instance.node_type_id} is not offered any more")
+        request = LaunchRequest(
+            instance_id=instance.instance_id,
+            node_type=node_type,
+            spot=instance.spot,
+            server_url=self._server_url(),
+            agent_token=self._tokens.agent_token(instance.instance_id),
+            server_token=self._tokens.server_token(instance.instance_id),
+            tags={"ClusterId": instance.cluster_id, "InstancePoolId": instance.pool_id, "Role": instance.role.value},
+        )
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._calls, self._provider.launch, request)
+        except CapacityError as refused:
+            return LaunchError(kind="CapacityError", message=str(refused), asked=refused.asked, left=refused.left)
+        except ProviderError as refused:
+            return LaunchError(kind=type(refused).__name__, message=str(refused))
+        except Exception as broken:  # a provider's bug is handled as an error that may pass, and is logged whole
+            log.exception("launch_failed", instance_id=instance.instance_id)
+            return LaunchError(kind="TransientError", message=f"{type(broken).__name__}: {broken}")
+        return None
 
     async def _terminate(self, instance: Instance) -> None:
         """A first attempt, for speed; the monitor repeats it until the provider no longer lists the instance."""

@@ -15,7 +15,7 @@ from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.cluster import Cluster, Target, is_single_node, public_state
 from brickyard.domain.errors import InvalidParameterValue, InvalidState
 from brickyard.domain.events import ClusterEvent, ClusterSize, EventDetails, EventDetailsCause, EventType
-from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.nodetypes import Catalogue, NodeType
 from brickyard.domain.pools import Pool, inherited_tags
 from brickyard.domain.requests import (
     ChangeClusterOwner,
@@ -64,7 +64,6 @@ Change = Callable[[Tx, Cluster], Cluster]
 class _Offers(NamedTuple):
     """What can be chosen from, as JSON; it does not change while the server runs."""
 
-    node_types: bytes
     zones: bytes
     spark_versions: bytes
 
@@ -94,18 +93,17 @@ class ClusterService:
         self._store = store
         self._clock = clock
         self._ids = ids
-        self._node_types = {node_type.node_type_id: node_type for node_type in node_types()}
+        self._node_types = Catalogue(node_types)
         self._runtimes = {runtime.key: runtime for runtime in runtimes()}
         self._authorizer = authorizer
         self._wake = wake
         self._photon = photon
-        self._views = ViewCache(store=store, sizes=self._node_types)
+        self._views = ViewCache(store=store, sizes=self._node_types.now)
         self._lists = ClusterLists(store=store, clock=clock, views=self._views)
         self._events = ClusterEvents(store=store)
         self._first_look = FirstLook(store=store)
         versions = [SparkVersion(key=runtime.key, name=runtime.name) for runtime in self._runtimes.values()]
         self._offers = _Offers(
-            node_types=_encode(ListNodeTypesResponse(node_types=[node_type_view(each) for each in self._node_types.values()])),
             zones=_encode(ListAvailableZonesResponse(zones=list(ZONES), default_zone=DEFAULT_ZONE)),
             spark_versions=_encode(GetSparkVersionsResponse(versions=versions)),
         )
@@ -136,7 +134,7 @@ class ClusterService:
     async def list_node_types(self, caller: Caller) -> bytes:
         """Sizes of machine, as JSON."""
         self._authorizer.require(caller, Action.VIEW)
-        return self._offers.node_types
+        return _encode(ListNodeTypesResponse(node_types=[node_type_view(each) for each in self._node_types.now().values()]))
 
     async def list_zones(self, caller: Caller) -> bytes:
         """Zones, as JSON. All of them are this workspace's machines."""
@@ -320,7 +318,8 @@ class ClusterService:
         return Specified(self._normalise(asked, user=caller.user_name, pools=pools), _inherited(asked, pools))
 
     def _normalise(self, asked: ClusterSpec, *, user: str, pools: Mapping[str, Pool]) -> ClusterSpec:
-        return normalise(asked, user=user, node_types=self._node_types, runtimes=self._runtimes, pools=pools, photon=self._photon)
+        node_types = self._node_types.now()
+        return normalise(asked, user=user, node_types=node_types, runtimes=self._runtimes, pools=pools, photon=self._photon)
 
     def _may_attach(self, caller: Caller, pools: Mapping[str, Pool]) -> None:
         for pool in pools.values():

@@ -9,7 +9,7 @@ import msgspec
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.errors import InvalidParameterValue, ResourceDoesNotExist
 from brickyard.domain.instances import InstanceState
-from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.nodetypes import Catalogue, NodeType
 from brickyard.domain.pools import (
     CreateInstancePool,
     EditInstancePool,
@@ -51,7 +51,7 @@ class PoolService:
         self._store = store
         self._clock = clock
         self._ids = ids
-        self._node_types = {node_type.node_type_id: node_type for node_type in node_types()}
+        self._node_types = Catalogue(node_types)
         self._runtimes = [runtime.key for runtime in runtimes()]
         self._authorizer = authorizer
         self._wake = wake
@@ -59,7 +59,7 @@ class PoolService:
     async def create(self, caller: Caller, request: CreateInstancePool) -> str:
         """A new pool; returns its id. Its idle instances are launched in the background."""
         self._authorizer.require_pool(caller, Action.CREATE)
-        spec = pool_spec(request, node_types=self._node_types, runtimes=self._runtimes)
+        spec = pool_spec(request, node_types=self._node_types.now(), runtimes=self._runtimes)
         now = self._clock.now_ms()
         pool = Pool(
             instance_pool_id=self._ids.pool_id(now),

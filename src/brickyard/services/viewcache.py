@@ -6,7 +6,7 @@ process, and `drop` is called for it before the writer goes on. For one event lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -43,7 +43,7 @@ class _Kept:
 class ViewCache:
     """JSON of clusters, for `get` and for items of `list`. `most` bounds the bytes that are kept for each."""
 
-    def __init__(self, *, store: Store, sizes: Mapping[str, NodeType], most: int = MOST_BYTES) -> None:
+    def __init__(self, *, store: Store, sizes: Callable[[], Mapping[str, NodeType]], most: int = MOST_BYTES) -> None:
         self._store = store
         self._sizes = sizes
         self._full = _Kept(most)
@@ -102,7 +102,7 @@ class ViewCache:
         }
 
     def _encoded(self, cluster: Cluster, instances: Sequence[Instance], *, with_spec: bool) -> bytes:
-        return msgspec.json.encode(cluster_details(cluster, instances, sizes=self._sizes, with_spec=with_spec))
+        return msgspec.json.encode(cluster_details(cluster, instances, sizes=self._sizes(), with_spec=with_spec))
 
     @contextmanager
     def _reading(self) -> Iterator[set[str]]:

@@ -71,15 +71,22 @@ def _progress(cluster: Cluster, instances: Sequence[Instance], state: State) -> 
 def _serving(cluster: Cluster, instances: Sequence[Instance], sizes: Mapping[str, NodeType]) -> dict[str, Any]:
     """Nodes that work, also those that do so while others come or go."""
     nodes = [node for node in instances if node.live and node.ready and node.generation == cluster.incarnation]
-    types = [sizes[node.node_type_id] for node in nodes if node.node_type_id in sizes]
+    shapes = [_size(node, sizes) for node in nodes]
     return {
         "driver": next((_node(node) for node in nodes if node.role is not Role.WORKER), None),
         "executors": [_node(node) for node in nodes if node.role is Role.WORKER] or None,
         "spark_context_id": cluster.spark_context_id,
         "jdbc_port": JDBC_PORT,
-        "cluster_cores": float(sum(node_type.num_cores for node_type in types)),
-        "cluster_memory_mb": sum(node_type.memory_mb for node_type in types),
+        "cluster_cores": sum((cores for cores, _ in shapes), 0.0),
+        "cluster_memory_mb": sum(memory_mb for _, memory_mb in shapes),
     }
+
+
+def _size(node: Instance, sizes: Mapping[str, NodeType]) -> tuple[float, int]:
+    """Cores and MiB. A type that is offered no more is as the node was told when it was made."""
+    if (node_type := sizes.get(node.node_type_id)) is not None:
+        return node_type.num_cores, node_type.memory_mb
+    return (float(node.assignment.cores), node.assignment.memory_mb) if node.assignment is not None else (0.0, 0)
 
 
 def _node(node: Instance) -> SparkNode:

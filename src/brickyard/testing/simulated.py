@@ -159,6 +159,12 @@ class SimulatedProvider:
         for agent in agents:
             agent.cancel()
 
+    # -- changes to play -----------------------------------------------------------------------------------------------
+
+    def offer(self, node_types: Sequence[NodeType]) -> None:
+        """Have these node types from now on, and no others."""
+        self._node_types = tuple(node_types)
+
     # -- failures to inject --------------------------------------------------------------------------------------------
 
     def kill(self, instance_id: str) -> None:
