@@ -196,7 +196,7 @@ class Application:
                     clock=clock,
                     ids=ids,
                     authorizer=authorizer,
-                    specify=self.clusters.specify,
+                    specify=self.clusters.commands.specify,
                     files=files,
                     wake=self.runs.wake,
                 ),

@@ -100,7 +100,7 @@ class RunWorld(World):
             clock=CLOCK,
             ids=Ids(),
             authorizer=Authorizer(),
-            specify=self.clusters.specify,
+            specify=self.clusters.commands.specify,
             files=files,
             wake=self.runs.wake,
         )

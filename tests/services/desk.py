@@ -30,7 +30,7 @@ ASK = CreateCluster(cluster_name="c", spark_version=RUNTIME.key, node_type_id="s
 class Desk:
     """The service with what is around it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, authorizer: Authorizer | None = None) -> None:
         self.store = store
         self.clock = ManualClock()
         self.woken: list[str] = []
@@ -40,7 +40,7 @@ class Desk:
             ids=Ids(),
             node_types=lambda: [SMALL],
             runtimes=lambda: [RUNTIME],
-            authorizer=Authorizer(),
+            authorizer=authorizer or Authorizer(),
             wake=self.woken.append,
         )
 

@@ -8,6 +8,7 @@ import msgspec
 
 from brickyard.domain.cluster import Target
 from brickyard.domain.errors import InvalidParameterValue, InvalidState, PermissionDenied
+from brickyard.domain.events import EventType
 from brickyard.domain.identity import UserRow
 from brickyard.domain.requests import (
     ChangeClusterOwner,
@@ -23,6 +24,7 @@ from brickyard.domain.requests import (
 )
 from brickyard.domain.spec import ClusterSpec, DataSecurityMode, Kind
 from brickyard.store.store import Store
+from brickyard.store.tx import Tx
 from tests.services.desk import ADMIN, RUNTIME, USER, Desk, play, refused
 
 
@@ -271,5 +273,35 @@ def test_a_new_start_has_new_secrets_and_a_clean_slate(store: Store) -> None:
         assert (after.grow_failures, after.grow_after_ms, after.worker_failures, after.ready_workers) == (0, 0, 0, 0)
         assert (after.launch_started_ms, after.start_ms) == (desk.clock.now_ms(), before.start_ms)
         assert await desk.store.read(lambda tx: tx.clusters.due(desk.clock.now_ms(), 10)) == [name]
+
+    play(store, scenario)
+
+
+def test_commands_of_one_transaction_hold_as_a_whole(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        name = await desk.create()
+        await desk.settle(name, target=Target.TERMINATED, ended=True)
+        edit = EditCluster(cluster_id=name, spark_version=RUNTIME.key, node_type_id="small", num_workers=5)
+        start = StartCluster(cluster_id=name)
+        commands = desk.service.commands
+
+        def configure_and_start(tx: Tx) -> None:
+            commands.edit(tx, ADMIN, edit)
+            commands.start(tx, ADMIN, start)
+
+        await desk.store.write(configure_and_start)
+        view = await desk.get(name)
+        assert (view["state"], view["num_workers"]) == ("PENDING", 5)
+        before, told = await desk.row(name), await desk.service.events(ADMIN, GetEvents(cluster_id=name))
+        assert [event.type for event in told.events or ()][:2] == [EventType.STARTING, EventType.EDITED]
+
+        # The second start is refused: what was configured before it, in the same transaction, is not kept either.
+        def pin_and_start(tx: Tx) -> None:
+            commands.pin(tx, ADMIN, ClusterId(cluster_id=name))
+            commands.start(tx, ADMIN, start)
+
+        await refused(InvalidState, desk.store.write(pin_and_start))
+        assert await desk.row(name) == before
+        assert (await desk.service.events(ADMIN, GetEvents(cluster_id=name))).events == told.events
 
     play(store, scenario)

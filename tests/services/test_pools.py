@@ -131,9 +131,9 @@ def test_a_cluster_needs_the_right_to_its_pool(store: Store) -> None:
         desk = Desk(store)
         name = await desk.create(instance_pool_id=pool_id, node_type_id=None)
         assert (await desk.row(name)).pool_tags["DatabricksInstancePoolId"] == pool_id
-        desk.service._authorizer = Strict(Action.ATTACH)
+        strict = Desk(store, authorizer=Strict(Action.ATTACH))
         with pytest.raises(PermissionDenied):
-            await desk.create(instance_pool_id=pool_id, node_type_id=None)
+            await strict.create(instance_pool_id=pool_id, node_type_id=None)
         assert (await desk.row(name)).spec.node_type_id == "small"
         assert (await desk.row(name)).request == ClusterSpec(
             cluster_name="c", spark_version=RUNTIME.key, num_workers=2, instance_pool_id=pool_id

@@ -9,7 +9,7 @@ from typing import Any
 from brickyard.domain.cluster import Target
 from brickyard.domain.errors import ApiError, InvalidState
 from brickyard.domain.requests import ClusterId, ListClustersFilterBy, ResizeCluster, RestartCluster, StartCluster
-from brickyard.services.clusters import MAX_PINNED
+from brickyard.plan.changes import MAX_PINNED
 from brickyard.store.store import Store
 from tests.services.desk import ADMIN, Desk, play
 

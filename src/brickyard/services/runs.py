@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -15,11 +15,11 @@ from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import ClusterSource
 from brickyard.domain.tasks import SubmitRun, SubmitTask
 from brickyard.plan.attach import Client, attach_refusal
+from brickyard.plan.changes import Specified
 from brickyard.plan.run import task_run_id
 from brickyard.plan.submit import checked_tasks, task_file
 from brickyard.services.authz import Action, Authorizer
 from brickyard.services.caller import Caller
-from brickyard.services.clusters import Specified
 from brickyard.services.missing import missing_cluster
 from brickyard.services.pagetokens import RunCursor, encode, run_cursor
 from brickyard.services.runviews import attempt_view, run_view
@@ -29,7 +29,7 @@ from brickyard.store.tx import Tx
 
 DEFAULT_PAGE, MAX_PAGE = 20, 25
 MAX_OFFSET = 100_000
-Specify = Callable[[Caller, ClusterSpec], Awaitable[Specified]]  # ClusterService.specify
+Specify = Callable[[Tx, Caller, ClusterSpec], Specified]  # ClusterCommands.specify
 
 
 class RunService:
@@ -61,28 +61,7 @@ class RunService:
         for task in tasks:
             if task.spark_python_task is not None:
                 self._files.check(task_file(task.spark_python_task.python_file))
-        run_id, job_id = (self._number() for _ in range(2))
-        name = request.run_name or "Untitled"
-        specified = [await self._job_cluster(caller, task, f"job-{job_id}-run-{run_id}-{task.task_key}") for task in tasks]
-        run = Run(
-            run_id=run_id,
-            job_id=job_id,
-            run_name=name,
-            creator_user_name=caller.user_name,
-            created_ms=self._clock.now_ms(),
-            timeout_seconds=request.timeout_seconds or 0,
-            idempotency_token=request.idempotency_token or "",
-            tasks=tuple(
-                Task(
-                    task_run_id=task_run_id(run_id, number, 0),
-                    spec=task,
-                    cluster=own and own.spec,
-                    pool_tags=own.pool_tags if own else {},
-                )
-                for number, (task, own) in enumerate(zip(tasks, specified, strict=True))
-            ),
-        )
-        submitted = await self._store.write(lambda tx: self._insert(tx, caller, run))
+        submitted = await self._store.write(lambda tx: self._submit(tx, caller, request, tasks))
         self._wake(submitted)
         return submitted
 
@@ -193,36 +172,48 @@ class RunService:
         if not caller.is_admin and caller.user_name != run.creator_user_name:
             raise PermissionDenied(f"{caller.user_name} may not {verb} run {run.run_id}: it is {run.creator_user_name}'s.")
 
-    async def _job_cluster(self, caller: Caller, task: SubmitTask, name: str) -> Specified | None:
+    def _submit(self, tx: Tx, caller: Caller, request: SubmitRun, tasks: Sequence[SubmitTask]) -> int:
+        token = request.idempotency_token or ""
+        if token and (same := _submitted(tx, token)) is not None:
+            return same
+        # Clusters before the pools of job clusters, as everywhere: who locks in two orders waits for ever.
+        for task in tasks:
+            if task.existing_cluster_id:
+                self._check_existing(tx, caller, task.existing_cluster_id)
+        run_id, job_id = self._number(), self._number()
+        owned = [self._job_cluster(tx, caller, task, f"job-{job_id}-run-{run_id}-{task.task_key}") for task in tasks]
+        run = Run(
+            run_id=run_id,
+            job_id=job_id,
+            run_name=request.run_name or "Untitled",
+            creator_user_name=caller.user_name,
+            created_ms=self._clock.now_ms(),
+            timeout_seconds=request.timeout_seconds or 0,
+            idempotency_token=token,
+            tasks=tuple(
+                Task(
+                    task_run_id=task_run_id(run_id, number, 0),
+                    spec=task,
+                    cluster=own and own.spec,
+                    pool_tags=own.pool_tags if own else {},
+                )
+                for number, (task, own) in enumerate(zip(tasks, owned, strict=True))
+            ),
+        )
+        tx.runs.insert(run)
+        return run_id
+
+    def _job_cluster(self, tx: Tx, caller: Caller, task: SubmitTask, name: str) -> Specified | None:
         """What a task's own cluster is to be. It ends with its run, so idleness need not end it."""
         asked = task.new_cluster
         if asked is None:
             return None
         self._authorizer.require(caller, Action.CREATE)
         minutes = asked.autotermination_minutes or 0
-        specified = await self._specify(
-            caller, msgspec.structs.replace(asked, cluster_name=name, autotermination_minutes=minutes)
-        )
+        specified = self._specify(tx, caller, msgspec.structs.replace(asked, cluster_name=name, autotermination_minutes=minutes))
         if why := attach_refusal(specified.spec, cluster_id=name, user_name=caller.user_name, client=Client.JOBS):
             raise InvalidParameterValue(f"Task {task.task_key}: {why}")
         return specified
-
-    def _insert(self, tx: Tx, caller: Caller, run: Run) -> int:
-        if run.idempotency_token:
-            # Two submits with one token: the writer that comes second finds the first one's row.
-            tx.lock(f"run-idempotency/{run.idempotency_token}")
-            if (same := tx.runs.by_idempotency_token(run.idempotency_token)) is not None:
-                return same
-            if (deleted := tx.runs.spent(run.idempotency_token)) is not None:
-                raise InvalidParameterValue(
-                    f"idempotency_token {run.idempotency_token!r} belongs to run {deleted}, which was deleted. Submit with "
-                    "another token to run the tasks again."
-                )
-        for task in run.tasks:
-            if task.spec.existing_cluster_id:
-                self._check_existing(tx, caller, task.spec.existing_cluster_id)
-        tx.runs.insert(run)
-        return run.run_id
 
     def _check_existing(self, tx: Tx, caller: Caller, cluster_id: str) -> None:
         cluster = tx.clusters.get(cluster_id)
@@ -236,6 +227,19 @@ class RunService:
             self._authorizer.require(caller, action, cluster)
         if why := attach_refusal(cluster.spec, cluster_id=cluster_id, user_name=caller.user_name, client=Client.JOBS):
             raise PermissionDenied(why)
+
+
+def _submitted(tx: Tx, token: str) -> int | None:
+    """The run that was submitted with the token; of two submits with it the one that comes second finds the first one's row."""
+    tx.lock(f"run-idempotency/{token}")
+    if (same := tx.runs.by_idempotency_token(token)) is not None:
+        return same
+    if (deleted := tx.runs.spent(token)) is not None:
+        raise InvalidParameterValue(
+            f"idempotency_token {token!r} belongs to run {deleted}, which was deleted. Submit with another token to run the "
+            "tasks again."
+        )
+    return None
 
 
 def _locked(tx: Tx, run_id: int) -> Run:

@@ -1,0 +1,320 @@
+"""What a request does to a cluster's desired state: the changed row and its events, or the refusal. Pure.
+
+Every function takes a cluster as it is and returns a `Changed`. Nothing is changed by a request that is refused: it raises
+InvalidState or InvalidParameterValue. Whether the caller may ask for it, and what else must be looked up, is for
+`services.clusters.commands`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from brickyard.domain.cluster import Cluster, Target, is_single_node, public_state
+from brickyard.domain.errors import InvalidParameterValue, InvalidState
+from brickyard.domain.events import ClusterEvent, ClusterSize, EventDetails, EventDetailsCause, EventType
+from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.pools import Pool, inherited_tags
+from brickyard.domain.requests import CreateCluster, ResizeCluster
+from brickyard.domain.runtimes import Runtime
+from brickyard.domain.spec import AutoScale, ClusterSpec
+from brickyard.domain.states import ClusterSource, State
+from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
+from brickyard.plan.spec import check_num_workers, check_range, normalise
+from brickyard.plan.starts import STARTING, next_incarnation
+
+MAX_PINNED = 100
+MAX_IDEMPOTENCY_TOKEN = 64
+_SHOWN = 140  # characters of a client's own value that a message repeats
+
+
+class Changed(NamedTuple):
+    """A cluster after a request, and its events. A request that had nothing to do leaves it as it was, without events."""
+
+    cluster: Cluster
+    events: tuple[ClusterEvent, ...] = ()
+
+
+class Asked(NamedTuple):
+    """Who asks, and when (epoch ms)."""
+
+    user: str
+    now: int
+
+
+class Secrets(NamedTuple):
+    """Of one incarnation: Spark's authentication secret, and the token of its Spark Connect server."""
+
+    spark: str
+    connect: str
+
+
+class Offered(msgspec.Struct, frozen=True, kw_only=True):
+    """What a specification is checked against. `pools` and `users` are those that it names and that exist."""
+
+    node_types: Mapping[str, NodeType]
+    runtimes: Mapping[str, Runtime]
+    photon: bool = False
+    pools: Mapping[str, Pool] = {}
+    users: frozenset[str] = frozenset()
+
+
+class Specified(NamedTuple):
+    """The effective specification of a cluster, and the tags that it inherits from its pool."""
+
+    spec: ClusterSpec
+    pool_tags: dict[str, str]
+
+
+def plain_spec(request: ClusterSpec) -> ClusterSpec:
+    """The specification in a request that carries more."""
+    return ClusterSpec(**{name: getattr(request, name) for name in ClusterSpec.__struct_fields__})
+
+
+def specify(requested: ClusterSpec, offered: Offered, *, user: str) -> Specified:
+    """What a cluster specified like this is. `user` becomes the single user where the mode needs one and none is named."""
+    spec = normalise(
+        requested,
+        user=user,
+        node_types=offered.node_types,
+        runtimes=offered.runtimes,
+        pools=offered.pools,
+        photon=offered.photon,
+    )
+    pool = offered.pools.get(requested.instance_pool_id or "")
+    return Specified(spec, inherited_tags(pool) if pool is not None else {})
+
+
+def check_single_user(spec: ClusterSpec, offered: Offered, *, user: str) -> None:
+    """The single user must exist; `user` does."""
+    name = spec.single_user_name
+    if name and name != user and name not in offered.users:
+        raise InvalidParameterValue(f"single_user_name {name[:_SHOWN]} is not a user of this workspace.")
+
+
+def check_idempotency_token(token: str) -> None:
+    if len(token) > MAX_IDEMPOTENCY_TOKEN:
+        raise InvalidParameterValue(
+            f"idempotency_token has {len(token)} characters; at most {MAX_IDEMPOTENCY_TOKEN} are allowed."
+        )
+
+
+def create(cluster_id: str, request: CreateCluster, asked: Asked, *, specified: Specified, secrets: Secrets) -> Changed:
+    """A new cluster that is to start."""
+    spec = specified.spec
+    cluster = Cluster(
+        cluster_id=cluster_id,
+        creator_user_name=asked.user,
+        source=ClusterSource.API,
+        created_ms=asked.now,
+        start_ms=asked.now,
+        launch_started_ms=asked.now,
+        spec=spec,
+        request=plain_spec(request),
+        pool_tags=specified.pool_tags,
+        idempotency_token=request.idempotency_token or "",
+        secret=secrets.spark,
+        connect_token=secrets.connect,
+        state_message=STARTING,
+    )
+    details = EventDetails(cluster_size=_size(spec), attributes=_attributes(spec), user=asked.user)
+    return Changed(cluster, (_event(cluster, asked.now, EventType.CREATING, details),))
+
+
+def start(cluster: Cluster, asked: Asked, *, secrets: Secrets) -> Changed:
+    """A terminated cluster starts at the size it was left with."""
+    _refuse_job_cluster(cluster, "started")
+    _expect(cluster, State.TERMINATED)
+    event = _event(cluster, asked.now, EventType.STARTING, EventDetails(user=asked.user))
+    return Changed(_next(cluster, asked, secrets, restarting=False), (event,))
+
+
+def restart(cluster: Cluster, asked: Asked, *, secrets: Secrets) -> Changed:
+    """A running cluster restarts."""
+    _refuse_job_cluster(cluster, "restarted")
+    _expect(cluster, State.RUNNING)
+    return _restarted(cluster, asked, secrets)
+
+
+def terminate(cluster: Cluster, asked: Asked) -> Changed:
+    """A cluster ends; nothing happens to one that is terminated or terminating."""
+    if cluster.target is Target.TERMINATED:
+        return Changed(cluster)
+    reason = TerminationReason(
+        code=TerminationReasonCode.USER_REQUEST, type=TerminationReasonType.SUCCESS, parameters={"username": asked.user}
+    )
+    return _terminated(cluster, asked.now, reason, f"Termination requested by {asked.user}", user=asked.user)
+
+
+def shut_down(cluster: Cluster, *, why: str, now: int) -> Changed:
+    """The server stops, and ends every node with it. `why` is a phrase."""
+    if cluster.target is Target.TERMINATED:
+        return Changed(cluster)
+    reason = TerminationReason(
+        code=TerminationReasonCode.CLOUD_PROVIDER_SHUTDOWN,
+        type=TerminationReasonType.CLOUD_FAILURE,
+        parameters={"databricks_error_message": why},
+    )
+    message = f"The workspace's server was stopped ({why}), and its nodes with it. Start the cluster again."
+    return _terminated(cluster, now, reason, message, user=None)
+
+
+def permanently_delete(cluster: Cluster, asked: Asked) -> Changed:
+    """A cluster is removed for good, and ends first if it has not."""
+    if cluster.pinned_ms:
+        raise InvalidParameterValue(
+            f"Cluster {cluster.cluster_id} is pinned and cannot be permanently deleted: unpin the cluster first."
+        )
+    ended = terminate(cluster, asked)
+    return ended._replace(cluster=msgspec.structs.replace(ended.cluster, deleted_ms=asked.now))
+
+
+def edit(
+    cluster: Cluster, requested: ClusterSpec, offered: Offered, asked: Asked, *, secrets: Secrets, unless_same: bool = False
+) -> Changed:
+    """Another specification. A running cluster restarts with it, a terminated one keeps it for its next start.
+
+    `unless_same`: a specification that is in effect already is only noted as the one that was sent.
+    """
+    _refuse_job_cluster(cluster, "edited")
+    state = public_state(cluster)
+    if state not in (State.RUNNING, State.TERMINATED):
+        raise _unexpected(cluster)
+    # A cluster of a single user stays that user's, whoever changes something else of it.
+    specified = specify(requested, offered, user=cluster.spec.single_user_name or asked.user)
+    if specified.spec.single_user_name != cluster.spec.single_user_name:
+        check_single_user(specified.spec, offered, user=asked.user)
+    edited = msgspec.structs.replace(cluster, spec=specified.spec, request=requested, pool_tags=specified.pool_tags)
+    if unless_same and specified.spec == cluster.spec:
+        return Changed(edited)
+    details = EventDetails(
+        previous_attributes=_attributes(cluster.spec),
+        attributes=_attributes(edited.spec),
+        previous_cluster_size=_size(cluster.spec),
+        cluster_size=_size(edited.spec),
+        user=asked.user,
+    )
+    told = Changed(edited, (_event(cluster, asked.now, EventType.EDITED, details),))
+    if state is State.TERMINATED:
+        return told
+    restarted = _restarted(edited, asked, secrets)
+    return Changed(restarted.cluster, told.events + restarted.events)
+
+
+def resize(cluster: Cluster, request: ResizeCluster, asked: Asked) -> Changed:
+    """Another number of workers for a running cluster, or a range in which it follows its load."""
+    scale = request.autoscale if request.autoscale != AutoScale() else None
+    if scale is None and request.num_workers is None:
+        raise InvalidParameterValue("Missing required field: size")
+    if scale is not None and request.num_workers:
+        raise InvalidParameterValue("num_workers and autoscale are both given: a cluster has a size or a range. Leave one out.")
+    _expect(cluster, State.RUNNING)
+    resized = _resized(cluster, request.num_workers, scale)
+    if resized.spec == cluster.spec and not cluster.grow_failures:
+        return Changed(cluster)
+    wanted, cause = resized.num_workers, EventDetailsCause.USER_REQUEST
+    if wanted == cluster.num_workers and not cluster.grow_failures:
+        return Changed(resized)
+    details = EventDetails(current_num_workers=cluster.ready_workers, target_num_workers=wanted, cause=cause, user=asked.user)
+    resized = msgspec.structs.replace(
+        resized, sized=False, resize_cause=cause, grow_failures=0, grow_after_ms=0, state_message=""
+    )
+    return Changed(resized, (_event(cluster, asked.now, EventType.RESIZING, details),))
+
+
+def pin(cluster: Cluster, asked: Asked, *, pinned: int) -> Changed:
+    """A cluster stays in the list however long it has been terminated. `pinned`: how many clusters are pinned now."""
+    if cluster.pinned_ms:
+        return Changed(cluster)
+    if pinned >= MAX_PINNED:
+        raise InvalidParameterValue(f"{MAX_PINNED} clusters are pinned, which is the most there can be. Unpin one first.")
+    event = _event(cluster, asked.now, EventType.PINNED, EventDetails(user=asked.user))
+    return Changed(msgspec.structs.replace(cluster, pinned_ms=asked.now), (event,))
+
+
+def unpin(cluster: Cluster, asked: Asked) -> Changed:
+    """Undoes a pin."""
+    if not cluster.pinned_ms:
+        return Changed(cluster)
+    event = _event(cluster, asked.now, EventType.UNPINNED, EventDetails(user=asked.user))
+    return Changed(msgspec.structs.replace(cluster, pinned_ms=0, unpinned_ms=asked.now), (event,))
+
+
+def change_owner(cluster: Cluster, owner: str, *, exists: bool) -> Changed:
+    """A terminated cluster becomes another user's. `exists`: whether there is such a user."""
+    _expect(cluster, State.TERMINATED)
+    if not exists:
+        raise InvalidParameterValue(f"owner_username {owner} is not a user of this workspace.")
+    return Changed(msgspec.structs.replace(cluster, creator_user_name=owner))
+
+
+# -- inside ----------------------------------------------------------------------------------------------------------
+
+
+def _restarted(cluster: Cluster, asked: Asked, secrets: Secrets) -> Changed:
+    event = _event(cluster, asked.now, EventType.RESTARTING, EventDetails(user=asked.user))
+    return Changed(_next(cluster, asked, secrets, restarting=True), (event,))
+
+
+def _next(cluster: Cluster, asked: Asked, secrets: Secrets, *, restarting: bool) -> Cluster:
+    return next_incarnation(cluster, now=asked.now, secret=secrets.spark, connect_token=secrets.connect, restarting=restarting)
+
+
+def _terminated(cluster: Cluster, now: int, reason: TerminationReason, message: str, *, user: str | None) -> Changed:
+    event = _event(cluster, now, EventType.TERMINATING, EventDetails(reason=reason, user=user))
+    terminated = msgspec.structs.replace(
+        cluster,
+        target=Target.TERMINATED,
+        ended=False,
+        restarting=False,
+        termination_reason=reason,
+        state_message=message,
+    )
+    return Changed(terminated, (event,))
+
+
+def _resized(cluster: Cluster, num_workers: int | None, scale: AutoScale | None) -> Cluster:
+    """The cluster with another size, or with a range into which its present size is moved."""
+    single = is_single_node(cluster.spec)
+    if scale is not None:
+        check_range(scale, single=single)
+        num_workers = None
+    elif num_workers is not None:
+        check_num_workers(num_workers, single=single)
+    return msgspec.structs.replace(
+        cluster,
+        spec=msgspec.structs.replace(cluster.spec, num_workers=num_workers, autoscale=scale),
+        request=msgspec.structs.replace(cluster.request, num_workers=num_workers, autoscale=scale),
+        target_workers=cluster.num_workers if scale is not None else 0,
+    )
+
+
+def _refuse_job_cluster(cluster: Cluster, verb: str) -> None:
+    if cluster.source is ClusterSource.JOB:
+        raise InvalidState(
+            f"Cluster {cluster.cluster_id} is a job cluster: it was made for one run, ends with it, and cannot be {verb}."
+            " Submit another run, or create a cluster of your own."
+        )
+
+
+def _expect(cluster: Cluster, state: State) -> None:
+    if public_state(cluster) is not state:
+        raise _unexpected(cluster)
+
+
+def _unexpected(cluster: Cluster) -> InvalidState:
+    return InvalidState(f"Cluster {cluster.cluster_id} is in unexpected state {public_state(cluster).value.capitalize()}.")
+
+
+def _event(cluster: Cluster, now: int, kind: EventType, details: EventDetails) -> ClusterEvent:
+    return ClusterEvent(cluster_id=cluster.cluster_id, timestamp=now, type=kind, details=details)
+
+
+def _attributes(spec: ClusterSpec) -> ClusterSpec:
+    return msgspec.structs.replace(spec, num_workers=None, autoscale=None)
+
+
+def _size(spec: ClusterSpec) -> ClusterSize:
+    return ClusterSize(num_workers=spec.num_workers, autoscale=spec.autoscale)

@@ -1,0 +1,34 @@
+"""What new clusters can be made of: node types, zones and runtimes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from brickyard.domain.nodetypes import Catalogue, NodeType
+from brickyard.domain.runtimes import Runtime
+from brickyard.domain.views import GetSparkVersionsResponse, ListAvailableZonesResponse, ListNodeTypesResponse, SparkVersion
+from brickyard.plan.zones import DEFAULT_ZONE, ZONES
+from brickyard.services.views import node_type_view
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Offers:
+    """For one server. Lists are JSON. Node types come and go with the provider; zones and runtimes stay as they are."""
+
+    def __init__(self, *, node_types: Callable[[], Sequence[NodeType]], runtimes: Callable[[], Iterable[Runtime]]) -> None:
+        self._node_types = Catalogue(node_types)
+        self.runtimes = {runtime.key: runtime for runtime in runtimes()}
+        versions = [SparkVersion(key=runtime.key, name=runtime.name) for runtime in self.runtimes.values()]
+        self.zone_list = _encode(ListAvailableZonesResponse(zones=list(ZONES), default_zone=DEFAULT_ZONE))
+        self.spark_version_list = _encode(GetSparkVersionsResponse(versions=versions))
+
+    def node_types(self) -> Mapping[str, NodeType]:
+        """Those that can be had now, by id."""
+        return self._node_types.now()
+
+    def node_type_list(self) -> bytes:
+        """The same, for clients."""
+        return _encode(ListNodeTypesResponse(node_types=[node_type_view(each) for each in self.node_types().values()]))

@@ -1,0 +1,203 @@
+"""What can be asked of clusters: look up, authorise, decide (`plan.changes`), write. Each in a transaction that is given to it.
+
+Commands compose: what is asked of several clusters, or several times of one, in one transaction holds as a whole or not at all.
+Every check is made on locked rows: two requests about one cluster take turns, and the second sees what the first has done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.cluster import Cluster
+from brickyard.domain.requests import (
+    ChangeClusterOwner,
+    ClusterId,
+    CreateCluster,
+    EditCluster,
+    ResizeCluster,
+    RestartCluster,
+    StartCluster,
+    UpdateCluster,
+)
+from brickyard.domain.spec import ClusterSpec
+from brickyard.plan import changes
+from brickyard.plan.changes import Asked, Changed, Offered, Secrets, Specified
+from brickyard.plan.mask import apply_mask
+from brickyard.plan.spec import named_pools
+from brickyard.services.authz import Action, Authorizer
+from brickyard.services.caller import Caller
+from brickyard.services.clusters.catalogue import Offers
+from brickyard.services.missing import missing_cluster
+from brickyard.store.tx import Tx
+
+Change = Callable[[Cluster, Asked], Changed]
+
+
+class ClusterCommands:
+    """One per server. Methods raise ApiError; nothing of the transaction may be committed then.
+
+    They return whether the cluster has changed. Its loop is due then; whoever opened the transaction wakes it after the commit.
+    """
+
+    def __init__(self, *, clock: Clock, ids: Ids, offers: Offers, authorizer: Authorizer, photon: bool) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._offers = offers
+        self._authorizer = authorizer
+        self._photon = photon
+
+    def create(self, tx: Tx, caller: Caller, request: CreateCluster) -> str:
+        """A new cluster that starts; returns its id. With an idempotency token that an active cluster has: that one's."""
+        self._authorizer.require(caller, Action.CREATE)
+        token = request.idempotency_token or ""
+        changes.check_idempotency_token(token)
+        offered = self._offered(tx, caller, request)
+        specified = changes.specify(changes.plain_spec(request), offered, user=caller.user_name)
+        if token:
+            # Two creates with one token: the writer that comes second finds the first one's row. On PostgreSQL, where writers run
+            # side by side, the lock makes them take turns.
+            tx.lock(f"idempotency/{token}")
+            if (same := tx.clusters.by_idempotency_token(token)) is not None:
+                return same.cluster_id
+        if request.clone_from:
+            source = tx.clusters.get(request.clone_from.source_cluster_id)
+            if source is None or source.deleted_ms:
+                raise missing_cluster(tx, request.clone_from.source_cluster_id)
+        changes.check_single_user(specified.spec, offered, user=caller.user_name)
+        asked = self._asked(caller)
+        created = changes.create(self._ids.cluster_id(asked.now), request, asked, specified=specified, secrets=self._secrets())
+        tx.clusters.insert(created.cluster)
+        _tell(tx, created)
+        return created.cluster.cluster_id
+
+    def start(self, tx: Tx, caller: Caller, request: StartCluster) -> bool:
+        """Start a terminated cluster at the size it was left with."""
+
+        def change(cluster: Cluster, asked: Asked) -> Changed:
+            return changes.start(cluster, asked, secrets=self._secrets())
+
+        return self._change(tx, caller, Action.RESTART, request.cluster_id, change)
+
+    def restart(self, tx: Tx, caller: Caller, request: RestartCluster) -> bool:
+        """Restart a running cluster. Administrators may say for whom they do it."""
+        user = (request.restart_user if caller.is_admin else "") or caller.user_name
+
+        def change(cluster: Cluster, asked: Asked) -> Changed:
+            return changes.restart(cluster, asked._replace(user=user), secrets=self._secrets())
+
+        return self._change(tx, caller, Action.RESTART, request.cluster_id, change)
+
+    def delete(self, tx: Tx, caller: Caller, request: ClusterId) -> bool:
+        """Terminate a cluster; nothing happens to one that is terminated or terminating."""
+        return self._change(tx, caller, Action.RESTART, request.cluster_id, changes.terminate)
+
+    def permanent_delete(self, tx: Tx, caller: Caller, request: ClusterId) -> bool:
+        """Remove a cluster for good: from now on it does not exist for any call."""
+        return self._change(tx, caller, Action.MANAGE, request.cluster_id, changes.permanently_delete)
+
+    def edit(self, tx: Tx, caller: Caller, request: EditCluster) -> bool:
+        """Replace the specification. A running cluster restarts with it, a terminated one keeps it for its next start."""
+
+        def change(cluster: Cluster, asked: Asked) -> Changed:
+            requested = changes.plain_spec(request)
+            offered = self._offered(tx, caller, requested)
+            return changes.edit(cluster, requested, offered, asked, secrets=self._secrets())
+
+        return self._change(tx, caller, Action.MANAGE, request.cluster_id, change)
+
+    def update(self, tx: Tx, caller: Caller, request: UpdateCluster) -> bool:
+        """Replace the parts of the specification that the mask names. An update that changes nothing restarts nothing."""
+
+        def change(cluster: Cluster, asked: Asked) -> Changed:
+            requested = apply_mask(cluster.request, request.cluster or ClusterSpec(), request.update_mask)
+            offered = self._offered(tx, caller, requested)
+            return changes.edit(cluster, requested, offered, asked, secrets=self._secrets(), unless_same=True)
+
+        return self._change(tx, caller, Action.MANAGE, request.cluster_id, change)
+
+    def resize(self, tx: Tx, caller: Caller, request: ResizeCluster) -> bool:
+        """Change the number of workers of a running cluster, or the range in which it follows its load."""
+
+        def change(cluster: Cluster, asked: Asked) -> Changed:
+            return changes.resize(cluster, request, asked)
+
+        return self._change(tx, caller, Action.MANAGE, request.cluster_id, change)
+
+    def pin(self, tx: Tx, caller: Caller, request: ClusterId) -> bool:
+        """Keep a cluster in the list however long it has been terminated."""
+
+        def change(cluster: Cluster, asked: Asked) -> Changed:
+            # Two pins of two clusters, where writers run side by side: each would count without the other.
+            tx.lock("pins")
+            return changes.pin(cluster, asked, pinned=tx.clusters.count_pinned())
+
+        return self._change(tx, caller, Action.PIN, request.cluster_id, change)
+
+    def unpin(self, tx: Tx, caller: Caller, request: ClusterId) -> bool:
+        """Undo a pin."""
+        return self._change(tx, caller, Action.PIN, request.cluster_id, changes.unpin)
+
+    def change_owner(self, tx: Tx, caller: Caller, request: ChangeClusterOwner) -> bool:
+        """Give a terminated cluster to another user."""
+
+        def change(cluster: Cluster, _asked: Asked) -> Changed:
+            owner = request.owner_username
+            return changes.change_owner(cluster, owner, exists=tx.users.get(owner) is not None)
+
+        return self._change(tx, caller, Action.CHANGE_OWNER, request.cluster_id, change)
+
+    def specify(self, tx: Tx, caller: Caller, requested: ClusterSpec) -> Specified:
+        """What a new cluster of the caller's would be."""
+        return changes.specify(requested, self._offered(tx, caller, requested), user=caller.user_name)
+
+    def end_all(self, tx: Tx, why: str) -> None:
+        """The server is about to stop and to end every node: terminate what runs, with that as its reason (`why`, a phrase)."""
+        for cluster_id in tx.clusters.running():
+            cluster = tx.clusters.get(cluster_id)
+            if cluster is not None:
+                _write(tx, cluster, changes.shut_down(cluster, why=why, now=self._clock.now_ms()))
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _change(self, tx: Tx, caller: Caller, action: Action, cluster_id: str, change: Change) -> bool:
+        """Find, authorise, change. A change that returns the same cluster writes nothing."""
+        cluster = tx.clusters.get(cluster_id)
+        if cluster is None or cluster.deleted_ms:
+            raise missing_cluster(tx, cluster_id)
+        self._authorizer.require(caller, action, cluster)
+        return _write(tx, cluster, change(cluster, self._asked(caller)))
+
+    def _offered(self, tx: Tx, caller: Caller, requested: ClusterSpec) -> Offered:
+        """What the specification is checked against. The pools that it names stay locked until the commit."""
+        pools = tx.pools.many(named_pools(requested))
+        for pool in pools.values():
+            self._authorizer.require_pool(caller, Action.ATTACH, pool)
+        name = requested.single_user_name or ""
+        return Offered(
+            node_types=self._offers.node_types(),
+            runtimes=self._offers.runtimes,
+            photon=self._photon,
+            pools=pools,
+            users=frozenset({name}) if name and tx.users.get(name) is not None else frozenset(),
+        )
+
+    def _asked(self, caller: Caller) -> Asked:
+        return Asked(caller.user_name, self._clock.now_ms())
+
+    def _secrets(self) -> Secrets:
+        return Secrets(spark=self._ids.secret(), connect=self._ids.secret())
+
+
+def _write(tx: Tx, before: Cluster, changed: Changed) -> bool:
+    if changed.cluster == before:
+        return False
+    tx.clusters.update(changed.cluster)
+    _tell(tx, changed)
+    tx.clusters.wake(before.cluster_id)
+    return True
+
+
+def _tell(tx: Tx, changed: Changed) -> None:
+    for event in changed.events:
+        tx.events.append(event)

@@ -1,0 +1,148 @@
+"""The Clusters API's calls: what somebody asks for becomes desired state and an event, in one transaction each.
+
+None of them waits for a machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.requests import (
+    ChangeClusterOwner,
+    ClusterId,
+    CreateCluster,
+    EditCluster,
+    GetEvents,
+    ListClusters,
+    ResizeCluster,
+    RestartCluster,
+    StartCluster,
+    UpdateCluster,
+)
+from brickyard.domain.runtimes import Runtime
+from brickyard.domain.views import GetEventsResponse
+from brickyard.services.authz import Action, Authorizer
+from brickyard.services.caller import Caller
+from brickyard.services.clusters.catalogue import Offers
+from brickyard.services.clusters.commands import ClusterCommands
+from brickyard.services.clusters.reads import ClusterReads
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+Request = TypeVar("Request", bound=ClusterId | EditCluster | UpdateCluster)
+
+
+class ClusterService:
+    """One per server. Methods raise ApiError. Bytes are JSON."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        ids: Ids,
+        node_types: Callable[[], Sequence[NodeType]],
+        runtimes: Callable[[], Iterable[Runtime]],
+        authorizer: Authorizer,
+        wake: Callable[[str], None],
+        photon: bool = False,
+    ) -> None:
+        self._store = store
+        self._authorizer = authorizer
+        self._wake = wake
+        self._offers = Offers(node_types=node_types, runtimes=runtimes)
+        self._reads = ClusterReads(store=store, clock=clock, sizes=self._offers.node_types, authorizer=authorizer)
+        self.commands = ClusterCommands(clock=clock, ids=ids, offers=self._offers, authorizer=authorizer, photon=photon)
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    async def get(self, caller: Caller, cluster_id: str) -> bytes:
+        """One cluster."""
+        return await self._reads.get(caller, cluster_id)
+
+    async def list(self, caller: Caller, request: ListClusters, *, paged: bool) -> bytes:
+        """Clusters: one page, or all of them for clients that do not page."""
+        return await self._reads.list(caller, request, paged=paged)
+
+    async def events(self, caller: Caller, request: GetEvents) -> GetEventsResponse:
+        """What happened to a cluster."""
+        return await self._reads.events(caller, request)
+
+    async def list_node_types(self, caller: Caller) -> bytes:
+        """Sizes of machine."""
+        self._authorizer.require(caller, Action.VIEW)
+        return self._offers.node_type_list()
+
+    async def list_zones(self, caller: Caller) -> bytes:
+        """Zones. All of them are this workspace's machines."""
+        self._authorizer.require(caller, Action.VIEW)
+        return self._offers.zone_list
+
+    async def spark_versions(self, caller: Caller) -> bytes:
+        """Runtimes."""
+        self._authorizer.require(caller, Action.VIEW)
+        return self._offers.spark_version_list
+
+    # -- asking ------------------------------------------------------------------------------------------------------
+
+    async def create(self, caller: Caller, request: CreateCluster) -> str:
+        """A new cluster that starts; returns its id. With an idempotency token that an active cluster has: that one's."""
+        created = await self._store.write(lambda tx: self.commands.create(tx, caller, request))
+        self._changed(created)
+        return created
+
+    async def start(self, caller: Caller, request: StartCluster) -> None:
+        """Start a terminated cluster at the size it was left with."""
+        await self._do(self.commands.start, caller, request)
+
+    async def restart(self, caller: Caller, request: RestartCluster) -> None:
+        """Restart a running cluster."""
+        await self._do(self.commands.restart, caller, request)
+
+    async def delete(self, caller: Caller, request: ClusterId) -> None:
+        """Terminate a cluster."""
+        await self._do(self.commands.delete, caller, request)
+
+    async def permanent_delete(self, caller: Caller, request: ClusterId) -> None:
+        """Remove a cluster for good."""
+        await self._do(self.commands.permanent_delete, caller, request)
+
+    async def edit(self, caller: Caller, request: EditCluster) -> None:
+        """Replace the specification."""
+        await self._do(self.commands.edit, caller, request)
+
+    async def update(self, caller: Caller, request: UpdateCluster) -> None:
+        """Replace parts of the specification."""
+        await self._do(self.commands.update, caller, request)
+
+    async def resize(self, caller: Caller, request: ResizeCluster) -> None:
+        """Change the size of a running cluster."""
+        await self._do(self.commands.resize, caller, request)
+
+    async def pin(self, caller: Caller, request: ClusterId) -> None:
+        """Keep a cluster in the list however long it has been terminated."""
+        await self._do(self.commands.pin, caller, request)
+
+    async def unpin(self, caller: Caller, request: ClusterId) -> None:
+        """Undo a pin."""
+        await self._do(self.commands.unpin, caller, request)
+
+    async def change_owner(self, caller: Caller, request: ChangeClusterOwner) -> None:
+        """Give a terminated cluster to another user."""
+        await self._do(self.commands.change_owner, caller, request)
+
+    async def end_all(self, why: str) -> None:
+        """The server is about to stop and to end every node: terminate what runs, with that as its reason (`why`, a phrase)."""
+        await self._store.write(lambda tx: self.commands.end_all(tx, why))
+
+    async def _do(self, command: Callable[[Tx, Caller, Request], bool], caller: Caller, request: Request) -> None:
+        """One command in a transaction of its own."""
+        if await self._store.write(lambda tx: command(tx, caller, request)):
+            self._changed(request.cluster_id)
+
+    def _changed(self, cluster_id: str) -> None:
+        self._reads.changed(cluster_id)
+        self._wake(cluster_id)
