@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import secrets
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from databricks.sdk.service.jobs import RunResultState
 
 from brickyard.agent import sandbox
 from tests.spark.live import User
-from tests.support.patience import SOON
+from tests.support.patience import SOON, until
 from tests.support.runtimes import SPARK_4, manifest_of
 from tests.support.server import TOKEN, Server, free_port
 
@@ -36,6 +37,27 @@ for name in filter(str.isdigit, os.listdir("/proc")):
                 print("read", file, command)
             except OSError:
                 pass
+"""
+# A user's work: a program that his code starts, and files wherever it may have some.
+WORK = """
+import os, subprocess, sys
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)", "MARK"], start_new_session=True)
+for place in ("/tmp", "/var/tmp", "/dev/shm", os.environ["HOME"], os.getcwd()):
+    open(f"{place}/MARK", "w").close()
+print(len([name for name in os.listdir("/proc") if name.isdigit()]))
+"""
+# What another makes of it: what he finds, and what he can end.
+HARM = """
+import os
+found = [name for name in os.listdir("/proc") if name.isdigit() and "MARK" in open(f"/proc/{name}/cmdline").read()]
+places = ["/tmp", "/var/tmp", "/dev/shm", "/run", os.environ["HOME"], os.path.dirname(os.getcwd())]
+found += [name for place in places for _, _, names in os.walk(place) for name in names if "MARK" in name]
+for pid in (1, -1):
+    try:
+        os.kill(pid, 9)
+    except ProcessLookupError:
+        pass
+print(found)
 """
 
 # A stock client from outside: another user's name and session are what it says, and neither is believed.
@@ -75,6 +97,30 @@ def said(user: User, cluster: str, context: str, code: str) -> Results:
     return results
 
 
+def check_walls_between(user: User, cluster: str, one: str, other: str) -> None:
+    mark = secrets.token_hex(8)
+    third = user.context(cluster)
+    assert said(user, cluster, third, WORK.replace("MARK", mark)).data == "3", "itself, its program, and the first of its cell"
+    assert said(user, cluster, other, HARM.replace("MARK", mark)).data == "[]"
+    for context in (one, third):
+        assert said(user, cluster, context, "print('alive')").data == "alive"
+    assert len(programs(mark)) == 1
+    user.w.command_execution.destroy(cluster, third)
+    until(lambda: not programs(mark), "the end of what it had started")
+
+
+def programs(mark: str) -> list[Path]:
+    """Processes of the whole machine that were started with that argument."""
+    return [path for path in Path("/proc").glob("[0-9]*/cmdline") if mark in _read(path)]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
 def test_every_context_is_a_session_of_its_own(tmp_path: Path) -> None:
     with Server.running(tmp_path / "workspace", connect_port=free_port()) as server:
         user = User(server.client())
@@ -92,6 +138,8 @@ def test_every_context_is_a_session_of_its_own(tmp_path: Path) -> None:
         assert {each["context_id"] for each in attached["contexts"]} == {one, other}
         assert attached["connect_sessions"] == [], "contexts are not listed twice"
 
+        if sandbox.probe().kind == "namespaces":
+            check_walls_between(user, cluster, one, other)
         session = str(said(user, cluster, one, "print(spark.session_id)").data)
         found = attack(server, cluster, session).splitlines()
         assert found == ["[1, 2, 3]", found[1], "True", "True", "True", "1"]

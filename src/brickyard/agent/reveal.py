@@ -1,8 +1,8 @@
-"""Shows a directory to a node that runs already: `python -I -S reveal.py SOURCE TARGET PID`, run by the agent.
+"""Shows a directory to a node that runs already: `python -I -S reveal.py SOURCE TARGET PID LEVELS`, run by the agent.
 
-PID is the node's launcher. TARGET is a directory that the node's view has for this; what lies at SOURCE is there afterwards, and
-nothing else of the machine has come into sight, not for a moment. No power over the machine is needed: a mount is copied in a
-namespace of our own, and put into the node's, which is ours as well, since we made it.
+PID is the node's launcher, and the node host is LEVELS below it. TARGET is a directory that the node's view has for this; what
+lies at SOURCE is there afterwards, and nothing else of the machine has come into sight, not for a moment. No power over the
+machine is needed: a mount is copied in a namespace of our own, and put into the node's, which is ours as well, since we made it.
 
 Exit code 71 after a line on stderr that says what could not be done.
 """
@@ -17,9 +17,9 @@ import os
 import socket
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from brickyard.agent.enter import CLONE_NEWNS, CLONE_NEWUSER, FAILED, SetupError, check, complain, guarded, libc
+from brickyard.agent.linux import CLONE_NEWNS, CLONE_NEWUSER, FAILED, SetupError, check, complain, guarded, libc
 
 # System calls that C libraries do not have names for; their numbers are the same on every architecture.
 OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
@@ -69,14 +69,16 @@ def receive_mount(source: str) -> int:
     return fds[0]
 
 
-def inside(launcher: int) -> int:
-    """A process of the node: the launcher, or bubblewrap, starts pid 1, and that the node host."""
-    for _ in range(2):
-        launcher = child_of(launcher)
+def inside(launcher: int, levels: int) -> int:
+    """The node host: a process whose namespaces its owner may enter, unlike those that started it."""
+    for _ in range(levels):
+        launcher = first_child_of(launcher)
     return launcher
 
 
-def child_of(parent: int) -> int:
+def first_child_of(parent: int) -> int:
+    """The child that has lived longest."""
+    found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -85,8 +87,10 @@ def child_of(parent: int) -> int:
             except OSError:
                 continue
             if int(fields[1]) == parent and fields[0] != "Z":
-                return int(name)
-    raise SetupError("the node has ended")
+                found.append((int(fields[19]), int(name)))
+    if not found:
+        raise SetupError("the node has ended")
+    return min(found)[1]
 
 
 def enter_node(pid: int) -> None:
@@ -96,10 +100,10 @@ def enter_node(pid: int) -> None:
     check(libc.setns(mounts, CLONE_NEWNS), "cannot enter the node's mounts")
 
 
-def reveal(source: str, target: str, launcher: int) -> None:
+def reveal(source: str, target: str, launcher: int, levels: int) -> None:
     wanted = os.stat(source)
     tree = receive_mount(source)
-    enter_node(inside(launcher))
+    enter_node(inside(launcher, levels))
     place = os.fsencode(target)
     syscall(MOVE_MOUNT, tree, b"", AT_FDCWD, place, MOVE_MOUNT_F_EMPTY_PATH, what=f"cannot show {source} at {target}")
     found = os.stat(target)
@@ -109,7 +113,7 @@ def reveal(source: str, target: str, launcher: int) -> None:
 
 def main() -> None:
     try:
-        reveal(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+        reveal(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
     except (SetupError, OSError) as error:
         complain(error)
         os._exit(FAILED)

@@ -34,6 +34,7 @@ FILTER_FD = 3  # as in enter.py
 UID = 1000  # inside, where we are root outside: root would be trusted by programs that look at the number
 
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - the node's own directory, inside
+_EMPTY = "mode=0555,size=1m"  # of a tmpfs that hides what it covers
 _TOP = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 # What programs need of the machine's configuration. Never all of /etc: it holds keys and other programs' secrets.
 _ETC = (
@@ -77,6 +78,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     hidden: tuple[str, ...] = ()  # never visible, even where they lie below something that is
     gpus: tuple[int, ...] = ()
     shared_memory_mb: int = 1024
+    cells: bool = False  # the command is a node host, which may ask for kernels in cells of their own (`cells.py`)
 
 
 class Sandbox(Protocol):
@@ -105,7 +107,7 @@ class Namespaces:
     ) -> list[str]:
         return enter(
             self._python, "namespaces", argv, cgroups=cgroups, network=network, hostname=view.hostname, uid=inner_uid(),
-            gid=inner_uid(), mounts=mounts(view),
+            gid=inner_uid(), mounts=mounts(view), cells=cells(view) if view.cells else None,
         )  # fmt: skip
 
 
@@ -178,9 +180,10 @@ def enter(
     return [python, "-I", "-S", str(ENTER), json.dumps(plan)]
 
 
-def reveal(python: str, *, source: Path, target: str, launcher: int) -> list[str]:
-    """The command line that shows a directory to a node that runs already."""
-    return [python, "-I", "-S", str(REVEAL), str(source), target, str(launcher)]
+def reveal(python: str, *, source: Path, target: str, launcher: int, kind: str) -> list[str]:
+    """The command line that shows a directory to a node that runs already; `kind`: of the walls that it has."""
+    levels = 3 if kind == "namespaces" else 2  # launcher, pid 1, the first process of the node host's cell
+    return [python, "-I", "-S", str(REVEAL), str(source), target, str(launcher), str(levels)]
 
 
 def _way_to(python: str) -> Iterator[str]:
@@ -263,9 +266,42 @@ def mounts(view: View) -> list[Mount]:
     if view.cluster_dir:
         shown.append(("rw", os.path.realpath(view.cluster_dir), CLUSTER, ""))
     elif view.node_dir:
-        shown.append(("tmpfs", "", CLUSTER, "mode=0555,size=1m"))
+        shown.append(("tmpfs", "", CLUSTER, _EMPTY))
     shown.sort(key=lambda mount: mount[2].count("/"))
     return [mount for index, mount in enumerate(shown) if not _repeats(mount, shown[:index])]
+
+
+def cells(view: View) -> dict[str, object]:
+    """What the cells of a node see over what the node sees, for the launcher. Outer mounts come first.
+
+    A kernel has everything of its own that can be written, but for the workspace's and the cluster's files. Nobody else sees the
+    directory that kernels' own are in.
+    """
+    shown, node = mounts(view), view.node_dir
+    own_proc = [mount for mount in shown if _is_below(mount[2], "/proc")]
+    fresh = [mount for mount in shown if mount[0] == "tmpfs" and mount[3] != _EMPTY]
+    temporary = [("own", "tmp", target, "") for target in _TEMPORARY]
+    own = [("own", name, f"{node}/{name}", "") for name in ("tmp", "home", "work")]
+    directory = f"{node}/kernels"
+    return {
+        "directory": directory,
+        "cwd": f"{node}/work",
+        "shared": CLUSTER,
+        "host": [*own_proc, ("tmpfs", "", directory, _EMPTY)],
+        "kernel": [
+            *own_proc, *fresh, ("pts", "", "/dev/pts", ""), *temporary, *_kept(shown, node), ("tmpfs", "", node, _EMPTY), *own
+        ],
+    }  # fmt: skip
+
+
+def _kept(shown: Sequence[Mount], node: str) -> Iterator[Mount]:
+    """What the node is shown below /tmp (a runtime, an interpreter) is there too where that is another directory."""
+    found: list[str] = []
+    for kind, source, target, _ in shown:
+        below = any(_is_below(target, top) and target != top for top in _TEMPORARY)
+        if below and not any(_is_below(target, outer) for outer in (node, *found)):
+            found.append(target)
+            yield (kind, source, target, "") if kind == "link" else ("keep", "", target, "")
 
 
 def _repeats(mount: Mount, before: Sequence[Mount]) -> bool:
@@ -338,7 +374,7 @@ def _hide(hidden: Sequence[str], shown: Sequence[Mount]) -> Iterator[Mount]:
         real = os.path.realpath(path)
         for kind, source, target, _ in shown:
             if kind == "ro" and _is_below(real, source) and Path(real).is_dir():
-                yield ("tmpfs", "", target + real[len(source) :], "mode=0555,size=1m")
+                yield ("tmpfs", "", target + real[len(source) :], _EMPTY)
 
 
 def choose(mode: Mode, isolation: Isolation, *, python: str = sys.executable) -> Sandbox:
@@ -351,13 +387,14 @@ def choose(mode: Mode, isolation: Isolation, *, python: str = sys.executable) ->
 
 
 def probe(*, mode: Mode = "auto", python: str = sys.executable) -> Isolation:
-    """Try what the host allows, best first. Takes about 0.1 s. Never raises."""
+    """Try what the host allows, best first: with namespaces that we make ourselves, kernels can have cells. Takes about 0.1 s.
+    Never raises."""
     if mode == "off":
         return Isolation("none", "isolation is turned off in the settings")
     reasons = []
     candidates: list[Sandbox] = [Namespaces(python=python)]
     if bwrap := shutil.which("bwrap"):
-        candidates.insert(0, Bubblewrap(bwrap=bwrap, python=python))
+        candidates.append(Bubblewrap(bwrap=bwrap, python=python))
     for candidate in candidates:
         reason = _try(candidate)
         if not reason:

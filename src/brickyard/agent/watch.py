@@ -149,7 +149,7 @@ class Watch:
         """Quickly and rather too much; exactly when that is more than the node may use."""
         if watched.group.directories:
             return measure.group_memory(watched.group)
-        files = held.memory_files(pids) + (measure.shared_memory_files(pids[-1]) if watched.walled else 0)
+        files = held.memory_files(pids) + (measure.shared_memory_files(pids) if watched.walled else 0)
         quickly = _together(measure.memory_of(pids), files)
         return quickly if quickly < watched.limits.memory_mb << 20 else _together(measure.exact_memory_of(pids), files)
 

@@ -109,6 +109,7 @@ def _view(config: AgentConfig, wanted: Assignment, manifest: RuntimeManifest) ->
         hidden=tuple(path for path in (config.data_dir, config.instance_dir) if path),
         gpus=config.gpus[: wanted.gpus],
         shared_memory_mb=max(64, wanted.memory_mb // 2),
+        cells=True,
     )
 
 

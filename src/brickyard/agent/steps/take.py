@@ -32,7 +32,9 @@ async def _reveal(node: NodeState, wanted: Assignment) -> str:
     shared = await asyncio.to_thread(begin.make_shared, node, wanted)
     if shared is None or node.host is None or not node.walled:
         return ""
-    command = sandbox.reveal(node.config.python, source=shared, target=sandbox.CLUSTER, launcher=node.host.pid)
+    command = sandbox.reveal(
+        node.config.python, source=shared, target=sandbox.CLUSTER, launcher=node.host.pid, kind=node.status.isolation
+    )  # fmt: skip
     try:
         done = await asyncio.to_thread(
             subprocess.run, command, env={}, capture_output=True, timeout=REVEAL_TIMEOUT_S, stdin=subprocess.DEVNULL

@@ -21,6 +21,7 @@ from typing import Any
 from kernel_client import Kernel, KernelDied, KernelFactory
 from kernel_context import Command, Context, ContextError
 from kernel_door import DoorError, Doors
+from kernel_process import Beside, Starter
 
 __all__ = ["ContextError", "Contexts"]
 
@@ -38,7 +39,7 @@ class Contexts:
 
     `doors` lead kernels to the driver's JVM; `env` is the complete environment for user code;
     `cancel_group` cancels the Spark jobs of a job group (a command's id) and may block; `spark_open` waits for at most the
-    seconds that it is given until sessions may be made on the driver, and says whether they may.
+    seconds that it is given until sessions may be made on the driver, and says whether they may; `starter` starts the processes.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Contexts:
         env: dict[str, str],
         cancel_group: Callable[[str], None],
         spark_open: Callable[[float], bool] = lambda _: True,
+        starter: Starter | None = None,
         limit: int = 145,
     ) -> None:
         own = {
@@ -66,6 +68,7 @@ class Contexts:
             env={**env, **own},
             doors=doors,
             later=self._later,
+            starter=starter or Beside(),
         )
         self._cancellers = ThreadPoolExecutor(4, thread_name_prefix="kernel-cancel")
         self._cancel_group = cancel_group

@@ -9,7 +9,6 @@ import secrets
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 import zmq
 from jupyter_client.session import Session
 from kernel_door import Doors
+from kernel_process import Home, Process, Starter
 
 SCRIPTS = Path(__file__).resolve().parent
 GROUP_KEY = "brickyard_command"  # as in kernel_setup.py
@@ -52,7 +52,9 @@ class KernelFactory:
         env: dict[str, str],
         doors: Doors,
         later: Callable[[Callable[[], None]], None],
+        starter: Starter,
     ) -> None:
+        self._starter = starter
         self._python = python
         self._node_dir = node_dir
         self._env = env
@@ -65,32 +67,28 @@ class KernelFactory:
 
         `hold`: it does all that it can do without a driver, and then waits for `proceed`.
         """
-        for name in ("tmp", "home", "work"):
-            (self._node_dir / name).mkdir(parents=True, exist_ok=True)
-        directory = Path(tempfile.mkdtemp(prefix="kernel-", dir=str(self._node_dir / "tmp")))
+        home = self._starter.home(self._node_dir)
         key = secrets.token_hex(32)
         info = {"transport": "ipc", "ip": "k", "key": key, "signature_scheme": "hmac-sha256", **_PORTS}
-        (directory / "connection.json").write_text(json.dumps(info))
+        (home.directory / "connection.json").write_text(json.dumps(info))
         door = self._doors.open()
-        argv = [self._python, str(SCRIPTS / "kernel_setup.py"), str(directory), str(os.getpid()), str(self._node_dir / "work")]
-        log = (directory / "log").open("wb")
+        argv = [self._python, str(SCRIPTS / "kernel_setup.py"), str(home.inside), str(self._starter.parent)]
+        argv += [str(self._node_dir / "work"), *(["hold"] if hold else [])]
+        env = {**self._env, **door.env, **_own_env(home.inside)}
+        waits, go = os.pipe() if hold else (subprocess.DEVNULL, -1)
         try:
-            process = subprocess.Popen(
-                [*argv, "hold"] if hold else argv,
-                env={**self._env, **door.env, **_own_env(directory)},
-                cwd=str(self._node_dir / "work"),
-                stdin=subprocess.PIPE if hold else subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            with (home.root / "log").open("wb") as log:
+                process = self._starter.start(home, argv, env, node_dir=self._node_dir, stdin=waits, log=log)
         except OSError:
             door.close()
+            if hold:
+                os.close(go)
             raise
         finally:
-            log.close()
+            if hold:
+                os.close(waits)
         on_end = partial(self._later, door.close)
-        return Kernel(process=process, directory=directory, key=key.encode(), context=self._zmq, on_end=on_end)
+        return Kernel(process=process, home=home, go=go, key=key.encode(), context=self._zmq, on_end=on_end)
 
     def close(self) -> None:
         """Free what kernels share. All kernels have been ended."""
@@ -109,14 +107,17 @@ class Kernel:
     def __init__(
         self,
         *,
-        process: subprocess.Popen[bytes],
-        directory: Path,
+        process: Process,
+        home: Home,
+        go: int,  # what a kernel waits at for its driver; -1: it does not wait
         key: bytes,
         context: zmq.Context[Any],
         on_end: Callable[[], None],
     ) -> None:
         self._process = process
-        self._directory = directory
+        self._home = home
+        self._directory = home.directory
+        self._go = go
         self._context = context
         self._on_end = on_end
         self._session = Session(key=key, username="brickyard")
@@ -126,11 +127,11 @@ class Kernel:
 
     def proceed(self) -> None:
         """There is a driver now. Does nothing for a kernel that does not wait for it."""
-        stream = self._process.stdin
-        if stream is not None and not stream.closed:
+        go, self._go = self._go, -1
+        if go >= 0:
             with contextlib.suppress(OSError):  # it has ended; whoever connects to it sees that
-                stream.write(b"go\n")
-                stream.close()
+                os.write(go, b"go\n")
+            os.close(go)
 
     def connect(self, *, timeout_s: float, wanted: Callable[[], bool]) -> None:
         """Wait until the kernel answers on both channels. Raises KernelDied, also when the time is over or it is no longer
@@ -210,7 +211,7 @@ class Kernel:
 
     def interrupt(self) -> None:
         """SIGINT to the kernel and to what its code has started."""
-        self._signal(signal.SIGINT)
+        self._process.interrupt()
 
     def how_it_ended(self) -> str:
         """For a person."""
@@ -229,7 +230,7 @@ class Kernel:
     def log_tail(self) -> str:
         """The end of what the process wrote outside of commands."""
         try:
-            with (self._directory / "log").open("rb") as stream:
+            with (self._home.root / "log").open("rb") as stream:
                 stream.seek(max(0, os.fstat(stream.fileno()).st_size - LOG_TAIL))
                 return stream.read().decode("utf-8", "replace").strip()
         except OSError:
@@ -237,24 +238,16 @@ class Kernel:
 
     def end(self) -> None:
         """Kill the process and what it started, and remove its directory."""
-        self._signal(signal.SIGKILL)
+        self._process.kill()
         self._process.wait()
-        if self._process.stdin is not None:
-            with contextlib.suppress(OSError):
-                self._process.stdin.close()
+        go, self._go = self._go, -1
+        if go >= 0:
+            os.close(go)
         for socket in self._sockets.values():
             socket.close(linger=0)
         self._sockets.clear()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-        shutil.rmtree(str(self._directory), ignore_errors=True)
+        shutil.rmtree(str(self._home.root), ignore_errors=True)
         self._on_end()
-
-    def _signal(self, number: int) -> None:
-        # The group's id is the process' own. Once `poll` has seen it end the id may be another's, unless others of the group
-        # are left; those keep the number from being used again.
-        try:
-            os.killpg(self._process.pid, number)
-        except (ProcessLookupError, PermissionError):
-            return

@@ -21,6 +21,7 @@ import failures
 import launch
 import sparkconf
 from jvm import Jvm, JvmError
+from kernel_process import Cells
 from launch import JvmOptions, LaunchError
 from processes import Reaper, Spawner, adopt_orphans, hide_memory, kill_descendants
 from protocol import Channel, OpError
@@ -38,9 +39,10 @@ if TYPE_CHECKING:  # Python 3.8 cannot evaluate these
 class NodeHost:
     """One node, from `prepare` or `become` to `stop`. `handle` may be called on several threads."""
 
-    def __init__(self, *, channel: Channel, spawner: Spawner) -> None:
+    def __init__(self, *, channel: Channel, spawner: Spawner, cells: Cells | None = None) -> None:
         self._channel = channel
         self._spawner = spawner
+        self._cells = cells
         self._report = Report(channel)
         self._lock = threading.Lock()  # one of prepare, become, stop at a time
         self._jvm: Jvm | None = None
@@ -301,9 +303,15 @@ class NodeHost:
                 env = launch.environment(self._manifest, jvm.options, os.environ, host=jvm.host, node_dir=self._node_dir)
                 self._contexts = Contexts(
                     python=self._manifest["python"], node_dir=str(self._node_dir), doors=self._doors(jvm), env=env,
-                    cancel_group=self._cancel_group, spark_open=self._spark_open,
+                    cancel_group=self._cancel_group, spark_open=self._spark_open, starter=self._starter(),
                 )  # fmt: skip
             return self._contexts
+
+    def _starter(self) -> Any:
+        from kernel_process import Beside
+
+        apart = self._role is not None and self._role.isolates_users
+        return self._cells if apart and self._cells is not None else Beside(self._cells)
 
     def _doors(self, jvm: Jvm) -> Any:
         if self._role is not None and self._role.isolates_users:
@@ -364,7 +372,7 @@ def main() -> None:
     channel = Channel.take_over()
     adopt_orphans()
     spawner = Spawner()
-    host = NodeHost(channel=channel, spawner=spawner)
+    host = NodeHost(channel=channel, spawner=spawner, cells=Cells.inherited())
 
     def terminate(_number: int, _frame: FrameType | None) -> None:
         host.end(0)

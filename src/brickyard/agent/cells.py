@@ -1,0 +1,294 @@
+"""Cells: what runs on a node sees, signals and traces nothing that runs in another cell of it.
+
+Pid 1 of a node (`enter.py`) keeps the power to make namespaces and becomes their warden. The node host, with Spark and what Spark
+starts, is one cell; each kernel that the node host asks for is another. A cell has pid, mount and IPC namespaces of its own: its
+/proc shows itself only, and when its command ends, or the cell is killed, nothing of it is left.
+
+The node host asks over a socket that it inherits, beside the directory where kernels' own directories are; its variable
+BRICKYARD_CELLS names both descriptors. Messages are JSON, one a packet:
+
+    {"op": "start", "id", "name", "argv", "env"} and two descriptors: its input, and its output and errors. `name` is a directory
+                                                 in that directory, whose tmp, home and work the kernel sees as its own
+    {"op": "interrupt" | "kill", "id"}           SIGINT to the command's process group; the end of the cell
+    {"op": "expendable", "pid"}                  a process of the node host's own cell is to go first when memory is short
+    and back: {"id", "status"}                   it has ended, and nothing of it is left; as from waitpid
+
+Nothing else can be asked for: what a cell sees is in the plan, and a command runs without any power. What makes no sense is
+dropped.
+"""
+
+# ruff: noqa: PTH102, PTH123, PTH208 - pathlib costs start-up time, which every node pays
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+
+from brickyard.agent.linux import (
+    CAP_DAC_OVERRIDE,
+    CAP_SETPCAP,
+    CAP_SYS_ADMIN,
+    CLONE_NEWIPC,
+    CLONE_NEWNS,
+    CLONE_NEWPID,
+    FAILED,
+    MS_RDONLY,
+    MS_SHARED,
+    MS_SILENT,
+    SetupError,
+    check,
+    close_pipes,
+    complain,
+    drop_capabilities,
+    guarded,
+    libc,
+    mount,
+    run_command,
+    wait_for,
+)
+from brickyard.agent.roots import place, restrict, show
+
+TYPE_CHECKING = False  # typing's own costs an import of `typing`
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+KEPT = (CAP_SYS_ADMIN, CAP_SETPCAP, CAP_DAC_OVERRIDE)
+MESSAGE = 192 << 10  # bytes of a request
+MAX_KERNELS = 512
+EXPENDABLE = "900"  # oom_score_adj; the rest of a node has 500
+VARIABLE = "BRICKYARD_CELLS"
+DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Warden:
+    """Pid 1 of a node. One thread; a system call that waits for the node host ends when the node host does."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self._plan = plan
+        self._cells = plan["cells"]
+        self._program = bytes.fromhex(plan["filter"])
+        self._socket, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self._cells["directory"], 0o700)
+        self._directory = os.open(self._cells["directory"], DIRECTORY)
+        self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self._host_pids = -1
+        self._kernels: dict[int, int] = {}  # the node host's number -> the first process
+        self._reports: dict[int, int] = {}  # first process -> where it tells how its command ended
+        mount("", self._cells["shared"], flags=MS_SHARED | MS_SILENT)  # what `reveal.py` shows one cell, all see
+        drop_capabilities(KEPT)
+
+    def run(self, null: int) -> int:
+        """Until the node host has ended; returns how, as from waitpid."""
+        woken, waker = os.pipe()
+        os.set_blocking(woken, False)
+        os.set_blocking(waker, False)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        host = self._fork(self._be_host, os.dup(null))
+        self._theirs.close()
+        close_pipes(null)
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        poll.register(woken, select.POLLIN)
+        while True:
+            ended = self._reap()
+            if host in ended:
+                return ended[host]
+            for fd, _ in poll.poll():
+                if fd == woken:
+                    os.read(woken, 4096)
+                elif not self._take():
+                    poll.unregister(self._socket)
+
+    # ── what ends ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _reap(self) -> dict[int, int]:
+        """Cells that have ended, and how."""
+        ended = {}
+        for pid, status in iter(gone, (0, 0)):
+            report = self._reports.pop(pid, -1)
+            if report < 0:
+                continue  # nobody's: it was left to us
+            said = os.read(report, 4)  # nobody is left who could still write
+            os.close(report)
+            ended[pid] = int.from_bytes(said, "little") if len(said) == 4 else status
+        for number, pid in list(self._kernels.items()):
+            if pid in ended:
+                del self._kernels[number]
+                self._tell(number, ended[pid])
+        return ended
+
+    def _tell(self, number: int, status: int) -> None:
+        with contextlib.suppress(OSError):  # the node host ends
+            self._socket.send(json.dumps({"id": number, "status": status}).encode())
+
+    # ── what is asked ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _take(self) -> bool:
+        """One request. False: there will be no more."""
+        try:
+            data, fds, flags, _ = socket.recv_fds(self._socket, MESSAGE, 2, socket.MSG_CMSG_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            if data and not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+                self._do(json.loads(data), fds)
+        except Exception as error:  # whatever it is, the node goes on
+            complain(error)
+        finally:
+            for fd in fds:
+                os.close(fd)
+        return bool(data)
+
+    def _do(self, request: dict[str, Any], fds: list[int]) -> None:
+        op, pid = request["op"], self._kernels.get(request.get("id", 0), 0)
+        if op == "start" and not pid and len(fds) == 2 and len(self._kernels) < MAX_KERNELS:
+            self._start(request, fds)
+        elif op in ("interrupt", "kill") and pid:
+            os.kill(pid, signal.SIGINT if op == "interrupt" else signal.SIGKILL)
+        elif op == "expendable" and isinstance(request["pid"], int):
+            helper = os.fork()
+            if helper == 0:
+                guarded(self._mark, request["pid"])
+
+    def _start(self, request: dict[str, Any], fds: list[int]) -> None:
+        number, name = request["id"], request["name"]
+        argv, env = [str(each) for each in request["argv"]], {str(key): str(value) for key, value in request["env"].items()}
+        if not isinstance(number, int) or not is_plain(name):
+            raise SetupError("a kernel has a number and a plain name")
+        try:
+            self._kernels[number] = self._fork(self._be_kernel, name, argv, env, fds)
+        except (SetupError, OSError) as error:
+            os.write(fds[1], f"sandbox: {error}\n".encode(errors="replace"))
+            self._tell(number, FAILED << 8)
+
+    # ── cells ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _fork(self, first: Callable[..., None], *args: object) -> int:
+        """The first process of a new pid namespace. Raises SetupError, OSError."""
+        reading, writing = os.pipe()
+        check(libc.unshare(CLONE_NEWPID), "cannot make a pid namespace")
+        try:
+            pid = os.fork()
+            if pid == 0:
+                guarded(first, writing, *args)
+            self._reports[pid] = reading
+            if self._host_pids < 0:
+                self._host_pids = os.open("/proc/self/ns/pid_for_children", os.O_RDONLY | os.O_CLOEXEC)
+        finally:
+            os.close(writing)
+            check(libc.setns(self._own_pids, CLONE_NEWPID), "cannot leave a pid namespace")
+        return pid
+
+    def _be_host(self, report: int, null: int) -> None:
+        enter_cell(self._cells["host"], self._directory)
+        keep = (self._theirs.fileno(), self._directory)
+        os.environ[VARIABLE] = " ".join(map(str, keep))
+        child = self._command(self._plan["argv"], self._plan["cwd"], keep)
+        close_pipes(null)
+        see_to_end(child, report)
+
+    def _be_kernel(self, report: int, name: str, argv: list[str], env: dict[str, str], fds: list[int]) -> None:
+        for fd, number in ((fds[0], 0), (fds[1], 1), (fds[1], 2)):
+            os.dup2(fd, number)
+        enter_cell(self._cells["kernel"], self._directory, name=name)
+        os.environ.clear()
+        os.environ.update(env)
+        close_others(report)
+        child = self._command(argv, self._cells["cwd"])
+        signal.signal(signal.SIGINT, lambda *_: interrupt(child))
+        see_to_end(child, report)
+
+    def _command(self, argv: list[str], cwd: str, keep: tuple[int, ...] = ()) -> int:
+        child = os.fork()
+        if child == 0:
+            for fd in keep:
+                os.set_inheritable(fd, True)
+            guarded(run_command, argv, cwd, self._program)
+        return child
+
+    def _mark(self, pid: int) -> None:
+        """In a child: see the processes of the node host's cell, by their own numbers, in a /proc that can be written."""
+        check(libc.unshare(CLONE_NEWNS), "cannot make a mount namespace")
+        check(libc.setns(self._host_pids, CLONE_NEWPID), "cannot enter the node host's cell")
+        child = os.fork()
+        if child == 0:
+            place("proc", "", "/proc", "")
+            expend(str(pid))
+            os._exit(0)
+        wait_for(child)
+        os._exit(0)
+
+
+def gone() -> tuple[int, int]:
+    """A child that has ended, and how; zeros: there is none."""
+    try:
+        return os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return 0, 0
+
+
+def enter_cell(view: list[list[str]], directory: int, *, name: str = "") -> None:
+    """Namespaces of our own, with what is to be seen there: the plan's mounts, over what the node sees. A kernel has a `name`,
+    that of its directory, and goes first when memory is short. No power is left afterwards."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.fchdir(directory)  # a new mount namespace takes the working directory along, and no path that could lie
+    check(libc.unshare(CLONE_NEWNS | CLONE_NEWIPC), "cannot make namespaces")
+    kept = {target: os.open(target, os.O_PATH | os.O_CLOEXEC) for kind, _, target, _ in view if kind == "keep"}
+    sealed = []
+    for kind, source, target, option in view:
+        if kind == "own":
+            show(f"/proc/self/fd/{own_directory(name, source)}", target)
+        elif kind == "keep":
+            show(f"/proc/self/fd/{kept[target]}", target)
+        else:
+            sealed += place(kind, source, target, option)
+    if name:
+        expend("self")
+    for target in sealed:
+        restrict(target, MS_RDONLY)
+    os.chdir("/")
+    drop_capabilities()
+
+
+def own_directory(name: str, source: str) -> int:
+    """A directory of the kernel's own, which is found from the working directory and through no link."""
+    own = os.open(name, os.O_PATH | DIRECTORY)
+    try:
+        return os.open(source, os.O_PATH | DIRECTORY, dir_fd=own)
+    finally:
+        os.close(own)
+
+
+def expend(process: str) -> None:
+    with contextlib.suppress(OSError), open(f"/proc/{process}/oom_score_adj", "w") as handle:  # a preference only
+        handle.write(EXPENDABLE)
+
+
+def interrupt(group: int) -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(group, signal.SIGINT)
+
+
+def see_to_end(child: int, report: int) -> None:
+    """Reap until the command ends, tell how, and end; the kernel kills what is left of the cell."""
+    os.write(report, wait_for(child).to_bytes(4, "little"))
+    os._exit(0)
+
+
+def close_others(*keep: int) -> None:
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) not in keep:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
+
+
+def is_plain(name: object) -> bool:
+    """Whether it is the name of a directory, and no way to another."""
+    return isinstance(name, str) and len(name) <= 64 and name.replace("-", "").replace("_", "").isalnum() and name.isascii()

@@ -1,0 +1,215 @@
+"""The processes of kernels: started by us, beside everything else of the node; or, where users are kept apart, each in a cell of
+its own by the node's first process (`agent/cells.py`, which has the protocol)."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple, Protocol
+
+VARIABLE = "BRICKYARD_CELLS"
+MAX_REQUEST = 160 << 10  # bytes; one packet
+
+
+class Home(NamedTuple):
+    """The directories of one kernel: all that goes with it, and in there its sockets, as we see them and as it does."""
+
+    root: Path
+    directory: Path
+    inside: Path
+
+
+class Process(Protocol):
+    """A kernel's process from outside. Methods may be called from any thread."""
+
+    def poll(self) -> int | None:
+        """The exit status (negative: a signal), or None while it runs."""
+        ...
+
+    def wait(self) -> None: ...
+
+    def interrupt(self) -> None:
+        """SIGINT to it and to what its code has started."""
+        ...
+
+    def kill(self) -> None:
+        """End it, and what its code has started."""
+        ...
+
+
+class Starter(Protocol):
+    """Starts kernels. The thread that calls it must live as long as the kernels do."""
+
+    parent: int  # the number of its parent, as a kernel sees it
+
+    def home(self, node_dir: Path) -> Home:
+        """Make the directories of a new kernel. Raises OSError."""
+        ...
+
+    def start(
+        self, home: Home, argv: Sequence[str], env: Mapping[str, str], *, node_dir: Path, stdin: IO[bytes] | int, log: IO[bytes]
+    ) -> Process:
+        """Raises OSError."""
+        ...
+
+
+class Beside:
+    """As children of ours."""
+
+    def __init__(self, cells: Cells | None = None) -> None:
+        self.parent = os.getpid()
+        self._cells = cells
+
+    def home(self, node_dir: Path) -> Home:
+        for name in ("tmp", "home", "work"):
+            (node_dir / name).mkdir(parents=True, exist_ok=True)
+        directory = _fresh(node_dir / "tmp")
+        return Home(directory, directory, directory)
+
+    def start(
+        self, home: Home, argv: Sequence[str], env: Mapping[str, str], *, node_dir: Path, stdin: IO[bytes] | int, log: IO[bytes]
+    ) -> Process:
+        process = subprocess.Popen(
+            list(argv), env=dict(env), cwd=str(node_dir / "work"), stdin=stdin, stdout=log, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+        if self._cells is not None:
+            self._cells.expendable(process.pid)
+        return _Child(process)
+
+
+class _Child:
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    def poll(self) -> int | None:
+        return self._process.poll()
+
+    def wait(self) -> None:
+        self._process.wait()
+
+    def interrupt(self) -> None:
+        self._signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        # The group's id is the process' own. Once `poll` has seen it end the id may be another's, unless others of the group
+        # are left; those keep the number from being used again.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+
+class Cells:
+    """The way to the node's first process: a Starter whose kernels see, signal and trace nothing of one another."""
+
+    parent = 1
+
+    def __init__(self, control: socket.socket, directory: int) -> None:
+        self._socket = control
+        self._directory = Path(f"/proc/self/fd/{directory}")  # where it is, nobody else sees it
+        self._lock = threading.Lock()
+        self._running: dict[int, _InCell] = {}
+        self._last = 0
+        threading.Thread(target=self._hear, name="cells", daemon=True).start()
+
+    @classmethod
+    def inherited(cls) -> Cells | None:
+        """What this process was started with; None: there are no cells here. Nothing else inherits it."""
+        control, _, directory = os.environ.pop(VARIABLE, "").partition(" ")
+        if not directory:
+            return None
+        for fd in (control, directory):
+            os.set_inheritable(int(fd), False)
+        return cls(socket.socket(fileno=int(control)), int(directory))
+
+    def home(self, node_dir: Path) -> Home:
+        root = _fresh(self._directory)
+        for name in ("tmp", "home", "work"):
+            (root / name).mkdir(mode=0o700)
+        directory = root / "tmp" / root.name
+        directory.mkdir(mode=0o700)
+        return Home(root, directory, node_dir / "tmp" / root.name)
+
+    def start(
+        self, home: Home, argv: Sequence[str], env: Mapping[str, str], *, node_dir: Path, stdin: IO[bytes] | int, log: IO[bytes]
+    ) -> Process:
+        with self._lock:
+            self._last += 1
+            number = self._last
+            process = self._running[number] = _InCell(self, number)
+        request = {"op": "start", "id": number, "name": home.root.name, "argv": list(argv), "env": dict(env)}
+        null = os.open(os.devnull, os.O_RDWR)
+        try:
+            given = null if stdin == subprocess.DEVNULL else stdin if isinstance(stdin, int) else stdin.fileno()
+            self._ask(request, [given, log.fileno()])
+        except OSError:
+            del self._running[number]
+            raise
+        finally:
+            os.close(null)
+        return process
+
+    def expendable(self, pid: int) -> None:
+        """That process of ours goes first when memory is short."""
+        with contextlib.suppress(OSError):  # a preference only
+            self._ask({"op": "expendable", "pid": pid})
+
+    def press(self, op: str, number: int) -> None:
+        with contextlib.suppress(OSError):  # the node ends, and the kernel with it
+            self._ask({"op": op, "id": number})
+
+    def _ask(self, request: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
+        data = json.dumps(request).encode()
+        if len(data) > MAX_REQUEST:
+            raise OSError("its environment is too large (spark_env_vars)")
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        self._socket.sendmsg([data], rights)
+
+    def _hear(self) -> None:
+        while data := self._socket.recv(4096):
+            answer = json.loads(data)
+            with self._lock:
+                process = self._running.pop(answer["id"], None)
+            if process is not None:
+                process.end(answer["status"])
+
+
+class _InCell:
+    def __init__(self, cells: Cells, number: int) -> None:
+        self._cells = cells
+        self._number = number
+        self._ended = threading.Event()
+        self._code = 0
+
+    def poll(self) -> int | None:
+        return self._code if self._ended.is_set() else None
+
+    def wait(self) -> None:
+        self._ended.wait()
+
+    def interrupt(self) -> None:
+        self._cells.press("interrupt", self._number)
+
+    def kill(self) -> None:
+        self._cells.press("kill", self._number)
+
+    def end(self, status: int) -> None:
+        """It has ended, as waitpid says it."""
+        self._code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        self._ended.set()
+
+
+def _fresh(parent: Path) -> Path:
+    from tempfile import mkdtemp  # here: node hosts start without it
+
+    return Path(mkdtemp(prefix="kernel-", dir=str(parent)))

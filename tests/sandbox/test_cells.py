@@ -1,0 +1,313 @@
+"""Kernels in cells of their own: what hostile code in one of them, or in Spark beside them, can do to another. Nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brickyard.agent import sandbox
+from brickyard.agent.sandbox import Namespaces, View
+from tests.agent.world import living
+from tests.scripts.loading import SCRIPTS
+from tests.support.patience import PATIENCE_S, until
+
+pytestmark = pytest.mark.skipif(sandbox.probe().kind != "namespaces", reason="cells need namespaces that we make ourselves")
+HOST = Path(__file__).with_name("cell_host.py")
+FOREVER = "\nimport time\nprint('ready', flush=True)\ntime.sleep(1000)"
+
+
+class Kernel:
+    """Code in a cell."""
+
+    def __init__(self, node: Node, code: str, env: dict[str, str]) -> None:
+        self.node = node
+        answer = node.ask("start", code=textwrap.dedent(code), env=env)
+        self.number = answer["number"]
+        self.inside = answer["inside"]
+
+    @property
+    def said(self) -> str:
+        return str(self.node.ask("told", number=self.number)["said"])
+
+    @property
+    def code(self) -> int | None:
+        code: int | None = self.node.ask("told", number=self.number)["code"]
+        return code
+
+    def end(self) -> str:
+        """Until it has ended by itself; what it printed."""
+        until(lambda: self.code is not None, "the end of a kernel")
+        return self.said.strip()
+
+    def wait_ready(self) -> Kernel:
+        until(lambda: "ready" in self.said or self.code is not None, "a kernel that is ready")
+        assert self.code is None, self.said
+        return self
+
+    def kill(self) -> None:
+        self.node.ask("kill", number=self.number)
+        until(lambda: self.code is not None, "the end of a kernel")
+
+
+class Node:
+    """A node with cells, and the host in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.dir = root / "node"
+        for name in ("work", "tmp", "home", "logs"):
+            (self.dir / name).mkdir(parents=True)
+        (self.dir / "logs" / "eventlog").write_text("secret")
+        (root / "dbfs").mkdir()
+        (root / "cluster").mkdir()
+        view = View(
+            read_only=(sys.prefix, sys.base_prefix, str(SCRIPTS), str(HOST.parent)), interpreter=sys.executable,
+            node_dir=str(self.dir), dbfs_dir=str(root / "dbfs"), cluster_dir=str(root / "cluster"), cells=True,
+        )  # fmt: skip
+        command = Namespaces().command([sys.executable, str(HOST), str(SCRIPTS), str(self.dir)], view=view)
+        env = sandbox.environment("i-test", node_dir=self.dir, tmp="/tmp", source={})  # noqa: S108 - the node's own, inside
+        self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, op: str, **fields: Any) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(json.dumps({"op": op, **fields}), file=self.process.stdin, flush=True)
+        return dict(json.loads(self.process.stdout.readline()))
+
+    def start(self, code: str, **env: str) -> Kernel:
+        return Kernel(self, code, env)
+
+    def run(self, code: str, **env: str) -> str:
+        """Code in a cell, to its end."""
+        return self.start(code, **env).end()
+
+    def beside(self, code: str) -> str:
+        """Code in the node host's own cell, where Spark is, and what it runs for users."""
+        return str(self.ask("here", code=textwrap.dedent(code))["said"]).strip()
+
+    def processes(self) -> set[int]:
+        """Of the whole node, by the machine's numbers."""
+        below: dict[int, list[int]] = {}
+        for name in os.listdir("/proc"):  # noqa: PTH208 - names
+            if name.isdigit():
+                try:
+                    fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+                except OSError:
+                    continue
+                below.setdefault(int(fields[1]), []).append(int(name))
+        found, queue = set(), [self.process.pid]
+        while queue:
+            there = below.get(queue.pop(), [])
+            found |= set(there)
+            queue += there
+        return {pid for pid in found if living(pid)}
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate(timeout=PATIENCE_S)
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    made = Node(tmp_path_factory.mktemp("cells"))
+    yield made
+    inside = made.processes()
+    made.end()
+    until(lambda: not any(living(pid) for pid in inside), "the end of all cells")
+
+
+@pytest.fixture(scope="module")
+def victim(node: Node) -> Kernel:
+    """A kernel with a subprocess, and files wherever it may have some."""
+    code = f"""
+    import os, subprocess, sys
+    for place in ("/tmp", "/var/tmp/v", "/dev/shm", "/run", os.environ["HOME"], "."):
+        os.makedirs(place, exist_ok=True)
+        open(place + "/secret-file", "w").write("secret")
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)", "secret-argument"])
+    {FOREVER.strip().splitlines()[0]}
+    print("ready", flush=True)
+    time.sleep(1000)
+    """
+    return node.start(code, SECRET="secret-variable").wait_ready()
+
+
+def test_it_sees_its_own_processes_only(node: Node, victim: Kernel) -> None:
+    look = "import os; print([open(f'/proc/{n}/cmdline').read() for n in os.listdir('/proc') if n.isdigit()])"
+    assert len(node.processes()) >= 6, "two cells, each with its first process, and what runs in them"
+    for found in (node.run(look), node.beside(look)):
+        assert "secret" not in found
+    assert node.run("import os; print(sorted(int(n) for n in os.listdir('/proc') if n.isdigit()))") == "[1, 2]"
+    assert victim.code is None
+
+
+def test_it_signals_and_traces_nobody(node: Node, victim: Kernel) -> None:
+    harm = """
+    import os
+    done = []
+    for pid in range(2, 100):
+        if pid not in (os.getpid(), os.getppid()):
+            try:
+                os.kill(pid, 9)
+                done.append(pid)
+            except ProcessLookupError:
+                pass
+    os.kill(1, 9)
+    os.kill(1, 15)
+    print(done)
+    """
+    assert node.run(harm) == "[]"
+    assert victim.code is None
+    assert node.run("print('still there')") == "still there"
+
+
+def test_its_files_are_its_own(node: Node, victim: Kernel) -> None:
+    assert victim.code is None
+    walk = """
+    import os
+    found = [os.path.join(top, name) for place in ("/tmp", "/var/tmp", "/dev/shm", "/run", NODE)
+             for top, _, names in os.walk(place) for name in names]
+    print([each for each in found if "secret" in each], os.path.exists(NODE + "/logs"), sorted(os.listdir(NODE)))
+    """.replace("NODE", repr(str(node.dir)))
+    assert node.run(walk) == "[] False ['home', 'tmp', 'work']"
+    assert node.beside(walk).startswith("[] True")
+    assert node.run("import os; print(os.getcwd(), os.environ['HOME'])") == f"{node.dir}/work {node.dir}/home"
+    assert node.run("import os; open('/dbfs/x', 'w'); open('/cluster/x', 'w'); print(os.path.exists('/dbfs/x'))") == "True"
+
+
+def test_the_first_process_of_a_cell_can_neither_be_looked_into_nor_ended(node: Node) -> None:
+    look = """
+    import ctypes, os
+    os.kill(1, 9); os.kill(1, 15)
+    for name in ("environ", "mem", "maps", "auxv", "fd/3", "fdinfo/3", "ns/mnt", "root", "cwd", "exe", "stack", "syscall"):
+        path = "/proc/1/" + name
+        try:
+            links = ("root", "cwd", "exe", "ns/mnt")
+            print("read", name, os.readlink(path) if name in links else open(path, "rb").read(1))
+        except OSError as error:
+            assert type(error) in (PermissionError, FileNotFoundError), error
+    wanted = ("CapEff", "CapPrm", "CapBnd", "NoNewPrivs", "Seccomp:")
+    print([line.split()[1] for line in open("/proc/self/status") if line.startswith(wanted)])
+    """
+    assert node.run(look) == "['0000000000000000', '0000000000000000', '0000000000000000', '1', '2']"
+    assert "secret" not in node.run("print(open('/proc/1/cmdline').read())")
+
+
+def test_it_inherits_nothing_and_gets_no_power(node: Node) -> None:
+    look = """
+    import ctypes, os
+    print(sorted(int(n) for n in os.listdir("/proc/self/fd"))[:-1], [n for n in os.environ if "CELLS" in n])
+    libc = ctypes.CDLL(None, use_errno=True)
+    calls = [libc.unshare(flag) for flag in (0x20000, 0x10000000, 0x20000000, 0x8000000)]
+    print({*calls, libc.mount(b"none", b"/tmp", b"tmpfs", 0, None)})
+    for path in ("/proc/sys/kernel/hostname", "/proc/self/oom_score_adj", "/run/../x", NODE + "/x"):
+        try:
+            open(path, "w").write("0")
+            print("wrote", path)
+        except OSError:
+            pass
+    print(open("/proc/self/oom_score_adj").read().strip())
+    """.replace("NODE", repr(str(node.dir)))
+    assert node.run(look).splitlines() == ["[0, 1, 2] []", "{-1}", "900"]
+
+
+def test_its_end_leaves_nothing(node: Node) -> None:
+    before = node.processes()
+    detached = """
+    import os, time
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            time.sleep(1000)
+        os._exit(0)
+    os.wait()
+    """
+    by_itself = node.start(detached + "os._exit(5)")
+    by_itself.end()
+    assert by_itself.code == 5
+    killed = node.start(detached + "print('ready', flush=True); time.sleep(1000)").wait_ready()
+    assert len(node.processes()) >= len(before) + 3
+    killed.kill()
+    assert killed.code == -9
+    assert node.processes() <= before
+    assert [node.start(f"import os; os.kill(os.getpid(), {sig})").end() for sig in (11, 6)] == ["", ""]
+    ends = node.start("import os; os.abort()")
+    ends.end()
+    assert ends.code == -6
+
+
+def test_an_interrupt_reaches_it_and_what_it_started(node: Node) -> None:
+    code = """
+    import subprocess, sys, time
+    code = "import time; print('ready', flush=True); time.sleep(1000)"
+    child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    try:
+        time.sleep(1000)
+    except KeyboardInterrupt:
+        print("stopped", child.wait(), flush=True)
+    """
+    kernel = node.start(code).wait_ready()
+    node.ask("interrupt", number=kernel.number)
+    assert kernel.end().endswith("stopped -2")
+
+
+def test_links_in_the_place_of_its_directories_are_not_followed(node: Node, victim: Kernel) -> None:
+    assert victim.code is None
+    for name in ("tmp", "home", "work"):
+        for target in ("/", str(node.dir), "../../tmp"):
+            answer = node.ask("plant", name=name, target=target)
+            assert answer["code"] == 71, answer
+            assert "sandbox:" in answer["said"]
+
+
+def test_nonsense_is_dropped(node: Node) -> None:
+    argv = [sys.executable, "-c", "open('/dbfs/escaped', 'w')"]
+    start = {"op": "start", "id": 900, "name": "x", "argv": argv, "env": {}}
+    for data, fds in (
+        ("no json", 0), ("[]", 0), ("{}", 2), ("[" * 100_000, 0), ('{"op": "kill", "id": 9}', 0), ('{"op": "kill", "id": []}', 0),
+        ('{"op": "expendable", "pid": "1/../1"}', 0), ('{"op": "expendable", "pid": -1}', 0), (json.dumps(start), 0),
+        (json.dumps(start), 1), (json.dumps({**start, "name": "../tmp"}), 2), (json.dumps({**start, "name": ""}), 2),
+        (json.dumps({**start, "id": "x"}), 2), (json.dumps({**start, "argv": 3}), 2), (json.dumps({**start, "env": []}), 2),
+        (json.dumps(start), 3), (json.dumps({**start, "env": {"A": "x" * 200_000}}), 2),
+    ):  # fmt: skip
+        node.ask("raw", data=data, fds=fds)
+    assert node.run("import os; print(os.path.exists('/dbfs/escaped'))") == "False"
+
+
+def test_a_process_beside_the_node_host_can_go_first(node: Node) -> None:
+    code = """
+    import subprocess, sys
+    null = subprocess.DEVNULL
+    argv = [sys.executable, "-c", "import time; time.sleep(1000)"]
+    print(subprocess.Popen(argv, stdin=null, stdout=null, stderr=null).pid)
+    """
+    pid = int(node.beside(code))
+    score = f"print(open('/proc/{pid}/oom_score_adj').read())"
+    assert node.beside(score) == "500"
+    node.ask("expendable", pid=pid)
+    until(lambda: node.beside(score) == "900")
+    node.beside(f"import os; os.kill({pid}, 9)")
+
+
+@pytest.mark.parametrize("how", ["host", "launcher", "exit"])
+def test_nothing_outlives_the_node(tmp_path: Path, how: str) -> None:
+    made = Node(tmp_path)
+    made.start(FOREVER).wait_ready()
+    inside = made.processes()
+    assert len(inside) >= 5
+    host = next(pid for pid in inside if str(HOST) in Path(f"/proc/{pid}/cmdline").read_text().split("\0")[1:3])
+    if how == "exit":
+        assert made.process.stdin is not None
+        print('{"op": "end"}', file=made.process.stdin, flush=True)
+    else:
+        os.kill(host if how == "host" else made.process.pid, 9)
+    assert made.process.wait(PATIENCE_S) == {"host": 137, "launcher": -9, "exit": 7}[how]
+    until(lambda: not any(living(pid) for pid in inside), "the end of all that was in it")
+    made.end()
