@@ -38,6 +38,7 @@ from brickyard.agent.linux import (
     MS_RDONLY,
     MS_SHARED,
     MS_SILENT,
+    PR_SET_DUMPABLE,
     SetupError,
     check,
     close_pipes,
@@ -46,6 +47,7 @@ from brickyard.agent.linux import (
     guarded,
     libc,
     mount,
+    prctl,
     run_command,
     wait_for,
 )
@@ -250,6 +252,7 @@ def enter_cell(view: list[list[str]], directory: int, *, name: str = "") -> None
         else:
             sealed += place(kind, source, target, option)
     if name:
+        prctl(PR_SET_DUMPABLE, 1)  # else our own file is root's. Nobody is here yet who could look into us
         expend("self")
     for target in sealed:
         restrict(target, MS_RDONLY)

@@ -74,7 +74,7 @@ def exact_memory_of(pids: Iterable[int]) -> dict[int, tuple[int, int]]:
 
 
 def shared_memory_files(pids: Iterable[int]) -> int:
-    """Bytes of the files in each /dev/shm that the processes see. For a node behind walls: elsewhere all the machine's are there."""
+    """Bytes of the files in each /dev/shm that the processes see. For a node behind walls: without, all are there."""
     found: dict[int, int] = {}
     for pid in pids:
         with contextlib.suppress(OSError):
