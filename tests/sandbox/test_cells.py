@@ -202,7 +202,8 @@ def test_the_first_process_of_a_cell_can_neither_be_looked_into_nor_ended(node: 
 
 def test_it_inherits_nothing_and_gets_no_power(node: Node) -> None:
     look = """
-    import ctypes, os
+    import ctypes, os, resource
+    assert resource.getrlimit(resource.RLIMIT_CORE) == (0, 0)
     print(sorted(int(n) for n in os.listdir("/proc/self/fd"))[:-1], [n for n in os.environ if "CELLS" in n])
     libc = ctypes.CDLL(None, use_errno=True)
     calls = [libc.unshare(flag) for flag in (0x20000, 0x10000000, 0x20000000, 0x8000000)]
