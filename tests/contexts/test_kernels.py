@@ -92,6 +92,9 @@ def test_sql_in_a_python_context(python: Context) -> None:
     assert python.text("_sqldf.count()") == "1"
     assert python.failure("select * from not_there", "sql").startswith("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND]")
     assert python.failure("selec 1", "sql").startswith("ParseException: ")
+    for result in (python.run("%sql select * from not_there"), python.run("spark.sql('select * from not_there')")):
+        assert "data" not in result, "Spark's own log of the failed query is no output"
+    assert "Traceback" not in python.run("%sql select * from not_there")["cause"]
 
 
 def test_tables_and_images(python: Context) -> None:

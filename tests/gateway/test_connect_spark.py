@@ -124,7 +124,9 @@ def test_the_spark_ui_is_there_for_those_who_may_see_it(way: Way) -> None:
     assert (front.status_code, "Spark Jobs" in front.text) == (200, True), front.text[:500]
     prefix = link.removeprefix(way.server.url).rstrip("/")
     assert f'href="{prefix}/stages/' in front.text
-    for path, says in (("/stages/", "Stages for All Jobs"), ("/SQL/", "SQL"), ("/environment/", "Environment")):
+    pages = {"stages": "Stages for All Jobs", "SQL": "SQL", "environment": "Environment", "connect": "Session Statistics"}
+    for name, says in pages.items():
+        path = f"/{name}/"
         answer = requests.get(way.server.url + prefix + path, timeout=PATIENCE_S)
         assert (answer.status_code, says in answer.text) == (200, True), path
     (application,) = get(way, f"/spark-ui/{way.cluster_id}/api/v1/applications").json()

@@ -53,7 +53,7 @@ def test_a_notebook_computes_on_the_cluster(manager: KernelManager) -> None:
         assert ("stream", {"name": "stdout", "text": "1000\n"}) in first
         assert ("stream", {"name": "stdout", "text": "1001\n"}) in shown(client, client.execute("print(n + 1)"))
         table = [content for kind, content in shown(client, client.execute("%sql SELECT 7 AS seven")) if kind == "display_data"]
-        assert "<th>seven</th>" in table[0]["data"]["text/html"]
+        assert ">seven</th>" in table[0]["data"]["text/html"]
         completed = client.complete("spark.ra", 8, reply=True, timeout=PATIENCE_S)["content"]
         assert "range" in completed["matches"]
         assert (completed["cursor_start"], completed["cursor_end"]) == (6, 8)

@@ -85,7 +85,7 @@ def test_results_become_what_jupyter_shows() -> None:
     )
     assert kind == "display_data"
     assert table["data"]["text/plain"] == "<n>\n1\nnull\n<b>"
-    assert "<th>&lt;n&gt;</th>" in table["data"]["text/html"]
+    assert ">&lt;n&gt;</th>" in table["data"]["text/html"]
     assert "3 rows, the first of more" in table["data"]["text/html"]
     assert "overflow: auto" in table["data"]["text/html"], "a large one scrolls"
     text, image = outputs({"resultType": "image", "fileName": "data:image/png;base64,aGk=", "summary": "printed"})

@@ -10,6 +10,7 @@ from typing import Any
 
 MAX_ROWS = 1_000
 MAX_HEIGHT = "480px"  # of a table; the rest of it is scrolled to
+HEAD = "position: sticky; top: 0; background: var(--jp-layout-color0, white)"  # names stay in sight meanwhile
 Output = tuple[str, dict[str, Any]]  # message type, content
 _TAG = re.compile(r"<[^>]*>")
 _IMAGE = re.compile(r"data:(image/[a-z]+);base64,(.*)", re.DOTALL)
@@ -58,7 +59,7 @@ def _table(results: dict[str, Any]) -> dict[str, str]:
     names = [str(column.get("name", "")) for column in results.get("schema") or []]
     rows = list(results.get("data") or [])
     shown = rows[:MAX_ROWS]
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+    head = "".join(f'<th style="{HEAD}">{html.escape(name)}</th>' for name in names)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(_cell(value))}</td>" for value in row) + "</tr>" for row in shown)
     note = f"{len(rows)} {'row' if len(rows) == 1 else 'rows'}" + (", the first of more" if results.get("truncated") else "")
     note += f"; {MAX_ROWS} are shown" if len(rows) > MAX_ROWS else ""

@@ -6,8 +6,10 @@ user's namespace and serves the Jupyter protocol until its parent ends it, or en
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
+import logging
 import os
 import signal
 import sys
@@ -129,8 +131,19 @@ def shorten_trace(trace: Any, keep: int = SHOWN_FRAMES) -> Any:
     return frames[0] if frames else None
 
 
+def quiet_failed_queries() -> None:
+    """Spark 4 writes each failed query to stderr, as JSON with all of Java's stack, before it raises the error that is shown."""
+    with contextlib.suppress(ImportError):  # Spark 3
+        from pyspark.logger import PySparkLogger
+
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+
+
 def fill_namespace(app: Any, kernel_spark: Any) -> None:
     """What users find: spark, sc, sql, display, displayHTML, dbutils, and the %%sql magic."""
+    from pyspark.errors import PySparkException
+
     shell = app.shell
     spark = kernel_spark.spark
 
@@ -140,7 +153,10 @@ def fill_namespace(app: Any, kernel_spark: Any) -> None:
     display = make_display(publish, ipython_display)
 
     def sql_magic(_line: str, cell: str) -> None:
-        frame = run(spark, cell)
+        try:
+            frame = run(spark, cell)
+        except PySparkException as error:  # it is about the statement: the frames of ours and of PySpark say nothing of it
+            raise TaskFailed(error, text=f"{type(error).__name__}: {error}") from None
         if frame is not None:
             shell.user_ns["_sqldf"] = frame
             display(frame)
@@ -227,6 +243,7 @@ def main() -> None:
     budget = OutputBudget()
     budget.guard(sys.stdout)
     budget.guard(sys.stderr)
+    quiet_failed_queries()
     fill_namespace(app, kernel_spark)
     app.shell.events.register("pre_run_cell", before_each(app, kernel_spark, budget))
     os.chdir(work_dir)

@@ -11,6 +11,7 @@ from typing import Any
 
 import sparkconf
 from parts import Scala
+from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError
 
 
@@ -32,5 +33,13 @@ def open_web_ui(scala: Scala, sc: Any, key: str) -> Any:
     with contextlib.suppress(Py4JError):  # the pages of Spark's core are there without it
         session = scala.jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
         scala.jvm.org.apache.spark.sql.execution.ui.SQLTab(session.sharedState().statusStore(), ui)
+        _add_connect(scala, sc, ui)
     ui.attachAllHandlers()
     return ui
+
+
+def _add_connect(scala: Scala, sc: Any, ui: Any) -> None:
+    """The sessions and operations of Spark Connect: what its server notes of them lies where the rest of the UI finds its own."""
+    pages = scala.jvm.org.apache.spark.sql.connect.ui
+    if isinstance(pages.SparkConnectServerTab, JavaClass):  # this runtime has Spark Connect
+        pages.SparkConnectServerTab(pages.SparkConnectServerAppStatusStore(sc.statusStore().store()), ui)
