@@ -87,6 +87,37 @@ def test_a_large_address_is_bounded(server: Server) -> None:
         assert "431" in answer(opened)[:20]
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "Content-Length: 2\r\nContent-Length: 60\r\n\r\n{}",
+        "Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+        "Content-Length: +2\r\n\r\n{}",
+        "Content-Length: -2\r\n\r\n{}",
+        "Content-Length: 99999999999999999999999\r\n\r\n{}",
+        "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding:\x0bchunked\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked\r\n\r\n2;\n{}\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked\r\n\r\n0x2\r\n{}\r\n0\r\n\r\n",
+        "X-A: b\r\n c\r\nContent-Length: 2\r\n\r\n{}",
+        "X-A: b\rAuthorization: c\r\nContent-Length: 2\r\n\r\n{}",
+        "X-A: b\0\r\nContent-Length: 2\r\n\r\n{}",
+        "Host: y\r\nContent-Length: 2\r\n\r\n{}",
+    ],
+)
+def test_a_request_that_others_would_read_otherwise_is_refused_with_all_that_follows(server: Server, headers: str) -> None:
+    """A proxy before us that sees another end of it, or another host, would take what follows for somebody else's request."""
+    head = f"POST /api/2.0/dbfs/mkdirs HTTP/1.1\r\nHost: x\r\n{AUTHORIZED}"
+    second = f"GET /api/2.1/clusters/list HTTP/1.1\r\nHost: x\r\n{AUTHORIZED}\r\n"
+    with connection(server, f"{head}{headers}{second}") as opened:
+        said = answer(opened)
+    assert said.startswith("HTTP/1.1 400 ")
+    assert said.count("HTTP/1.1 ") == 1
+
+
 def test_a_body_that_gets_on_is_never_cut_and_one_that_does_not_is(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded, "BODY_S", 0.5)
     monkeypatch.setattr(bounded, "BODY_BYTES", 64)

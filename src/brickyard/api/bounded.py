@@ -34,6 +34,7 @@ class BoundedHttp(HttpToolsProtocol):
     _head_bytes = 0  # of this request, as parsed
     _raw_bytes = 0  # that came since the headers began, or since the body was last looked at
     _too_large = False
+    _has_host = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's own
         super().connection_made(transport)
@@ -62,6 +63,7 @@ class BoundedHttp(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._head_bytes = 0
+        self._has_host = False
         self._expect_head()
 
     def on_url(self, url: bytes) -> None:
@@ -70,6 +72,10 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count(len(name) + len(value) + 4)  # with what stands between them
+        if name.lower() == b"host":
+            if self._has_host:
+                raise ValueError("two Host headers")  # a proxy before us may have looked at the other one
+            self._has_host = True
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
