@@ -20,7 +20,9 @@ SINGLE: dict[str, Any] = {"is_single_node": True, "kind": Kind.CLASSIC_PREVIEW}
 @pytest.fixture(scope="module")
 def several(live: Live) -> str:
     """A cluster of a driver and two workers on Spark 4."""
-    return live.create("several", SPARK_4, num_workers=2, spark_conf={"spark.sql.shuffle.partitions": "4"})
+    speculation = {"": "true", ".interval": "200ms", ".multiplier": "1.5", ".quantile": "0.5"}
+    conf = {"spark.sql.shuffle.partitions": "4", **{f"spark.speculation{key}": value for key, value in speculation.items()}}
+    return live.create("several", SPARK_4, num_workers=2, spark_conf=conf)
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +42,21 @@ spark.sql("insert overwrite d.p partition (k = 0) select id from t where id < 7"
 spark.sql("create view even as select id from t where id % 2 = 0")
 spark.range(3).write.saveAsTable("gone")
 spark.sql("drop table gone")
+"""
+REFUSED = """
+import json
+from pyspark.errors import AnalysisException
+said = []
+for statement in ("drop database d", "alter table d.p add partition (k = 1)", "insert overwrite t select * from t"):
+    try:
+        spark.sql(statement)
+    except AnalysisException as error:  # as Spark means it: programs catch it
+        said.append(str(error).split("]")[0])
+spark.sql("alter table d.p add partition (k = 7) location 'dbfs:/elsewhere'")
+spark.sql("insert into d.p partition (k = 7) select id from range(20)")
+said.append(spark.table("d.p").where("k = 7").count())
+spark.sql("alter table d.p drop partition (k = 7)")
+print(json.dumps(said))
 """
 COUNTS = """
 import json
@@ -124,6 +141,13 @@ def test_every_row_of_a_table_is_there(live: Live, several: str, single: str) ->
         assert json.loads(live.run(cluster, COUNTS)) == COUNTED
 
 
+def test_sparks_own_errors_come_through(live: Live, several: str, single: str) -> None:
+    for cluster in (several, single):
+        nonempty, there, itself, elsewhere = json.loads(live.run(cluster, REFUSED))
+        assert (nonempty, there) == ("[SCHEMA_NOT_EMPTY", "[PARTITIONS_ALREADY_EXIST")
+        assert itself.startswith("[UNSUPPORTED_OVERWRITE") and elsewhere == 20
+
+
 def test_spark_programs_and_dbutils_see_the_same_files(live: Live, several: str, single: str) -> None:
     for cluster in (several, single):
         assert json.loads(live.run(cluster, SAME_FILES)) == [[1000] * 6, True, 6, []]
@@ -141,6 +165,99 @@ def test_what_others_would_not_see_is_refused(live: Live, several: str, single: 
     assert len(refused) == 10 and not written
     alone = "spark.range(9).write.parquet('file:/tmp/p'); print(spark.read.parquet('file:/tmp/p').count())"
     assert live.run(single, alone) == "9"
+
+
+SLOW = """
+import os, time
+from pyspark import TaskContext
+def slow_rows(first, last, parts, mark):
+    def task(rows):
+        for number in rows:
+            open("/dbfs/" + mark, "a").close()
+            time.sleep(0.02)
+            yield (number, number % 4)
+    return spark.createDataFrame(sc.parallelize(range(first, last), parts).mapPartitions(task), "id long, k long")
+"""
+SUMMED = """
+import json
+def summed(name):
+    return list(spark.sql(f"select count(*), count(distinct id), coalesce(sum(id), 0) from {name}").first())
+"""
+
+
+def whole(*numbers: range) -> list[int]:
+    """What `summed` gives for a table of these rows, each of them once."""
+    count = sum(len(each) for each in numbers)
+    return [count, count, sum(sum(each) for each in numbers)]
+
+
+def slowly(live: Live, cluster: str, mark: str, code: str) -> tuple[str, str]:
+    """Begin a command that writes `slow_rows`; returns when the first row is written."""
+    context = live.context(cluster)
+    command = live.begin(cluster, context, SLOW + code)
+    until((live.data / "dbfs" / mark).exists, f"no task of {mark} has begun")
+    return context, command
+
+
+def test_two_writers_of_one_table_keep_each_others_rows(live: Live, several: str, single: str) -> None:
+    """With Hadoop's committer the first to end removes what the other has not committed."""
+    for cluster in (several, single):
+        live.run(cluster, "spark.sql('create table both (id bigint, k bigint) using parquet')")
+        append = "slow_rows({0}, {1}, {2}, '{3}').write.insertInto('both')"
+        long = slowly(live, cluster, f"long-{cluster}", append.format(0, 400, 4, f"long-{cluster}"))
+        short = slowly(live, cluster, f"short-{cluster}", append.format(1000, 1040, 8, f"short-{cluster}"))
+        for context, command in (short, long):
+            assert live.finish(cluster, context, command).status is CommandStatus.FINISHED
+        found = json.loads(live.run(cluster, SUMMED + "print(json.dumps(summed('both')))"))
+        assert found == whole(range(400), range(1000, 1040))
+
+
+FILLED = """
+rows = spark.range(0, 1000, 1, 6).selectExpr("id", "id % 4 as k")
+rows.write.saveAsTable("plain")
+rows.write.partitionBy("k").saveAsTable("parted")
+"""
+
+
+def test_an_overwrite_that_is_cancelled_or_fails_leaves_the_rows(live: Live, several: str) -> None:
+    live.run(several, FILLED)
+    for table in ("plain", "parted"):
+        code = f"slow_rows(0, 4000, 4, 'over-{table}').write.insertInto('{table}', overwrite=True)"
+        context, command = slowly(live, several, f"over-{table}", code)
+        live.w.command_execution.cancel(cluster_id=several, context_id=context, command_id=command)
+        assert live.finish(several, context, command).status is CommandStatus.CANCELLED
+    failed = """
+for mode in ("static", "dynamic"):
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", mode)
+    try:
+        rows = sc.parallelize(range(40), 4).map(lambda n: (n, 1 // (39 - n))).toDF("id long, k long")
+        rows.write.insertInto("parted", overwrite=True)
+        print("it succeeded")
+    except Exception:
+        pass
+print(json.dumps([summed("plain"), summed("parted")]))
+"""
+    assert json.loads(live.run(several, SUMMED + failed)) == [whole(range(1000))] * 2
+
+
+SPECULATED = """
+def held(rows):
+    task = TaskContext.get()
+    open(f"/dbfs/attempt-{task.partitionId()}-{task.attemptNumber()}", "a").close()
+    if task.partitionId() == 0 and task.attemptNumber() == 0:
+        time.sleep(6)
+    for number in rows:
+        yield (number, number % 4)
+for mode in ("append", "overwrite"):
+    rows = spark.createDataFrame(sc.parallelize(range(2000), 4).mapPartitions(held), "id long, k long")
+    rows.write.mode(mode).partitionBy("k").saveAsTable("speculated")
+    print(json.dumps([summed("speculated"), os.path.exists("/dbfs/attempt-0-1")]))
+"""
+
+
+def test_a_task_that_runs_twice_adds_its_rows_once(live: Live, several: str) -> None:
+    for line in live.run(several, SLOW + SUMMED + SPECULATED).splitlines():
+        assert json.loads(line) == [whole(range(2000)), True]
 
 
 KILLED = """
@@ -164,6 +281,101 @@ def test_an_executor_that_dies_while_it_writes_loses_no_row_and_adds_none(live: 
     assert answer.status is CommandStatus.FINISHED and answer.results is not None
     assert answer.results.result_type is ResultType.TEXT, answer
     assert str(answer.results.data).split() == ["40", "40"]
+
+
+def test_workers_may_come_and_go_while_rows_are_written(live: Live, several: str) -> None:
+    live.run(several, "spark.sql('create table resized (id bigint, k bigint) using parquet partitioned by (k)')")
+    writing = slowly(live, several, "resized", "slow_rows(0, 4000, 16, 'resized').write.insertInto('resized')")
+    live.w.clusters.resize(several, num_workers=1)
+    live.wait(several, State.RUNNING, workers=1)
+    assert live.finish(several, *writing).status is CommandStatus.FINISHED
+    assert json.loads(live.run(several, SUMMED + "print(json.dumps(summed('resized')))")) == whole(range(4000))
+
+
+PREPARED = """
+rows = spark.range(0, 1000, 1, 6).selectExpr("id", "id % 4 as k")
+for name in ("over", "more"):
+    rows.write.saveAsTable(name)
+for name in ("kept", "redone"):
+    rows.write.partitionBy("k").saveAsTable(name)
+"""
+LEFT = """
+import os
+names = ("over", "more", "kept", "redone")
+hidden = [name for _, each, _ in os.walk("/cluster/warehouse") for name in each if name.startswith("_")]
+made = spark.catalog.tableExists("made")
+spark.range(10).write.saveAsTable("made")
+new = spark.table("redone").where("k = 9").count()
+spark.sql("alter table redone drop partition (k = 9)")
+print(json.dumps([[summed(name) for name in names], hidden, os.listdir("/cluster/writes"), made, summed("made")[0], new]))
+"""
+# As a driver leaves it that is killed after it has committed an overwrite, before the catalog knows of a partition that this has
+# made, and in the middle of a DROP TABLE.
+HALF = """
+import json, os, shutil
+new = "/cluster/warehouse/redone/_temporary-j"
+spark.range(5000, 5100, 1, 1).write.parquet("file:/cluster/scratch/new")
+os.makedirs(new)
+part = next(name for name in os.listdir("/cluster/scratch/new") if name.startswith("part-"))
+for name in (part, "9-" + part):
+    shutil.copy("/cluster/scratch/new/" + part, new + "/" + name)
+os.mkdir("/cluster/warehouse/redone/k=9")
+old = [os.path.join(top, name) for top, _, names in os.walk("/cluster/warehouse/redone/k=1") for name in names]
+record = {
+    "stages": ["file:" + new], "remove": ["file:" + name for name in old],
+    "move": [
+        ["file:" + new + "/" + part, "file:/cluster/warehouse/redone/k=1/" + part],
+        ["file:" + new + "/9-" + part, "file:/cluster/warehouse/redone/k=9/" + part],
+    ],
+    "path": "file:/cluster/warehouse/redone", "parted": ["file:/cluster/warehouse/redone/k=9"],
+}
+with open("/cluster/writes/j.json", "w") as file:
+    json.dump(record, file)
+moves = []
+for name in ("kept", "unknown"):
+    path = "/cluster/warehouse/" + name
+    os.makedirs(path, exist_ok=True)
+    os.rename(path, f"/cluster/warehouse/_dropped-{name}")
+    moves.append(["file:" + path, f"file:/cluster/warehouse/_dropped-{name}"])
+with open("/cluster/catalog/moves", "w") as file:
+    json.dump(moves, file)
+"""
+
+
+def test_a_write_that_a_killed_driver_leaves_is_whole_or_nothing(live: Live, single: str) -> None:
+    live.run(single, PREPARED)
+    live.run(single, HALF)
+    for write in ("insertInto('over', overwrite=True)", "insertInto('more')", "saveAsTable('made')"):
+        live.begin(single, live.context(single), SLOW + f"slow_rows(1000, 5000, 4, 'cut').write.{write}")
+    records = live.data / "clusters" / single / "writes"
+    until(lambda: len(list(records.glob("*-*.json"))) == 3, "not all of them have begun")
+    live.kill(live.driver_agent(single), *live.driver_agent(single).children(recursive=True))
+    live.wait(single, State.TERMINATED)
+    live.w.clusters.start(single)
+    live.wait(single, State.RUNNING)
+    tables, hidden, records, made, rows, new = json.loads(live.run(single, SUMMED + LEFT))
+    redone = [len(range(1000)) - 250 + 100] * 2 + [sum(range(1000)) - sum(range(1, 1000, 4)) + sum(range(5000, 5100))]
+    assert tables == [whole(range(1000))] * 3 + [redone]
+    assert (hidden, records, made, rows, new) == ([], [], False, 10, 100)
+
+
+NO_ROOM = """
+import json, os
+os.mkdir("/cluster/catalog/draft")  # what is written cannot be written, as on a full disk
+said = []
+for statement in ("create table full (id bigint) using parquet", "alter table t rename to full"):
+    try:
+        spark.sql(statement)
+        said.append("it succeeded")
+    except Exception as error:
+        said.append("Nothing was changed" in str(error))
+os.rmdir("/cluster/catalog/draft")
+print(json.dumps([said, spark.catalog.tableExists("full"), spark.table("t").count()]))
+"""
+
+
+def test_a_change_that_cannot_be_kept_is_not_made(live: Live, single: str) -> None:
+    assert json.loads(live.run(single, NO_ROOM)) == [[True, True], False, 100]
 
 
 def test_tables_outlive_a_restart_and_a_killed_driver(live: Live, several: str, single: str) -> None:

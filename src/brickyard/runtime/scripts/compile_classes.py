@@ -7,9 +7,10 @@ Exit code 1 and a last {"error": ...} line when it cannot be done.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ from py4j.protocol import Py4JError
 HOST = "127.0.0.1"
 HEAP_MB = 256
 SOURCES = Path(__file__).with_name("java")
+FACES = {"CatalogFace": "org.apache.spark.sql.catalyst.catalog.ExternalCatalog"}
+BOXES = {"boolean": "Boolean", "int": "Integer", "long": "Long", "double": "Double"}
+METHOD = re.compile(r"public (?:abstract|default) ([\w.]+) [\w.]+\.(\w+)\(([^)]*)\)")  # what it gives, its name, what it takes
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same sources make the same JAR
 
 
@@ -31,14 +35,51 @@ class CompileError(Exception):
 
 
 def compile_all(jvm: Any) -> dict[str, bytes]:
-    """Name -> bytes of every class. Raises Py4JError for what the runtime's Spark does not have."""
+    """Name -> bytes of every class. Raises Py4JError for what the runtime's Spark does not have. A source may use the faces, and
+    the classes of sources before it in the alphabet."""
     found: dict[str, bytes] = {}
-    for source in sorted(SOURCES.glob("*.java")):
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    texts = [face(name, trait, [str(each) for each in loader.loadClass(trait).getMethods()]) for name, trait in FACES.items()]
+    for text in texts + [source.read_text() for source in sorted(SOURCES.glob("*.java"))]:
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-        compiler.cook(source.read_text())
+        compiler.setParentClassLoader(loader)
+        compiler.cook(text)
+        loader = compiler.getClassLoader()
         found.update({str(name): bytes(code) for name, code in dict(compiler.getBytecodes()).items()})
     return found
+
+
+def face(name: str, trait: str, methods: Iterable[str]) -> str:
+    """A class that hands every call of a Scala trait to an InvocationHandler, and throws what that throws. A
+    java.lang.reflect.Proxy would wrap Spark's own errors, which Java checks and Scala does not declare: nobody could catch or
+    read them. `methods`: as Java prints them."""
+    return f"""
+package brickyard;
+final class {name} implements {trait} {{
+    private final java.lang.reflect.InvocationHandler handler;
+    {name}(java.lang.reflect.InvocationHandler handler) {{
+        this.handler = handler;
+    }}
+    private Object call(String name, Class[] types, Object[] arguments) {{
+        try {{
+            return this.handler.invoke(this, {trait}.class.getMethod(name, types), arguments);
+        }} catch (Throwable error) {{
+            return new scala.util.Failure(error).get(); // throws it
+        }}
+    }}
+    {"".join(_method(*found.groups()) for found in map(METHOD.match, methods) if found)}
+}}
+"""
+
+
+def _method(returned: str, name: str, parameters: str) -> str:
+    types = [each.replace("$", ".") for each in parameters.split(",") if each]
+    taken = ", ".join(f"{each} a{index}" for index, each in enumerate(types))
+    classes = ", ".join(f"{each}.class" for each in types)
+    given = ", ".join(f"(Object) a{index}" for index in range(len(types)))
+    call = f'call("{name}", new Class[] {{{classes}}}, new Object[] {{{given}}})'
+    answer = f"{call};" if returned == "void" else f"return ({BOXES.get(returned, returned)}) {call};"
+    return f"public {returned} {name}({taken}) {{ {answer} }}\n"
 
 
 def write_jar(classes: Mapping[str, bytes], out: Path) -> None:

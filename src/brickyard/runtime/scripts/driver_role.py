@@ -204,8 +204,11 @@ class DriverRole(Role):
     def _keep_catalog(self, driver: Driver) -> None:
         """Make the first session, with the tables that are known, and open Spark to others. Not before READY: it would take
         two seconds of the processor from the executor that starts, and is done when the first kernel has started."""
+        if sparkconf.keeps_writes(self._jvm.manifest, self._place):
+            for note in driver.finish_writes(self._place.writes_dir):
+                self._report.log(f"A write that was cut off cannot be finished or undone: {note}")
         if self._keeps_catalog:
-            for note in driver.keep_catalog(self._place.catalog_dir):
+            for note in driver.keep_catalog(self._place.catalog_dir, self._place.writes_dir):
                 self._report.log(f"What was known of a database cannot be read, and is set aside: {note}")
         self._open.set()
 

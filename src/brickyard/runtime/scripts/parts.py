@@ -230,13 +230,20 @@ class Driver:
         session = self._scala.jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
         session.sql("SELECT count(*), max(id) FROM VALUES (1), (2) AS t(id) WHERE id > 1").queryExecution().executedPlan()
 
-    def keep_catalog(self, directory: str) -> list[str]:
-        """Fill the catalog of tables from `directory`, and keep it there from now on. Returns what could not be read, and is set
-        aside. Every session must share the state of the one that this makes, so none may be made before. Raises Py4JError."""
+    def keep_catalog(self, directory: str, writes: str) -> list[str]:
+        """Fill the catalog of tables from `directory`, and keep it there from now on; take in partitions that `writes` knows.
+        Returns what could not be read, and is set aside. Every session must share the state of the one that this makes, so none
+        may be made before. Raises Py4JError."""
         jvm = self._scala.jvm
         session = jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
-        unreadable = jvm.brickyard.KeptCatalog.keep(session.sharedState().externalCatalog(), directory)
+        catalog, conf = session.sharedState().externalCatalog(), self._sc.hadoopConfiguration()
+        unreadable = jvm.brickyard.KeptCatalog.keep(catalog, directory, writes, conf)
         return [str(each) for each in unreadable]
+
+    def finish_writes(self, directory: str) -> list[str]:
+        """Finish or undo the writes that the driver before this one did not end. Returns what could not be. Raises Py4JError."""
+        notes = self._scala.jvm.brickyard.KeptCommit.recover(self._sc.hadoopConfiguration(), directory)
+        return [str(each) for each in notes]
 
     def activity(self) -> Activity:
         connected, connect_ms = self.connect.activity()

@@ -18,6 +18,7 @@ JWS_FILTER = "org.apache.spark.ui.JWSFilter"
 INTERCEPTORS, GUARD_TOKEN = "spark.connect.grpc.interceptor.classes", "spark.brickyard.connect.token"
 GUARD_CLASS, APART_GUARD_CLASS = "brickyard.TokenGuard", "brickyard.UserGuard"
 CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
+COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
 EXECUTOR_SHARE = 0.75  # of a worker's memory; the rest is for Python workers and what a JVM needs beside its heap
 MINIMUM_EXECUTOR_MB = 384
 
@@ -56,6 +57,11 @@ class Place(NamedTuple):
     def catalog_dir(self) -> str:
         """Where the driver keeps what it knows of tables."""
         return f"{self.cluster_dir}/catalog"
+
+    @property
+    def writes_dir(self) -> str:
+        """For the records of writes that have not ended."""
+        return f"{self.cluster_dir}/writes"
 
     @property
     def scratch_dir(self) -> str:
@@ -237,19 +243,29 @@ def _files(manifest: Mapping[str, Any], place: Place, values: Mapping[str, str],
     }
     if place.cluster_dir:
         temporary = f"{place.node_dir}/tmp"  # noqa: S108 - the node's own
-        hadoop |= {"fs.brickyard.temporary": temporary, "fs.brickyard.scratch": place.scratch_dir}
+        hadoop |= {
+            "fs.brickyard.temporary": temporary,
+            "fs.brickyard.scratch": place.scratch_dir,
+            "fs.brickyard.writes": place.writes_dir,
+        }
     # Of a worker's environment, this ends up last on the class path of its executors: archives stay of use.
     extra = "spark.executorEnv.SPARK_DIST_CLASSPATH"
     return {
         "spark.hadoop.fs.defaultFS": values.get("spark.hadoop.fs.defaultFS", "dbfs:///"),  # what a path without a scheme is in
         **{f"spark.hadoop.{key}": value for key, value in hadoop.items()},
         extra: ":".join(filter(None, [values.get(extra), classes])),
+        COMMIT_PROTOCOL: values.get(COMMIT_PROTOCOL, "brickyard.KeptCommit"),
     }
+
+
+def keeps_writes(manifest: Mapping[str, Any], place: Place) -> bool:
+    """Whether there may be records of writes that a driver has not finished."""
+    return bool(manifest.get("classes") and place.cluster_dir)
 
 
 def keeps_catalog(manifest: Mapping[str, Any], place: Place, conf: Mapping[str, str]) -> bool:
     """Whether what Spark knows of tables is to be kept by us: Hive's metastore keeps it by itself."""
-    return bool(manifest.get("classes") and place.cluster_dir) and conf["spark.sql.catalogImplementation"] == "in-memory"
+    return keeps_writes(manifest, place) and conf["spark.sql.catalogImplementation"] == "in-memory"
 
 
 def _leave_out_plugin(values: dict[str, str]) -> list[str]:

@@ -2,17 +2,12 @@ package brickyard;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.File;
-import java.io.FileOutputStream;
 import java.io.IOException;
-import java.lang.reflect.Constructor;
+import java.io.RandomAccessFile;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
-import java.lang.reflect.Modifier;
-import java.lang.reflect.Proxy;
-import java.math.BigInteger;
-import java.net.URI;
 import java.net.URLEncoder;
 import java.nio.file.Files;
 import java.nio.file.StandardCopyOption;
@@ -21,44 +16,66 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.catalog.CatalogDatabase;
 import org.apache.spark.sql.catalyst.catalog.CatalogFunction;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogTablePartition;
+import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalog;
-import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils;
 
 /**
  * Spark's catalog of tables in memory, with a copy in a directory: one file a database, replaced whole after every change and
  * before its caller goes on. So tables outlive the driver, and a driver that is killed leaves the state before or after a change.
  *
- * It stands in the place of the catalog that Spark has made, as a proxy, since that interface differs from version to version.
- * Compiled as NodeFiles.java is.
+ * It stands in the place of the catalog that Spark has made, behind a class that is made for each version of that interface
+ * (compile_classes.py). Compiled as NodeFiles.java is.
  */
 public final class KeptCatalog implements InvocationHandler {
     private static final String SUFFIX = ".json";
 
+    private static final int ROOM = 128 * 1024; // what a database's file may grow by in one change on a full disk
+
     private final ExternalCatalog inner;
     private final File directory;
+    private final File draft;
+    private final Configuration conf;
+    private final CatalogMoves moves;
 
-    private KeptCatalog(ExternalCatalog inner, File directory) {
+    private KeptCatalog(ExternalCatalog inner, File directory, Configuration conf) {
         this.inner = inner;
         this.directory = directory;
+        this.draft = new File(directory, "draft");
+        this.conf = conf;
+        this.moves = new CatalogMoves(inner, conf, new File(directory, "moves"));
     }
 
     /**
      * Fill `shared` (an ExternalCatalogWithListener) from `path`, and keep it there from now on. Returns the names of files that
      * could not be read: they are set aside.
      */
-    public static List keep(Object shared, String path) throws Exception {
+    public static List keep(Object shared, String path, String writes, Configuration conf) throws Exception {
         Field field = shared.getClass().getDeclaredField("delegate");
         field.setAccessible(true);
         ExternalCatalog inner = (ExternalCatalog) field.get(shared);
         File directory = new File(path);
         Files.createDirectories(directory.toPath(), new java.nio.file.attribute.FileAttribute[0]);
-        KeptCatalog kept = new KeptCatalog(inner, directory);
-        List unreadable = kept.load();
-        Class[] faces = new Class[] {ExternalCatalog.class};
-        field.set(shared, Proxy.newProxyInstance(ExternalCatalog.class.getClassLoader(), faces, kept));
+        KeptCatalog kept = new KeptCatalog(inner, directory, conf);
+        List unreadable = new ArrayList();
+        try {
+            kept.moves.recover();
+        } catch (Exception error) {
+            unreadable.add("moves: " + error);
+        }
+        unreadable.addAll(kept.load());
+        try {
+            kept.adopt(new File(writes));
+        } catch (Exception error) {
+            unreadable.add("partitions: " + error);
+        }
+        field.set(shared, new CatalogFace(kept));
         return unreadable;
     }
 
@@ -68,9 +85,34 @@ public final class KeptCatalog implements InvocationHandler {
             return call(method, arguments);
         }
         synchronized (this) {
-            Object result = call(method, arguments);
-            save(database(arguments[0]));
+            String database = database(arguments[0]);
+            makeRoom(database, method.getName());
+            Object result;
+            this.moves.begin(method.getName(), arguments);
+            try {
+                result = call(method, arguments);
+            } catch (Throwable error) {
+                this.moves.settle();
+                throw error;
+            }
+            keepCopy(database, method.getName());
+            this.moves.done();
             return result;
+        }
+    }
+
+    private void keepCopy(String database, String verb) throws Exception {
+        try {
+            save(database);
+        } catch (IOException error) {
+            if (!verb.startsWith("drop")) {
+                throw new IOException(
+                    "The change was made, and could not be kept in " + this.directory + " (" + error.getMessage()
+                    + "): it is lost when the driver ends, unless a later one is kept. Remove files, or tables no longer needed.",
+                    error);
+            }
+            this.moves.done(); // this makes room
+            save(database);
         }
     }
 
@@ -100,10 +142,75 @@ public final class KeptCatalog implements InvocationHandler {
         return first instanceof CatalogTable ? ((CatalogTable) first).database() : (String) first;
     }
 
+    // ── partitions ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /** Take in the partitions of managed tables that the driver before this one has written and did not come to tell the catalog. */
+    private void adopt(File writes) throws Exception {
+        File[] files = writes.listFiles();
+        for (int index = 0; files != null && index < files.length; index++) {
+            Map record = (Map) new ObjectMapper().readValue(files[index], Map.class);
+            if (record.containsKey("parted")) {
+                adopt(new Path((String) record.get("path")), (List) record.get("parted"));
+                Files.deleteIfExists(files[index].toPath());
+            }
+        }
+    }
+
+    private void adopt(Path path, List directories) throws Exception {
+        for (scala.collection.Iterator each = this.inner.listDatabases().iterator(); each.hasNext();) {
+            String database = (String) each.next();
+            for (scala.collection.Iterator name = this.inner.listTables(database).iterator(); name.hasNext();) {
+                CatalogTable table = this.inner.getTable(database, (String) name.next());
+                boolean managed = table.tableType().equals(CatalogTableType.MANAGED());
+                if (managed && table.tracksPartitionsInCatalog() && new Path(table.location()).toString().equals(path.toString())) {
+                    List added = unknown(database, table, path, directories);
+                    if (!added.isEmpty()) {
+                        createPartitions(database, table, added);
+                        save(database);
+                    }
+                }
+            }
+        }
+    }
+
+    private List unknown(String database, CatalogTable table, Path path, List directories) throws Exception {
+        List found = new ArrayList();
+        for (int index = 0; index < directories.size(); index++) {
+            String directory = (String) directories.get(index);
+            Map spec = new LinkedHashMap();
+            String[] steps = directory.substring(path.toString().length() + 1).split("/");
+            for (int step = 0; step < steps.length; step++) {
+                int cut = steps[step].indexOf('=');
+                spec.put(
+                    ExternalCatalogUtils.unescapePathName(steps[step].substring(0, cut)),
+                    ExternalCatalogUtils.unescapePathName(steps[step].substring(cut + 1)));
+            }
+            Object given = Codec.decode(Codec.kind("map", spec));
+            Object known = this.inner.getPartitionOption(
+                database, table.identifier().table(), (scala.collection.immutable.Map) given);
+            Path place = new Path(directory);
+            if (((scala.Option) known).isEmpty() && place.getFileSystem(this.conf).exists(place)) { // else it was dropped since
+                Map storage = (Map) ((List) Codec.encode(table.storage())).get(1);
+                storage.put("locationUri", Codec.kind("some", Codec.kind("uri", place.toUri().toString())));
+                Map values = new LinkedHashMap();
+                values.put("spec", Codec.kind("map", spec));
+                values.put("storage", Codec.kind("case", storage));
+                values.put("class", CatalogTablePartition.class.getName());
+                found.add(Codec.kind("case", values));
+            }
+        }
+        return found;
+    }
+
+    private void createPartitions(String database, CatalogTable table, List encoded) throws Exception {
+        this.inner.createPartitions(
+            database, table.identifier().table(), (scala.collection.immutable.List) Codec.decodeAll(encoded), true);
+    }
+
     // ── the copy ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     private void save(String name) throws Exception {
-        File file = new File(this.directory, URLEncoder.encode(name, "UTF-8") + SUFFIX);
+        File file = file(name);
         if (!this.inner.databaseExists(name)) {
             Files.deleteIfExists(file.toPath());
             return;
@@ -139,16 +246,47 @@ public final class KeptCatalog implements InvocationHandler {
         return found;
     }
 
-    private static void replace(File file, byte[] data) throws IOException {
-        File draft = new File(file.getPath() + ".draft");
-        FileOutputStream stream = new FileOutputStream(draft);
+    private File file(String database) throws IOException {
+        return new File(this.directory, URLEncoder.encode(database, "UTF-8") + SUFFIX);
+    }
+
+    /**
+     * Takes the room that the copy will need before anything is changed: on a full disk a statement fails, and everything is as
+     * before. What is dropped needs less room than it had, and must be possible on a full disk.
+     */
+    private void makeRoom(String database, String verb) throws IOException {
+        try {
+            RandomAccessFile stream = new RandomAccessFile(this.draft, "rw");
+            try {
+                long wanted = file(database).length() + ROOM;
+                byte[] zeros = new byte[ROOM];
+                for (long at = stream.length(); at < wanted; at += ROOM) {
+                    stream.seek(at);
+                    stream.write(zeros);
+                }
+            } finally {
+                stream.close();
+            }
+        } catch (IOException error) {
+            if (!verb.startsWith("drop")) {
+                throw new IOException(
+                    "Nothing was changed: what Spark knows of tables could not be kept in " + this.directory + " ("
+                    + error.getMessage() + "). Remove files, or tables that are no longer needed.", error);
+            }
+        }
+    }
+
+    /** Written over the room that was taken, which becomes the file. */
+    private void replace(File file, byte[] data) throws IOException {
+        RandomAccessFile stream = new RandomAccessFile(this.draft, "rw");
         try {
             stream.write(data);
+            stream.setLength(data.length);
             stream.getFD().sync();
         } finally {
             stream.close();
         }
-        Files.move(draft.toPath(), file.toPath(), new java.nio.file.CopyOption[] {StandardCopyOption.ATOMIC_MOVE});
+        Files.move(this.draft.toPath(), file.toPath(), new java.nio.file.CopyOption[] {StandardCopyOption.ATOMIC_MOVE});
     }
 
     private List load() throws Exception {
@@ -200,179 +338,7 @@ public final class KeptCatalog implements InvocationHandler {
         this.inner.createTable(table, true);
         List parts = (List) entry.get("partitions");
         if (!parts.isEmpty()) { // a view has no place that partitions could be in
-            this.inner.createPartitions(
-                database, table.identifier().table(), (scala.collection.immutable.List) Codec.decodeAll(parts), true);
+            createPartitions(database, table, parts);
         }
-    }
-}
-
-/**
- * Spark's descriptions as JSON and back. A description is a case class: its fields go by name, and one that another version of
- * Spark does not know, or did not write, is left out, or has its default. Other values are a list of a word for the kind and the value.
- */
-final class Codec {
-    static Object encode(Object value) throws Exception {
-        if (value == null || value instanceof String || value instanceof Boolean) {
-            return value;
-        } else if (value instanceof Number) {
-            return kind(value instanceof Integer ? "int" : value instanceof Long ? "long" : "big", value.toString());
-        } else if (value instanceof URI) {
-            return kind("uri", value.toString());
-        } else if (value instanceof DataType) {
-            return kind("type", ((DataType) value).json());
-        } else if (value instanceof scala.Option) {
-            scala.Option option = (scala.Option) value;
-            return option.isEmpty() ? kind("none", null) : kind("some", encode(option.get()));
-        } else if (value instanceof scala.collection.Map) {
-            return kind("map", entries((scala.collection.Map) value));
-        } else if (value instanceof scala.collection.Seq) {
-            return kind("seq", items(((scala.collection.Seq) value).iterator()));
-        } else if (value.getClass().getName().endsWith("$")) {
-            return kind("object", value.getClass().getName());
-        }
-        return kind("case", fields(value));
-    }
-
-    private static List kind(String name, Object value) {
-        List pair = new ArrayList();
-        pair.add(name);
-        pair.add(value);
-        return pair;
-    }
-
-    private static Map entries(scala.collection.Map values) throws Exception {
-        Map found = new LinkedHashMap();
-        for (scala.collection.Iterator each = values.iterator(); each.hasNext();) {
-            scala.Tuple2 pair = (scala.Tuple2) each.next();
-            found.put((String) pair._1(), encode(pair._2()));
-        }
-        return found;
-    }
-
-    private static List items(scala.collection.Iterator each) throws Exception {
-        List found = new ArrayList();
-        while (each.hasNext()) {
-            found.add(encode(each.next()));
-        }
-        return found;
-    }
-
-    private static Map fields(Object value) throws Exception {
-        Map found = new LinkedHashMap();
-        List names = parameters(value.getClass());
-        for (int index = 0; index < names.size(); index++) {
-            Field field = (Field) names.get(index);
-            field.setAccessible(true);
-            if (!field.getName().equals("stats")) { // they can be computed again
-                found.put(field.getName(), encode(field.get(value)));
-            }
-        }
-        found.put("class", value.getClass().getName());
-        return found;
-    }
-
-    static Object decode(Object given) throws Exception {
-        if (!(given instanceof List)) {
-            return given;
-        }
-        String kind = (String) ((List) given).get(0);
-        Object value = ((List) given).get(1);
-        if (kind.equals("int")) {
-            return Integer.valueOf((String) value);
-        } else if (kind.equals("long")) {
-            return Long.valueOf((String) value);
-        } else if (kind.equals("big")) {
-            return new scala.math.BigInt(new BigInteger((String) value));
-        } else if (kind.equals("uri")) {
-            return new URI((String) value);
-        } else if (kind.equals("type")) {
-            return DataType.fromJson((String) value);
-        } else if (kind.equals("none")) {
-            return scala.Option.empty();
-        } else if (kind.equals("some")) {
-            return scala.Option.apply(decode(value));
-        } else if (kind.equals("seq")) {
-            return decodeAll((List) value);
-        } else if (kind.equals("map")) {
-            return decodeMap((Map) value);
-        } else if (kind.equals("object")) {
-            return companion((String) value);
-        }
-        return make((Map) value);
-    }
-
-    static Object decodeAll(List values) throws Exception {
-        scala.collection.immutable.List found = (scala.collection.immutable.List) companion("scala.collection.immutable.Nil$");
-        for (int index = values.size() - 1; index >= 0; index--) {
-            found = found.$colon$colon(decode(values.get(index)));
-        }
-        return found;
-    }
-
-    private static Object decodeMap(Map values) throws Exception {
-        Object found = scala.collection.immutable.Map$.MODULE$.empty();
-        for (java.util.Iterator each = values.entrySet().iterator(); each.hasNext();) {
-            Map.Entry entry = (Map.Entry) each.next();
-            scala.Tuple2 pair = new scala.Tuple2(entry.getKey(), decode(entry.getValue()));
-            found = ((scala.collection.immutable.Map) found).$plus(pair);
-        }
-        return found;
-    }
-
-    private static Object make(Map values) throws Exception {
-        String name = (String) values.get("class");
-        Class type = find(name);
-        if (!type.getName().startsWith("org.apache.spark.sql.catalyst.")) {
-            throw new IllegalArgumentException(name + " describes nothing of a catalog");
-        }
-        List fields = parameters(type);
-        Object[] given = new Object[fields.size()];
-        for (int index = 0; index < given.length; index++) {
-            String field = ((Field) fields.get(index)).getName();
-            given[index] = values.containsKey(field) ? decode(values.get(field)) : standard(name, index + 1);
-        }
-        Constructor constructor = constructor(type);
-        constructor.setAccessible(true);
-        return constructor.newInstance(given);
-    }
-
-    /** What a parameter is when it is not given. */
-    private static Object standard(String name, int number) throws Exception {
-        Object companion = companion(name + "$");
-        return companion.getClass().getMethod("apply$default$" + number, new Class[0]).invoke(companion, new Object[0]);
-    }
-
-    private static Object companion(String name) throws Exception {
-        return find(name).getField("MODULE$").get(null);
-    }
-
-    private static Class find(String name) throws Exception {
-        return Class.forName(name, true, CatalogTable.class.getClassLoader());
-    }
-
-    private static Constructor constructor(Class type) {
-        Constructor[] all = type.getDeclaredConstructors();
-        Constructor longest = all[0];
-        for (int index = 1; index < all.length; index++) {
-            longest = all[index].getParameterTypes().length > longest.getParameterTypes().length ? all[index] : longest;
-        }
-        return longest;
-    }
-
-    /** The fields that hold a case class's parameters, in their order: others that it may have do not match their types. */
-    private static List parameters(Class type) {
-        Class[] wanted = constructor(type).getParameterTypes();
-        Field[] all = type.getDeclaredFields();
-        List found = new ArrayList();
-        for (int index = 0; index < all.length && found.size() < wanted.length; index++) {
-            boolean plain = !Modifier.isStatic(all[index].getModifiers());
-            if (plain && all[index].getType() == wanted[found.size()]) {
-                found.add(all[index]);
-            }
-        }
-        if (found.size() != wanted.length) {
-            throw new IllegalStateException(type.getName() + " does not keep its parameters in fields");
-        }
-        return found;
     }
 }

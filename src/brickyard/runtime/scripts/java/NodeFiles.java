@@ -143,11 +143,22 @@ final class OwnFiles extends RawLocalFileSystem {
         this.shared = places.isEmpty() ? new String[0] : places.split(":");
     }
 
+    /** Spark asks the file system of a table for the places of its partitions, which may be in `dbfs:/`. */
+    protected void checkPath(Path path) {
+        if (!"dbfs".equals(path.toUri().getScheme())) {
+            super.checkPath(path);
+        }
+    }
+
     /**
      * `/dbfs` is where the workspace's files are, also where they are not shown there. The temporary checkpoints that Spark makes for
      * streams without one hold what the tasks of all nodes write and read.
      */
     public File pathToFile(Path path) {
+        if ("dbfs".equals(path.toUri().getScheme())) {
+            String name = path.toUri().getPath();
+            return new File(this.root + (name.startsWith("/dbfs/") ? name.substring(5) : name));
+        }
         File file = super.pathToFile(path);
         String name = file.getPath();
         if (!this.scratch.isEmpty() && name.startsWith(this.checkpoint)) {
@@ -191,7 +202,7 @@ final class OwnFiles extends RawLocalFileSystem {
 
     /** The directory that the program named, where the path is one that Hadoop's committer or Spark makes below it. */
     static String asked(String path) {
-        String cut = path.replaceFirst("(?s)/(_temporary(/.*)?|_spark_metadata(/.*)?|\\.(spark|hive)-staging.*)$", "");
+        String cut = path.replaceFirst("(?s)/(_temporary(-[^/]*)?(/.*)?|_spark_metadata(/.*)?|\\.(spark|hive)-staging.*)$", "");
         return cut.isEmpty() ? "/" : cut;
     }
 

@@ -1,0 +1,444 @@
+package brickyard;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.File;
+import java.io.FileNotFoundException;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.StandardCopyOption;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.mapreduce.JobContext;
+import org.apache.hadoop.mapreduce.TaskAttemptContext;
+import org.apache.spark.internal.io.FileCommitProtocol;
+import org.apache.spark.internal.io.FileNameSpec;
+import org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol;
+
+/**
+ * How files that Spark's tasks write become rows: all of a job's at once, or none, whatever is killed meanwhile.
+ *
+ * Each task attempt writes into a directory of its own below `_temporary-JOB`, which readers ignore, and tells the driver what it wrote.
+ * The driver takes one attempt of every task. A job is committed when its record says what is moved where, and which older files go:
+ * until then an overwrite has removed nothing. A driver that is killed later leaves the record, and the next one finishes the work.
+ *
+ * Spark's own way (Hadoop's committer) lets all jobs that write to one place share `_temporary`, so the first to end removes the
+ * others' rows; it shows the files of a job one by one; and it empties a table before it is overwritten.
+ *
+ * For `dbfs:/` and `file:/`. Elsewhere it is Spark's own protocol. Compiled as NodeFiles.java is.
+ */
+public final class KeptCommit extends SQLHadoopMapReduceCommitProtocol {
+    private static final String RECORDS = "fs.brickyard.writes"; // directory of the records
+    private static final String STAGE = "_temporary-";
+    private static final String PARTED = "parted"; // in a record: directories of partitions that were not there before
+    private static final String DONE = "_SUCCESS";
+    private static final String SUFFIX = ".json";
+    private static final String COMMITTER = "spark.sql.sources.outputCommitterClass";
+    private static final String STANDARD = "org.apache.parquet.hadoop.ParquetOutputCommitter";
+
+    private final String job;
+    private final String path;
+    private final boolean dynamic;
+    private boolean kept; // decided by the driver, before it sends copies of this object to the tasks
+    private String records;
+
+    private transient List replaced; // driver: what an overwrite removes when it commits
+    private transient Set stages; // driver: every directory that holds staged files
+    private transient boolean committed; // driver
+    private transient String attempt; // task
+    private transient List files; // task: a staged file, where it goes, the next one
+
+    public KeptCommit(String job, String path, boolean dynamic) {
+        super(job, path, dynamic);
+        this.job = job;
+        this.path = path;
+        this.dynamic = dynamic;
+    }
+
+    // ── the driver ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    public boolean deleteWithJob(FileSystem fs, Path given, boolean recursive) {
+        if (!ours(fs.getConf(), new Path(this.path)) || !ours(fs.getConf(), given)) {
+            return super.deleteWithJob(fs, given, recursive);
+        }
+        replaced().add(given.toString());
+        return true;
+    }
+
+    public void setupJob(JobContext context) {
+        Configuration conf = context.getConfiguration();
+        this.kept = ours(conf, new Path(this.path));
+        if (!this.kept) {
+            super.setupJob(context);
+            return;
+        }
+        String committer = conf.get(COMMITTER, STANDARD);
+        if (!committer.equals(STANDARD)) {
+            throw new IllegalArgumentException(
+                committer + " cannot be used as output committer here: files in dbfs:/ and file:/ are committed by " + getClass().getName()
+                + ". Remove the setting, or set spark.sql.sources.commitProtocolClass to "
+                + "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol in the cluster's spark_conf.");
+        }
+        this.records = conf.get(RECORDS);
+        this.stages = new LinkedHashSet();
+        this.stages.add(stage(this.path));
+        try {
+            write(this.records, this.job, false, begun());
+            Path stage = new Path(stage(this.path));
+            if (!stage.getFileSystem(conf).mkdirs(stage)) {
+                throw new IOException("The directory " + stage + " cannot be made.");
+            }
+        } catch (Throwable error) {
+            record().delete();
+            raise(error);
+        }
+    }
+
+    public void onTaskCommit(FileCommitProtocol.TaskCommitMessage message) {
+        if (!this.kept) {
+            super.onTaskCommit(message);
+            return;
+        }
+        String[] pairs = (String[]) message.obj();
+        for (int index = 0; index < pairs.length; index += 2) {
+            this.stages.add(stageOf(pairs, index));
+        }
+    }
+
+    public void commitJob(JobContext context, scala.collection.Seq messages) {
+        commit(context, messages);
+    }
+
+    /** The same for Scala 2.13, where Seq is another class. */
+    public void commitJob(JobContext context, scala.collection.immutable.Seq messages) {
+        commit(context, messages);
+    }
+
+    private void commit(JobContext context, scala.collection.Seq messages) {
+        if (!this.kept) {
+            super.commitJob(context, messages.toList());
+            return;
+        }
+        try {
+            Configuration conf = context.getConfiguration();
+            synchronized (KeptCommit.class) { // of two overwrites one comes after the other, and removes what that has written
+                Map record = committing(conf, messages);
+                write(this.records, this.job, true, record);
+                this.committed = true;
+                finish(conf, record);
+                end(this.records, record(), record);
+            }
+            removeStages(conf, this.stages); // a task that was still writing has found the record until now
+        } catch (Throwable error) {
+            raise(error);
+        }
+    }
+
+    public void abortJob(JobContext context) {
+        if (!this.kept) {
+            super.abortJob(context);
+            return;
+        }
+        if (this.committed) {
+            return; // the next driver finishes it
+        }
+        record().delete(); // first: tasks that are still writing remove what they make when they see this
+        try {
+            removeStages(context.getConfiguration(), this.stages);
+        } catch (Throwable error) { // hidden, and the reason of the failure matters more
+            return;
+        }
+    }
+
+    /** What a commit does, as its record says it. Whatever can fail for want of room is done here, before the record is written. */
+    private Map committing(Configuration conf, scala.collection.Seq messages) throws IOException {
+        List moves = new ArrayList();
+        Set parents = new LinkedHashSet();
+        for (scala.collection.Iterator each = messages.iterator(); each.hasNext();) {
+            String[] pairs = (String[]) ((FileCommitProtocol.TaskCommitMessage) each.next()).obj();
+            for (int index = 0; index < pairs.length; index += 2) {
+                Path staged = new Path(pairs[index]);
+                if (!staged.getFileSystem(conf).exists(staged)) {
+                    throw new FileNotFoundException("The file " + staged + " that a task wrote is gone.");
+                }
+                moves.add(Arrays.asList(new Object[] {pairs[index], pairs[index + 1]}));
+                parents.add(new Path(pairs[index + 1]).getParent().toString());
+            }
+        }
+        if (this.dynamic) {
+            replaced().addAll(parents);
+        }
+        Set removed = new LinkedHashSet();
+        for (int index = 0; index < replaced().size(); index++) {
+            Path given = new Path((String) replaced().get(index));
+            collect(given.getFileSystem(conf), given, removed);
+        }
+        List parted = new ArrayList();
+        for (java.util.Iterator each = parents.iterator(); each.hasNext();) {
+            Path parent = new Path((String) each.next());
+            if (parent.getName().indexOf('=') > 0 && !parent.getFileSystem(conf).exists(parent)) {
+                parted.add(parent.toString());
+            }
+            if (!parent.getFileSystem(conf).mkdirs(parent)) {
+                throw new IOException("The directory " + parent + " cannot be made.");
+            }
+        }
+        if (conf.getBoolean("mapreduce.fileoutputcommitter.marksuccessfuljobs", true)) {
+            Path mark = new Path(stage(this.path), DONE);
+            mark.getFileSystem(conf).create(mark, true).close();
+            moves.add(Arrays.asList(new Object[] {mark.toString(), new Path(this.path, DONE).toString()}));
+            removed.remove(new Path(this.path, DONE).toString());
+        }
+        Map record = begun();
+        record.put("path", new Path(this.path).toString());
+        record.put(PARTED, parted);
+        record.put("remove", new ArrayList(removed));
+        record.put("move", moves);
+        return record;
+    }
+
+    private Map begun() {
+        Map record = new LinkedHashMap();
+        record.put("stages", new ArrayList(this.stages));
+        return record;
+    }
+
+    private List replaced() {
+        if (this.replaced == null) {
+            this.replaced = new ArrayList();
+        }
+        return this.replaced;
+    }
+
+    // ── a task ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    public void setupTask(TaskAttemptContext context) {
+        if (!this.kept) {
+            super.setupTask(context);
+            return;
+        }
+        this.attempt = context.getTaskAttemptID().toString();
+        this.files = new ArrayList();
+    }
+
+    public String newTaskTempFile(TaskAttemptContext context, scala.Option directory, FileNameSpec spec) {
+        if (!this.kept) {
+            return super.newTaskTempFile(context, directory, spec);
+        }
+        String name = getFilename(context, spec);
+        return stagedIn(this.path, directory.isDefined() ? directory.get() + "/" + name : name);
+    }
+
+    /** Below the directory that it is for, so that moving it is a rename also where that is in another file system. */
+    public String newTaskTempFileAbsPath(TaskAttemptContext context, String directory, FileNameSpec spec) {
+        if (!this.kept) {
+            return super.newTaskTempFileAbsPath(context, directory, spec);
+        }
+        if (!ours(context.getConfiguration(), new Path(directory))) {
+            throw new IllegalArgumentException(
+                "The partition in " + directory + " cannot be written in one job with those in " + this.path
+                + ": insert into it alone.");
+        }
+        return stagedIn(directory, getFilename(context, spec));
+    }
+
+    private String stagedIn(String top, String name) {
+        String staged = new Path(stage(top) + "/" + this.attempt, name).toString();
+        this.files.add(staged);
+        this.files.add(new Path(top, name).toString());
+        return staged;
+    }
+
+    public FileCommitProtocol.TaskCommitMessage commitTask(TaskAttemptContext context) {
+        if (!this.kept) {
+            return super.commitTask(context);
+        }
+        return new FileCommitProtocol.TaskCommitMessage(this.files.toArray(new String[this.files.size()]));
+    }
+
+    public void abortTask(TaskAttemptContext context) {
+        if (!this.kept) {
+            super.abortTask(context);
+            return;
+        }
+        try {
+            for (int index = 0; index < this.files.size(); index += 2) {
+                Path staged = new Path((String) this.files.get(index));
+                staged.getFileSystem(context.getConfiguration()).delete(staged, false);
+            }
+            if (!record().exists()) { // the job is over: it could not remove what this task has made since
+                Set mine = new LinkedHashSet();
+                for (int index = 0; index < this.files.size(); index += 2) {
+                    mine.add(stageOf((String[]) this.files.toArray(new String[this.files.size()]), index));
+                }
+                removeStages(context.getConfiguration(), mine);
+            }
+        } catch (Throwable error) {
+            return; // hidden, and the reason of the failure matters more
+        }
+    }
+
+    // ── after a driver that was killed ────────────────────────────────────────────────────────────────────────────────────
+
+    /** Finish what was committed, and remove what was not. Returns what could not be done. */
+    public static List recover(Configuration conf, String directory) throws IOException {
+        Files.createDirectories(new File(directory).toPath(), new java.nio.file.attribute.FileAttribute[0]);
+        List notes = new ArrayList();
+        File[] found = new File(directory).listFiles();
+        Arrays.sort(found);
+        for (int index = 0; index < found.length; index++) {
+            if (!found[index].getName().endsWith(SUFFIX)) {
+                found[index].delete(); // a draft
+                continue;
+            }
+            try {
+                Map record = (Map) new ObjectMapper().readValue(found[index], Map.class);
+                finish(conf, record);
+                end(directory, found[index], record);
+            } catch (Exception error) {
+                notes.add(found[index] + ": " + error);
+            }
+        }
+        return notes;
+    }
+
+    /** The catalog learns of partitions that a job has made after that, so they stay on record: of the last job for each place. */
+    private static void end(String directory, File record, Map done) throws IOException {
+        List parted = done.containsKey(PARTED) ? (List) done.get(PARTED) : new ArrayList();
+        if (!parted.isEmpty()) {
+            Map rest = new LinkedHashMap();
+            rest.put("stages", new ArrayList());
+            rest.put(PARTED, parted);
+            rest.put("path", done.get("path"));
+            String name = PARTED + Integer.toHexString(((String) done.get("path")).hashCode());
+            write(directory, name, false, rest);
+            if (record.equals(new File(directory, name + SUFFIX))) {
+                return;
+            }
+        }
+        record.delete();
+    }
+
+    /** As often as you like: names of files are never used twice. */
+    private static void finish(Configuration conf, Map record) throws IOException {
+        List removed = record.containsKey("remove") ? (List) record.get("remove") : new ArrayList();
+        List moves = record.containsKey("move") ? (List) record.get("move") : new ArrayList();
+        Set needed = new LinkedHashSet();
+        for (int index = 0; index < moves.size(); index++) {
+            needed.add(new Path((String) ((List) moves.get(index)).get(1)).getParent().toString());
+        }
+        Set emptied = new LinkedHashSet();
+        for (int index = 0; index < removed.size(); index++) {
+            Path file = new Path((String) removed.get(index));
+            FileSystem fs = file.getFileSystem(conf);
+            if (!fs.delete(file, false) && fs.exists(file)) {
+                throw new IOException("The file " + file + " cannot be removed.");
+            }
+            emptied.add(file.getParent().toString());
+        }
+        for (int index = 0; index < moves.size(); index++) {
+            Path from = new Path((String) ((List) moves.get(index)).get(0));
+            Path to = new Path((String) ((List) moves.get(index)).get(1));
+            FileSystem fs = from.getFileSystem(conf);
+            if (fs.exists(from) && !fs.rename(from, to)) {
+                throw new IOException("The file " + from + " cannot be moved to " + to + ".");
+            }
+        }
+        emptied.removeAll(needed);
+        for (java.util.Iterator each = emptied.iterator(); each.hasNext();) {
+            removeEmpty(conf, new Path((String) each.next()), (String) record.get("path"));
+        }
+        removeStages(conf, (List) record.get("stages"));
+    }
+
+    /** Directories of which an overwrite has left nothing: one called `_spark_metadata` would make readers find no rows. */
+    private static void removeEmpty(Configuration conf, Path directory, String top) throws IOException {
+        FileSystem fs = directory.getFileSystem(conf);
+        Path each = directory;
+        while (each.toString().startsWith(top + "/") && fs.exists(each) && fs.listStatus(each).length == 0) {
+            fs.delete(each, false);
+            each = each.getParent();
+        }
+    }
+
+    private static void removeStages(Configuration conf, java.util.Collection stages) throws IOException {
+        for (java.util.Iterator each = stages.iterator(); each.hasNext();) {
+            Path stage = new Path((String) each.next());
+            if (stage.getName().startsWith(STAGE)) {
+                stage.getFileSystem(conf).delete(stage, true);
+            }
+        }
+    }
+
+    // ── both ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    private static boolean ours(Configuration conf, Path given) {
+        String scheme = given.toUri().getScheme();
+        if (scheme == null) {
+            scheme = FileSystem.getDefaultUri(conf).getScheme();
+        }
+        return (scheme.equals("dbfs") || scheme.equals("file")) && !conf.get(RECORDS, "").isEmpty();
+    }
+
+    private String stage(String top) {
+        return new Path(top, STAGE + this.job).toString();
+    }
+
+    /** Where the file at `index` of a task's pairs is staged: below the place that is written to, or below a partition elsewhere. */
+    private String stageOf(String[] pairs, int index) {
+        String own = stage(this.path);
+        return pairs[index].startsWith(own + "/") ? own : stage(new Path(pairs[index + 1]).getParent().toString());
+    }
+
+    private File record() {
+        return new File(this.records, this.job + SUFFIX);
+    }
+
+    /** Every file below `given`, without what other jobs are writing there. */
+    private static void collect(FileSystem fs, Path given, Set found) throws IOException {
+        FileStatus[] all;
+        try {
+            all = fs.listStatus(given);
+        } catch (FileNotFoundException gone) {
+            return;
+        }
+        for (int index = 0; index < all.length; index++) {
+            Path each = all[index].getPath();
+            if (!all[index].isDirectory()) {
+                found.add(each.toString());
+            } else if (!each.getName().startsWith("_temporary")) {
+                collect(fs, each, found);
+            }
+        }
+    }
+
+    private static void write(String directory, String job, boolean sync, Map record) throws IOException {
+        File file = new File(directory, job + SUFFIX);
+        File draft = new File(directory, job + ".draft");
+        draft.getParentFile().mkdirs(); // programs may remove what is in the cluster's directory
+        FileOutputStream stream = new FileOutputStream(draft);
+        try {
+            stream.write(new ObjectMapper().writeValueAsBytes(record));
+            if (sync) {
+                stream.getFD().sync();
+            }
+        } finally {
+            stream.close();
+        }
+        Files.move(draft.toPath(), file.toPath(), new java.nio.file.CopyOption[] {StandardCopyOption.ATOMIC_MOVE});
+    }
+
+    /** Spark's methods declare no exceptions, Scala throws them all the same. */
+    private static void raise(Throwable error) {
+        new scala.util.Failure(error).get();
+    }
+}
