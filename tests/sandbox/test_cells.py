@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from brickyard.agent import sandbox
@@ -67,10 +69,13 @@ class Node:
         (self.dir / "logs" / "eventlog").write_text("secret")
         (root / "dbfs").mkdir()
         (root / "cluster").mkdir()
+        (root / "runtime").mkdir()
+        (root / "runtime" / "file").write_text("the runtime's")
         view = View(
             read_only=(sys.prefix, sys.base_prefix, str(SCRIPTS), str(HOST.parent)), interpreter=sys.executable,
             node_dir=str(self.dir), dbfs_dir=str(root / "dbfs"), cluster_dir=str(root / "cluster"), cells=True,
         )  # fmt: skip
+        view = msgspec.structs.replace(view, read_only=(*view.read_only, str(root / "runtime")))
         command = Namespaces().command([sys.executable, str(HOST), str(SCRIPTS), str(self.dir)], view=view)
         env = sandbox.environment("i-test", node_dir=self.dir, tmp="/tmp", source={})  # noqa: S108 - the node's own, inside
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -266,6 +271,23 @@ def test_links_in_the_place_of_its_directories_are_not_followed(node: Node, vict
             answer = node.ask("plant", name=name, target=target)
             assert answer["code"] == 71, answer
             assert "sandbox:" in answer["said"]
+
+
+@pytest.mark.skipif(not tempfile.gettempdir().startswith("/tmp"), reason="for places below /tmp")  # noqa: S108 - as it says
+def test_what_lies_below_tmp_cannot_be_exchanged(tmp_path: Path) -> None:
+    made = Node(tmp_path)
+    runtime = tmp_path / "runtime"
+    assert made.run(f"print(open({str(runtime / 'file')!r}).read())") == "the runtime's"
+    top = Path(*runtime.parts[:3])
+    made.beside(f"""
+    import os
+    os.rename({str(top)!r}, {str(top)!r} + "-moved")
+    os.makedirs({str(runtime)!r})
+    open({str(runtime / "file")!r}, "w").write("somebody's")
+    """)
+    assert made.beside(f"print(open({str(runtime / 'file')!r}).read())") == "somebody's"
+    assert f"sandbox: {runtime} is not what it was" in made.run("print(1)")
+    made.end()
 
 
 def test_nonsense_is_dropped(node: Node) -> None:

@@ -17,7 +17,7 @@ Nothing else can be asked for: what a cell sees is in the plan, and a command ru
 dropped.
 """
 
-# ruff: noqa: PTH102, PTH123, PTH208 - pathlib costs start-up time, which every node pays
+# ruff: noqa: PTH102, PTH116, PTH123, PTH208 - pathlib costs start-up time, which every node pays
 from __future__ import annotations
 
 import contextlib
@@ -82,6 +82,8 @@ class Warden:
         self._kernels: dict[int, int] = {}  # the node host's number -> the first process
         self._reports: dict[int, int] = {}  # first process -> where it tells how its command ended
         mount("", self._cells["shared"], flags=MS_SHARED | MS_SILENT)  # what `reveal.py` shows one cell, all see
+        # What is shown below /tmp can be moved aside by whoever may write there, and something else put in its place.
+        self._kept = {target: identity(target) for kind, _, target, _ in self._cells["kernel"] if kind == "keep"}
         drop_capabilities(KEPT)
 
     def run(self, null: int) -> int:
@@ -198,7 +200,7 @@ class Warden:
     def _be_kernel(self, report: int, name: str, argv: list[str], env: dict[str, str], fds: list[int]) -> None:
         for fd, number in ((fds[0], 0), (fds[1], 1), (fds[1], 2)):
             os.dup2(fd, number)
-        enter_cell(self._cells["kernel"], self._directory, name=name)
+        enter_cell(self._cells["kernel"], self._directory, name=name, kept=self._kept)
         os.environ.clear()
         os.environ.update(env)
         close_others(report)
@@ -235,20 +237,21 @@ def gone() -> tuple[int, int]:
         return 0, 0
 
 
-def enter_cell(view: list[list[str]], directory: int, *, name: str = "") -> None:
+def enter_cell(view: list[list[str]], directory: int, *, name: str = "", kept: dict[str, tuple[int, int]] | None = None) -> None:
     """Namespaces of our own, with what is to be seen there: the plan's mounts, over what the node sees. A kernel has a `name`,
-    that of its directory, and goes first when memory is short. No power is left afterwards."""
+    that of its directory, and goes first when memory is short. `kept`: what must be found there for it to be shown again.
+    No power is left afterwards."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.fchdir(directory)  # a new mount namespace takes the working directory along, and no path that could lie
     check(libc.unshare(CLONE_NEWNS | CLONE_NEWIPC), "cannot make namespaces")
-    kept = {target: os.open(target, os.O_PATH | os.O_CLOEXEC) for kind, _, target, _ in view if kind == "keep"}
+    opened = {target: open_kept(target, known) for target, known in (kept or {}).items()}
     sealed = []
     for kind, source, target, option in view:
         if kind == "own":
             show(f"/proc/self/fd/{own_directory(name, source)}", target)
         elif kind == "keep":
-            show(f"/proc/self/fd/{kept[target]}", target)
+            show(f"/proc/self/fd/{opened[target]}", target)
         else:
             sealed += place(kind, source, target, option)
     if name:
@@ -258,6 +261,18 @@ def enter_cell(view: list[list[str]], directory: int, *, name: str = "") -> None
         restrict(target, MS_RDONLY)
     os.chdir("/")
     drop_capabilities()
+
+
+def identity(place: int | str) -> tuple[int, int]:
+    there = os.stat(place)
+    return there.st_dev, there.st_ino
+
+
+def open_kept(target: str, known: tuple[int, int]) -> int:
+    fd = os.open(target, os.O_PATH | os.O_CLOEXEC)
+    if identity(fd) != known:
+        raise SetupError(f"{target} is not what it was when the node started")
+    return fd
 
 
 def own_directory(name: str, source: str) -> int:
