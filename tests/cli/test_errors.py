@@ -160,9 +160,10 @@ def test_a_runtime_without_spark_connect_says_so(cli: Cli, tmp_path: Path) -> No
     classes.parent.mkdir()
     classes.touch()  # what an installation compiles
     listed = cli.run("runtime", "list", "--cache-dir", str(tmp_path / "cache")).stdout.splitlines()
-    assert [line.split()[0] for line in listed if line.endswith("installed, without Spark Connect")] == [
-        "14.3.x-scala2.12", "15.4.x-scala2.12", "16.4.x-scala2.12",
-    ]  # fmt: skip
+    without = "14.3.x-scala2.12, 15.4.x-scala2.12, 16.4.x-scala2.12"
+    assert listed[-1] == f"Installed without Spark Connect: {without}."
+    assert [line.split()[0] for line in listed[:-1] if line.split()[1] == "installed"] == without.split(", ")
+    assert max(map(len, listed[:-1])) <= 80
     installed = cli.run("runtime", "install", "16.4.x-scala2.12", "--cache-dir", str(tmp_path / "cache"))
     assert "It has no Spark Connect server: the network is down. To try again: brickyard runtime remove 16.4" in installed.stdout
 

@@ -10,7 +10,7 @@ import click
 from brickyard.cli import CliError
 from brickyard.cli.options import place, settings
 from brickyard.cli.progress import installing
-from brickyard.domain.runtimes import Runtime, RuntimeManifest
+from brickyard.domain.runtimes import Runtime
 from brickyard.lifecycle.runtimeuse import RuntimeInUse
 from brickyard.runtime import catalogue, installer
 
@@ -25,8 +25,14 @@ def command() -> None:
 def list_runtimes(config_file: Path | None, **options: Any) -> None:
     """Show the runtimes on offer."""
     cache = settings(config_file, **options).cache_dir
+    without = []
     for runtime in catalogue.rows():
-        click.echo(f"{runtime.key:20} {runtime.name:55} {_state(installer.installed(runtime.environment, cache))}".rstrip())
+        manifest = installer.installed(runtime.environment, cache)
+        click.echo(f"{runtime.key:16}  {'installed' if manifest else '':9}  {runtime.name}")  # a terminal's 80 columns
+        if manifest is not None and not manifest.has_connect:
+            without.append(runtime.key)
+    if without:
+        click.echo(f"Installed without Spark Connect: {', '.join(without)}.")
 
 
 @command.command("install")
@@ -66,12 +72,6 @@ def remove(key: str, config_file: Path | None, **options: Any) -> None:
             "Spark UI of past runs does. Terminate those, or stop their server with `brickyard down`, then run it again."
         ) from error
     click.echo(f"{runtime.key} is removed." if removed else f"{runtime.key} was not installed.")
-
-
-def _state(manifest: RuntimeManifest | None) -> str:
-    if manifest is None:
-        return ""
-    return "installed" if manifest.has_connect else "installed, without Spark Connect"
 
 
 def _find(key: str) -> Runtime:

@@ -21,11 +21,12 @@ from brickyard.config import Settings
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Console
 
 NOT_RUNNING = 3
 PATIENCE_S = 20.0
 PLAIN_WIDTH = 160  # columns where output is no terminal: a cut cluster id is of no use to a program
+MESSAGE_WIDTH = 110  # with fewer columns a message has no column of its own, but a line below the table
 POOL_COUNTS = ("idle", "used", "pending_idle", "pending_used")
 SWITCHED_OFF = "none: switched off"
 SHARED = "shared: the settings say so"
@@ -183,7 +184,7 @@ def _show(report: dict[str, Any]) -> None:
     counts = ", ".join(f"{number} {state}" for state, number in states.most_common())
     click.echo(f"Clusters: {len(report['clusters'])}{f' ({counts})' if counts else ''}; nodes: {report['nodes']}")
     if report["clusters"]:
-        _table(report["clusters"])
+        draw_clusters(report["clusters"])
     if report["instance_pools"]:
         _pool_table(report["instance_pools"])
 
@@ -202,29 +203,36 @@ def _pool_table(pools: list[dict[str, Any]]) -> None:
         names = (each["instance_pool_id"], each["instance_pool_name"], each["node_type_id"])
         limit = "none" if each["max_capacity"] is None else str(each["max_capacity"])
         table.add_row(*names, ", ".join(each["preloaded_spark_versions"]), *numbers, limit, each["message"])
-    _print(table)
+    _console().print(table)
 
 
-def _table(clusters: list[dict[str, Any]]) -> None:
+def draw_clusters(clusters: list[dict[str, Any]]) -> None:
+    """A table of clusters with their messages, at the width of the terminal."""
     from rich.table import Table  # noqa: PLC0415 - only where a table is drawn
 
+    console = _console()
+    wide = console.width >= MESSAGE_WIDTH
     table = Table()
     for name in ("Cluster", "Name", "State"):
         table.add_column(name, no_wrap=name != "Name", overflow="fold")
     for name in ("Nodes", "Cores", "GiB"):
         table.add_column(name, justify="right")
-    table.add_column("Message", overflow="fold")
+    if wide:
+        table.add_column("Message", overflow="fold")
+    messages = {each["cluster_id"]: (each["state_message"].splitlines() or [""])[0] for each in clusters}
     for each in clusters:
-        message = (each["state_message"].splitlines() or [""])[0]
         sizes = (str(each["nodes"]), f"{each['cores']:g}", f"{each['memory_mb'] / 1024:g}") if each["nodes"] else ("", "", "")
-        table.add_row(each["cluster_id"], each["cluster_name"], each["state"], *sizes, message)
-    _print(table)
+        row = (each["cluster_id"], each["cluster_name"], each["state"], *sizes)
+        table.add_row(*row, *((messages[each["cluster_id"]],) if wide else ()))
+    console.print(table)
+    if not wide:
+        for cluster_id, message in messages.items():
+            if message:
+                click.echo(f"{cluster_id}: {message}")
 
 
-def _print(table: Table) -> None:
+def _console() -> Console:
     from rich.console import Console  # noqa: PLC0415 - only where a table is drawn
 
     console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, markup=False, width=PLAIN_WIDTH)
-    console.print(table)
+    return console if console.is_terminal else Console(highlight=False, markup=False, width=PLAIN_WIDTH)
