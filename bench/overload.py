@@ -1,19 +1,26 @@
 """More than the server can do: clusters are created at a steady rate while clients poll without a pause.
 
-What counts: how long a create takes at worst, how many are told to come back later (429), and whether the clusters that were
-accepted run soon after. `python -m bench.overload [seconds] [database_url]`.
+What counts: how long an answer takes at worst, how many are told to come back later (429), whether health calls and deletes get
+through, and whether the clusters that were accepted come to run at a steady rate, and all of them soon after.
+`python -m bench.overload [seconds] [database_url] [--hogs N]`: hogs are processes that keep a core busy beside it. Those who poll
+are a process of their own, so that the clock of creates does not wait for them.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import contextlib
 import itertools
 import json
+import math
 import statistics
+import subprocess
 import sys
 import time
 from collections import Counter
-from typing import Any
+from collections.abc import Iterator
+from typing import IO, Any
 
 import aiohttp
 
@@ -22,66 +29,135 @@ from bench._servers import TOKEN, brickyard
 
 POLLERS, RATE, SECONDS = 300, 30, 40
 PATIENCE_S = 120.0
+LATE_S = 5.0
 BODY = json.dumps({"cluster_name": "o", "spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge", "num_workers": 1})
 
 
+class Calls:
+    """Answers of one kind: their statuses and seconds."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+        self.statuses: Counter[int] = Counter()
+        self.seconds: list[float] = []
+
+    async def call(self, method: str, url: str, data: str | None = None) -> dict[str, Any]:
+        """The answer, if it is 200."""
+        began = time.monotonic()
+        async with self._session.request(method, url, data=data) as answer:
+            body = await answer.read()
+        self.seconds.append(time.monotonic() - began)
+        self.statuses[answer.status] += 1
+        found: dict[str, Any] = json.loads(body) if answer.status == 200 else {}
+        return found
+
+    @property
+    def text(self) -> str:
+        """Median and worst, how many took more than 5 s, and what was not 200."""
+        ordered = sorted(self.seconds) or [math.nan]
+        late = sum(each > LATE_S for each in ordered)
+        others = "".join(f", {count} x {status}" for status, count in sorted(self.statuses.items()) if status != 200)
+        return f"{statistics.median(ordered):.2f} / {ordered[-1]:.2f}, {late} late{others}"
+
+
 class Storm:
-    """What came of it: answers of creates by status, their seconds, the seconds of polls, and the clusters that were accepted."""
+    """What came of it: answers by kind, the clusters that were accepted, and how many had come to run by when."""
 
     def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
+        self._url = url
         self._base = f"{url}/api/2.1/clusters"
-        self._metrics = f"{url}/metrics"
         self._session = session
         self._over = asyncio.Event()
-        self.answers: Counter[int] = Counter()
-        self.creates: list[float] = []
-        self.polls: list[float] = []
+        self.creates, self.deletes, self.health = Calls(session), Calls(session), Calls(session)
+        self.polls = ""
         self.clusters: list[str] = []
+        self.ran: list[int] = []
 
     async def run(self, seconds: float) -> None:
-        pollers = [asyncio.create_task(self._poll(number)) for number in range(POLLERS)]
+        pollers = subprocess.Popen(
+            [sys.executable, "-m", "bench.overload", str(seconds), "--poll", self._base],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert pollers.stdin is not None
+        beside = [asyncio.create_task(each) for each in (self._look(), self._delete(), self._count(seconds))]
         creates = []
         began = time.monotonic()
         for number in itertools.count():
             await asyncio.sleep(max(0.0, began + number / RATE - time.monotonic()))
             if time.monotonic() - began > seconds:
                 break
-            creates.append(asyncio.create_task(self._create()))
+            creates.append(asyncio.create_task(self._create(pollers.stdin)))
         await asyncio.gather(*creates)
         self._over.set()
-        await asyncio.gather(*pollers)
+        await asyncio.gather(*beside)
+        self.polls = (await asyncio.to_thread(pollers.communicate))[0].strip()
 
     async def states(self) -> Counter[str]:
-        async with self._session.get(self._metrics) as answer:
+        async with self._session.get(f"{self._url}/metrics") as answer:
             lines = (await answer.text()).splitlines()
         found = (line for line in lines if line.startswith("brickyard_clusters{"))
         return Counter({line.split('"')[1]: int(float(line.split()[-1])) for line in found})
 
-    async def _create(self) -> None:
-        began = time.monotonic()
-        async with self._session.post(f"{self._base}/create", data=BODY) as answer:
-            body: dict[str, Any] = await answer.json()
-        self.creates.append(time.monotonic() - began)
-        self.answers[answer.status] += 1
-        if answer.status == 200:
-            self.clusters.append(body["cluster_id"])
+    async def _create(self, pollers: IO[str]) -> None:
+        if made := await self.creates.call("POST", f"{self._base}/create", BODY):
+            self.clusters.append(made["cluster_id"])
+            print(made["cluster_id"], file=pollers, flush=True)
 
-    async def _poll(self, number: int) -> None:
+    async def _look(self) -> None:
         while not self._over.is_set():
-            if not self.clusters:
-                await asyncio.sleep(0.1)
-                continue
-            began = time.monotonic()
-            name = self.clusters[number % len(self.clusters)]
-            async with self._session.get(f"{self._base}/get?cluster_id={name}") as answer:
-                await answer.read()
-            self.polls.append(time.monotonic() - began)
+            await self.health.call("GET", f"{self._url}/readyz")
+            await asyncio.sleep(0.5)
+
+    async def _delete(self) -> None:
+        """One cluster a second."""
+        for number in itertools.count():
+            await asyncio.sleep(1.0)
+            if self._over.is_set():
+                return
+            if number < len(self.clusters):
+                await self.deletes.call("POST", f"{self._base}/delete", json.dumps({"cluster_id": self.clusters[number]}))
+
+    async def _count(self, seconds: float) -> None:
+        """How many clusters have left PENDING after each third of the time."""
+        for _ in range(3):
+            await asyncio.sleep(seconds / 3)
+            self.ran.append(sum(count for state, count in (await self.states()).items() if state != "PENDING"))
+
+
+def client() -> aiohttp.ClientSession:
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=300)
+    return aiohttp.ClientSession(headers=headers, connector=connector, timeout=timeout)
+
+
+async def poll(base: str, seconds: float) -> str:
+    """Poll, all at once, the clusters whose ids come on the standard input, until that ends."""
+    clusters: list[str] = []
+    over = asyncio.Event()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            clusters.append(line.strip())
+
+    async with client() as session:
+        calls = Calls(session)
+
+        async def one(number: int) -> None:
+            while not over.is_set():
+                if clusters:
+                    await calls.call("GET", f"{base}/get?cluster_id={clusters[number % len(clusters)]}")
+                else:
+                    await asyncio.sleep(0.1)
+
+        pollers = [asyncio.create_task(one(number)) for number in range(POLLERS)]
+        await asyncio.to_thread(listen)
+        over.set()
+        await asyncio.gather(*pollers)
+    return f"{len(calls.seconds) / seconds:.0f} a second, {calls.text}"
 
 
 async def storm(url: str, seconds: float) -> list[object]:
-    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-    connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=300)
-    async with aiohttp.ClientSession(headers=headers, connector=connector, timeout=timeout) as session:
+    async with client() as session:
         run = Storm(url, session)
         await run.run(seconds)
         at_end, ended = await run.states(), time.monotonic()
@@ -90,19 +166,44 @@ async def storm(url: str, seconds: float) -> list[object]:
             await asyncio.sleep(0.5)
             now = await run.states()
         settled = f"{time.monotonic() - ended:.1f}" if not now["PENDING"] else f"never: {now['PENDING']} pending"
+        rates = [(after - before) * 3 / seconds for before, after in itertools.pairwise([0, *run.ran])]
+        steady = ", ".join(f"{rate:.1f}" for rate in rates)
         return [
-            run.answers[200], run.answers[429], statistics.median(run.creates), max(run.creates), len(run.polls) / seconds,
-            max(run.polls), at_end["PENDING"], settled,
+            len(run.clusters), run.creates.text, run.polls, run.health.text, run.deletes.text, steady, at_end["PENDING"], settled,
         ]  # fmt: skip
 
 
+@contextlib.contextmanager
+def hogs(count: int) -> Iterator[None]:
+    """Processes that do nothing but take CPU time."""
+    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for each in running:
+            each.kill()
+            each.wait()
+
+
 def main() -> None:
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS
-    database = {"database_url": sys.argv[2]} if len(sys.argv) > 2 else {}
-    with brickyard(**database) as served:
-        row = asyncio.run(storm(served.url, seconds))
-    head = ["accepted", "429", "create, s", "worst", "polls/s", "worst poll, s", "pending at the end", "all run after, s"]
-    table(f"Overload: {RATE} creates a second and {POLLERS} pollers for {seconds:.0f} s", head, [row])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("seconds", type=float, nargs="?", default=SECONDS)
+    parser.add_argument("database_url", nargs="?")
+    parser.add_argument("--hogs", type=int, default=0)
+    parser.add_argument("--poll", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.poll:
+        print(asyncio.run(poll(options.poll, options.seconds)))
+        return
+    database = {"database_url": options.database_url} if options.database_url else {}
+    with hogs(options.hogs), brickyard(**database) as served:
+        row = asyncio.run(storm(served.url, options.seconds))
+    head = [
+        "accepted", "create, s", "poll, s", "readyz, s", "delete, s", "come to run a second, by thirds",
+        "pending at the end", "all run after, s",
+    ]  # fmt: skip
+    beside = f", {options.hogs} hogs beside" if options.hogs else ""
+    table(f"Overload: {RATE} creates a second and {POLLERS} pollers for {options.seconds:.0f} s{beside}", head, [row])
 
 
 if __name__ == "__main__":

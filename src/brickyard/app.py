@@ -26,6 +26,7 @@ from brickyard.gateway.errors import GatewayError
 from brickyard.gateway.history import HistoryServers
 from brickyard.gateway.sparkui import PREFIX, SparkUi
 from brickyard.gateway.uisources import UiSources
+from brickyard.lifecycle.looplag import LoopLag
 from brickyard.plan.autoscale import Rules
 from brickyard.plan.policy import Policy
 from brickyard.providers.base import Provider
@@ -97,6 +98,7 @@ class Application:
         self._admin = (settings.admin_user, admin_token)
         self._tasks: list[asyncio.Task[None]] = []
         self._not_ready = "the server is starting"
+        self._loop_lag = LoopLag()
         self._settings = settings
         self.connect: ConnectGateway | None = None
         tokens, loads = InstanceTokens(key=workspace_key), Loads()
@@ -207,7 +209,7 @@ class Application:
                     refusal=self.room.refusal,
                 ),
                 workspace_id=workspace_id(store, ids),
-                lag_s=lambda: max(store.lag_s, self.loop.lag_s),
+                lag_s=lambda: max(store.lag_s, self.loop.lag_s, self._loop_lag.lag_s),
                 ready=self._ready,
                 attach=self.attach,
                 ui_links=links,
@@ -246,7 +248,8 @@ class Application:
         url = settings.database_url or f"sqlite:///{settings.data_dir / 'brickyard.db'}"
         with contextlib.ExitStack() as opened:
             lock = opened.enter_context(contextlib.closing(serverlock.take(url)))
-            store = opened.enter_context(contextlib.closing(Store.open(url)))
+            # Nobody else writes there while we have the lock; whoever takes it makes us stop within a moment.
+            store = opened.enter_context(contextlib.closing(Store.open(url, exclusive=True)))
             simulated = settings.provider == "simulated"
             if provider is None:
                 provider = _simulated_provider(settings) if simulated else _local_provider(settings)
@@ -275,7 +278,7 @@ class Application:
         if isinstance(self._provider, SimulatedProvider):
             self._provider.attach(self.agents)
         # Agents of an earlier server get as long as ever to find this one before they count as silent.
-        self.agents.expect((await self._store.read(lambda tx: tx.instances.states())).keys())
+        self.agents.expect((await self._store.read(lambda tx: tx.instances.states(), background=True)).keys())
         await self.monitor.look()
         await self.loop.first_pass()
         self._tasks = [
@@ -285,6 +288,7 @@ class Application:
             asyncio.create_task(_forever("runs", self.runs.run)),
             asyncio.create_task(_forever("server lock", self._watch_lock)),
             asyncio.create_task(_forever("room", self.room.run)),
+            asyncio.create_task(_forever("event loop", self._loop_lag.watch)),
         ]
         if isinstance(self._provider, SimulatedProvider) and (knobs := self._settings.simulated_knobs):
             self._tasks.append(asyncio.create_task(knobsfile.follow(knobs, self._provider)))

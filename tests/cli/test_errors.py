@@ -49,6 +49,16 @@ def test_a_second_server_on_the_same_database_is_refused(cli: Cli, tmp_path: Pat
     assert cli.client().clusters.get(str(made.cluster_id)).state is State.RUNNING
 
 
+def test_a_database_that_hangs_does_not_keep_the_server_from_stopping(cli: Cli, postgres: Postgres) -> None:
+    assert cli.run("up", "--detach", "--database-url", postgres.new_database()).returncode == 0
+    cli.client().clusters.create(spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=1).result()
+    with postgres.hung():
+        stopped = cli.run("down")  # which gives a server a minute
+        assert stopped.returncode == 0, stopped.stderr
+        assert cli.workspace.running() is None
+    assert "stop_not_recorded" in cli.workspace.log_file.read_text()
+
+
 def test_a_server_that_lost_its_database_to_another_stops(cli: Cli, postgres: Postgres) -> None:
     url = postgres.new_database()
     assert cli.run("up", "--detach", "--database-url", url).returncode == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -14,9 +15,11 @@ from typing import Any
 import pytest
 from databricks.sdk.service.compute import State
 
-from brickyard.api import app as edge
+from brickyard.plan import admission
+from brickyard.store import store as store_module
+from brickyard.store import writer
 from brickyard.store.store import Store
-from tests.support.patience import PATIENCE_S, until
+from tests.support.patience import PATIENCE_S, SOON, until
 from tests.support.server import TOKEN, Server
 
 BODY: dict[str, Any] = {"cluster_name": "c", "spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge", "num_workers": 1}
@@ -24,7 +27,8 @@ BODY: dict[str, Any] = {"cluster_name": "c", "spark_version": "17.3.x-scala2.13"
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(edge, "MOST_LAG_S", 0.2)
+    monkeypatch.setattr(admission, "SOON_S", 0.1)
+    monkeypatch.setattr(admission, "LATE_S", 0.2)
     with Server.running(tmp_path / "data", provider="simulated") as made:
         yield made
 
@@ -57,7 +61,7 @@ def test_overload_is_told_and_the_sdk_waits_for_room(server: Server) -> None:
         stall = Stall(server.application._store, threads)
         try:
             assert w.clusters.get(str(made.cluster_id)).state is State.RUNNING, "what is read is not refused"
-            status, retry_after, error = create(server)
+            status, retry_after, error = answer(server, "POST", "clusters/create", BODY)
             assert (status, error["error_code"]) == (429, "REQUEST_LIMIT_EXCEEDED")
             assert "overloaded" in error["message"]
             assert int(retry_after) >= 1
@@ -69,16 +73,50 @@ def test_overload_is_told_and_the_sdk_waits_for_room(server: Server) -> None:
         assert asked.result(PATIENCE_S).cluster_id
 
 
-def create(server: Server) -> tuple[int, str, dict[str, str]]:
-    """Status, Retry-After and body of a call that must be refused."""
-    request = urllib.request.Request(  # noqa: S310 - loopback
-        f"{server.url}/api/2.1/clusters/create",
-        data=json.dumps(BODY).encode(),
-        headers={"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"},
-    )
-    with pytest.raises(urllib.error.HTTPError) as told:
-        urllib.request.urlopen(request, timeout=PATIENCE_S)  # noqa: S310 - as above
-    return told.value.code, told.value.headers["Retry-After"], json.loads(told.value.read())
+def test_a_storm_on_a_slow_database_is_answered_and_what_is_accepted_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More is asked for than the store can do: every call has an answer before its client's patience ends, ends and health calls
+    get through meanwhile, and every cluster that was accepted comes to run."""
+    monkeypatch.setattr(admission, "SOON_S", 0.2)
+    monkeypatch.setattr(admission, "LATE_S", 0.6)
+    monkeypatch.setattr(store_module, "WAIT_S", 10.0)
+    quick = writer._in_savepoint
+
+    def slow(connection: Any, unit: Any) -> Any:
+        time.sleep(0.02)
+        return quick(connection, unit)
+
+    monkeypatch.setattr(writer, "_in_savepoint", slow)
+    with Server.running(tmp_path, provider="simulated") as server, ThreadPoolExecutor(24) as clients:
+        w = server.client()
+        first = str(w.clusters.create(**BODY).result().cluster_id)
+        asked = [clients.submit(answer, server, "POST", "clusters/create", BODY) for _ in range(200)]
+        until(lambda: any(each.done() and each.result()[0] == 429 for each in asked), "the first refusal")
+        assert answer(server, "GET", f"clusters/get?cluster_id={first}")[0] == 200
+        assert answer(server, "POST", "clusters/delete", {"cluster_id": first})[0] == 200
+        with urllib.request.urlopen(f"{server.url}/readyz", timeout=PATIENCE_S) as ready:  # noqa: S310 - loopback
+            assert ready.status == 200
+        answers = [each.result(PATIENCE_S) for each in asked]
+        accepted = [body["cluster_id"] for status, _, body in answers if status == 200]
+        refused = [(status, body["error_code"], int(retry) >= 1) for status, retry, body in answers if status != 200]
+        assert set(refused) == {(429, "REQUEST_LIMIT_EXCEEDED", True)}
+        assert len(accepted) >= 5, "what can be done is taken on"
+        for cluster_id in accepted:
+            w.clusters.wait_get_cluster_running(cluster_id, timeout=SOON)
+        w.clusters.wait_get_cluster_terminated(first, timeout=SOON)
+
+
+def answer(server: Server, method: str, call: str, body: dict[str, Any] | None = None) -> tuple[int, str, dict[str, Any]]:
+    """Status, Retry-After and body of a call."""
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"{server.url}/api/2.1/{call}", data=data, headers=headers, method=method)  # noqa: S310 - loopback
+    try:
+        with urllib.request.urlopen(request, timeout=60) as told:  # noqa: S310 - as above; what an SDK waits for one answer
+            return told.status, "", json.loads(told.read())
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers["Retry-After"], json.loads(error.read())
 
 
 def refused(server: Server) -> float:

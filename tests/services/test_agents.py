@@ -30,9 +30,9 @@ class CountingStore(Store):
 
     reads = 0
 
-    async def read(self, work: Callable[[Tx], T]) -> T:
+    async def read(self, work: Callable[[Tx], T], *, background: bool = False) -> T:
         self.reads += 1
-        return await super().read(work)
+        return await super().read(work, background=background)
 
 
 @pytest.fixture
@@ -110,8 +110,8 @@ def test_a_change_during_the_read_is_not_kept_from_the_agent(counting: CountingS
         agents = service(counting, asyncio.get_running_loop().time)
         read = counting.read
 
-        async def slow(work: Callable[[Tx], T]) -> T:
-            found = await read(work)
+        async def slow(work: Callable[[Tx], T], *, background: bool = False) -> T:
+            found = await read(work, background=background)
             if counting.reads == 1:
                 await asyncio.to_thread(change, counting)
                 agents.assignments_changed([ID])

@@ -29,7 +29,7 @@ class SlowStore(Store):
         self.hold.set()
         self.reads = 0
 
-    async def read(self, work: Callable[[Tx], T]) -> T:
+    async def read(self, work: Callable[[Tx], T], *, background: bool = False) -> T:
         self.reads += 1
 
         def held(tx: Tx) -> T:
@@ -38,7 +38,7 @@ class SlowStore(Store):
             assert self.hold.wait(PATIENCE_S)
             return result
 
-        return await super().read(held)
+        return await super().read(held, background=background)
 
 
 def on_sqlite(tmp_path: Path, scenario: Callable[[Desk, SlowStore, ViewCache], object]) -> None:
@@ -164,5 +164,25 @@ def test_what_is_kept_has_an_end(tmp_path: Path) -> None:
         assert slow.reads == 1
         small = ViewCache(store=slow, sizes=lambda: SIZES, most=10)
         assert await small.full(names[0]) == await small.full(names[0]) is not None
+
+    on_sqlite(tmp_path, scenario)
+
+
+def test_looks_that_come_while_one_is_read_are_read_together_and_see_what_came_before_them(tmp_path: Path) -> None:
+    async def scenario(desk: Desk, slow: SlowStore, views: ViewCache) -> None:
+        names = [await desk.create() for _ in range(20)]
+        slow.hold.clear()
+        first = asyncio.create_task(views.full(names[0]))
+        await asyncio.to_thread(slow.taken.wait, PATIENCE_S)
+        await desk.service.delete(ADMIN, ClusterId(cluster_id=names[0]))
+        behind = [asyncio.create_task(views.full(name)) for name in [*names, "none"]]
+        await asyncio.sleep(0)
+        slow.hold.set()
+        found = await asyncio.gather(*behind)
+        assert b"PENDING" in (await first or b""), "asked before the change"
+        assert b"TERMINATING" in (found[0] or b""), "asked after it"
+        assert all(f'"{name}"'.encode() in (view or b"") for name, view in zip(names, found, strict=False))
+        assert found[-1] is None
+        assert slow.reads == 2
 
     on_sqlite(tmp_path, scenario)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from structlog.testing import capture_logs
 
 from brickyard.domain.errors import DatabaseAway, DatabaseFull, DatabaseTrouble
 from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.store import postgres
+from brickyard.store import store as store_module
 from brickyard.store.store import Store
 from brickyard.store.trouble import trouble_of
 from brickyard.store.tx import Tx
@@ -112,6 +115,31 @@ def test_a_database_that_is_away_is_told_and_waited_for(postgres_of_its_own: Pos
         until(lambda: state(server, after) == "RUNNING", "the loops go on")
         assert "brickyard_database_up 1.0" in get(server, "/metrics").text
         assert episodes(logs) == ["database_unavailable", "database_available"]
+
+
+def test_a_database_that_hangs_is_told_and_waited_for(
+    postgres_of_its_own: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connections stay, so that only the clock can tell."""
+    monkeypatch.setattr(postgres, "ANSWER_S", 1.0)
+    monkeypatch.setattr(store_module, "WAIT_S", 1.0)
+    monkeypatch.setattr(store_module, "HUNG_S", 0.5)
+    database = postgres_of_its_own.new_database()
+    with Server.running(tmp_path, provider="simulated", database_url=database) as server:
+        cluster_id = create(server, "before").json()["cluster_id"]
+        until(lambda: state(server, cluster_id) == "RUNNING", "the cluster runs")
+        with postgres_of_its_own.hung(), ThreadPoolExecutor(40) as clients:
+            for _ in range(2):
+                asked = [clients.submit(get, server, "/api/2.1/clusters/list") for _ in range(20)]
+                asked += [clients.submit(create, server, "meanwhile") for _ in range(20)]
+                for refused in (each.result(PATIENCE_S) for each in asked):
+                    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1"), refused.text
+                    assert refused.json()["error_code"] == "TEMPORARILY_UNAVAILABLE"
+                assert get(server, "/readyz").status_code == 503
+                assert get(server, "/healthz").status_code == 200
+        until(lambda: get(server, "/readyz").status_code == 200, "the server is ready again")
+        after = create(server, "after").json()["cluster_id"]
+        until(lambda: state(server, after) == "RUNNING", "the loops go on")
 
 
 def test_a_full_disk_is_told_reads_go_on_and_room_cures_it(tmp_path: Path) -> None:

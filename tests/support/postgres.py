@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import os
@@ -12,8 +13,10 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import psycopg
 
 from tests.support.patience import PATIENCE_S
@@ -123,6 +126,23 @@ class Postgres:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{name}"')
         return self.url(name)
+
+    @contextlib.contextmanager
+    def hung(self) -> Iterator[None]:
+        """All of its processes are stopped (SIGSTOP) until the block is left: connections stay, and nothing is answered."""
+        assert self._process is not None
+        stopped: list[psutil.Process] = []
+        try:
+            # The postmaster first: it starts no more of them.
+            for process in (postmaster := psutil.Process(self._process.pid), *postmaster.children(recursive=True)):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.suspend()
+                    stopped.append(process)
+            yield
+        finally:
+            for process in stopped:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.resume()
 
     def stop(self) -> None:
         """End it, with the connections that it has."""

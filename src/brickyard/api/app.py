@@ -6,8 +6,10 @@ middleware: what every request needs is here, and costs what is written here.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import itertools
+import random
 import secrets
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -37,11 +39,10 @@ from brickyard.domain.errors import (
     Unauthenticated,
     is_full_disk,
 )
+from brickyard.plan import admission
 from brickyard.services.caller import Caller
 
 DRAIN_LIMIT = 64 * 1024 * 1024  # bytes of a refused body that are read and dropped, so that the client hears why
-
-MOST_LAG_S = 5.0  # work that waits for so long is too much: clients wait for a minute at most, and retry what is told to them
 
 _log = structlog.get_logger(__name__)
 _encode = msgspec.json.Encoder().encode
@@ -153,12 +154,14 @@ class Edge:
         ):
             raise Unauthenticated("This is not the token of that instance.")
         call.request = request
+        if operation.looks and (pause_s := admission.pause_s(self._context.lag_s())):
+            await asyncio.sleep(pause_s)
         return await operation.handler(self._context, caller, request)
 
     def _admit(self, operation: Operation) -> None:
         """Raises RequestLimitExceeded while more has been asked for than is done in time: better now than after a client's
-        patience. What is read or ended is never refused."""
-        if operation.makes_work and (lag_s := self._context.lag_s()) > MOST_LAG_S:
+        patience. What is read or ended is always taken on."""
+        if operation.makes_work and admission.refused(lag_s := self._context.lag_s(), random.random()):  # noqa: S311 - no secret
             raise RequestLimitExceeded(
                 f"The workspace is overloaded: what was asked for before has waited for {lag_s:.0f} s. Ask again in a moment."
             )

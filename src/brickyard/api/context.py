@@ -81,8 +81,8 @@ class ApiContext:
     """Built once, by the composition root.
 
     `ready` answers "" once the server may be used, and before that why not yet. `lag_s` is for how long work has waited that was
-    asked for and is not begun. `metrics` is where `/metrics` reads from; the API's own request metrics are registered there by
-    `build_app`.
+    asked for and is not begun: in the database's queue, for a loop or for the event loop. `metrics` is where `/metrics` reads
+    from; the API's own request metrics are registered there by `build_app`.
     """
 
     clusters: ClusterCalls

@@ -150,9 +150,9 @@ def _inlined(kind: Any) -> dict[str, Any]:
 
 
 def _statuses(operation: Operation) -> list[int]:
-    statuses = {400, *operation.errors, *((429,) if operation.makes_work else ())}
+    statuses = {400, *operation.errors}
     if operation.auth is Auth.USER:
-        statuses |= {401, 403}
+        statuses |= {401, 403, 429}
     if operation.reads_body:
         statuses.add(413)
     return sorted(statuses)

@@ -84,13 +84,18 @@ class Operation:
     form: Callable[[Mapping[str, bytes]], dict[str, str]] | None = None  # also reads multipart/form-data: parts -> request fields
     upload: Upload | None = None  # takes multipart/form-data of any size as it arrives, in the handler's place
     with_base_url: bool = False  # the request's `base_url` is the address at which the client reached us
-    makes_work: bool = False  # for the loops: refused with 429 while they are far behind
+    makes_work: bool = False  # for the loops: refused with 429 while they are behind (plan/admission.py)
     errors: tuple[int, ...] = field(default=())  # statuses to document beside those that every operation has
 
     @property
     def changes(self) -> bool:
         """Whether a call is one of those that the log has a line of. Agents report all the time: theirs are not."""
         return self.method not in ("GET", "HEAD") and self.auth is not Auth.AGENT and not self.only_reads
+
+    @property
+    def looks(self) -> bool:
+        """Whether a user's call only reads the workspace's state: such a call may wait a little while work is late."""
+        return self.auth is Auth.USER and (self.only_reads or self.method in ("GET", "HEAD"))
 
     @property
     def reads_body(self) -> bool:

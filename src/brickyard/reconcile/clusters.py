@@ -112,8 +112,8 @@ class ClusterLoop:
         Where no other server can be at work, launches that one had begun are repeated at once instead of when their lease ends.
         """
         if self._store.exclusive:
-            await self._store.write(take_over_launches)
-        for key in await self._store.read(lambda tx: self._due(tx, 1_000_000)):
+            await self._store.write(take_over_launches, background=True)
+        for key in await self._store.read(lambda tx: self._due(tx, 1_000_000), background=True):
             await self._pass(key)
 
     def _due(self, tx: Tx, limit: int) -> list[str]:
@@ -124,7 +124,7 @@ class ClusterLoop:
         while True:
             await self._store.usable()
             try:
-                for key in await self._store.read(lambda tx: self._due(tx, _BATCH)):
+                for key in await self._store.read(lambda tx: self._due(tx, _BATCH), background=True):
                     self.wake(key)
             except DatabaseTrouble:
                 continue

@@ -77,7 +77,7 @@ class InstanceMonitor:
         # The provider is asked first: an instance launched after that may be on record as launched and yet not be in its answer,
         # which is why only instances launched before `started` can be found missing.
         listed = await loop.run_in_executor(self._calls, self._provider.observe)
-        states = await self._store.read(lambda tx: tx.instances.states())
+        states = await self._store.read(lambda tx: tx.instances.states(), background=True)
         ending: dict[str, str] = {}
         for instance_id in listed.keys() - states.keys():
             log.warning("orphan_instance", instance_id=instance_id)

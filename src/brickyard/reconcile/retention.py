@@ -69,7 +69,7 @@ class Retention:
         """Remove the directories of clusters that are no more; returns how many there were. A cluster's row goes when its last
         node has gone, and ids are not used again: nobody makes the directory anew."""
         names = await asyncio.to_thread(_directories, self._clusters)
-        known = await self._store.read(lambda tx: tx.clusters.existing(path.name for path in names))
+        known = await self._store.read(lambda tx: tx.clusters.existing(path.name for path in names), background=True)
         gone = [path for path in names if path.name not in known]
         for path in gone:
             with contextlib.suppress(OSError):  # the next look tries again
@@ -94,7 +94,7 @@ class Retention:
         """Remove logs of nodes that ended 30 days ago, and those of clusters that are no more a day after the node has ended: who
         looks for what went wrong may have deleted the cluster first. Returns how many nodes' logs there were."""
         names = await asyncio.to_thread(_directories, self._logs)
-        known = await self._store.read(lambda tx: tx.clusters.existing(path.name for path in names))
+        known = await self._store.read(lambda tx: tx.clusters.existing(path.name for path in names), background=True)
         return await asyncio.to_thread(_sweep, names, known, self._clock.now_ms())
 
 

@@ -117,7 +117,7 @@ class RunLoop:
         while True:
             await self._store.usable()
             try:
-                for run_id in await self._store.read(lambda tx: tx.runs.due(until_ms, limit)):
+                for run_id in await self._store.read(lambda tx: tx.runs.due(until_ms, limit), background=True):
                     self.wake(run_id)
             except DatabaseTrouble:
                 continue

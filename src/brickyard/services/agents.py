@@ -112,7 +112,7 @@ class AgentService:
         return reply if self._monotonic() < until else None
 
     async def _read(self, instance_id: str, changed: asyncio.Event) -> AssignmentReply:
-        instance = await self._store.read(lambda tx: tx.instances.get(instance_id))
+        instance = await self._store.read(lambda tx: tx.instances.get(instance_id), background=True)
         known = instance is not None and instance.live
         assignment = instance.assignment if instance is not None and known else None
         reply = AssignmentReply(server_token=self.proof(instance_id), known=known, assignment=assignment)

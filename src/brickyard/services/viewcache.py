@@ -6,6 +6,7 @@ process, and `drop` is called for it before the writer goes on. For one event lo
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -48,6 +49,8 @@ class ViewCache:
         self._sizes = sizes
         self._full = _Kept(most)
         self._items = _Kept(most)
+        self._wanted: dict[str, list[asyncio.Future[bytes | None]]] = {}  # for the next read of whole clusters
+        self._reader: asyncio.Task[None] | None = None
         self._reads: list[set[str]] = []  # one for every read under way: the clusters that have changed since it began
         store.on_commit(self.drop)
 
@@ -64,11 +67,29 @@ class ViewCache:
         found = self._full.get(cluster_id)
         if found is not None:
             return found
-        with self._reading() as changed:
-            encoded = await self._store.read(lambda tx: self._one(tx, cluster_id))
-        if encoded is not None and self._store.exclusive and cluster_id not in changed:
-            self._full.put(cluster_id, encoded)
-        return encoded
+        waiting: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        self._wanted.setdefault(cluster_id, []).append(waiting)
+        if self._reader is None:
+            self._reader = asyncio.create_task(self._read_wanted())
+        return await waiting
+
+    async def _read_wanted(self) -> None:
+        """Read what is asked for, until nothing is. What is asked for while a read goes on comes with the next one, all of it at
+        once: the busier the server, the less a look costs."""
+        try:
+            while self._wanted:
+                wanted, self._wanted = self._wanted, {}
+                try:
+                    fresh = await self._fresh(list(wanted), self._full, with_spec=True)
+                except Exception as error:
+                    for waiting in (each for many in wanted.values() for each in many if not each.done()):
+                        waiting.set_exception(error)
+                else:
+                    for cluster_id, many in wanted.items():
+                        for waiting in (each for each in many if not each.done()):
+                            waiting.set_result(fresh.get(cluster_id))
+        finally:
+            self._reader = None
 
     async def items(self, cluster_ids: Sequence[str]) -> list[bytes]:
         """The JSON of list items, in order; clusters that have gone meanwhile are left out."""
@@ -76,27 +97,25 @@ class ViewCache:
         found = {cluster_id: item for cluster_id in cluster_ids if (item := self._items.get(cluster_id)) is not None}
         missing = [cluster_id for cluster_id in cluster_ids if cluster_id not in found]
         if missing:
-            with self._reading() as changed:
-                fresh = await self._store.read(lambda tx: self._many(tx, missing))
-            found |= fresh
-            if self._store.exclusive:
-                for cluster_id in missing:
-                    if cluster_id in fresh and cluster_id not in changed:
-                        self._items.put(cluster_id, fresh[cluster_id])
+            found |= await self._fresh(missing, self._items, with_spec=False)
         return [found[cluster_id] for cluster_id in cluster_ids if cluster_id in found]
+
+    async def _fresh(self, cluster_ids: Sequence[str], kept: _Kept, *, with_spec: bool) -> dict[str, bytes]:
+        """Read these, and keep what may be kept."""
+        with self._reading() as changed:
+            fresh = await self._store.read(lambda tx: self._many(tx, cluster_ids, with_spec=with_spec))
+        if self._store.exclusive:
+            for cluster_id in cluster_ids:
+                if cluster_id in fresh and cluster_id not in changed:
+                    kept.put(cluster_id, fresh[cluster_id])
+        return fresh
 
     # These encode on the reader's thread, so that a long list holds up no other request.
 
-    def _one(self, tx: Tx, cluster_id: str) -> bytes | None:
-        cluster = tx.clusters.get(cluster_id)
-        if cluster is None or cluster.deleted_ms:
-            return None
-        return self._encoded(cluster, tx.instances.of_cluster(cluster_id), with_spec=True)
-
-    def _many(self, tx: Tx, cluster_ids: Sequence[str]) -> dict[str, bytes]:
+    def _many(self, tx: Tx, cluster_ids: Sequence[str], *, with_spec: bool) -> dict[str, bytes]:
         clusters, instances = tx.clusters.many(cluster_ids), tx.instances.of_clusters(cluster_ids)
         return {
-            cluster_id: self._encoded(cluster, instances[cluster_id], with_spec=False)
+            cluster_id: self._encoded(cluster, instances[cluster_id], with_spec=with_spec)
             for cluster_id, cluster in clusters.items()
             if not cluster.deleted_ms
         }

@@ -15,12 +15,13 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from brickyard.store.store import StoreError, driver_url
+from brickyard.store import postgres
+from brickyard.store.store import StoreError
 
 PATIENCE_S = 3.0  # a killed server's connection is gone at once, but not in no time
 _NAME_BYTES = 63  # PostgreSQL cuts an application's name there
@@ -98,13 +99,9 @@ class _FileLock:
 
 class _PostgresLock:
     def __init__(self, url: str) -> None:
-        parsed = driver_url(url)
-        self._shown = parsed.render_as_string(hide_password=True)
-        self._engine: Engine = create_engine(
-            parsed,
-            poolclass=NullPool,
-            isolation_level="AUTOCOMMIT",
-            connect_args={"application_name": _myself(), "keepalives_idle": 10, "connect_timeout": 10},
+        self._shown = postgres.driver_url(url).render_as_string(hide_password=True)
+        self._engine: Engine = postgres.engine(
+            url, poolclass=NullPool, isolation_level="AUTOCOMMIT", connect={"application_name": _myself()}
         )
         self._connection: Connection | None = None
         try:

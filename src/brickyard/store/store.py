@@ -13,6 +13,8 @@ import contextlib
 import functools
 import random
 import sqlite3
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -22,28 +24,25 @@ import msgspec
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
 
-from brickyard.domain.errors import DatabaseAway, DatabaseTrouble
-from brickyard.store import reserve
+from brickyard.domain.errors import ApiError, DatabaseAway, DatabaseTrouble, RequestLimitExceeded
+from brickyard.store import postgres, reserve
 from brickyard.store.trouble import Health
 from brickyard.store.tx import Tx
-from brickyard.store.writer import Outcome, Unit, Writer
+from brickyard.store.writer import Outcome, Ticket, Unit, Writer
 
 T = TypeVar("T")
 Listener = Callable[[frozenset[str]], None]
 
 ASK_AGAIN_S = (0.25, 5.0)  # how often a database that cannot be used is asked, at first and in the end
 ANSWER_S = 3.0  # a database that takes longer for next to nothing cannot be used
-# A database machine that vanished without a word is noticed in seconds, not in the minutes that TCP would take.
-_POSTGRES_PATIENCE = {
-    "connect_timeout": 5,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 15_000,
-}
+WAIT_S = 4.0  # what a request waits for and is not begun by then is given up: nothing came of it, so it may be asked again
+HUNG_S = 3.0  # a database at one thing for so long does not answer; with less it is work that has piled up
+CLOSE_S = 12.0  # more than a connection to PostgreSQL waits for an answer
+_READERS, _WRITERS = 4, 8  # threads; SQLite has one writer
 _PROBE = "probe"
 _PROBE_BYTES = 256 * 1024  # more than fits into what SQLite's log of writes has free, so that a full disk shows
 _MIGRATIONS = Path(__file__).parent / "migrations"
@@ -63,6 +62,7 @@ class Store:
         self._engine = engine
         self.exclusive = exclusive
         self._readers = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
+        self._reading: dict[int, float] = {}  # thread -> since when it is at its read
         self._writer = Writer(engine=engine, threads=writers, deliver=self._deliver)
         self._listeners: list[Listener] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -80,14 +80,14 @@ class Store:
         sqlite = parsed.get_backend_name() == "sqlite"
         try:
             engine = _sqlite_engine(url) if sqlite else _postgres_engine(url)
-            with engine.begin() as connection:
-                _migrate(connection)
+            _bring_up_to_date(engine if sqlite else postgres.engine(url, bounded=False, poolclass=NullPool))
         except (DBAPIError, sqlite3.Error) as error:
             reason = str(getattr(error, "orig", error)).strip().splitlines()[0]
             where = parsed.database if sqlite else parsed.render_as_string(hide_password=True)
             raise StoreError(f"cannot open the database {where}: {reason}") from error
         # One writer: SQLite has one write lock, and queueing here is fairer and faster than its busy handler.
-        return cls(engine=engine, exclusive=sqlite if exclusive is None else exclusive, readers=4, writers=1 if sqlite else 8)
+        writers = 1 if sqlite else _WRITERS
+        return cls(engine=engine, exclusive=sqlite if exclusive is None else exclusive, readers=_READERS, writers=writers)
 
     async def keep_reserve(self) -> bool:
         """Have room for writes on a full disk (`store.reserve`), if it is missing. True: it was made. PostgreSQL needs none.
@@ -97,7 +97,7 @@ class Store:
         database = self._engine.url.database
         if self._engine.dialect.name != "sqlite" or not database:
             return False
-        if not await self.read(lambda tx: reserve.missing(tx, Path(database))):
+        if not await self.read(lambda tx: reserve.missing(tx, Path(database)), background=True):
             return False
         await self.write(reserve.take, background=True)
         await self.write(reserve.free, background=True)
@@ -107,26 +107,76 @@ class Store:
         """Call `listener` on the event loop with the ids of the clusters that a commit changed, before `write` returns."""
         self._listeners.append(listener)
 
-    async def read(self, work: Callable[[Tx], T]) -> T:
-        """Run `work` on a snapshot. It must not write."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_sync, work)
+    async def read(self, work: Callable[[Tx], T], *, background: bool = False) -> T:
+        """Run `work` on a snapshot. It must not write. Unless `background` (nobody waits for it), raises RequestLimitExceeded or
+        DatabaseAway when it is not begun after WAIT_S."""
+        call = self._readers.submit(self._read, work)
+        reading, given_up = asyncio.wrap_future(call), False
+        if background:
+            return await reading
+
+        def give_up() -> None:
+            nonlocal given_up
+            given_up = call.cancel()
+
+        patience = asyncio.get_running_loop().call_later(WAIT_S, give_up)
+        try:
+            return await reading
+        except asyncio.CancelledError:
+            if given_up:
+                raise self._given_up() from None
+            raise
+        finally:
+            patience.cancel()
 
     async def write(self, work: Callable[[Tx], T], *, background: bool = False) -> T:
         """Run `work` in a transaction and commit it. An exception rolls back everything; `work` may be run again after a
-        conflict with another writer, so it must have no effect but on its `Tx`.
+        conflict with another writer, so it must have no effect but on its `Tx`. A caller who is cancelled does not stop it.
 
-        `background`: nobody waits for it, so requests of people go first.
+        `background`: nobody waits for it, so requests of people go first. Those are given up when they are not begun after
+        WAIT_S: raises RequestLimitExceeded or DatabaseAway.
         """
         loop = self._loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._writer.put(Unit(work, functools.partial(_settle, future), loop), background=background)
-        # Not cancelled with its caller: a client that disconnects must not leave the view of a commit in doubt half-way.
-        return await asyncio.shield(future)
+        ticket = self._writer.put(Unit(work, functools.partial(_settle, future), loop), background=background)
+        if background:
+            return await future
+        patience = loop.call_later(WAIT_S, self._give_up, ticket, future)
+        try:
+            return await future
+        finally:
+            patience.cancel()
 
     @property
     def lag_s(self) -> float:
         """For how long the write has waited that has waited longest."""
         return self._writer.lag_s
+
+    @property
+    def _busy_s(self) -> float:
+        """For how long the database has been at one thing that it has been at longest."""
+        began = list(self._reading.values())
+        return max(self._writer.busy_s, time.monotonic() - min(began) if began else 0.0)
+
+    def _give_up(self, ticket: Ticket, future: asyncio.Future[T]) -> None:
+        if self._writer.withdraw(ticket) and not future.done():
+            future.set_exception(self._given_up())
+
+    def _given_up(self) -> ApiError:
+        """Why something was not done in time."""
+        if self._health.trouble is not None or self._busy_s > HUNG_S:
+            return DatabaseAway(f"it has not answered for {self._busy_s:.0f} s")
+        return RequestLimitExceeded(
+            f"The workspace is overloaded: this call could not be begun within {WAIT_S:g} s. Nothing was done. Ask again."
+        )
+
+    def _read(self, work: Callable[[Tx], T]) -> T:
+        me = threading.get_ident()
+        self._reading[me] = time.monotonic()
+        try:
+            return self.read_sync(work)
+        finally:
+            del self._reading[me]
 
     def read_sync(self, work: Callable[[Tx], T]) -> T:
         """`read` without an event loop."""
@@ -166,7 +216,7 @@ class Store:
                 if self._health.trouble is None:
                     await self.read(lambda tx: tx.get_meta(_PROBE))
                 else:
-                    await self.write(lambda tx: tx.set_meta(_PROBE, "x" * _PROBE_BYTES))
+                    await self.write(_write_probe)
                     await self.write(lambda tx: tx.delete_meta(_PROBE))
                     self._health.recovered()
         except DatabaseTrouble as error:
@@ -176,9 +226,9 @@ class Store:
         return None
 
     def close(self) -> None:
-        """Finish what runs and close all connections."""
-        self._writer.close()
-        self._readers.shutdown(wait=True)
+        """Finish what runs and close all connections, in bounded time also where the database hangs."""
+        self._writer.close(limit_s=CLOSE_S)
+        self._readers.shutdown(wait=self._health.trouble is None and self._busy_s < HUNG_S, cancel_futures=True)
         self._engine.dispose()
 
     def _deliver(self, outcomes: list[Outcome]) -> None:
@@ -205,6 +255,11 @@ class Store:
         for outcome in outcomes:
             if outcome.unit.loop is None:
                 outcome.unit.done(outcome)
+
+
+def _write_probe(tx: Tx) -> None:
+    tx.lock(_PROBE)  # a loop and a health call may ask side by side
+    tx.set_meta(_PROBE, "x" * _PROBE_BYTES)
 
 
 def _settle(future: asyncio.Future[T] | Future[T], outcome: Outcome) -> None:
@@ -236,14 +291,13 @@ def _sqlite_engine(url: str) -> Engine:
     return engine
 
 
-def driver_url(url: str) -> URL:
-    """A database URL with the driver that we use."""
-    parsed = make_url(url)
-    return parsed.set(drivername="postgresql+psycopg") if parsed.drivername in ("postgres", "postgresql") else parsed
-
-
 def _postgres_engine(url: str) -> Engine:
-    return create_engine(driver_url(url), pool_size=12, max_overflow=0, pool_pre_ping=True, connect_args=_POSTGRES_PATIENCE)
+    return postgres.engine(url, pool_size=_WRITERS + _READERS + 1, max_overflow=0, pool_timeout=ANSWER_S, pool_pre_ping=True)
+
+
+def _bring_up_to_date(engine: Engine) -> None:
+    with engine.begin() as connection:
+        _migrate(connection)
 
 
 def _migrate(connection: Connection) -> None:

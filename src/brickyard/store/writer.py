@@ -5,8 +5,8 @@ is none they get a small share, and half of the time once they have waited for l
 done, and each of them makes several units of the background's. `lag_s` tells when even that is not enough.
 
 Where there is one writer (SQLite), units that wait together share one transaction, each in a savepoint of its own: one commit,
-one write to the disk, and a unit that raises takes nothing with it but itself. Elsewhere (PostgreSQL) a unit is a transaction,
-and units run side by side.
+one write to the disk, and a unit that raises takes nothing with it but itself. A turn is bounded in time, so that nobody waits
+for long, however slow the machine is. Elsewhere (PostgreSQL) a unit is a transaction, and units run side by side.
 """
 
 from __future__ import annotations
@@ -15,24 +15,27 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
 
+from brickyard.domain.errors import DatabaseAway
 from brickyard.store.trouble import trouble_of
 from brickyard.store.tx import Tx
 
 Work = Callable[[Tx], Any]
 
-_TOGETHER = 32  # units of one transaction: bounds how long the first of them waits for the last
-_BACKGROUND_TOGETHER = 8  # fewer: somebody's request may arrive while they run
+_TOGETHER = 64  # units of one transaction,
+_TURN_S = 0.1  # and how long it may go on: the first of them waits for the last
+_BACKGROUND_TURN_S = 0.01  # shorter: somebody's request may arrive while it runs
 _QUIET_S = 0.010  # no request for so long: a quiet moment
 _SHARE_S = 0.025  # in a storm of requests the background gets at most one turn in this time,
 _PAUSE = 9  # and waits for so many times as long as its last turn took: a tenth of the time is its
 _LATE_S = 0.5  # what has waited for so long is late: then turns are as long as those of requests, and half of the time is its
+_RESERVED = 2  # threads that only requests use, where there are several
 _RETRIED_SQLSTATES = ("40001", "40P01")  # serialization failure, deadlock: the work is safe to do again
 _ATTEMPTS = 5
 
@@ -54,6 +57,13 @@ class Outcome(msgspec.Struct, frozen=True):
     changed: frozenset[str] = frozenset()
 
 
+class Ticket(msgspec.Struct, frozen=True, eq=False):
+    """A unit's place in a queue, and when it came there (time.monotonic())."""
+
+    unit: Unit
+    since_s: float
+
+
 class Writer:
     """`deliver` is called on a writer's thread with the outcomes of one transaction, after its commit, in their order."""
 
@@ -61,8 +71,9 @@ class Writer:
         self._engine = engine
         self._deliver = deliver
         self._together = threads == 1
-        self._people: deque[tuple[float, Unit]] = deque()  # with time.monotonic() of its coming
-        self._background: deque[tuple[float, Unit]] = deque()
+        self._people: deque[Ticket] = deque()
+        self._background: deque[Ticket] = deque()
+        self._under_way: dict[int, tuple[float, bool]] = {}  # thread -> when its turn began, and whether it is the background's
         self._asked_s = 0.0  # when a request was last put in, monotonic
         self._next_share_s = 0.0  # when the background has a turn again, whatever is asked
         self._closed = False
@@ -71,63 +82,100 @@ class Writer:
         for thread in self._threads:
             thread.start()
 
-    def put(self, unit: Unit, *, background: bool) -> None:
+    def put(self, unit: Unit, *, background: bool) -> Ticket:
         """Queue a unit. Raises RuntimeError after `close`."""
         with self._ready:
             if self._closed:
                 raise RuntimeError("the store is closed")
-            now = time.monotonic()
+            ticket = Ticket(unit, time.monotonic())
             if background:
                 if not self._background:
-                    self._next_share_s = max(self._next_share_s, now + _SHARE_S)
-                self._background.append((now, unit))
+                    self._next_share_s = max(self._next_share_s, ticket.since_s + _SHARE_S)
+                self._background.append(ticket)
             else:
-                self._people.append((now, unit))
-                self._asked_s = now
+                self._people.append(ticket)
+                self._asked_s = ticket.since_s
             self._ready.notify()
+        return ticket
+
+    def withdraw(self, ticket: Ticket) -> bool:
+        """Take a request's unit back, if it is not begun: whether it was taken back."""
+        with self._ready:
+            try:
+                self._people.remove(ticket)
+            except ValueError:
+                return False
+            return True
 
     @property
     def lag_s(self) -> float:
         """For how long the unit has waited that has waited longest."""
-        with self._ready:
-            heads = [queue[0][0] for queue in (self._people, self._background) if queue]
+        heads = [ticket.since_s for queue in (self._people, self._background) if (ticket := _head(queue)) is not None]
         return time.monotonic() - min(heads) if heads else 0.0
 
-    def close(self) -> None:
-        """Finish what is queued, and end the threads."""
+    @property
+    def busy_s(self) -> float:
+        """For how long the turn has gone on that has gone on longest."""
+        with self._ready:
+            began = [since_s for since_s, _ in self._under_way.values()]
+        return time.monotonic() - min(began) if began else 0.0
+
+    def close(self, *, limit_s: float) -> None:
+        """Finish what is queued, while the database takes it, and end the threads. What hangs is left alone after `limit_s`."""
         with self._ready:
             self._closed = True
             self._ready.notify_all()
+        deadline = time.monotonic() + limit_s
         for thread in self._threads:
-            thread.join()
+            thread.join(max(0.0, deadline - time.monotonic()))
+        self._drop()
 
     def _run(self) -> None:
-        while (taken := self._take())[0]:
-            units, background = taken
+        me = threading.get_ident()
+        while (background := self._wait(me)) is not None:
             started = time.monotonic()
-            self._deliver(self._several(units) if len(units) > 1 else [self._one(units[0])])
-            if background:
-                ended = time.monotonic()
-                took = ended - started
-                with self._ready:
-                    late = self._late(ended)
-                self._next_share_s = ended + took if late else max(started + _SHARE_S, ended + _PAUSE * took)
+            outcomes = self._turn(background)
+            if outcomes:
+                self._deliver(outcomes)
+            ended = time.monotonic()
+            with self._ready:
+                del self._under_way[me]
+                if background:
+                    took, late = ended - started, self._late(ended)
+                    self._next_share_s = ended + took if late else max(started + _SHARE_S, ended + _PAUSE * took)
+            if self._closed and any(each.error is not None and trouble_of(each.error) is not None for each in outcomes):
+                self._drop()
 
-    def _take(self) -> tuple[list[Unit], bool]:
-        """The units of the next transaction, and whether they are the background's; none when closed."""
+    def _wait(self, me: int) -> bool | None:
+        """Whose turn it is now: True for the background's, None when closed."""
         with self._ready:
             while True:
                 now = time.monotonic()
-                if self._background and now >= self._next_share_s:
-                    return self._pop(self._background, _TOGETHER if self._late(now) else _BACKGROUND_TOGETHER), True
-                if self._people:
-                    return self._pop(self._people, _TOGETHER), False
-                pause = self._pause(now)
-                if self._background and (pause <= 0 or self._closed):
-                    return self._pop(self._background, _BACKGROUND_TOGETHER), True
-                if self._closed:
-                    return [], False
-                self._ready.wait(pause if self._background else None)
+                chosen = self._shared(now) if self._together else self._side_by_side(now)
+                if chosen is not None:
+                    self._under_way[me] = (now, chosen)
+                    return chosen
+                if self._closed and not self._people and not self._background:
+                    return None
+                pause = max(0.0, self._pause(now)) if self._together and self._background else None
+                self._ready.wait(pause)
+
+    def _shared(self, now: float) -> bool | None:
+        """Whose turn it is where there is one writer; None: nobody's yet. The condition is held."""
+        if self._background and now >= self._next_share_s:
+            return True
+        if self._people:
+            return False
+        return True if self._background and (self._pause(now) <= 0 or self._closed) else None
+
+    def _side_by_side(self, now: float) -> bool | None:
+        """The same where there are several: the background leaves some to requests, and gets half when it is late."""
+        if self._closed:
+            return False if self._people else True if self._background else None
+        busy = sum(background for _, background in self._under_way.values())
+        if self._people and not (self._late(now) and busy < len(self._threads) // 2):
+            return False
+        return True if self._background and busy < len(self._threads) - _RESERVED else None
 
     def _pause(self, now: float) -> float:
         """Seconds until it is the background's turn."""
@@ -135,17 +183,36 @@ class Writer:
 
     def _late(self, now: float) -> bool:
         """Whether the background has waited for too long. The condition is held."""
-        return bool(self._background) and now - self._background[0][0] > _LATE_S
+        return bool(self._background) and now - self._background[0].since_s > _LATE_S
 
-    def _pop(self, queue: deque[tuple[float, Unit]], limit: int) -> list[Unit]:
-        count = min(len(queue), limit) if self._together else 1
-        return [queue.popleft()[1] for _ in range(count)]
+    def _turn(self, background: bool) -> list[Outcome]:
+        queue = self._background if background else self._people
+        if not self._together:
+            unit = self._next(queue)
+            return [] if unit is None else [self._one(unit)]
+        with self._ready:
+            short = background and not self._late(time.monotonic())
+        return self._several(queue, _BACKGROUND_TURN_S if short else _TURN_S)
+
+    def _next(self, queue: deque[Ticket]) -> Unit | None:
+        with self._ready:
+            return queue.popleft().unit if queue else None
+
+    def _drop(self) -> None:
+        """Tell whoever waits that the database takes nothing more."""
+        with self._ready:
+            left = [*self._people, *self._background]
+            self._people.clear()
+            self._background.clear()
+            self._ready.notify_all()
+        if left:
+            self._deliver([Outcome(each.unit, error=DatabaseAway("the server is stopping")) for each in left])
 
     def _one(self, unit: Unit) -> Outcome:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 with self._engine.connect() as connection, connection.begin():
-                    tx = Tx(connection, locking=not self._together)
+                    tx = Tx(connection, locking=True)
                     result = unit.work(tx)
                     changed = tx.finish()
                 return Outcome(unit, result=result, changed=changed)
@@ -156,15 +223,30 @@ class Writer:
                 return Outcome(unit, error=error)
         raise AssertionError("the last attempt returns")
 
-    def _several(self, units: Iterable[Unit]) -> list[Outcome]:
+    def _several(self, queue: deque[Ticket], turn_s: float) -> list[Outcome]:
         outcomes: list[Outcome] = []
-        units = list(units)
+        units: list[Unit] = []
+        until = time.monotonic() + turn_s
         try:
             with self._engine.connect() as connection, connection.begin():
-                outcomes.extend(_in_savepoint(connection, unit) for unit in units)
+                while len(units) < _TOGETHER and (not units or time.monotonic() < until):
+                    if (unit := self._next(queue)) is None:
+                        break
+                    units.append(unit)
+                    outcomes.append(_in_savepoint(connection, unit))
         except BaseException as error:
+            if not units and (unit := self._next(queue)) is not None:
+                units.append(unit)  # no connection could be had: somebody must hear of it
             return [Outcome(unit, error=error) for unit in units]
         return outcomes
+
+
+def _head(queue: deque[Ticket]) -> Ticket | None:
+    """The first one, without a lock: every read asks for the lag."""
+    try:
+        return queue[0]
+    except IndexError:
+        return None
 
 
 def _in_savepoint(connection: Connection, unit: Unit) -> Outcome:
