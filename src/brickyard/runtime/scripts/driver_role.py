@@ -199,7 +199,9 @@ class DriverRole(Role):
         assert self._scala is not None  # noqa: S101 - `_start_master` has made it
         self._keeps_catalog = sparkconf.keeps_catalog(manifest, self._place, conf.values)
         token = self._assignment["connect_token"] if self.isolates_users else ""
-        return Driver(self._scala, conf=values, connect_token=token)
+        driver = Driver(self._scala, conf=values, connect_token=token)
+        driver.bound_ports()
+        return driver
 
     def _keep_catalog(self, driver: Driver) -> None:
         """Make the first session, with the tables that are known, and open Spark to others. Not before READY: it would take
