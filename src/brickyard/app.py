@@ -42,10 +42,10 @@ from brickyard.reconcile.room import DiskRoom
 from brickyard.reconcile.runs import RunLoop
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.runtime.catalogue import rows as runtimes
+from brickyard.services.access import Authorizer
 from brickyard.services.agentclient import AgentClient, HttpAgentClient
 from brickyard.services.agents import AgentService
 from brickyard.services.attach import AttachService
-from brickyard.services.authz import Authorizer
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
 from brickyard.services.dbfs import DbfsService
@@ -143,7 +143,7 @@ class Application:
             dbfs_limit=allowance(settings.dbfs_gb, settings.data_dir),
         )
         authorizer = Authorizer()
-        self.tokens = TokenService(store=store, clock=clock, ids=ids)
+        self.tokens = TokenService(store=store, clock=clock, ids=ids, authorizer=authorizer)
         self.clusters = ClusterService(
             store=store,
             clock=clock,
@@ -191,7 +191,7 @@ class Application:
                 pools=self.pools,
                 agents=self.agents,
                 tokens=self.tokens,
-                users=UserService(store=store),
+                users=UserService(store=store, authorizer=authorizer),
                 commands=CommandService(store=store, authorizer=authorizer, agents=agent_client, tokens=tokens, ids=ids),
                 runs=RunService(
                     store=store,
@@ -205,6 +205,8 @@ class Application:
                 dbfs=DbfsService(
                     root=settings.data_dir / "dbfs",
                     spool=settings.data_dir / "uploads",
+                    store=store,
+                    authorizer=authorizer,
                     clock=clock,
                     refusal=self.room.refusal,
                 ),

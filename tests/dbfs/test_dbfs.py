@@ -8,9 +8,9 @@ import errno
 import io
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import requests
@@ -30,13 +30,17 @@ from brickyard.domain.errors import (
     StorageFull,
 )
 from brickyard.services import safetree
+from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.dbfs import HANDLE_IDLE_MS, MAX_BLOCK, MAX_HANDLES, DbfsService, MaxBlockSizeExceeded, PartialDelete
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
 from brickyard.testing.clock import ManualClock
 from tests.support.edge import USER, edge, sdk
 from tests.support.patience import PATIENCE_S
 from tests.support.trees import deep
 
+T = TypeVar("T")
 OTHER = Caller(user_name="other@example.com", user_id="8", is_admin=False, token_id="o")
 
 
@@ -45,25 +49,45 @@ def b64(data: bytes) -> str:
 
 
 class Desk:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, database: Store) -> None:
         self.root = root
+        self.store = database
         self.clock = ManualClock()
         self.spool = root.parent / "uploads"
         self.refusal = ""
-        self.service = DbfsService(root=root, spool=self.spool, clock=self.clock, refusal=lambda: self.refusal)
+        self.service = self.restarted()
+
+    def restarted(self) -> DbfsService:
+        """The service of a new server."""
+        return DbfsService(
+            root=self.root,
+            spool=self.spool,
+            store=self.store,
+            clock=self.clock,
+            authorizer=Authorizer(),
+            refusal=lambda: self.refusal,
+        )
 
     async def put(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
         await self.service.put(USER, path, b64(data), overwrite=overwrite)
 
     async def names(self, path: str) -> list[str]:
-        return ["/" + "/".join(entry.parts) for entry in await self.service.list(path)]
+        return ["/" + "/".join(entry.parts) for entry in await self.service.list(USER, path)]
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Where permissions would be; files are not in it."""
+    store = Store.open(f"sqlite:///{tmp_path_factory.mktemp('database') / 'test.db'}")
+    yield store
+    store.close()
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def desk(tmp_path: Path, database: Store) -> Iterator[Desk]:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret").write_text("secret")
-    made = Desk(tmp_path / "dbfs")
+    made = Desk(tmp_path / "dbfs", database)
     yield made
     for place in (made.root, made.spool):  # whatever became of the test: pytest's own cleaning fails at deep trees
         files.remove_tree(place)
@@ -75,11 +99,11 @@ def test_a_file_is_there_once_its_upload_is_closed(desk: Desk) -> None:
         await desk.service.add_block(USER, handle, b64(b"one"))
         await desk.service.add_block(USER, handle, b64(b"two"))
         with pytest.raises(ResourceDoesNotExist):
-            await desk.service.status("/a/b")
+            await desk.service.status(USER, "/a/b")
         assert await desk.names("/") == ["/a"]
         await desk.service.close(USER, handle)
-        assert await desk.service.read("dbfs:/a/b", offset=2, length=100) == b"etwo"
-        assert await desk.service.read("/a/b", offset=100, length=10) == b""
+        assert await desk.service.read(USER, "dbfs:/a/b", offset=2, length=100) == b"etwo"
+        assert await desk.service.read(USER, "/a/b", offset=100, length=10) == b""
         with pytest.raises(ResourceDoesNotExist):
             await desk.service.close(USER, handle)
 
@@ -93,7 +117,7 @@ def test_overwriting_is_asked_for(desk: Desk) -> None:
             await desk.put("/f", b"2")
         await desk.put("/f", b"3", overwrite=True)
         assert (desk.root / "f").read_bytes() == b"3"
-        await desk.service.mkdirs("/d")
+        await desk.service.mkdirs(USER, "/d")
         with pytest.raises(InvalidParameterValue):
             await desk.put("/d", b"4", overwrite=True)
 
@@ -130,7 +154,7 @@ def test_handles_are_bounded_expire_and_belong_to_their_user(desk: Desk) -> None
 def test_a_new_server_forgets_old_uploads(desk: Desk) -> None:
     asyncio.run(desk.service.create(USER, "/f", overwrite=False))
     deep(desk.spool / "left")
-    DbfsService(root=desk.root, spool=desk.spool, clock=desk.clock)
+    desk.restarted()
     assert list(desk.spool.iterdir()) == []
 
 
@@ -164,28 +188,28 @@ def test_what_is_not_base64_is_refused_whole(desk: Desk, data: str) -> None:
 
 def test_directories(desk: Desk) -> None:
     async def run() -> None:
-        await desk.service.mkdirs("/x/y")
-        await desk.service.mkdirs("/x/y")
+        await desk.service.mkdirs(USER, "/x/y")
+        await desk.service.mkdirs(USER, "/x/y")
         await desk.put("/x/y/f", b"1")
         with pytest.raises(ApiError, match="not empty") as error:
-            await desk.service.delete("/x", recursive=False)
+            await desk.service.delete(USER, "/x", recursive=False)
         assert error.value.error_code == "IO_ERROR"
-        await desk.service.move("/x/y", "/z/w")
+        await desk.service.move(USER, "/x/y", "/z/w")
         assert await desk.names("/z/w") == ["/z/w/f"] and await desk.names("/x") == []
         assert await desk.names("/z/w/f") == ["/z/w/f"]
         with pytest.raises(ResourceAlreadyExists):
-            await desk.service.move("/z/w", "/x")
+            await desk.service.move(USER, "/z/w", "/x")
         with pytest.raises(InvalidParameterValue):
-            await desk.service.move("/z", "/z/w/inside")
+            await desk.service.move(USER, "/z", "/z/w/inside")
         with pytest.raises(ResourceAlreadyExists):
-            await desk.service.mkdirs("/z/w/f/deeper")
+            await desk.service.mkdirs(USER, "/z/w/f/deeper")
         with pytest.raises(ResourceDoesNotExist):
-            await desk.service.status("/z/w/f/deeper")
-        await desk.service.delete("/z", recursive=True)
+            await desk.service.status(USER, "/z/w/f/deeper")
+        await desk.service.delete(USER, "/z", recursive=True)
         with pytest.raises(ResourceDoesNotExist):
-            await desk.service.delete("/z", recursive=True)
+            await desk.service.delete(USER, "/z", recursive=True)
         with pytest.raises(InvalidParameterValue):
-            await desk.service.delete("/", recursive=True)
+            await desk.service.delete(USER, "/", recursive=True)
 
     asyncio.run(run())
 
@@ -197,14 +221,53 @@ def test_paths_that_are_refused(desk: Desk, path: str) -> None:
 
 
 @given(st.text(max_size=40))
-def test_no_path_leads_out(tmp_path_factory: pytest.TempPathFactory, path: str) -> None:
-    desk = Desk(tmp_path_factory.mktemp("any") / "dbfs")
+def test_no_path_leads_out(tmp_path_factory: pytest.TempPathFactory, database: Store, path: str) -> None:
+    desk = Desk(tmp_path_factory.mktemp("any") / "dbfs", database)
     try:
         asyncio.run(desk.put("/" + path, b"x"))
     except ApiError:
         return
     assert sorted(entry.name for entry in desk.root.parent.iterdir()) == ["dbfs", "uploads"]
     assert list(desk.spool.iterdir()) == []
+
+
+class HeldStore(Store):
+    """A store of which one read, once `hold` is set, is answered when it is cleared."""
+
+    def __init__(self, of: Store) -> None:
+        self.__dict__ = {**of.__dict__}
+        self.hold, self.go_on, self.held = False, asyncio.Event(), asyncio.Event()
+
+    async def read(self, work: Callable[[Tx], T], *, background: bool = False) -> T:
+        found = await super().read(work, background=background)
+        if self.hold:
+            self.hold = False
+            self.held.set()
+            await self.go_on.wait()
+        return found
+
+
+def test_a_block_that_comes_as_its_upload_ends_is_written_nowhere(desk: Desk) -> None:
+    """Two uploads begin after the end of the first one: one of them has its descriptor's number."""
+
+    async def run() -> None:
+        desk.store = store = HeldStore(desk.store)
+        service = desk.restarted()
+        ended = await service.create(USER, "/ended", overwrite=False)
+        store.hold = True
+        block = asyncio.create_task(service.add_block(USER, ended, b64(b"late")))
+        await asyncio.wait_for(store.held.wait(), PATIENCE_S)
+        await service.close(USER, ended)
+        others = [await service.create(USER, f"/other{n}", overwrite=False) for n in range(2)]
+        store.go_on.set()
+        with pytest.raises(ResourceDoesNotExist):
+            await block
+        for other in others:
+            await service.close(USER, other)
+        for path in ("/ended", "/other0", "/other1"):
+            assert await service.read(USER, path, offset=0, length=10) == b""
+
+    asyncio.run(run())
 
 
 def test_links_and_special_files_are_not_there(desk: Desk) -> None:
@@ -216,15 +279,15 @@ def test_links_and_special_files_are_not_there(desk: Desk) -> None:
     async def run() -> None:
         for path in ("/dir", "/dir/secret", "/file", "/fifo"):
             for attempt in (
-                desk.service.read(path, offset=0, length=10),
-                desk.service.status(path),
-                desk.service.list(path),
-                desk.service.delete(path, recursive=True),
-                desk.service.move(path, "/stolen"),
+                desk.service.read(USER, path, offset=0, length=10),
+                desk.service.status(USER, path),
+                desk.service.list(USER, path),
+                desk.service.delete(USER, path, recursive=True),
+                desk.service.move(USER, path, "/stolen"),
             ):
                 with pytest.raises(ResourceDoesNotExist):
                     await attempt
-        for write in (desk.put("/dir/new", b"x", overwrite=True), desk.service.mkdirs("/dir/new")):
+        for write in (desk.put("/dir/new", b"x", overwrite=True), desk.service.mkdirs(USER, "/dir/new")):
             with pytest.raises(ResourceAlreadyExists):
                 await write
         await desk.put("/file", b"mine", overwrite=True)  # replaces the link, not what it points to
@@ -245,12 +308,12 @@ def test_nothing_in_the_tree_is_in_the_way_of_uploads_or_of_a_start(desk: Desk, 
         place.symlink_to(desk.root.parent / "outside")
     else:
         deep(place)
-    desk.service = DbfsService(root=desk.root, spool=desk.spool, clock=desk.clock)
+    desk.service = desk.restarted()
     asyncio.run(desk.put("/f", b"x"))
     assert (desk.root / "f").read_bytes() == b"x"
     assert [entry.name for entry in (desk.root.parent / "outside").iterdir()] == ["secret"]
     if planted != "link":
-        asyncio.run(desk.service.delete("/.brickyard", recursive=True))
+        asyncio.run(desk.service.delete(USER, "/.brickyard", recursive=True))
         assert asyncio.run(desk.names("/")) == ["/f"]
 
 
@@ -266,7 +329,7 @@ def test_a_tree_of_any_depth_and_any_names_is_deleted(desk: Desk) -> None:
     (top / "locked" / "f").touch()
     (top / "locked").chmod(0)
     assert asyncio.run(desk.names("/hostile")) == ["/hostile/d", "/hostile/locked"]
-    asyncio.run(desk.service.delete("/hostile", recursive=True))
+    asyncio.run(desk.service.delete(USER, "/hostile", recursive=True))
     assert asyncio.run(desk.names("/")) == []
     assert (desk.root.parent / "outside" / "secret").exists()
 
@@ -275,9 +338,9 @@ def test_a_tree_that_is_too_large_for_one_call_is_gone_after_several(desk: Desk,
     deep(desk.root / "large")
     monkeypatch.setattr(safetree, "REMOVE_S", 0.0)
     with pytest.raises(PartialDelete, match="call again"):
-        asyncio.run(desk.service.delete("/large", recursive=True))
+        asyncio.run(desk.service.delete(USER, "/large", recursive=True))
     monkeypatch.undo()
-    asyncio.run(desk.service.delete("/large", recursive=True))
+    asyncio.run(desk.service.delete(USER, "/large", recursive=True))
     assert asyncio.run(desk.names("/")) == []
 
 
@@ -435,9 +498,9 @@ def test_nothing_is_added_while_room_is_short_and_everything_else_works(desk: De
             with pytest.raises(StorageFull) as raised:
                 await attempt
             assert (raised.value.http_status, str(raised.value)) == (507, desk.refusal)
-        assert await desk.service.read("/kept", offset=0, length=10) == b"one"
-        await desk.service.move("/kept", "/moved")
-        await desk.service.delete("/moved", recursive=False)
+        assert await desk.service.read(USER, "/kept", offset=0, length=10) == b"one"
+        await desk.service.move(USER, "/kept", "/moved")
+        await desk.service.delete(USER, "/moved", recursive=False)
         desk.refusal = ""
         await desk.service.add_block(USER, handle, b64(b"x"))
         await desk.service.close(USER, handle)

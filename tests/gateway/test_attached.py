@@ -13,8 +13,8 @@ import requests
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.node import Role
 from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.services.access import Authorizer
 from brickyard.services.attach import AttachService
-from brickyard.services.authz import Authorizer
 from brickyard.services.uilinks import UiLinks
 from brickyard.store.store import Store
 from brickyard.testing.builders import cluster, instance, up

@@ -34,6 +34,7 @@ from brickyard.gateway.sparkui import MAX_REWRITTEN, SparkUi, Upstream
 from brickyard.lifecycle.runtimeuse import RuntimeInUse
 from brickyard.runtime import installer
 from brickyard.runtime.catalogue import rows
+from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import LIFETIME_MS, UiLinks
@@ -134,7 +135,7 @@ async def world(tmp_path: Path, run: str = "") -> AsyncIterator[World]:
     await site.start()
     spark.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     store = Store.open(f"sqlite:///{tmp_path / 'ui.db'}")
-    tokens = TokenService(store=store, clock=clock, ids=Ids())
+    tokens = TokenService(store=store, clock=clock, ids=Ids(), authorizer=Authorizer())
     links, sources = UiLinks(key=b"k" * 32, store=store, clock=clock), FakeSources(spark.url, run)
     ui = SparkUi(tokens=tokens, links=links, sources=sources)
     server = uvicorn.Server(uvicorn.Config(ui, host="127.0.0.1", port=0, log_level="critical", lifespan="off"))

@@ -17,9 +17,9 @@ from brickyard.domain.node import Role
 from brickyard.domain.requests import StartCluster
 from brickyard.gateway.connect import ConnectGateway
 from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.services.access import Authorizer
 from brickyard.services.agentclient import AgentRefused, AgentUnreachable
 from brickyard.services.attach import AttachService
-from brickyard.services.authz import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.tokens import TokenService
 from brickyard.services.users import new_user
@@ -63,7 +63,7 @@ class World:
         self.driver = FakeDriver("c")
         self.now = 0.0
         clock, ids = ManualClock(), Ids()
-        self.tokens = TokenService(store=store, clock=clock, ids=ids)
+        self.tokens = TokenService(store=store, clock=clock, ids=ids, authorizer=Authorizer())
         self.ids = ids
         self.attach = AttachService(
             store=store, authorizer=Authorizer(), agents=self.agent, tokens=InstanceTokens(key=b"k" * 32), start=self._start,

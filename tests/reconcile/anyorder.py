@@ -28,8 +28,8 @@ from brickyard.reconcile.apply import run_pass
 from brickyard.reconcile.clusters import record_launch
 from brickyard.reconcile.instances import mark_gone
 from brickyard.reconcile.loads import Loads
+from brickyard.services.access import Authorizer
 from brickyard.services.agents import record_report
-from brickyard.services.authz import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.clusters import ClusterService
 from brickyard.store.store import Store

@@ -16,7 +16,7 @@ from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask, TaskDependency
 from brickyard.reconcile.runs import RunLoop
 from brickyard.reconcile.tokens import InstanceTokens
-from brickyard.services.authz import Authorizer
+from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.clusters import ClusterService
 from brickyard.services.runs import RunService

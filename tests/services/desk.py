@@ -14,7 +14,7 @@ from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.errors import RETRY_PHRASES, ApiError
 from brickyard.domain.requests import CreateCluster, ListClusters
-from brickyard.services.authz import Authorizer
+from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.clusters import ClusterService
 from brickyard.store.store import Store

@@ -9,14 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from brickyard.domain.access import Permission, Principal, SecurableObject
 from brickyard.domain.clock import Ids
 from brickyard.domain.errors import InvalidParameterValue, PermissionDenied, ResourceDoesNotExist
-from brickyard.domain.pools import CreateInstancePool, EditInstancePool, InstancePoolId, InstancePoolView, Pool
+from brickyard.domain.pools import CreateInstancePool, EditInstancePool, InstancePoolId, InstancePoolView
 from brickyard.domain.spec import ClusterSpec
-from brickyard.services.authz import Action, Authorizer
-from brickyard.services.caller import Caller
+from brickyard.services.access import Acl, Authorizer
 from brickyard.services.pools import PoolService
 from brickyard.store.store import Store
+from brickyard.store.tx import Tx
 from brickyard.testing.builders import SMALL
 from brickyard.testing.clock import ManualClock
 from tests.plan.test_pool_plan import idle
@@ -87,38 +88,44 @@ def test_counts_are_of_the_pools_own_instances(store: Store) -> None:
     asyncio.run(scenario())
 
 
+class NotAllowed(Acl, frozen=True):
+    denied: Permission
+
+    def require(self, principal: Principal, permission: Permission, *, to: str) -> None:
+        if permission is self.denied:
+            raise PermissionDenied(f"{principal.user_name} may not {to} {self.on}")
+
+
 class Strict(Authorizer):
-    """Nobody may do that."""
+    """Nobody has that permission."""
 
-    def __init__(self, action: Action) -> None:
-        self._action = action
+    def __init__(self, denied: Permission) -> None:
+        self._denied = denied
 
-    def require_pool(self, caller: Caller, action: Action, pool: Pool | None = None) -> None:
-        if action is self._action:
-            raise PermissionDenied(f"{caller.user_name} may not")
+    def acl(self, tx: Tx, on: SecurableObject) -> Acl:
+        return NotAllowed(on, self._denied)
 
 
 @pytest.mark.parametrize(
-    ("action", "call"),
+    ("denied", "call"),
     [
-        (Action.CREATE, lambda pools, pool_id: pools.create(USER, named("another"))),
-        (Action.VIEW, lambda pools, pool_id: pools.get(USER, InstancePoolId(instance_pool_id=pool_id))),
-        (Action.VIEW, lambda pools, pool_id: pools.list(USER)),
-        (Action.MANAGE, lambda pools, pool_id: pools.delete(USER, InstancePoolId(instance_pool_id=pool_id))),
+        (Permission.ALLOW_INSTANCE_POOL_CREATE, lambda pools, pool_id: pools.create(USER, named("another"))),
+        (Permission.CAN_ATTACH_TO, lambda pools, pool_id: pools.get(USER, InstancePoolId(instance_pool_id=pool_id))),
+        (Permission.CAN_MANAGE, lambda pools, pool_id: pools.delete(USER, InstancePoolId(instance_pool_id=pool_id))),
         (
-            Action.MANAGE,
+            Permission.CAN_MANAGE,
             lambda pools, pool_id: pools.edit(
                 USER, EditInstancePool(instance_pool_id=pool_id, instance_pool_name="q", node_type_id="small")
             ),
         ),
     ],
-    ids=["create", "get", "list", "delete", "edit"],
+    ids=["create", "get", "delete", "edit"],
 )
-def test_every_call_asks_who_may(store: Store, action: Action, call: Callable[[PoolService, str], Any]) -> None:
+def test_every_call_asks_who_may(store: Store, denied: Permission, call: Callable[[PoolService, str], Any]) -> None:
     async def scenario() -> None:
         pool_id = await service(store).create(ADMIN, ASK)
         with pytest.raises(PermissionDenied):
-            await call(service(store, authorizer=Strict(action)), pool_id)
+            await call(service(store, authorizer=Strict(denied)), pool_id)
         kept = await service(store).get(ADMIN, InstancePoolId(instance_pool_id=pool_id))
         assert kept.instance_pool_name == "p"
 
@@ -131,7 +138,7 @@ def test_a_cluster_needs_the_right_to_its_pool(store: Store) -> None:
         desk = Desk(store)
         name = await desk.create(instance_pool_id=pool_id, node_type_id=None)
         assert (await desk.row(name)).pool_tags["DatabricksInstancePoolId"] == pool_id
-        strict = Desk(store, authorizer=Strict(Action.ATTACH))
+        strict = Desk(store, authorizer=Strict(Permission.CAN_ATTACH_TO))
         with pytest.raises(PermissionDenied):
             await strict.create(instance_pool_id=pool_id, node_type_id=None)
         assert (await desk.row(name)).spec.node_type_id == "small"

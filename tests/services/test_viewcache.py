@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from brickyard.domain.requests import ClusterId, ResizeCluster
-from brickyard.services.viewcache import ViewCache
+from brickyard.services.access import Authorizer
+from brickyard.services.viewcache import View, ViewCache
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SIZES
@@ -46,12 +47,17 @@ def on_sqlite(tmp_path: Path, scenario: Callable[[Desk, SlowStore, ViewCache], o
 
     async def run(desk: Desk) -> None:
         slow = SlowStore(store)
-        await scenario(desk, slow, ViewCache(store=slow, sizes=lambda: SIZES))  # type: ignore[misc] # every scenario is a coroutine
+        await scenario(desk, slow, ViewCache(store=slow, sizes=lambda: SIZES, authorizer=Authorizer()))  # type: ignore[misc] # every scenario is a coroutine
 
     try:
         play(store, run)
     finally:
         store.close()
+
+
+def text(view: View | None) -> bytes:
+    assert view is not None
+    return view.json
 
 
 async def overtaken(slow: SlowStore, reader: asyncio.Task[T], change: Callable[[], object]) -> T:
@@ -72,7 +78,7 @@ def test_a_view_is_read_once_until_it_changes(tmp_path: Path) -> None:
         await views.full(name)
         assert slow.reads == 1  # another cluster's change costs this one nothing
         await desk.service.delete(ADMIN, ClusterId(cluster_id=name))
-        assert b"TERMINATING" in (await views.full(name) or b"")
+        assert b"TERMINATING" in text(await views.full(name))
         assert slow.reads == 2
 
     on_sqlite(tmp_path, scenario)
@@ -84,8 +90,8 @@ def test_a_read_that_a_commit_overtakes_is_not_kept(tmp_path: Path) -> None:
         slow.hold.clear()
         reader = asyncio.create_task(views.full(name))
         old = await overtaken(slow, reader, lambda: desk.service.delete(ADMIN, ClusterId(cluster_id=name)))
-        assert b"PENDING" in (old or b"")
-        assert b"TERMINATING" in (await views.full(name) or b"")
+        assert b"PENDING" in text(old)
+        assert b"TERMINATING" in text(await views.full(name))
 
     on_sqlite(tmp_path, scenario)
 
@@ -153,8 +159,8 @@ def test_no_acknowledged_change_is_ever_unseen(store: Store) -> None:
 def test_what_is_kept_has_an_end(tmp_path: Path) -> None:
     async def scenario(desk: Desk, slow: SlowStore, _: ViewCache) -> None:
         names = [await desk.create() for _ in range(10)]
-        one = len((await ViewCache(store=slow, sizes=lambda: SIZES).items(names[:1]))[0])
-        views = ViewCache(store=slow, sizes=lambda: SIZES, most=4 * one + 50)
+        one = len((await ViewCache(store=slow, sizes=lambda: SIZES, authorizer=Authorizer()).items(names[:1]))[0])
+        views = ViewCache(store=slow, sizes=lambda: SIZES, authorizer=Authorizer(), most=4 * one + 50)
         whole = await views.items(names)
         assert len(whole) == 10
         slow.reads = 0
@@ -162,7 +168,7 @@ def test_what_is_kept_has_an_end(tmp_path: Path) -> None:
         assert slow.reads == 0
         assert await views.items(names[:2]) == whole[:2]
         assert slow.reads == 1
-        small = ViewCache(store=slow, sizes=lambda: SIZES, most=10)
+        small = ViewCache(store=slow, sizes=lambda: SIZES, authorizer=Authorizer(), most=10)
         assert await small.full(names[0]) == await small.full(names[0]) is not None
 
     on_sqlite(tmp_path, scenario)
@@ -179,9 +185,9 @@ def test_looks_that_come_while_one_is_read_are_read_together_and_see_what_came_b
         await asyncio.sleep(0)
         slow.hold.set()
         found = await asyncio.gather(*behind)
-        assert b"PENDING" in (await first or b""), "asked before the change"
-        assert b"TERMINATING" in (found[0] or b""), "asked after it"
-        assert all(f'"{name}"'.encode() in (view or b"") for name, view in zip(names, found, strict=False))
+        assert b"PENDING" in text(await first), "asked before the change"
+        assert b"TERMINATING" in text(found[0]), "asked after it"
+        assert all(f'"{name}"'.encode() in text(view) for name, view in zip(names, found, strict=False))
         assert found[-1] is None
         assert slow.reads == 2
 

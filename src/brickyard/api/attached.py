@@ -7,7 +7,8 @@ from urllib.parse import quote
 import msgspec
 
 from brickyard.api.context import ApiContext
-from brickyard.api.registry import Operation
+from brickyard.api.registry import Need, Operation
+from brickyard.domain.access import ObjectKind, Permission
 from brickyard.services.attach import AttachedTo
 from brickyard.services.caller import Caller
 
@@ -48,6 +49,7 @@ OPERATIONS: tuple[Operation, ...] = (
         request=Ref,
         response=AttachedTo,
         summary="The execution contexts and Spark Connect sessions of a cluster",
+        needs=(Need(Permission.CAN_ATTACH_TO, ObjectKind.CLUSTER, "cluster_id"),),
         errors=(404, 503),
     ),
     Operation(
@@ -58,6 +60,7 @@ OPERATIONS: tuple[Operation, ...] = (
         request=LinkRequest,
         response=SparkUiLink,
         summary="A link that opens a cluster's Spark UI in a browser",
+        needs=(Need(Permission.CAN_ATTACH_TO, ObjectKind.CLUSTER, "cluster_id"),),
         with_base_url=True,
         errors=(404,),
     ),

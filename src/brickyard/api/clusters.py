@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from brickyard.api.context import ApiContext
-from brickyard.api.registry import Empty, ErrorStyle, Handler, Operation
+from brickyard.api.registry import EVERY, Empty, ErrorStyle, Handler, Need, Operation
 from brickyard.domain import requests as ask
 from brickyard.domain import views as view
+from brickyard.domain.access import ObjectKind, Permission
 from brickyard.services.caller import Caller
 
 
@@ -81,6 +82,43 @@ async def _spark_versions(ctx: ApiContext, caller: Caller, request: Empty) -> by
     return await ctx.clusters.spark_versions(caller)
 
 
+def _cluster(permission: Permission, of: str = "cluster_id") -> Need:
+    return Need(permission, ObjectKind.CLUSTER, of)
+
+
+def _pools(where: str = "") -> tuple[Need, Need]:
+    """Those that a specification names."""
+    fields = (f"{where}instance_pool_id", f"{where}driver_instance_pool_id")
+    first, second = (Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, field) for field in fields)
+    return first, second
+
+
+_LOOK = (Need(Permission.WORKSPACE_ACCESS, ObjectKind.WORKSPACE),)
+_NEEDS: dict[str, tuple[Need, ...]] = {
+    "create": (
+        Need(Permission.ALLOW_CLUSTER_CREATE, ObjectKind.WORKSPACE),
+        *_pools(),
+        _cluster(Permission.CAN_ATTACH_TO, "clone_from.source_cluster_id"),
+    ),
+    "get": (_cluster(Permission.CAN_ATTACH_TO),),
+    "list": (_cluster(Permission.CAN_ATTACH_TO, EVERY),),
+    "start": (_cluster(Permission.CAN_RESTART),),
+    "restart": (_cluster(Permission.CAN_RESTART),),
+    "delete": (_cluster(Permission.CAN_RESTART),),
+    "permanent-delete": (_cluster(Permission.CAN_MANAGE),),
+    "edit": (_cluster(Permission.CAN_MANAGE), *_pools()),
+    "update": (_cluster(Permission.CAN_MANAGE), *_pools("cluster.")),
+    "resize": (_cluster(Permission.CAN_MANAGE),),
+    "pin": (_cluster(Permission.ADMIN),),
+    "unpin": (_cluster(Permission.ADMIN),),
+    "change-owner": (_cluster(Permission.ADMIN),),
+    "events": (_cluster(Permission.CAN_ATTACH_TO),),
+    "list-node-types": _LOOK,
+    "list-zones": _LOOK,
+    "spark-versions": _LOOK,
+}
+
+
 def _operation(
     verb: str,
     method: str,
@@ -101,6 +139,7 @@ def _operation(
         request=request,
         response=response,
         summary=summary,
+        needs=_NEEDS[verb],
         error_style=ErrorStyle.CLUSTERS,
         makes_work=verb in ("create", "start", "restart", "edit", "update", "resize"),
         only_reads=only_reads,

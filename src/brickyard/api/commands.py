@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from brickyard.api.context import ApiContext
-from brickyard.api.registry import ErrorStyle, Handler, Operation
+from brickyard.api.registry import ErrorStyle, Handler, Need, Operation
+from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.errors import CommandError
 from brickyard.domain.states import CommandStatus, ContextStatus, ResultType
 from brickyard.services.caller import Caller
@@ -128,6 +129,7 @@ def _operation(
         request=request,
         response=response,
         summary=summary,
+        needs=(Need(Permission.CAN_ATTACH_TO, ObjectKind.CLUSTER, "cluster_id"),),
         error_style=ErrorStyle.COMMANDS,
         body_limit=BODY_LIMIT,
         errors=(403, 404, 500),

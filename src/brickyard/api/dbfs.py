@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from brickyard.api.context import ApiContext
-from brickyard.api.registry import Handler, Operation
+from brickyard.api.registry import Handler, Need, Operation
+from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.spec import Wire
 from brickyard.services.caller import Caller
 from brickyard.services.safetree import Entry
@@ -101,32 +102,50 @@ async def _put(ctx: ApiContext, caller: Caller, request: DbfsPut) -> None:
 
 
 async def _read(ctx: ApiContext, caller: Caller, request: DbfsRead) -> DbfsReadResponse:
-    data = await ctx.dbfs.read(request.path, offset=request.offset, length=request.length)
+    data = await ctx.dbfs.read(caller, request.path, offset=request.offset, length=request.length)
     return DbfsReadResponse(bytes_read=len(data), data=base64.b64encode(data).decode())
 
 
 async def _get_status(ctx: ApiContext, caller: Caller, request: DbfsPath) -> DbfsFileInfo:
-    return _info(await ctx.dbfs.status(request.path))
+    return _info(await ctx.dbfs.status(caller, request.path))
 
 
 async def _list(ctx: ApiContext, caller: Caller, request: DbfsPath) -> DbfsListResponse:
-    return DbfsListResponse(files=[_info(entry) for entry in await ctx.dbfs.list(request.path)])
+    return DbfsListResponse(files=[_info(entry) for entry in await ctx.dbfs.list(caller, request.path)])
 
 
 async def _mkdirs(ctx: ApiContext, caller: Caller, request: DbfsPath) -> None:
-    await ctx.dbfs.mkdirs(request.path)
+    await ctx.dbfs.mkdirs(caller, request.path)
 
 
 async def _delete(ctx: ApiContext, caller: Caller, request: DbfsDelete) -> None:
-    await ctx.dbfs.delete(request.path, recursive=request.recursive)
+    await ctx.dbfs.delete(caller, request.path, recursive=request.recursive)
 
 
 async def _move(ctx: ApiContext, caller: Caller, request: DbfsMove) -> None:
-    await ctx.dbfs.move(request.source_path, request.destination_path)
+    await ctx.dbfs.move(caller, request.source_path, request.destination_path)
 
 
 async def _put_form(ctx: ApiContext, caller: Caller, parts: AsyncIterator[tuple[str, bytes]]) -> None:
-    await ctx.dbfs.put_form(parts)
+    await ctx.dbfs.put_form(caller, parts)
+
+
+def _path(permission: Permission, of: str = "path") -> Need:
+    return Need(permission, ObjectKind.DBFS_PATH, of)
+
+
+_NEEDS: dict[str, tuple[Need, ...]] = {
+    "create": (_path(Permission.CAN_EDIT),),
+    "add-block": (_path(Permission.CAN_EDIT, "handle"),),
+    "close": (_path(Permission.CAN_EDIT, "handle"),),
+    "put": (_path(Permission.CAN_EDIT),),
+    "read": (_path(Permission.CAN_READ),),
+    "get-status": (_path(Permission.CAN_READ),),
+    "list": (_path(Permission.CAN_READ),),
+    "mkdirs": (_path(Permission.CAN_EDIT),),
+    "delete": (_path(Permission.CAN_MANAGE),),
+    "move": (_path(Permission.CAN_MANAGE, "source_path"), _path(Permission.CAN_EDIT, "destination_path")),
+}
 
 
 def _operation(
@@ -147,6 +166,7 @@ def _operation(
         request=request,
         response=response,
         summary=summary,
+        needs=_NEEDS[verb],
         body_limit=BODY_LIMIT,
         errors=(404,),
         **options,

@@ -45,6 +45,7 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=_healthz,
         response=Health,
         summary="Whether the server is alive",
+        needs=(),
         auth=Auth.NONE,
     ),
     Operation(
@@ -54,6 +55,7 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=_readyz,
         response=Health,
         summary="Whether the API may be used; 503 with the reason until then",
+        needs=(),
         auth=Auth.NONE,
         errors=(503,),
     ),
@@ -63,6 +65,7 @@ OPERATIONS: tuple[Operation, ...] = (
         paths=("/metrics",),
         handler=_metrics,
         summary="Measurements in Prometheus' text format",
+        needs=(),
         auth=Auth.METRICS,
         content_type="text/plain",
     ),

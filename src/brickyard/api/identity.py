@@ -6,7 +6,8 @@ import uuid
 
 from brickyard.api import wire
 from brickyard.api.context import ApiContext
-from brickyard.api.registry import Auth, Empty, ErrorStyle, Operation
+from brickyard.api.registry import Auth, Empty, ErrorStyle, Need, Operation
+from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.identity import TokenRow, UserRow
 from brickyard.services.caller import Caller
 
@@ -75,6 +76,7 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=_discovery,
         response=wire.Discovery,
         summary="What kind of host this is",
+        needs=(),
         auth=Auth.NONE,
     ),
     Operation(
@@ -84,6 +86,7 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=_me,
         response=wire.ScimUser,
         summary="The user whose token this is",
+        needs=(Need(Permission.WORKSPACE_ACCESS, ObjectKind.WORKSPACE),),
         error_style=ErrorStyle.SCIM,
     ),
     Operation(
@@ -94,6 +97,7 @@ OPERATIONS: tuple[Operation, ...] = (
         request=wire.CreateTokenRequest,
         response=wire.CreateTokenResponse,
         summary="Make a personal access token",
+        needs=(Need(Permission.CAN_USE, ObjectKind.TOKENS),),
     ),
     Operation(
         name="tokens.list",
@@ -102,6 +106,7 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=_list_tokens,
         response=wire.ListPublicTokensResponse,
         summary="Your personal access tokens",
+        needs=(Need(Permission.CAN_USE, ObjectKind.TOKENS),),
     ),
     Operation(
         name="tokens.delete",
@@ -110,6 +115,7 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=_delete_token,
         request=wire.RevokeTokenRequest,
         summary="Revoke a personal access token",
+        needs=(Need(Permission.CAN_USE, ObjectKind.TOKENS),),
         errors=(404,),
     ),
 )

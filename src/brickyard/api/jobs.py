@@ -7,8 +7,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from brickyard.api.context import ApiContext
-from brickyard.api.registry import Handler, Operation
+from brickyard.api.registry import EVERY, Handler, Need, Operation
 from brickyard.domain import runviews as view
+from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.tasks import SubmitRun
 from brickyard.services.caller import Caller
 
@@ -46,6 +47,26 @@ async def _delete(ctx: ApiContext, caller: Caller, request: view.RunId) -> None:
     await ctx.runs.delete(caller, request)
 
 
+def _run(permission: Permission, of: str = "run_id") -> tuple[Need]:
+    return (Need(permission, ObjectKind.RUN, of),)
+
+
+_NEEDS: dict[str, tuple[Need, ...]] = {
+    "submit": (
+        Need(Permission.ALLOW_CLUSTER_CREATE, ObjectKind.WORKSPACE),  # for tasks with a `new_cluster`
+        Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, "tasks.new_cluster.instance_pool_id"),
+        Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, "tasks.new_cluster.driver_instance_pool_id"),
+        Need(Permission.CAN_ATTACH_TO, ObjectKind.CLUSTER, "tasks.existing_cluster_id"),
+        Need(Permission.CAN_RESTART, ObjectKind.CLUSTER, "tasks.existing_cluster_id"),
+    ),
+    "get": _run(Permission.CAN_VIEW),
+    "get-output": _run(Permission.CAN_VIEW),
+    "list": _run(Permission.CAN_VIEW, EVERY),
+    "cancel": _run(Permission.CAN_MANAGE_RUN),
+    "delete": _run(Permission.CAN_MANAGE),
+}
+
+
 def _operation(
     verb: str, method: str, handler: Handler, summary: str, *, request: type, response: type | None = None, **options: Any
 ) -> Operation:
@@ -57,6 +78,7 @@ def _operation(
         request=request,
         response=response,
         summary=summary,
+        needs=_NEEDS[verb],
         makes_work=verb == "submit",
         **options,
     )

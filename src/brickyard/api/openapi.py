@@ -49,7 +49,14 @@ def openapi_operation(operations: Iterable[Operation]) -> Operation:
         return msgspec.json.encode(document((*declared, itself)))
 
     itself = Operation(
-        name="openapi.get", method="GET", paths=(PATH,), handler=serve, summary="This document", auth=Auth.NONE, response=Empty
+        name="openapi.get",
+        method="GET",
+        paths=(PATH,),
+        handler=serve,
+        summary="This document",
+        needs=(),
+        auth=Auth.NONE,
+        response=Empty,
     )
     return itself
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from brickyard.api.context import ApiContext
-from brickyard.api.registry import Empty, Handler, Operation
+from brickyard.api.registry import EVERY, Empty, Handler, Need, Operation
 from brickyard.domain import pools
+from brickyard.domain.access import ObjectKind, Permission
 from brickyard.services.caller import Caller
 
 
@@ -28,6 +29,19 @@ async def _list(ctx: ApiContext, caller: Caller, request: Empty) -> pools.ListIn
     return await ctx.pools.list(caller)
 
 
+def _pool(permission: Permission, of: str = "instance_pool_id") -> tuple[Need]:
+    return (Need(permission, ObjectKind.INSTANCE_POOL, of),)
+
+
+_NEEDS: dict[str, tuple[Need, ...]] = {
+    "create": (Need(Permission.ALLOW_INSTANCE_POOL_CREATE, ObjectKind.WORKSPACE),),
+    "edit": _pool(Permission.CAN_MANAGE),
+    "delete": _pool(Permission.CAN_MANAGE),
+    "get": _pool(Permission.CAN_ATTACH_TO),
+    "list": _pool(Permission.CAN_ATTACH_TO, EVERY),
+}
+
+
 def _operation(
     verb: str, method: str, handler: Handler, summary: str, *, request: type = Empty, response: type | None = None
 ) -> Operation:
@@ -39,6 +53,7 @@ def _operation(
         request=request,
         response=response,
         summary=summary,
+        needs=_NEEDS[verb],
         makes_work=verb in ("create", "edit"),
         errors=() if verb in ("create", "list") else (404,),
     )

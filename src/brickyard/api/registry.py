@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from brickyard.domain.access import ObjectKind, Permission
 from brickyard.services.caller import Caller
 
 if TYPE_CHECKING:
@@ -59,6 +60,22 @@ Handler = Callable[["ApiContext", Caller, Any], Awaitable[Answer]]
 Upload = Callable[["ApiContext", Caller, AsyncIterator[tuple[str, bytes]]], Awaitable[Answer]]  # see `forms.stream_parts`
 
 
+EVERY = "*"
+
+
+@dataclass(frozen=True)
+class Need:
+    """A permission that an operation asks for, on an object.
+
+    `of` is the field of the request that names the object; "" where there is only one, and `EVERY` for a list, which shows those
+    objects on which the caller has the permission. What an optional field names is needed where it is given.
+    """
+
+    permission: Permission
+    kind: ObjectKind
+    of: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Operation:
     """One thing that the server does.
@@ -75,6 +92,7 @@ class Operation:
     request: type[msgspec.Struct] = Empty
     response: type[msgspec.Struct] | None = None
     summary: str
+    needs: tuple[Need, ...]  # of the caller; none for operations that are not for users
     auth: Auth = Auth.USER
     error_style: ErrorStyle = ErrorStyle.API
     body_limit: int = BODY_LIMIT

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
+from brickyard.domain.access import EVERYTHING, Visible
 from brickyard.domain.events import EventType
 from brickyard.domain.states import ClusterSource, State
 
@@ -21,6 +22,7 @@ class ClusterFilter(msgspec.Struct, frozen=True, kw_only=True):
     is_pinned: bool | None = None
     policy_id: str | None = None
     ended_after_ms: int = 0
+    visible: Visible = EVERYTHING
 
 
 class ClusterOrder(StrEnum):
@@ -68,6 +70,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     active: bool | None = None
     start_ms: int = 0
     end_ms: int = 0
+    visible: Visible = EVERYTHING
 
 
 class RunPosition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

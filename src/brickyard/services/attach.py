@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from brickyard.domain.access import Permission
 from brickyard.domain.cluster import Cluster, Instance, public_state
 from brickyard.domain.errors import (
     ApiError,
@@ -24,11 +25,13 @@ from brickyard.domain.states import State
 from brickyard.plan.attach import Client, attach_refusal, driver_instance
 from brickyard.providers.base import ProviderError
 from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.services.access import Authorizer
+from brickyard.services.access.objects import of_cluster
 from brickyard.services.agentclient import AgentClient, AgentRefused, AgentUnreachable
-from brickyard.services.authz import Action, Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.connectclients import ConnectClient, ConnectClients, Session
 from brickyard.store.store import Store
+from brickyard.store.tx import Tx
 
 PAUSE_S = 0.5
 USABLE = (State.RUNNING, State.RESIZING)
@@ -118,15 +121,19 @@ class AttachService:
         """The cluster as it is now, if the caller may attach to it; with `client`, to do that kind of work."""
         if not cluster_id:
             raise InvalidParameterValue("No cluster was named: give the cluster's id.")
-        cluster, nodes = await self._store.read(lambda tx: (tx.clusters.get(cluster_id), tx.instances.of_cluster(cluster_id)))
-        if cluster is None or cluster.deleted_ms:
-            raise ResourceDoesNotExist(f"Cluster {cluster_id[:100]} does not exist")
-        self._authorizer.require(caller, Action.ATTACH, cluster)
+        cluster, nodes = await self._store.read(lambda tx: self._find(tx, caller, cluster_id))
         spec, user = cluster.spec, caller.user_name
         if why := attach_refusal(spec, cluster_id=cluster_id, user_name=user, client=client):
             raise PermissionDenied(why)
         usable = public_state(cluster) in USABLE
-        return Attached(cluster, driver_instance(cluster, list(nodes)) if usable else None)
+        return Attached(cluster, driver_instance(cluster, nodes) if usable else None)
+
+    def _find(self, tx: Tx, caller: Caller, cluster_id: str) -> tuple[Cluster, list[Instance]]:
+        cluster = tx.clusters.get(cluster_id)
+        if cluster is None or cluster.deleted_ms:
+            raise ResourceDoesNotExist(f"Cluster {cluster_id[:100]} does not exist")
+        self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_cluster(cluster), to="attach to")
+        return cluster, list(tx.instances.of_cluster(cluster_id))
 
     async def attached(self, caller: Caller, cluster_id: str) -> AttachedTo:
         """Who is attached to the cluster now."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
+from brickyard.domain.access import Principal
 
 
-class Caller(msgspec.Struct, frozen=True, kw_only=True):
+class Caller(Principal, frozen=True, kw_only=True):
     """An authenticated user, and the token that proved it."""
 
-    user_name: str
-    user_id: str
-    is_admin: bool
     token_id: str

@@ -7,12 +7,16 @@ from typing import NamedTuple
 
 import msgspec
 
+from brickyard.domain.access import Permission
 from brickyard.domain.errors import ApiError, InvalidParameterValue
 from brickyard.domain.events import ClusterEvent
 from brickyard.domain.queries import EventFilter, EventPosition
 from brickyard.domain.requests import GetEvents
 from brickyard.domain.states import GetEventsOrder
 from brickyard.domain.views import GetEventsResponse
+from brickyard.services.access import Authorizer
+from brickyard.services.access.objects import of_cluster
+from brickyard.services.caller import Caller
 from brickyard.services.missing import missing_cluster
 from brickyard.services.pagetokens import EventCursor, encode, event_cursor
 from brickyard.store.store import Store
@@ -25,10 +29,11 @@ _Rows = Sequence[tuple[EventPosition, ClusterEvent]]
 class ClusterEvents:
     """`clusters/events`."""
 
-    def __init__(self, *, store: Store) -> None:
+    def __init__(self, *, store: Store, authorizer: Authorizer) -> None:
         self._store = store
+        self._authorizer = authorizer
 
-    async def page(self, request: GetEvents) -> GetEventsResponse:
+    async def page(self, caller: Caller, request: GetEvents) -> GetEventsResponse:
         """One page, with the whole next request where there is more. Raises ApiError."""
         window = _window(request)
         which = EventFilter(
@@ -42,6 +47,7 @@ class ClusterEvents:
             cluster = tx.clusters.get(request.cluster_id)
             if cluster is None or cluster.deleted_ms:
                 return missing_cluster(tx, request.cluster_id)
+            self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_cluster(cluster), to="see the events of")
             # One row more than is shown tells whether there are more.
             rows = tx.events.page(
                 which,

@@ -9,6 +9,7 @@ import asyncio
 import re
 from typing import Any
 
+from brickyard.domain.access import Permission
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Instance, public_state
 from brickyard.domain.errors import ClusterNotReady, CommandError
@@ -16,10 +17,12 @@ from brickyard.domain.states import Language, State
 from brickyard.plan.attach import Client, attach_refusal, driver_instance
 from brickyard.providers.base import ProviderError
 from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.services.access import Authorizer
+from brickyard.services.access.objects import of_cluster
 from brickyard.services.agentclient import AgentClient, AgentRefused, AgentUnreachable
-from brickyard.services.authz import Action, Authorizer
 from brickyard.services.caller import Caller
 from brickyard.store.store import Store
+from brickyard.store.tx import Tx
 
 LANGUAGES = (Language.PYTHON, Language.SQL)
 ATTEMPTS = 3  # at an agent that does not answer; every call may be repeated, since ids are made here
@@ -143,14 +146,19 @@ class CommandService:
 
     async def _find(self, caller: Caller, cluster_id: str) -> tuple[Cluster, list[Instance]]:
         _require(cluster_id, "clusterId")
-        cluster, instances = await self._store.read(lambda tx: (tx.clusters.get(cluster_id), tx.instances.of_cluster(cluster_id)))
-        if cluster is None or cluster.deleted_ms:
-            raise CommandError(f"Cluster {cluster_id} does not exist")
-        self._authorizer.require(caller, Action.ATTACH, cluster)
+
+        def work(tx: Tx) -> tuple[Cluster, list[Instance]]:
+            cluster = tx.clusters.get(cluster_id)
+            if cluster is None or cluster.deleted_ms:
+                raise CommandError(f"Cluster {cluster_id} does not exist")
+            self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_cluster(cluster), to="run code on")
+            return cluster, list(tx.instances.of_cluster(cluster_id))
+
+        cluster, instances = await self._store.read(work)
         spec, user = cluster.spec, caller.user_name
         if why := attach_refusal(spec, cluster_id=cluster_id, user_name=user, client=Client.NOTEBOOKS):
             raise CommandForbidden(why)
-        return cluster, list(instances)
+        return cluster, instances
 
     async def _call(
         self, driver: Instance, method: str, path: str, body: dict[str, Any] | None = None, *, repeatable: bool = True

@@ -17,6 +17,7 @@ from typing import BinaryIO, TypeVar
 import structlog
 
 from brickyard.agent import files
+from brickyard.domain.access import Permission
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import (
     ApiError,
@@ -27,8 +28,11 @@ from brickyard.domain.errors import (
     StorageFull,
     is_full_disk,
 )
+from brickyard.services.access import Authorizer
+from brickyard.services.access.objects import of_path
 from brickyard.services.caller import Caller
 from brickyard.services.safetree import Entry, SafeTree
+from brickyard.store.store import Store
 
 T = TypeVar("T")
 
@@ -82,8 +86,19 @@ class DbfsService:
     directory that no cluster sees.
     """
 
-    def __init__(self, *, root: Path, spool: Path, clock: Clock, refusal: Callable[[], str] = lambda: "") -> None:
+    def __init__(
+        self,
+        *,
+        root: Path,
+        spool: Path,
+        store: Store,
+        clock: Clock,
+        authorizer: Authorizer,
+        refusal: Callable[[], str] = lambda: "",
+    ) -> None:
         """`refusal` says why nothing may be added now; empty: it may."""
+        self._store = store
+        self._authorizer = authorizer
         self._spool_dir = spool
         self._refusal = refusal
         self._clock = clock
@@ -93,45 +108,52 @@ class DbfsService:
         _clear(spool)
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    async def status(self, path: str) -> Entry:
+    async def status(self, caller: Caller, path: str) -> Entry:
         """What is at a path."""
         parts = _parts(path)
+        await self._may(caller, Permission.CAN_READ, parts, to="see")
         return await self._do(path, lambda: self._tree.stat(parts))
 
-    async def list(self, path: str) -> list[Entry]:
+    async def list(self, caller: Caller, path: str) -> list[Entry]:
         """The entries of a directory, or the file itself."""
         parts = _parts(path)
+        await self._may(caller, Permission.CAN_READ, parts, to="list")
         return await self._do(path, lambda: self._tree.list(parts))
 
-    async def mkdirs(self, path: str) -> None:
+    async def mkdirs(self, caller: Caller, path: str) -> None:
         """Make a directory and those above it."""
         parts = _parts(path)
+        await self._may(caller, Permission.CAN_EDIT, parts, to="make")
         await self._do(path, lambda: self._tree.make_directories(parts))
 
-    async def delete(self, path: str, *, recursive: bool) -> None:
+    async def delete(self, caller: Caller, path: str, *, recursive: bool) -> None:
         """Remove a file or directory."""
         parts = _parts(path)
         if not parts:
             raise InvalidParameterValue("The root directory cannot be deleted. Delete what it holds.")
+        await self._may(caller, Permission.CAN_MANAGE, parts, to="delete")
         await self._do(path, lambda: self._tree.remove(parts, recursive=recursive))
 
-    async def move(self, source: str, destination: str) -> None:
+    async def move(self, caller: Caller, source: str, destination: str) -> None:
         """Move a file or directory to a path where there is nothing."""
         origin, target = _parts(source), _parts(destination)
         if not origin or not target or target[: len(origin)] == origin:
             raise InvalidParameterValue(
                 f"{source} cannot be moved to {destination}: the destination must lie outside the source."
             )
+        await self._may(caller, Permission.CAN_MANAGE, origin, to="move")
+        await self._may(caller, Permission.CAN_EDIT, target, to="write")
         await self._do(source, lambda: self._tree.stat(origin))
         await self._do(destination, lambda: self._tree.move(origin, target, replace=False))
 
-    async def read(self, path: str, *, offset: int, length: int) -> bytes:
+    async def read(self, caller: Caller, path: str, *, offset: int, length: int) -> bytes:
         """At most 1 MiB of a file."""
         parts = _file(path)
         if offset < 0 or length < 0:
             raise InvalidParameterValue(f"offset is {offset} and length is {length}; neither may be negative.")
         if length > MAX_BLOCK:
             raise MaxReadSizeExceeded(f"length is {length}; at most {MAX_BLOCK} bytes can be read at once. Read in parts.")
+        await self._may(caller, Permission.CAN_READ, parts, to="read")
         return await self._do(path, lambda: self._tree.read(parts, offset, length))
 
     async def put(self, caller: Caller, path: str, contents: str, *, overwrite: bool) -> None:
@@ -139,13 +161,13 @@ class DbfsService:
         data = _block(contents)
         handle = await self.create(caller, path, overwrite=overwrite)
         try:
-            await self._write(self._uploads[handle], data)
+            await self._write(handle, self._uploads[handle], data)
         except BaseException:
             self._drop(handle)
             raise
         await self.close(caller, handle)
 
-    async def put_form(self, parts: AsyncIterator[tuple[str, bytes]]) -> None:
+    async def put_form(self, caller: Caller, parts: AsyncIterator[tuple[str, bytes]]) -> None:
         """Write a file of any size that arrives as a form: pieces of its fields `path` and `overwrite`, and of one file.
 
         Fields and file may come in any order. Clients disagree about the name of the file's part: the documentation says
@@ -160,6 +182,7 @@ class DbfsService:
             path = _field(fields, "path")
             overwrite = _flag(_field(fields, "overwrite") if "overwrite" in fields else "false")
             target = _file(path)
+            await self._may(caller, Permission.CAN_EDIT, target, to="write")
             await self._do(path, lambda: self._place(name, target, overwrite=overwrite))
         except BaseException:
             self._forget_file(name)
@@ -197,6 +220,7 @@ class DbfsService:
     async def create(self, caller: Caller, path: str, *, overwrite: bool) -> int:
         """Begin to upload a file; returns the handle for its blocks."""
         parts = _file(path)
+        await self._may(caller, Permission.CAN_EDIT, parts, to="write")
         self._expire()
         if len(self._uploads) >= MAX_HANDLES:
             raise QuotaExceeded(f"{MAX_HANDLES} uploads are under way. Close some, or wait: idle ones end after 10 minutes.")
@@ -211,11 +235,11 @@ class DbfsService:
     async def add_block(self, caller: Caller, handle: int, data: str) -> None:
         """Append at most 1 MiB, given in base64."""
         block = _block(data)
-        await self._write(self._upload(caller, handle), block)
+        await self._write(handle, await self._upload(caller, handle), block)
 
     async def close(self, caller: Caller, handle: int) -> None:
         """End an upload: the file is at its path."""
-        upload = self._upload(caller, handle)
+        upload = await self._upload(caller, handle)
         async with upload.turn:
             if self._uploads.pop(handle, None) is None:
                 raise _no_handle(handle)
@@ -227,8 +251,11 @@ class DbfsService:
                 self._forget_file(upload.name)
                 raise
 
-    async def _write(self, upload: _Upload, block: bytes) -> None:
+    async def _write(self, handle: int, upload: _Upload, block: bytes) -> None:
         async with upload.turn:
+            # It may have been closed while we waited, and its descriptor's number be another file's by now.
+            if self._uploads.get(handle) is not upload:
+                raise _no_handle(handle)
             self._check_room()
             upload.used_ms = self._clock.now_ms()
             # The descriptor is duplicated: a handle that expires meanwhile must not make us write to another file's number.
@@ -251,11 +278,12 @@ class DbfsService:
             if not overwrite:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
 
-    def _upload(self, caller: Caller, handle: int) -> _Upload:
+    async def _upload(self, caller: Caller, handle: int) -> _Upload:
         self._expire()
         upload = self._uploads.get(handle)
         if upload is None or upload.owner != caller.user_name:
             raise _no_handle(handle)
+        await self._may(caller, Permission.CAN_EDIT, upload.parts, to="write")
         return upload
 
     def _expire(self) -> None:
@@ -268,6 +296,9 @@ class DbfsService:
         if upload is not None:
             os.close(upload.file)
             self._forget_file(upload.name)
+
+    async def _may(self, caller: Caller, permission: Permission, parts: tuple[str, ...], *, to: str) -> None:
+        await self._store.read(lambda tx: self._authorizer.require(tx, caller, permission, of_path(parts), to=to))
 
     def _forget_file(self, name: str) -> None:
         with contextlib.suppress(OSError):

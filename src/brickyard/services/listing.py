@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from brickyard.domain.access import ObjectKind
 from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import RETENTION_MS
 from brickyard.domain.errors import InvalidParameterValue
@@ -12,9 +13,12 @@ from brickyard.domain.requests import ListClusters
 from brickyard.domain.spec import ClusterSpec, WorkloadType
 from brickyard.domain.states import ListClustersSortByDirection, ListClustersSortByField
 from brickyard.plan.attach import Client, takes
+from brickyard.services.access import Authorizer
+from brickyard.services.caller import Caller
 from brickyard.services.pagetokens import ClusterCursor, cluster_cursor, encode
 from brickyard.services.viewcache import ViewCache
 from brickyard.store.store import Store
+from brickyard.store.tx import Tx
 
 DEFAULT_PAGE, MAX_PAGE = 20, 100
 
@@ -22,12 +26,13 @@ DEFAULT_PAGE, MAX_PAGE = 20, 100
 class ClusterLists:
     """`clusters/list`."""
 
-    def __init__(self, *, store: Store, clock: Clock, views: ViewCache) -> None:
+    def __init__(self, *, store: Store, clock: Clock, views: ViewCache, authorizer: Authorizer) -> None:
         self._store = store
+        self._authorizer = authorizer
         self._clock = clock
         self._views = views
 
-    async def page(self, request: ListClusters, *, paged: bool) -> bytes:
+    async def page(self, caller: Caller, request: ListClusters, *, paged: bool) -> bytes:
         """One page as JSON, or everything in one. Raises InvalidParameterValue.
 
         `can_use_client` leaves out clusters that do not take that kind of work; a page may have fewer for it.
@@ -35,7 +40,7 @@ class ClusterLists:
         client = _client(request.can_use_client)
         which, sort = self._which(request), _sort(request)
         if not paged:
-            every = await self._store.read(lambda tx: tx.listing.page(which, sort=sort))
+            every = await self._store.read(lambda tx: tx.listing.page(self._shown(tx, caller, which), sort=sort))
             return _body(_usable(await self._views.items([row.cluster_id for row in every]), client))
         size = _page_size(request.page_size)
         cursor = cluster_cursor(request.page_token, sort)
@@ -43,7 +48,9 @@ class ClusterLists:
         reading = ClusterSort(by=sort.by, descending=sort.descending is not backward)  # backward reads in the opposite order
         # One row more than is shown tells whether there are more.
         rows = await self._store.read(
-            lambda tx: tx.listing.page(which, sort=reading, limit=size + 1, after=cursor.at if cursor else None)
+            lambda tx: tx.listing.page(
+                self._shown(tx, caller, which), sort=reading, limit=size + 1, after=cursor.at if cursor else None
+            )
         )
         more, shown = len(rows) > size, rows[:size]
         if backward:
@@ -59,6 +66,10 @@ class ClusterLists:
             next_page_token=token(more or backward, -1, back=False),
             prev_page_token=token(more if backward else cursor is not None, 0, back=True),
         )
+
+    def _shown(self, tx: Tx, caller: Caller, which: ClusterFilter) -> ClusterFilter:
+        """Those that the caller may see."""
+        return msgspec.structs.replace(which, visible=self._authorizer.visible(tx, caller, ObjectKind.CLUSTER))
 
     def _which(self, request: ListClusters) -> ClusterFilter:
         by = request.filter_by

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
+from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.errors import InvalidParameterValue, ResourceDoesNotExist
 from brickyard.domain.instances import InstanceState
@@ -26,7 +27,8 @@ from brickyard.domain.pools import (
 )
 from brickyard.domain.runtimes import Runtime
 from brickyard.plan.poolspec import edited_spec, pool_spec
-from brickyard.services.authz import Action, Authorizer
+from brickyard.services.access import Authorizer
+from brickyard.services.access.objects import WORKSPACE, of_pool
 from brickyard.services.caller import Caller
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -58,24 +60,26 @@ class PoolService:
 
     async def create(self, caller: Caller, request: CreateInstancePool) -> str:
         """A new pool; returns its id. Its idle instances are launched in the background."""
-        self._authorizer.require_pool(caller, Action.CREATE)
-        spec = pool_spec(request, node_types=self._node_types.now(), runtimes=self._runtimes)
-        now = self._clock.now_ms()
-        pool = Pool(
-            instance_pool_id=self._ids.pool_id(now),
-            creator_user_name=caller.user_name,
-            creator_user_id=caller.user_id,
-            created_ms=now,
-            spec=spec,
-        )
 
-        def work(tx: Tx) -> None:
+        def work(tx: Tx) -> str:
+            to = "create instance pools in the"
+            self._authorizer.require(tx, caller, Permission.ALLOW_INSTANCE_POOL_CREATE, WORKSPACE, to=to)
+            spec = pool_spec(request, node_types=self._node_types.now(), runtimes=self._runtimes)
+            now = self._clock.now_ms()
+            pool = Pool(
+                instance_pool_id=self._ids.pool_id(now),
+                creator_user_name=caller.user_name,
+                creator_user_id=caller.user_id,
+                created_ms=now,
+                spec=spec,
+            )
             _take_name(tx, spec)
             tx.pools.insert(pool)
+            return pool.instance_pool_id
 
-        await self._store.write(work)
-        self._wake(pool.instance_pool_id)
-        return pool.instance_pool_id
+        created = await self._store.write(work)
+        self._wake(created)
+        return created
 
     async def edit(self, caller: Caller, request: EditInstancePool) -> None:
         """Change a pool; what has to be launched or ended for it follows in the background."""
@@ -87,7 +91,7 @@ class PoolService:
             # Somebody has looked at the pool: whatever kept it from filling may be over.
             return msgspec.structs.replace(pool, spec=spec, failures=0, fill_after_ms=0)
 
-        await self._change(caller, request.instance_pool_id, change)
+        await self._change(caller, request.instance_pool_id, change, to="edit")
 
     async def delete(self, caller: Caller, request: InstancePoolId) -> None:
         """Delete a pool for good. Idle instances end in the background; what clusters have of it stays theirs."""
@@ -95,24 +99,30 @@ class PoolService:
         def change(_tx: Tx, pool: Pool) -> Pool:
             return msgspec.structs.replace(pool, deleted_ms=self._clock.now_ms())
 
-        await self._change(caller, request.instance_pool_id, change)
+        await self._change(caller, request.instance_pool_id, change, to="delete")
 
     async def get(self, caller: Caller, request: InstancePoolId) -> InstancePoolView:
         """One pool, with what its instances do now."""
         pool_id = request.instance_pool_id
-        pool, standings = await self._store.read(lambda tx: (tx.pools.get(pool_id), tx.instances.standings(pool_id)))
-        if pool is None or not pool.active:
-            raise _unknown(pool_id)
-        self._authorizer.require_pool(caller, Action.VIEW, pool)
-        return pool_view(pool, standings.get(pool_id, {}))
+
+        def work(tx: Tx) -> InstancePoolView:
+            pool = self._find(tx, caller, pool_id, Permission.CAN_ATTACH_TO, to="see")
+            return pool_view(pool, tx.instances.standings(pool_id).get(pool_id, {}))
+
+        return await self._store.read(work)
 
     async def list(self, caller: Caller) -> ListInstancePoolsResponse:
-        """Every pool, oldest first."""
-        self._authorizer.require_pool(caller, Action.VIEW)
-        pools, standings = await self._store.read(lambda tx: (tx.pools.active(), tx.instances.standings()))
-        return ListInstancePoolsResponse(
-            instance_pools=[pool_view(pool, standings.get(pool.instance_pool_id, {})) for pool in pools]
-        )
+        """Every pool that the caller may see, oldest first."""
+
+        def work(tx: Tx) -> ListInstancePoolsResponse:
+            visible = self._authorizer.visible(tx, caller, ObjectKind.INSTANCE_POOL)
+            pools = [pool for pool in tx.pools.active() if visible.shows(pool.creator_user_name)]
+            standings = tx.instances.standings()
+            return ListInstancePoolsResponse(
+                instance_pools=[pool_view(pool, standings.get(pool.instance_pool_id, {})) for pool in pools]
+            )
+
+        return await self._store.read(work)
 
     async def end_idle(self) -> None:
         """The server leaves, and its instances end with it: then those of pools are not lost, they were sent away. The next
@@ -128,17 +138,21 @@ class PoolService:
 
         await self._store.write(work)
 
-    async def _change(self, caller: Caller, pool_id: str, change: Callable[[Tx, Pool], Pool]) -> None:
+    async def _change(self, caller: Caller, pool_id: str, change: Callable[[Tx, Pool], Pool], *, to: str) -> None:
         def work(tx: Tx) -> None:
-            pool = tx.pools.get(pool_id)
-            if pool is None or not pool.active:
-                raise _unknown(pool_id)
-            self._authorizer.require_pool(caller, Action.MANAGE, pool)
+            pool = self._find(tx, caller, pool_id, Permission.CAN_MANAGE, to=to)
             tx.pools.update(change(tx, pool))
             tx.pools.wake(pool_id)
 
         await self._store.write(work)
         self._wake(pool_id)
+
+    def _find(self, tx: Tx, caller: Caller, pool_id: str, permission: Permission, *, to: str) -> Pool:
+        pool = tx.pools.get(pool_id)
+        if pool is None or not pool.active:
+            raise _unknown(pool_id)
+        self._authorizer.require(tx, caller, permission, of_pool(pool), to=to)
+        return pool
 
 
 def pool_view(pool: Pool, standings: Mapping[Standing, int]) -> InstancePoolView:

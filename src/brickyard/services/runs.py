@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.errors import InvalidParameterValue, InvalidState, PermissionDenied
 from brickyard.domain.queries import RunFilter, RunPosition
@@ -18,7 +19,8 @@ from brickyard.plan.attach import Client, attach_refusal
 from brickyard.plan.changes import Specified
 from brickyard.plan.run import task_run_id
 from brickyard.plan.submit import checked_tasks, task_file
-from brickyard.services.authz import Action, Authorizer
+from brickyard.services.access import Authorizer
+from brickyard.services.access.objects import of_cluster, of_run
 from brickyard.services.caller import Caller
 from brickyard.services.missing import missing_cluster
 from brickyard.services.pagetokens import RunCursor, encode, run_cursor
@@ -67,16 +69,14 @@ class RunService:
 
     async def get(self, caller: Caller, request: GetRun) -> RunView:
         """A run with its tasks, or an attempt at a task by its own id."""
-        self._authorizer.require(caller, Action.VIEW)
-        run, task = await self._store.read(lambda tx: _find(tx, request.run_id))
+        run, task = await self._store.read(lambda tx: self._seen(tx, caller, request.run_id))
         return run_view(run, with_tasks=True) if task is None else attempt_view(run, task, request.run_id)
 
     async def output(self, caller: Caller, request: RunId) -> RunOutput:
         """What an attempt at a task left behind; of a run of one task that was never retried, by the run's id as well."""
-        self._authorizer.require(caller, Action.VIEW)
 
         def work(tx: Tx) -> tuple[Run, Task, int, Output | None]:
-            run, task = _find(tx, request.run_id)
+            run, task = self._seen(tx, caller, request.run_id)
             attempt = request.run_id
             if task is None:
                 if len(run.tasks) > 1:
@@ -103,7 +103,6 @@ class RunService:
 
     async def list(self, caller: Caller, request: ListRuns) -> ListRunsResponse:
         """Runs, from the most recently started one back."""
-        self._authorizer.require(caller, Action.VIEW)
         which = _which(request)
         if request.run_type not in (None, RunType.SUBMIT_RUN):
             return ListRunsResponse(has_more=False, runs=[])
@@ -111,11 +110,13 @@ class RunService:
         offset = _between("offset", request.offset, 0, MAX_OFFSET)
         cursor = run_cursor(request.page_token)
         backward = cursor is not None and cursor.backward
-        rows = await self._store.read(
-            lambda tx: tx.runs.page(
-                which, newest_first=not backward, limit=size + 1, offset=offset, after=cursor.at if cursor else None
-            )
-        )
+
+        def work(tx: Tx) -> list[Run]:
+            shown = msgspec.structs.replace(which, visible=self._authorizer.visible(tx, caller, ObjectKind.RUN))
+            after = cursor.at if cursor else None
+            return tx.runs.page(shown, newest_first=not backward, limit=size + 1, offset=offset, after=after)
+
+        rows = await self._store.read(work)
         more, shown = len(rows) > size, rows[:size]
         if backward:
             shown.reverse()
@@ -138,7 +139,7 @@ class RunService:
 
         def work(tx: Tx) -> int | None:
             run = _locked(tx, request.run_id)
-            self._may_change(caller, run, "cancel")
+            self._authorizer.require(tx, caller, Permission.CAN_MANAGE_RUN, of_run(run), to="cancel")
             if run.result is not None or run.cancelled_ms:
                 return None
             tx.runs.update(msgspec.structs.replace(run, cancelled_ms=self._clock.now_ms(), cancelled_by=caller.user_name))
@@ -153,7 +154,7 @@ class RunService:
 
         def work(tx: Tx) -> None:
             run = _locked(tx, request.run_id)
-            self._may_change(caller, run, "delete")
+            self._authorizer.require(tx, caller, Permission.CAN_MANAGE, of_run(run), to="delete")
             if not run.ended_ms:
                 raise InvalidState(f"Run {run.run_id} is active and cannot be deleted. Cancel it (runs/cancel) first.")
             if run.idempotency_token:
@@ -168,9 +169,11 @@ class RunService:
         """48 random bits: an id that every client's numbers hold."""
         return int(self._ids.hex(12), 16) or 1
 
-    def _may_change(self, caller: Caller, run: Run, verb: str) -> None:
-        if not caller.is_admin and caller.user_name != run.creator_user_name:
-            raise PermissionDenied(f"{caller.user_name} may not {verb} run {run.run_id}: it is {run.creator_user_name}'s.")
+    def _seen(self, tx: Tx, caller: Caller, run_id: int) -> tuple[Run, Task | None]:
+        """The run of that id; or the run and the task of an attempt of that id."""
+        run, task = _find(tx, run_id)
+        self._authorizer.require(tx, caller, Permission.CAN_VIEW, of_run(run), to="see")
+        return run, task
 
     def _submit(self, tx: Tx, caller: Caller, request: SubmitRun, tasks: Sequence[SubmitTask]) -> int:
         token = request.idempotency_token or ""
@@ -208,7 +211,6 @@ class RunService:
         asked = task.new_cluster
         if asked is None:
             return None
-        self._authorizer.require(caller, Action.CREATE)
         minutes = asked.autotermination_minutes or 0
         specified = self._specify(tx, caller, msgspec.structs.replace(asked, cluster_name=name, autotermination_minutes=minutes))
         if why := attach_refusal(specified.spec, cluster_id=name, user_name=caller.user_name, client=Client.JOBS):
@@ -223,8 +225,8 @@ class RunService:
             raise InvalidParameterValue(
                 f"Cluster {cluster_id} is a job cluster: it takes no run but the one that it was made for."
             )
-        for action in (Action.ATTACH, Action.RESTART):  # a cluster that is stopped is started
-            self._authorizer.require(caller, action, cluster)
+        for permission in (Permission.CAN_ATTACH_TO, Permission.CAN_RESTART):  # a cluster that is stopped is started
+            self._authorizer.require(tx, caller, permission, of_cluster(cluster), to="run tasks on")
         if why := attach_refusal(cluster.spec, cluster_id=cluster_id, user_name=caller.user_name, client=Client.JOBS):
             raise PermissionDenied(why)
 

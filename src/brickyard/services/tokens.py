@@ -8,9 +8,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from brickyard.domain.access import Permission
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.errors import InvalidParameterValue, QuotaExceeded, ResourceDoesNotExist
 from brickyard.domain.identity import NEVER, TokenRow, UserRow
+from brickyard.services.access import Authorizer
+from brickyard.services.access.objects import TOKENS
 from brickyard.services.caller import Caller
 from brickyard.services.users import new_user
 from brickyard.store.store import Store
@@ -32,8 +35,9 @@ class _Known(NamedTuple):
 class TokenService:
     """Authenticates, and keeps the tokens of users. For one event loop."""
 
-    def __init__(self, *, store: Store, clock: Clock, ids: Ids) -> None:
+    def __init__(self, *, store: Store, clock: Clock, ids: Ids, authorizer: Authorizer) -> None:
         self._store = store
+        self._authorizer = authorizer
         self._clock = clock
         self._ids = ids
         self._known: dict[bytes, _Known] = {}
@@ -80,19 +84,30 @@ class TokenService:
             created_ms=now,
             expiry_ms=NEVER if lifetime_seconds is None else now + lifetime_seconds * 1000,
         )
-        await self._store.write(lambda tx: _insert(tx, row, now=now))
+
+        def work(tx: Tx) -> None:
+            self._may_use(tx, caller)
+            _insert(tx, row, now=now)
+
+        await self._store.write(work)
         return token, row
 
     async def list(self, caller: Caller) -> list[TokenRow]:
         """The caller's tokens that have not expired, oldest first."""
         now = self._clock.now_ms()
-        rows = await self._store.read(lambda tx: tx.tokens.of_user(caller.user_name))
+
+        def work(tx: Tx) -> list[TokenRow]:
+            self._may_use(tx, caller)
+            return tx.tokens.of_user(caller.user_name)
+
+        rows = await self._store.read(work)
         return [row for row in rows if not row.expired(now)]
 
     async def delete(self, caller: Caller, token_id: str) -> None:
         """Revoke a token of the caller, from this moment on. Raises ResourceDoesNotExist."""
 
         def work(tx: Tx) -> bool:
+            self._may_use(tx, caller)
             mine = any(row.token_id == token_id for row in tx.tokens.of_user(caller.user_name))
             return mine and tx.tokens.delete(token_id)
 
@@ -115,6 +130,9 @@ class TokenService:
         fresh = new_user(user_name, is_admin=True, ids=self._ids)
         await self._store.write(lambda tx: _ensure_admin(tx, row, fresh))
         self._forget(ADMIN_TOKEN_ID)
+
+    def _may_use(self, tx: Tx, caller: Caller) -> None:
+        self._authorizer.require(tx, caller, Permission.CAN_USE, TOKENS, to="use personal access")
 
     def _keep(self, digest: bytes, caller: Caller, until_ms: int) -> None:
         self._known.pop(digest, None)  # so that it is again the newest

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from brickyard.domain.access import Permission
 from brickyard.domain.clock import Ids
 from brickyard.domain.errors import ResourceDoesNotExist
 from brickyard.domain.identity import UserRow
+from brickyard.services.access import Authorizer
+from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
 from brickyard.store.store import Store
+from brickyard.store.tx import Tx
 
 
 class UserService:
     """What can be asked about users."""
 
-    def __init__(self, *, store: Store) -> None:
+    def __init__(self, *, store: Store, authorizer: Authorizer) -> None:
         self._store = store
+        self._authorizer = authorizer
 
     async def me(self, caller: Caller) -> UserRow:
         """The caller. Raises ResourceDoesNotExist when the user was removed a moment ago."""
-        user = await self._store.read(lambda tx: tx.users.get(caller.user_name))
+
+        def work(tx: Tx) -> UserRow | None:
+            self._authorizer.require(tx, caller, Permission.WORKSPACE_ACCESS, WORKSPACE, to="use the")
+            return tx.users.get(caller.user_name)
+
+        user = await self._store.read(work)
         if user is None:
             raise ResourceDoesNotExist(f"User {caller.user_name} does not exist.")
         return user

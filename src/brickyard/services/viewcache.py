@@ -9,16 +9,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import msgspec
 
 from brickyard.domain.cluster import Cluster, Instance
 from brickyard.domain.nodetypes import NodeType
+from brickyard.services.access import Acl, Authorizer
+from brickyard.services.access.objects import of_cluster
 from brickyard.services.views import cluster_details
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 MOST_BYTES = 24 * 1024 * 1024  # of each kind of view: some ten thousand clusters
+
+
+class View(NamedTuple):
+    """A cluster as JSON, and who may see it: both of one transaction, and both old when the cluster changes."""
+
+    json: bytes
+    acl: Acl
 
 
 class _Kept:
@@ -27,29 +37,38 @@ class _Kept:
     def __init__(self, most: int) -> None:
         self._most = most
         self._size = 0
-        self._views: dict[str, bytes] = {}
+        self._views: dict[str, View] = {}
         self.get = self._views.get
 
-    def put(self, cluster_id: str, view: bytes) -> None:
+    def put(self, cluster_id: str, view: View) -> None:
         self.drop(cluster_id)
         self._views[cluster_id] = view
-        self._size += len(view)
+        self._size += len(view.json)
         while self._size > self._most:
             self.drop(next(iter(self._views)))
 
     def drop(self, cluster_id: str) -> None:
-        self._size -= len(self._views.pop(cluster_id, b""))
+        if (view := self._views.pop(cluster_id, None)) is not None:
+            self._size -= len(view.json)
 
 
 class ViewCache:
     """JSON of clusters, for `get` and for items of `list`. `most` bounds the bytes that are kept for each."""
 
-    def __init__(self, *, store: Store, sizes: Callable[[], Mapping[str, NodeType]], most: int = MOST_BYTES) -> None:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        sizes: Callable[[], Mapping[str, NodeType]],
+        authorizer: Authorizer,
+        most: int = MOST_BYTES,
+    ) -> None:
         self._store = store
+        self._authorizer = authorizer
         self._sizes = sizes
         self._full = _Kept(most)
         self._items = _Kept(most)
-        self._wanted: dict[str, list[asyncio.Future[bytes | None]]] = {}  # for the next read of whole clusters
+        self._wanted: dict[str, list[asyncio.Future[View | None]]] = {}  # for the next read of whole clusters
         self._reader: asyncio.Task[None] | None = None
         self._reads: list[set[str]] = []  # one for every read under way: the clusters that have changed since it began
         store.on_commit(self.drop)
@@ -62,12 +81,12 @@ class ViewCache:
             for changed in self._reads:
                 changed.add(cluster_id)
 
-    async def full(self, cluster_id: str) -> bytes | None:
-        """The JSON of `get`; None for a cluster that does not exist (or no longer)."""
+    async def full(self, cluster_id: str) -> View | None:
+        """What `get` shows; None for a cluster that does not exist (or no longer)."""
         found = self._full.get(cluster_id)
         if found is not None:
             return found
-        waiting: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[View | None] = asyncio.get_running_loop().create_future()
         self._wanted.setdefault(cluster_id, []).append(waiting)
         if self._reader is None:
             self._reader = asyncio.create_task(self._read_wanted())
@@ -98,9 +117,9 @@ class ViewCache:
         missing = [cluster_id for cluster_id in cluster_ids if cluster_id not in found]
         if missing:
             found |= await self._fresh(missing, self._items, with_spec=False)
-        return [found[cluster_id] for cluster_id in cluster_ids if cluster_id in found]
+        return [found[cluster_id].json for cluster_id in cluster_ids if cluster_id in found]
 
-    async def _fresh(self, cluster_ids: Sequence[str], kept: _Kept, *, with_spec: bool) -> dict[str, bytes]:
+    async def _fresh(self, cluster_ids: Sequence[str], kept: _Kept, *, with_spec: bool) -> dict[str, View]:
         """Read these, and keep what may be kept."""
         with self._reading() as changed:
             fresh = await self._store.read(lambda tx: self._many(tx, cluster_ids, with_spec=with_spec))
@@ -112,16 +131,17 @@ class ViewCache:
 
     # These encode on the reader's thread, so that a long list holds up no other request.
 
-    def _many(self, tx: Tx, cluster_ids: Sequence[str], *, with_spec: bool) -> dict[str, bytes]:
+    def _many(self, tx: Tx, cluster_ids: Sequence[str], *, with_spec: bool) -> dict[str, View]:
         clusters, instances = tx.clusters.many(cluster_ids), tx.instances.of_clusters(cluster_ids)
         return {
-            cluster_id: self._encoded(cluster, instances[cluster_id], with_spec=with_spec)
+            cluster_id: self._encoded(tx, cluster, instances[cluster_id], with_spec=with_spec)
             for cluster_id, cluster in clusters.items()
             if not cluster.deleted_ms
         }
 
-    def _encoded(self, cluster: Cluster, instances: Sequence[Instance], *, with_spec: bool) -> bytes:
-        return msgspec.json.encode(cluster_details(cluster, instances, sizes=self._sizes(), with_spec=with_spec))
+    def _encoded(self, tx: Tx, cluster: Cluster, instances: Sequence[Instance], *, with_spec: bool) -> View:
+        shown = cluster_details(cluster, instances, sizes=self._sizes(), with_spec=with_spec)
+        return View(msgspec.json.encode(shown), self._authorizer.acl(tx, of_cluster(cluster)))
 
     @contextmanager
     def _reading(self) -> Iterator[set[str]]:

@@ -44,6 +44,8 @@ class ListingRows:
             query = query.where(t.c.policy_id == which.policy_id)
         if which.is_pinned is False:
             query = query.where(t.c.pinned_ms + 0 == 0)  # a sum, or SQLite takes the index of pins and sorts all that have none
+        if which.visible.owners is not None:
+            query = query.where(t.c.creator.in_(sorted(which.visible.owners)))
         if which.ended_after_ms:
             query = query.where(or_(t.c.unkept_ms == 0, t.c.unkept_ms >= which.ended_after_ms))
         if after is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -137,5 +138,11 @@ class RunRows:
             )
             query = query.where(or_(behind, and_(t.c.created_ms == after.created_ms, tie)))
         order = (t.c.created_ms.desc(), t.c.run_id.desc()) if newest_first else (t.c.created_ms.asc(), t.c.run_id.asc())
-        query = query.order_by(*order).limit(limit).offset(offset)
-        return [_decode(doc) for doc in self._connection.execute(query).scalars()]
+        query = query.order_by(*order)
+        if which.visible.owners is None:
+            query = query.limit(limit).offset(offset)
+            return [_decode(doc) for doc in self._connection.execute(query).scalars()]
+        # Whose a run is says its document alone: rows are read until the page is full.
+        with self._connection.execution_options(yield_per=100).execute(query) as rows:
+            shown = (run for run in map(_decode, rows.scalars()) if which.visible.shows(run.creator_user_name))
+            return list(islice(shown, offset, offset + limit))

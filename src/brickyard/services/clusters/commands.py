@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from brickyard.domain.access import Permission
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.requests import (
@@ -25,7 +26,8 @@ from brickyard.plan import changes
 from brickyard.plan.changes import Asked, Changed, Offered, Secrets, Specified
 from brickyard.plan.mask import apply_mask
 from brickyard.plan.spec import named_pools
-from brickyard.services.authz import Action, Authorizer
+from brickyard.services.access import Authorizer
+from brickyard.services.access.objects import WORKSPACE, of_cluster, of_pool
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
 from brickyard.services.missing import missing_cluster
@@ -49,7 +51,7 @@ class ClusterCommands:
 
     def create(self, tx: Tx, caller: Caller, request: CreateCluster) -> str:
         """A new cluster that starts; returns its id. With an idempotency token that an active cluster has: that one's."""
-        self._authorizer.require(caller, Action.CREATE)
+        self._may_create(tx, caller)
         token = request.idempotency_token or ""
         changes.check_idempotency_token(token)
         offered = self._offered(tx, caller, request)
@@ -64,6 +66,7 @@ class ClusterCommands:
             source = tx.clusters.get(request.clone_from.source_cluster_id)
             if source is None or source.deleted_ms:
                 raise missing_cluster(tx, request.clone_from.source_cluster_id)
+            self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_cluster(source), to="clone")
         changes.check_single_user(specified.spec, offered, user=caller.user_name)
         asked = self._asked(caller)
         created = changes.create(self._ids.cluster_id(asked.now), request, asked, specified=specified, secrets=self._secrets())
@@ -77,7 +80,7 @@ class ClusterCommands:
         def change(cluster: Cluster, asked: Asked) -> Changed:
             return changes.start(cluster, asked, secrets=self._secrets())
 
-        return self._change(tx, caller, Action.RESTART, request.cluster_id, change)
+        return self._change(tx, caller, Permission.CAN_RESTART, request.cluster_id, change, to="start")
 
     def restart(self, tx: Tx, caller: Caller, request: RestartCluster) -> bool:
         """Restart a running cluster. Administrators may say for whom they do it."""
@@ -86,15 +89,17 @@ class ClusterCommands:
         def change(cluster: Cluster, asked: Asked) -> Changed:
             return changes.restart(cluster, asked._replace(user=user), secrets=self._secrets())
 
-        return self._change(tx, caller, Action.RESTART, request.cluster_id, change)
+        return self._change(tx, caller, Permission.CAN_RESTART, request.cluster_id, change, to="restart")
 
     def delete(self, tx: Tx, caller: Caller, request: ClusterId) -> bool:
         """Terminate a cluster; nothing happens to one that is terminated or terminating."""
-        return self._change(tx, caller, Action.RESTART, request.cluster_id, changes.terminate)
+        return self._change(tx, caller, Permission.CAN_RESTART, request.cluster_id, changes.terminate, to="terminate")
 
     def permanent_delete(self, tx: Tx, caller: Caller, request: ClusterId) -> bool:
         """Remove a cluster for good: from now on it does not exist for any call."""
-        return self._change(tx, caller, Action.MANAGE, request.cluster_id, changes.permanently_delete)
+        return self._change(
+            tx, caller, Permission.CAN_MANAGE, request.cluster_id, changes.permanently_delete, to="permanently delete"
+        )
 
     def edit(self, tx: Tx, caller: Caller, request: EditCluster) -> bool:
         """Replace the specification. A running cluster restarts with it, a terminated one keeps it for its next start."""
@@ -104,7 +109,7 @@ class ClusterCommands:
             offered = self._offered(tx, caller, requested)
             return changes.edit(cluster, requested, offered, asked, secrets=self._secrets())
 
-        return self._change(tx, caller, Action.MANAGE, request.cluster_id, change)
+        return self._change(tx, caller, Permission.CAN_MANAGE, request.cluster_id, change, to="edit")
 
     def update(self, tx: Tx, caller: Caller, request: UpdateCluster) -> bool:
         """Replace the parts of the specification that the mask names. An update that changes nothing restarts nothing."""
@@ -114,7 +119,7 @@ class ClusterCommands:
             offered = self._offered(tx, caller, requested)
             return changes.edit(cluster, requested, offered, asked, secrets=self._secrets(), unless_same=True)
 
-        return self._change(tx, caller, Action.MANAGE, request.cluster_id, change)
+        return self._change(tx, caller, Permission.CAN_MANAGE, request.cluster_id, change, to="update")
 
     def resize(self, tx: Tx, caller: Caller, request: ResizeCluster) -> bool:
         """Change the number of workers of a running cluster, or the range in which it follows its load."""
@@ -122,7 +127,7 @@ class ClusterCommands:
         def change(cluster: Cluster, asked: Asked) -> Changed:
             return changes.resize(cluster, request, asked)
 
-        return self._change(tx, caller, Action.MANAGE, request.cluster_id, change)
+        return self._change(tx, caller, Permission.CAN_MANAGE, request.cluster_id, change, to="resize")
 
     def pin(self, tx: Tx, caller: Caller, request: ClusterId) -> bool:
         """Keep a cluster in the list however long it has been terminated."""
@@ -132,11 +137,11 @@ class ClusterCommands:
             tx.lock("pins")
             return changes.pin(cluster, asked, pinned=tx.clusters.count_pinned())
 
-        return self._change(tx, caller, Action.PIN, request.cluster_id, change)
+        return self._change(tx, caller, Permission.ADMIN, request.cluster_id, change, to="pin or unpin")
 
     def unpin(self, tx: Tx, caller: Caller, request: ClusterId) -> bool:
         """Undo a pin."""
-        return self._change(tx, caller, Action.PIN, request.cluster_id, changes.unpin)
+        return self._change(tx, caller, Permission.ADMIN, request.cluster_id, changes.unpin, to="pin or unpin")
 
     def change_owner(self, tx: Tx, caller: Caller, request: ChangeClusterOwner) -> bool:
         """Give a terminated cluster to another user."""
@@ -145,10 +150,11 @@ class ClusterCommands:
             owner = request.owner_username
             return changes.change_owner(cluster, owner, exists=tx.users.get(owner) is not None)
 
-        return self._change(tx, caller, Action.CHANGE_OWNER, request.cluster_id, change)
+        return self._change(tx, caller, Permission.ADMIN, request.cluster_id, change, to="change the owner of")
 
     def specify(self, tx: Tx, caller: Caller, requested: ClusterSpec) -> Specified:
         """What a new cluster of the caller's would be."""
+        self._may_create(tx, caller)
         return changes.specify(requested, self._offered(tx, caller, requested), user=caller.user_name)
 
     def end_all(self, tx: Tx, why: str) -> None:
@@ -160,19 +166,22 @@ class ClusterCommands:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _change(self, tx: Tx, caller: Caller, action: Action, cluster_id: str, change: Change) -> bool:
+    def _change(self, tx: Tx, caller: Caller, permission: Permission, cluster_id: str, change: Change, *, to: str) -> bool:
         """Find, authorise, change. A change that returns the same cluster writes nothing."""
         cluster = tx.clusters.get(cluster_id)
         if cluster is None or cluster.deleted_ms:
             raise missing_cluster(tx, cluster_id)
-        self._authorizer.require(caller, action, cluster)
+        self._authorizer.require(tx, caller, permission, of_cluster(cluster), to=to)
         return _write(tx, cluster, change(cluster, self._asked(caller)))
+
+    def _may_create(self, tx: Tx, caller: Caller) -> None:
+        self._authorizer.require(tx, caller, Permission.ALLOW_CLUSTER_CREATE, WORKSPACE, to="create clusters in the")
 
     def _offered(self, tx: Tx, caller: Caller, requested: ClusterSpec) -> Offered:
         """What the specification is checked against. The pools that it names stay locked until the commit."""
         pools = tx.pools.many(named_pools(requested))
         for pool in pools.values():
-            self._authorizer.require_pool(caller, Action.ATTACH, pool)
+            self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_pool(pool), to="create clusters on")
         name = requested.single_user_name or ""
         return Offered(
             node_types=self._offers.node_types(),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from brickyard.domain.access import Permission
 from brickyard.domain.clock import Clock
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.requests import GetEvents, ListClusters
 from brickyard.domain.views import GetEventsResponse
-from brickyard.services.authz import Action, Authorizer
+from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.clusterevents import ClusterEvents
 from brickyard.services.firstlook import FirstLook
@@ -25,10 +26,9 @@ class ClusterReads:
         self, *, store: Store, clock: Clock, sizes: Callable[[], Mapping[str, NodeType]], authorizer: Authorizer
     ) -> None:
         self._store = store
-        self._authorizer = authorizer
-        self._views = ViewCache(store=store, sizes=sizes)
-        self._lists = ClusterLists(store=store, clock=clock, views=self._views)
-        self._events = ClusterEvents(store=store)
+        self._views = ViewCache(store=store, sizes=sizes, authorizer=authorizer)
+        self._lists = ClusterLists(store=store, clock=clock, views=self._views, authorizer=authorizer)
+        self._events = ClusterEvents(store=store, authorizer=authorizer)
         self._first_look = FirstLook(store=store)
 
     def changed(self, cluster_id: str) -> None:
@@ -37,21 +37,23 @@ class ClusterReads:
 
     async def get(self, caller: Caller, cluster_id: str) -> bytes:
         """One cluster."""
+        view = await self._view(caller, cluster_id)
         if self._first_look.due(cluster_id):
-            self._authorizer.require(caller, Action.VIEW)
             await self._first_look.settle(cluster_id)
-        view = await self._views.full(cluster_id)
-        if view is None:
-            raise await self._store.read(lambda tx: missing_cluster(tx, cluster_id))
-        self._authorizer.require(caller, Action.VIEW)
+            view = await self._view(caller, cluster_id)
         return view
 
     async def list(self, caller: Caller, request: ListClusters, *, paged: bool) -> bytes:
         """Clusters: one page, or all of them for clients that do not page."""
-        self._authorizer.require(caller, Action.VIEW)
-        return await self._lists.page(request, paged=paged)
+        return await self._lists.page(caller, request, paged=paged)
 
     async def events(self, caller: Caller, request: GetEvents) -> GetEventsResponse:
         """What happened to a cluster."""
-        self._authorizer.require(caller, Action.VIEW)
-        return await self._events.page(request)
+        return await self._events.page(caller, request)
+
+    async def _view(self, caller: Caller, cluster_id: str) -> bytes:
+        view = await self._views.full(cluster_id)
+        if view is None:
+            raise await self._store.read(lambda tx: missing_cluster(tx, cluster_id))
+        view.acl.require(caller, Permission.CAN_ATTACH_TO, to="see")
+        return view.json

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from brickyard.domain.access import Permission
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.requests import (
@@ -24,7 +25,8 @@ from brickyard.domain.requests import (
 )
 from brickyard.domain.runtimes import Runtime
 from brickyard.domain.views import GetEventsResponse
-from brickyard.services.authz import Action, Authorizer
+from brickyard.services.access import Authorizer
+from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
 from brickyard.services.clusters.commands import ClusterCommands
@@ -73,17 +75,17 @@ class ClusterService:
 
     async def list_node_types(self, caller: Caller) -> bytes:
         """Sizes of machine."""
-        self._authorizer.require(caller, Action.VIEW)
+        await self._may_look(caller, to="list the node types of the")
         return self._offers.node_type_list()
 
     async def list_zones(self, caller: Caller) -> bytes:
         """Zones. All of them are this workspace's machines."""
-        self._authorizer.require(caller, Action.VIEW)
+        await self._may_look(caller, to="list the zones of the")
         return self._offers.zone_list
 
     async def spark_versions(self, caller: Caller) -> bytes:
         """Runtimes."""
-        self._authorizer.require(caller, Action.VIEW)
+        await self._may_look(caller, to="list the runtimes of the")
         return self._offers.spark_version_list
 
     # -- asking ------------------------------------------------------------------------------------------------------
@@ -137,6 +139,9 @@ class ClusterService:
     async def end_all(self, why: str) -> None:
         """The server is about to stop and to end every node: terminate what runs, with that as its reason (`why`, a phrase)."""
         await self._store.write(lambda tx: self.commands.end_all(tx, why))
+
+    async def _may_look(self, caller: Caller, *, to: str) -> None:
+        await self._store.read(lambda tx: self._authorizer.require(tx, caller, Permission.WORKSPACE_ACCESS, WORKSPACE, to=to))
 
     async def _do(self, command: Callable[[Tx, Caller, Request], bool], caller: Caller, request: Request) -> None:
         """One command in a transaction of its own."""

@@ -1,0 +1,30 @@
+"""What is secured, as the object that permissions are about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from brickyard.domain.access import ObjectKind, SecurableObject
+from brickyard.domain.cluster import Cluster
+from brickyard.domain.pools import Pool
+from brickyard.domain.run import Run
+
+WORKSPACE = SecurableObject(ObjectKind.WORKSPACE)
+TOKENS = SecurableObject(ObjectKind.TOKENS)
+
+
+def of_cluster(cluster: Cluster) -> SecurableObject:
+    return SecurableObject(ObjectKind.CLUSTER, cluster.cluster_id, cluster.creator_user_name)
+
+
+def of_pool(pool: Pool) -> SecurableObject:
+    return SecurableObject(ObjectKind.INSTANCE_POOL, pool.instance_pool_id, pool.creator_user_name)
+
+
+def of_run(run: Run) -> SecurableObject:
+    return SecurableObject(ObjectKind.RUN, str(run.run_id), run.creator_user_name)
+
+
+def of_path(parts: Sequence[str]) -> SecurableObject:
+    """A file or directory of the workspace's, by its names from the root down."""
+    return SecurableObject(ObjectKind.DBFS_PATH, "/" + "/".join(parts))

@@ -1,0 +1,477 @@
+"""Every operation asks for the permissions that it declares, on the objects that its request names, before it does anything."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+import json
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from brickyard.api import attached, commands, dbfs, wire
+from brickyard.api.app import all_operations
+from brickyard.api.context import ApiContext
+from brickyard.api.registry import EVERY, Auth, Empty, Need, Operation
+from brickyard.domain import pools
+from brickyard.domain import requests as ask
+from brickyard.domain import runviews as view
+from brickyard.domain.access import PERMISSIONS, ObjectKind, Permission, Principal, SecurableObject, Visible
+from brickyard.domain.clock import Ids
+from brickyard.domain.cluster import Target
+from brickyard.domain.errors import PermissionDenied
+from brickyard.domain.identity import UserRow
+from brickyard.domain.spec import ClusterSpec
+from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask
+from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.services.access import Acl, Authorizer
+from brickyard.services.attach import AttachService
+from brickyard.services.caller import Caller
+from brickyard.services.clusters import ClusterService
+from brickyard.services.commands import CommandService
+from brickyard.services.dbfs import DbfsService
+from brickyard.services.pools import PoolService
+from brickyard.services.runs import RunService
+from brickyard.services.taskfiles import TaskFiles
+from brickyard.services.tokens import TokenService
+from brickyard.services.uilinks import UiLinks
+from brickyard.services.users import UserService
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+from brickyard.testing.builders import SMALL, SPARK_4, cluster, nodes, up
+from brickyard.testing.clock import ManualClock
+from tests.services.desk import ADMIN, ASK, USER
+
+OPERATIONS = {operation.name: operation for operation in all_operations()}
+FOR_USERS = sorted(name for name, operation in OPERATIONS.items() if operation.auth is Auth.USER)
+ID = "0123456789abcdef"
+SOMEBODY = Caller(user_name="somebody@example.com", user_id="3", is_admin=False, token_id="s")
+TASK = SparkPythonTask(python_file="dbfs:/a.py")
+
+
+class Asked(NamedTuple):
+    permission: Permission
+    kind: ObjectKind
+    id: str
+
+
+class RecordingAcl(Acl, frozen=True):
+    recorder: Recorder
+
+    def require(self, principal: Principal, permission: Permission, *, to: str) -> None:
+        self.recorder.asked.append(Asked(permission, self.on.kind, self.on.id))
+        if self.recorder.denies:
+            raise PermissionDenied(f"{principal.user_name} may not {to} {self.on}")
+        super().require(principal, permission, to=to)
+
+
+class Recorder(Authorizer):
+    """Notes what is asked for; with `denies` nobody may do anything."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.denies = False
+        self.owners: frozenset[str] | None = None  # whose objects lists show; None: everybody's
+
+    def acl(self, tx: Tx, on: SecurableObject) -> Acl:
+        tx.get_meta("any")  # raises when the transaction is over
+        return RecordingAcl(on, self)
+
+    def visible(self, tx: Tx, principal: Principal, kind: ObjectKind) -> Visible:
+        tx.get_meta("any")
+        self.asked.append(Asked(PERMISSIONS[kind][0], kind, EVERY))
+        return Visible(owners=frozenset() if self.denies else self.owners)
+
+
+class FakeAgents:
+    """Agents that answer everything with the same."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def call(
+        self, endpoint: str, server_token: str, method: str, path: str, body: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        self.calls += 1
+        return {"status": "Finished"}
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class World:
+    """Every service behind the API, with one authorizer."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.store = Store.open(f"sqlite:///{root / 'test.db'}")
+        self.recorder = recorder = Recorder()
+        self.agents = FakeAgents()
+        self.numbers = itertools.count(1)
+        store, clock, ids, tokens = self.store, ManualClock(), Ids(), InstanceTokens(key=b"k" * 32)
+        common: dict[str, Any] = {"store": store, "clock": clock, "ids": ids, "authorizer": recorder}
+        offers: dict[str, Any] = {"node_types": lambda: [SMALL], "runtimes": lambda: [SPARK_4], "wake": lambda _: None}
+        clusters = ClusterService(**common, **offers)
+        (root / "dbfs").mkdir()
+        self.context = ApiContext(
+            clusters=clusters,
+            agents=None,  # type: ignore[arg-type] # no operation for users calls it
+            tokens=TokenService(**common),
+            users=UserService(store=store, authorizer=recorder),
+            pools=PoolService(**common, **offers),
+            commands=CommandService(store=store, authorizer=recorder, agents=self.agents, tokens=tokens, ids=ids),
+            runs=RunService(
+                **common,
+                specify=clusters.commands.specify,
+                files=TaskFiles(dbfs=root / "dbfs", machine=None),
+                wake=lambda _: None,
+            ),
+            dbfs=DbfsService(root=root / "dbfs", spool=root / "spool", store=store, clock=clock, authorizer=recorder),
+            attach=AttachService(store=store, authorizer=recorder, agents=self.agents, tokens=tokens, start=clusters.start),
+            ui_links=UiLinks(key=b"k" * 32, store=store, clock=clock),
+            workspace_id="1",
+            ready=_ready,
+            lag_s=lambda: 0.0,
+            metrics=CollectorRegistry(),
+        )
+        for user in (ADMIN, USER):
+            row = UserRow(user_name=user.user_name, user_id=user.user_id, is_admin=user.is_admin, display_name="u")
+            store.write_sync(lambda tx, row=row: tx.users.upsert(row))  # type: ignore[misc] # bound now
+
+    async def cluster(self, *, stopped: bool = False) -> str:
+        number = next(self.numbers)
+        made = cluster(cluster_id=f"0101-000000-{number:08d}")
+        made = msgspec.structs.replace(made, target=Target.TERMINATED, ended=True) if stopped else up(made)
+
+        def work(tx: Tx) -> None:
+            tx.clusters.insert(made)
+            for node in [] if stopped else nodes(made, made.num_workers):
+                name = f"{node.instance_id}-{number}"
+                tx.instances.insert(msgspec.structs.replace(node, instance_id=name, endpoint="http://node.invalid"))
+
+        await self.store.write(work)
+        return made.cluster_id
+
+    async def pool(self) -> str:
+        request = pools.CreateInstancePool(instance_pool_name=f"p{next(self.numbers)}", node_type_id="small")
+        return await self.context.pools.create(ADMIN, request)
+
+    async def run(self, *, by: Caller = ADMIN, **fields: Any) -> int:
+        """A run of one task."""
+        task = SubmitTask(task_key="only", existing_cluster_id=await self.cluster(), spark_python_task=TASK)
+        run_id = await self.context.runs.submit(by, SubmitRun(tasks=[task]))
+
+        def work(tx: Tx) -> None:
+            run = tx.runs.get(run_id)
+            assert run is not None
+            tx.runs.update(msgspec.structs.replace(run, **fields))
+
+        await self.store.write(work)
+        return run_id
+
+    async def handle(self) -> dbfs.DbfsHandle:
+        return dbfs.DbfsHandle(handle=await self.context.dbfs.create(ADMIN, self.path(), overwrite=True))
+
+    async def file(self) -> str:
+        await self.context.dbfs.put(ADMIN, self.path(), base64.b64encode(b"x").decode(), overwrite=True)
+        return self.path()
+
+    def path(self) -> str:
+        return "/a/b"
+
+    def dump(self) -> tuple[str, list[Path]]:
+        """Everything that a call may change."""
+        with sqlite3.connect(self.root / "test.db") as connection:
+            rows = "\n".join(connection.iterdump())
+        connection.close()
+        return rows, sorted([*(self.root / "dbfs").rglob("*"), *(self.root / "spool").iterdir()])
+
+
+async def _ready() -> str:
+    return ""
+
+
+async def submission(world: World) -> SubmitRun:
+    new = ClusterSpec(spark_version=SPARK_4.key, num_workers=1, instance_pool_id=await world.pool())
+    new = msgspec.structs.replace(new, driver_instance_pool_id=await world.pool())
+    return SubmitRun(
+        tasks=[
+            SubmitTask(task_key="own", new_cluster=new, spark_python_task=TASK),
+            SubmitTask(task_key="shared", existing_cluster_id=await world.cluster(), spark_python_task=TASK),
+        ]
+    )
+
+
+async def spec(world: World) -> dict[str, Any]:
+    """A specification that names all that one can name."""
+    return {
+        "spark_version": SPARK_4.key,
+        "num_workers": 1,
+        "instance_pool_id": await world.pool(),
+        "driver_instance_pool_id": await world.pool(),
+    }
+
+
+def by_cluster(kind: type[msgspec.Struct], *, stopped: bool = False, **fields: Any) -> Example:
+    async def example(world: World) -> msgspec.Struct:
+        return kind(cluster_id=await world.cluster(stopped=stopped), **fields)
+
+    return example
+
+
+def plain(request: msgspec.Struct) -> Example:
+    async def example(_world: World) -> msgspec.Struct:
+        return request
+
+    return example
+
+
+async def create_cluster(world: World) -> msgspec.Struct:
+    clone = ask.CloneCluster(source_cluster_id=await world.cluster())
+    return ask.CreateCluster(**await spec(world), clone_from=clone)
+
+
+async def edit_cluster(world: World) -> msgspec.Struct:
+    return ask.EditCluster(**await spec(world), cluster_id=await world.cluster())
+
+
+async def update_cluster(world: World) -> msgspec.Struct:
+    mask = "instance_pool_id,driver_instance_pool_id,node_type_id,driver_node_type_id"
+    return ask.UpdateCluster(cluster_id=await world.cluster(), update_mask=mask, cluster=ClusterSpec(**await spec(world)))
+
+
+async def edit_pool(world: World) -> msgspec.Struct:
+    pool_id = await world.pool()
+    return pools.EditInstancePool(instance_pool_id=pool_id, instance_pool_name=f"new {pool_id}", node_type_id="small")
+
+
+async def one_pool(world: World) -> msgspec.Struct:
+    return pools.InstancePoolId(instance_pool_id=await world.pool())
+
+
+async def one_run(world: World) -> msgspec.Struct:
+    return view.RunId(run_id=await world.run())
+
+
+async def finished_run(world: World) -> msgspec.Struct:
+    return view.RunId(run_id=await world.run(ended_ms=1))
+
+
+async def get_run(world: World) -> msgspec.Struct:
+    return view.GetRun(run_id=await world.run())
+
+
+async def add_block(world: World) -> msgspec.Struct:
+    return dbfs.DbfsAddBlock(handle=(await world.handle()).handle, data="")
+
+
+async def close_upload(world: World) -> msgspec.Struct:
+    return await world.handle()
+
+
+def by_path(kind: type[msgspec.Struct], **fields: Any) -> Example:
+    async def example(world: World) -> msgspec.Struct:
+        return kind(path=await world.file(), **fields)
+
+    return example
+
+
+async def move_file(world: World) -> msgspec.Struct:
+    return dbfs.DbfsMove(source_path=await world.file(), destination_path=f"/moved/{next(world.numbers)}")
+
+
+async def delete_token(world: World) -> msgspec.Struct:
+    _, row = await world.context.tokens.create(ADMIN)
+    return wire.RevokeTokenRequest(token_id=row.token_id)
+
+
+Example = Callable[[World], Awaitable[msgspec.Struct]]
+EXAMPLES: dict[str, Example] = {
+    "clusters.create": create_cluster,
+    "clusters.get": by_cluster(ask.ClusterId),
+    "clusters.list": plain(ask.ListClusters()),
+    "clusters.list_all": plain(ask.ListClusters()),
+    "clusters.start": by_cluster(ask.StartCluster, stopped=True),
+    "clusters.restart": by_cluster(ask.RestartCluster),
+    "clusters.delete": by_cluster(ask.ClusterId),
+    "clusters.permanent_delete": by_cluster(ask.ClusterId),
+    "clusters.edit": edit_cluster,
+    "clusters.update": update_cluster,
+    "clusters.resize": by_cluster(ask.ResizeCluster, num_workers=5),
+    "clusters.pin": by_cluster(ask.ClusterId),
+    "clusters.unpin": by_cluster(ask.ClusterId),
+    "clusters.change_owner": by_cluster(ask.ChangeClusterOwner, stopped=True, owner_username=USER.user_name),
+    "clusters.events": by_cluster(ask.GetEvents),
+    "clusters.list_node_types": plain(Empty()),
+    "clusters.list_zones": plain(Empty()),
+    "clusters.spark_versions": plain(Empty()),
+    "clusters.list_attached": by_cluster(attached.Ref),
+    "clusters.spark_ui_link": by_cluster(attached.LinkRequest),
+    "instance_pools.create": plain(pools.CreateInstancePool(instance_pool_name="a pool", node_type_id="small")),
+    "instance_pools.edit": edit_pool,
+    "instance_pools.delete": one_pool,
+    "instance_pools.get": one_pool,
+    "instance_pools.list": plain(Empty()),
+    "contexts.create": by_cluster(commands.CreateContext, language="python"),
+    "contexts.status": by_cluster(commands.ContextRef, context_id=ID),
+    "contexts.destroy": by_cluster(commands.ContextRef, context_id=ID),
+    "commands.execute": by_cluster(commands.Command, context_id=ID, language="python", command="1"),
+    "commands.status": by_cluster(commands.CommandRef, context_id=ID, command_id=ID),
+    "commands.cancel": by_cluster(commands.CommandRef, context_id=ID, command_id=ID),
+    "jobs.runs_submit": submission,
+    "jobs.runs_get": get_run,
+    "jobs.runs_get_output": one_run,
+    "jobs.runs_list": plain(view.ListRuns()),
+    "jobs.runs_cancel": one_run,
+    "jobs.runs_delete": finished_run,
+    "dbfs.create": by_path(dbfs.DbfsCreate, overwrite=True),
+    "dbfs.add-block": add_block,
+    "dbfs.close": close_upload,
+    "dbfs.put": by_path(dbfs.DbfsPut, overwrite=True),
+    "dbfs.read": by_path(dbfs.DbfsRead),
+    "dbfs.get-status": by_path(dbfs.DbfsPath),
+    "dbfs.list": by_path(dbfs.DbfsPath),
+    "dbfs.mkdirs": plain(dbfs.DbfsPath(path="/made")),
+    "dbfs.delete": by_path(dbfs.DbfsDelete),
+    "dbfs.move": move_file,
+    "current_user.me": plain(Empty()),
+    "tokens.create": plain(wire.CreateTokenRequest()),
+    "tokens.list": plain(Empty()),
+    "tokens.delete": delete_token,
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    made = World(tmp_path_factory.mktemp("permissions"))
+    yield made
+    made.store.close()
+
+
+def named(request: object, field: str) -> set[str]:
+    """What a request's field holds; dots lead into it, and lists are of several."""
+    if isinstance(request, list | tuple):
+        return set[str]().union(*(named(each, field) for each in request))
+    if request is None or not field:
+        return set() if request is None else {str(request)}
+    first, _, rest = field.partition(".")
+    return named(getattr(request, first), rest)
+
+
+def objects(need: Need, request: msgspec.Struct, world: World) -> set[str]:
+    """The ids of the objects that a need is about."""
+    if need.of in ("", EVERY):
+        return {need.of}
+    return {world.path()} if need.of == "handle" else named(request, need.of)
+
+
+def test_every_operation_for_users_declares_what_it_needs() -> None:
+    for operation in OPERATIONS.values():
+        assert bool(operation.needs) == (operation.auth is Auth.USER), operation.name
+        for need in operation.needs:
+            assert need.permission in PERMISSIONS[need.kind], operation.name
+            fields = operation.request.__struct_fields__
+            assert need.of in ("", EVERY) or need.of.partition(".")[0] in fields, operation.name
+
+
+@pytest.mark.parametrize("name", FOR_USERS)
+def test_what_is_declared_is_asked_for(world: World, name: str) -> None:
+    async def scenario() -> None:
+        operation = OPERATIONS[name]
+        request = await EXAMPLES[name](world)
+        world.recorder.asked.clear()
+        await operation.handler(world.context, ADMIN, request)
+        declared = {Asked(need.permission, need.kind, id) for need in operation.needs for id in objects(need, request, world)}
+        assert set(world.recorder.asked) == declared
+        assert {asked.permission for asked in declared} == {need.permission for need in operation.needs}, "the example is whole"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("name", FOR_USERS)
+def test_who_has_no_permission_changes_and_learns_nothing(world: World, name: str) -> None:
+    async def scenario() -> None:
+        operation = OPERATIONS[name]
+        request = await EXAMPLES[name](world)
+        before, calls = world.dump(), world.agents.calls
+        world.recorder.denies = True
+        try:
+            if any(need.of == EVERY for need in operation.needs):
+                assert await shown(operation, world, request) == 0
+            else:
+                with pytest.raises(PermissionDenied, match="may not"):
+                    await operation.handler(world.context, ADMIN, request)
+        finally:
+            world.recorder.denies = False
+        assert (world.dump(), world.agents.calls) == (before, calls)
+
+    asyncio.run(scenario())
+
+
+async def shown(operation: Operation, world: World, request: msgspec.Struct) -> int:
+    """How many objects a list has."""
+    answer = await operation.handler(world.context, ADMIN, request)
+    decoded = msgspec.json.decode(answer if isinstance(answer, bytes) else msgspec.json.encode(answer))
+    return sum(len(value) for value in decoded.values() if isinstance(value, list))
+
+
+def test_an_upload_as_a_form_is_asked_for_as_well(world: World) -> None:
+    async def parts() -> AsyncIterator[tuple[str, bytes]]:
+        for part in (("contents", b"x"), ("path", b"/form"), ("overwrite", b"true")):
+            yield part
+
+    async def scenario() -> None:
+        upload = OPERATIONS["dbfs.put"].upload
+        assert upload is not None
+        before = world.dump()
+        world.recorder.denies = True
+        try:
+            with pytest.raises(PermissionDenied):
+                await upload(world.context, USER, parts())
+        finally:
+            world.recorder.denies = False
+        assert world.dump() == before
+        world.recorder.asked.clear()
+        await upload(world.context, USER, parts())
+        assert world.recorder.asked == [Asked(Permission.CAN_EDIT, ObjectKind.DBFS_PATH, "/form")]
+
+    asyncio.run(scenario())
+
+
+def test_lists_show_what_the_caller_may_see(world: World) -> None:
+    """Page by page as well: what is hidden takes no place on a page."""
+
+    async def scenario() -> None:
+        context = world.context
+        mine = [await context.clusters.create(SOMEBODY, ASK) for _ in range(3)]
+        my_runs = [await world.run(by=SOMEBODY) for _ in range(3)]
+        my_pool = await context.pools.create(SOMEBODY, pools.CreateInstancePool(instance_pool_name="mine", node_type_id="small"))
+        await world.cluster()
+        await world.run()
+        world.recorder.owners = frozenset({SOMEBODY.user_name})
+        try:
+            everything = json.loads(await context.clusters.list(SOMEBODY, ask.ListClusters(), paged=False))
+            assert {item["cluster_id"] for item in everything["clusters"]} == set(mine)
+            first = json.loads(await context.clusters.list(SOMEBODY, ask.ListClusters(page_size=2), paged=True))
+            rest = ask.ListClusters(page_size=2, page_token=first["next_page_token"])
+            last = json.loads(await context.clusters.list(SOMEBODY, rest, paged=True))
+            assert [len(page["clusters"]) for page in (first, last)] == [2, 1]
+            assert "next_page_token" not in last
+            runs = await context.runs.list(SOMEBODY, view.ListRuns(limit=2))
+            more = await context.runs.list(SOMEBODY, view.ListRuns(limit=2, page_token=runs.next_page_token))
+            by_offset = await context.runs.list(SOMEBODY, view.ListRuns(limit=2, offset=2))
+            assert {run.run_id for run in [*(runs.runs or ()), *(more.runs or ())]} == set(my_runs)
+            assert [run.run_id for run in by_offset.runs or ()] == [run.run_id for run in more.runs or ()]
+            assert (runs.has_more, more.has_more, by_offset.has_more) == (True, False, False)
+            shown = (await context.pools.list(SOMEBODY)).instance_pools or []
+            assert [pool.instance_pool_id for pool in shown] == [my_pool]
+        finally:
+            world.recorder.owners = None
+
+    asyncio.run(scenario())
