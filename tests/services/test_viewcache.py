@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -11,11 +12,13 @@ from typing import TypeVar
 from brickyard.domain.requests import ClusterId, ResizeCluster
 from brickyard.services.access import Authorizer
 from brickyard.services.viewcache import View, ViewCache
+from brickyard.store.changes import FRESH_S
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SIZES
 from tests.services.desk import ADMIN, Desk, play
 from tests.support.patience import PATIENCE_S
+from tests.support.postgres import Postgres
 
 T = TypeVar("T")
 
@@ -154,6 +157,58 @@ def test_no_acknowledged_change_is_ever_unseen(store: Store) -> None:
         await asyncio.gather(*readers)
 
     play(store, scenario)
+
+
+def test_a_change_of_another_server_is_seen_in_a_moment(postgres: Postgres) -> None:
+    url = postgres.new_database()
+    here, there = Store.open(url), Store.open(url)
+
+    async def scenario(desk: Desk) -> None:
+        slow = SlowStore(here)
+        views = ViewCache(store=slow, sizes=lambda: SIZES, authorizer=Authorizer())
+        name = await desk.create(num_workers=1)
+        await desk.bring_up(name)
+        for size in range(2, 12):
+            await desk.service.resize(ADMIN, ResizeCluster(cluster_id=name, num_workers=size))
+            committed_s = time.monotonic()
+            seen = kept = False
+            while not (seen and kept):
+                asked_s, reads = time.monotonic(), slow.reads
+                seen = b'"num_workers":%d,' % size in text(await views.full(name))
+                assert seen or asked_s - committed_s <= FRESH_S
+                kept = slow.reads == reads
+                assert asked_s - committed_s < PATIENCE_S, "nothing is kept"
+                await asyncio.sleep(0.01)
+            await desk.settle(name, sized=True)
+
+    try:
+        play(there, scenario)
+    finally:
+        here.close()
+        there.close()
+
+
+def test_a_gap_in_the_feed_empties_the_cache(tmp_path: Path) -> None:
+    async def scenario(desk: Desk, slow: SlowStore, views: ViewCache) -> None:
+        name = await desk.create()
+        await views.full(name)
+        await views.items([name])
+        views.clear()
+        await views.full(name)
+        await views.items([name])
+        assert slow.reads == 4
+        views.clear()
+        slow.hold.clear()
+        reader = asyncio.create_task(views.full(name))
+
+        async def gap() -> None:
+            views.clear()
+
+        await overtaken(slow, reader, gap)
+        await views.full(name)
+        assert slow.reads == 6, "what was read across a gap is not kept"
+
+    on_sqlite(tmp_path, scenario)
 
 
 def test_what_is_kept_has_an_end(tmp_path: Path) -> None:

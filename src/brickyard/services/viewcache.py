@@ -1,7 +1,7 @@
 """Encoded clusters, kept until they change.
 
-A cluster is read far more often than it changes. Only where the store is exclusive: then every change passes through this
-process, and `drop` is called for it before the writer goes on. For one event loop.
+A cluster is read far more often than it changes. What is kept is given only while the store is current: then `drop` was called
+for every change, those of this process before their writers went on. For one event loop.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from brickyard.services.views import cluster_details
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
+_ANY = "*"  # in the set of what has changed: any cluster may have
 MOST_BYTES = 24 * 1024 * 1024  # of each kind of view: some ten thousand clusters
 
 
@@ -51,6 +52,10 @@ class _Kept:
         if (view := self._views.pop(cluster_id, None)) is not None:
             self._size -= len(view.json)
 
+    def clear(self) -> None:
+        self._views.clear()
+        self._size = 0
+
 
 class ViewCache:
     """JSON of clusters, for `get` and for items of `list`. `most` bounds the bytes that are kept for each."""
@@ -72,6 +77,7 @@ class ViewCache:
         self._reader: asyncio.Task[None] | None = None
         self._reads: list[set[str]] = []  # one for every read under way: the clusters that have changed since it began
         store.on_commit(self.drop)
+        store.on_gap(self.clear)
 
     def drop(self, cluster_ids: Iterable[str]) -> None:
         """These clusters have changed."""
@@ -81,10 +87,17 @@ class ViewCache:
             for changed in self._reads:
                 changed.add(cluster_id)
 
+    def clear(self) -> None:
+        """Any cluster may have changed."""
+        self._full.clear()
+        self._items.clear()
+        for changed in self._reads:
+            changed.add(_ANY)
+
     async def full(self, cluster_id: str) -> View | None:
         """What `get` shows; None for a cluster that does not exist (or no longer)."""
         found = self._full.get(cluster_id)
-        if found is not None:
+        if found is not None and self._store.current:
             return found
         waiting: asyncio.Future[View | None] = asyncio.get_running_loop().create_future()
         self._wanted.setdefault(cluster_id, []).append(waiting)
@@ -113,7 +126,8 @@ class ViewCache:
     async def items(self, cluster_ids: Sequence[str]) -> list[bytes]:
         """The JSON of list items, in order; clusters that have gone meanwhile are left out."""
         # Taken before the read: what changes during it may leave the cache, but must not leave the answer.
-        found = {cluster_id: item for cluster_id in cluster_ids if (item := self._items.get(cluster_id)) is not None}
+        kept = cluster_ids if self._store.current else ()
+        found = {cluster_id: item for cluster_id in kept if (item := self._items.get(cluster_id)) is not None}
         missing = [cluster_id for cluster_id in cluster_ids if cluster_id not in found]
         if missing:
             found |= await self._fresh(missing, self._items, with_spec=False)
@@ -121,9 +135,10 @@ class ViewCache:
 
     async def _fresh(self, cluster_ids: Sequence[str], kept: _Kept, *, with_spec: bool) -> dict[str, View]:
         """Read these, and keep what may be kept."""
+        current = self._store.current  # before the read: later, a change that came between was not told of
         with self._reading() as changed:
             fresh = await self._store.read(lambda tx: self._many(tx, cluster_ids, with_spec=with_spec))
-        if self._store.exclusive:
+        if current and _ANY not in changed:
             for cluster_id in cluster_ids:
                 if cluster_id in fresh and cluster_id not in changed:
                     kept.put(cluster_id, fresh[cluster_id])

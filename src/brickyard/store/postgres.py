@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 ANSWER_S = 10.0  # a statement or a commit that has no answer by then: the connection is closed, and counts as lost
 CONNECT_S = 5
-_PATIENCE = {
+_PATIENCE: dict[str, Any] = {
     "connect_timeout": CONNECT_S,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -54,6 +54,12 @@ def driver_url(url: str) -> URL:
     """A database URL with the driver that we use."""
     parsed = make_url(url)
     return parsed.set(drivername="postgresql+psycopg") if parsed.drivername in ("postgres", "postgresql") else parsed
+
+
+def connect(url: str) -> BoundedConnection:
+    """A connection of psycopg's own, with autocommit. Raises psycopg.OperationalError."""
+    plain = driver_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    return BoundedConnection.connect(plain, autocommit=True, **_PATIENCE)
 
 
 def engine(url: str, *, bounded: bool = True, connect: dict[str, Any] | None = None, **options: Any) -> Engine:

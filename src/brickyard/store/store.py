@@ -30,6 +30,7 @@ from sqlalchemy.pool import NullPool
 
 from brickyard.domain.errors import ApiError, DatabaseAway, DatabaseTrouble, RequestLimitExceeded
 from brickyard.store import postgres, reserve
+from brickyard.store.changes import ChangeFeed
 from brickyard.store.trouble import Health
 from brickyard.store.tx import Tx
 from brickyard.store.writer import Outcome, Ticket, Unit, Writer
@@ -58,14 +59,17 @@ class Store:
     Every method that reads or writes raises DatabaseTrouble when the database is away or its disk is full.
     """
 
-    def __init__(self, *, engine: Engine, exclusive: bool, readers: int, writers: int) -> None:
+    def __init__(self, *, engine: Engine, exclusive: bool, readers: int, writers: int, feed_url: str = "") -> None:
         self._engine = engine
         self.exclusive = exclusive
         self._readers = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
         self._reading: dict[int, float] = {}  # thread -> since when it is at its read
-        self._writer = Writer(engine=engine, threads=writers, deliver=self._deliver)
         self._listeners: list[Listener] = []
+        self._gap_listeners: list[Callable[[], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._feed = self._open_feed(feed_url) if feed_url else None
+        announce = self._feed.announce if self._feed is not None else None
+        self._writer = Writer(engine=engine, threads=writers, deliver=self._deliver, announce=announce)
         self._health = Health()
         self._asking = asyncio.Lock()
 
@@ -86,8 +90,13 @@ class Store:
             where = parsed.database if sqlite else parsed.render_as_string(hide_password=True)
             raise StoreError(f"cannot open the database {where}: {reason}") from error
         # One writer: SQLite has one write lock, and queueing here is fairer and faster than its busy handler.
-        writers = 1 if sqlite else _WRITERS
-        return cls(engine=engine, exclusive=sqlite if exclusive is None else exclusive, readers=_READERS, writers=writers)
+        return cls(
+            engine=engine,
+            exclusive=sqlite if exclusive is None else exclusive,
+            readers=_READERS,
+            writers=1 if sqlite else _WRITERS,
+            feed_url="" if sqlite else url,
+        )
 
     async def keep_reserve(self) -> bool:
         """Have room for writes on a full disk (`store.reserve`), if it is missing. True: it was made. PostgreSQL needs none.
@@ -104,12 +113,24 @@ class Store:
         return True
 
     def on_commit(self, listener: Listener) -> None:
-        """Call `listener` on the event loop with the ids of the clusters that a commit changed, before `write` returns."""
+        """Call `listener` on the event loop with the ids of the clusters that a commit changed: before `write` returns, or, for a
+        commit of another server, in a moment."""
         self._listeners.append(listener)
+
+    def on_gap(self, listener: Callable[[], None]) -> None:
+        """Call `listener` on the event loop when commits of another server may have been missed."""
+        self._gap_listeners.append(listener)
+
+    @property
+    def current(self) -> bool:
+        """Whether listeners have been told of every commit of this server, and of every other's until a tenth of a second ago.
+        Only then may what was read before be given again. To be asked on the event loop."""
+        return self.exclusive or (self._feed is not None and self._feed.fresh)
 
     async def read(self, work: Callable[[Tx], T], *, background: bool = False) -> T:
         """Run `work` on a snapshot. It must not write. Unless `background` (nobody waits for it), raises RequestLimitExceeded or
         DatabaseAway when it is not begun after WAIT_S."""
+        self._loop = asyncio.get_running_loop()
         call = self._readers.submit(self._read, work)
         reading, given_up = asyncio.wrap_future(call), False
         if background:
@@ -227,9 +248,35 @@ class Store:
 
     def close(self) -> None:
         """Finish what runs and close all connections, in bounded time also where the database hangs."""
+        if self._feed is not None:
+            self._feed.close()
         self._writer.close(limit_s=CLOSE_S)
         self._readers.shutdown(wait=self._health.trouble is None and self._busy_s < HUNG_S, cancel_futures=True)
         self._engine.dispose()
+
+    def _open_feed(self, url: str) -> ChangeFeed:
+        return ChangeFeed(
+            connect=lambda: postgres.connect(url),
+            changed=self._tell,
+            gap=self._tell_gap,
+            post=self._post,
+        )
+
+    def _tell(self, changed: frozenset[str]) -> None:
+        for listener in self._listeners:
+            listener(changed)
+
+    def _tell_gap(self) -> None:
+        for listener in self._gap_listeners:
+            listener()
+
+    def _post(self, work: Callable[[], None]) -> None:
+        """Run it on the event loop, or here while there is none."""
+        if self._loop is None or self._loop.is_closed():
+            work()
+        else:
+            with contextlib.suppress(RuntimeError):  # it was closed just now, so nobody waits there any more
+                self._loop.call_soon_threadsafe(work)
 
     def _deliver(self, outcomes: list[Outcome]) -> None:
         """Called on a writer's thread. Listeners run before whoever awaits the write."""
@@ -241,17 +288,11 @@ class Store:
 
         def tell() -> None:
             if changed:
-                for listener in self._listeners:
-                    listener(changed)
+                self._tell(changed)
             for outcome in awaited:
                 outcome.unit.done(outcome)
 
-        if self._loop is None or self._loop.is_closed():
-            tell()
-        else:
-            # One call for a whole transaction: waking the event loop from another thread is dear.
-            with contextlib.suppress(RuntimeError):  # it was closed just now, so nobody waits there any more
-                self._loop.call_soon_threadsafe(tell)
+        self._post(tell)  # one call for a whole transaction: waking the event loop from another thread is dear
         for outcome in outcomes:
             if outcome.unit.loop is None:
                 outcome.unit.done(outcome)

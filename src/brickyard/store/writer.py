@@ -65,11 +65,20 @@ class Ticket(msgspec.Struct, frozen=True, eq=False):
 
 
 class Writer:
-    """`deliver` is called on a writer's thread with the outcomes of one transaction, after its commit, in their order."""
+    """`deliver` is called on a writer's thread with the outcomes of one transaction, after its commit, in their order; `announce`
+    before the commit, with what a transaction has changed, where writers run side by side."""
 
-    def __init__(self, *, engine: Engine, threads: int, deliver: Callable[[list[Outcome]], None]) -> None:
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        threads: int,
+        deliver: Callable[[list[Outcome]], None],
+        announce: Callable[[Connection, frozenset[str]], None] | None = None,
+    ) -> None:
         self._engine = engine
         self._deliver = deliver
+        self._announce = announce
         self._together = threads == 1
         self._people: deque[Ticket] = deque()
         self._background: deque[Ticket] = deque()
@@ -215,6 +224,8 @@ class Writer:
                     tx = Tx(connection, locking=True)
                     result = unit.work(tx)
                     changed = tx.finish()
+                    if changed and self._announce is not None:
+                        self._announce(connection, changed)
                 return Outcome(unit, result=result, changed=changed)
             except OperationalError as error:
                 if getattr(error.orig, "sqlstate", None) not in _RETRIED_SQLSTATES or attempt == _ATTEMPTS:

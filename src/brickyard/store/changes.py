@@ -1,0 +1,148 @@
+"""The change feed: what commits of other servers on one PostgreSQL database have changed, as ids.
+
+Every commit that changes something names it with NOTIFY, inside its own transaction: it is told if, and only if, it is committed.
+Every server listens on a connection of its own. While somebody reads, that connection is asked again and again whether it has
+told everything: what it has proved lately is what `fresh` says. A server whose feed is not fresh reads from the database.
+
+A lost connection is a gap: whatever was kept may be old, and whoever keeps something is told so.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import psycopg
+import structlog
+from sqlalchemy import Connection, text
+
+log = structlog.get_logger(__name__)
+
+CHANNEL = "brickyard_changes"
+FRESH_S = 0.1  # what another server has committed is known here after so long, or `fresh` is False
+PROOF_S = 0.04  # between two proofs, while somebody asks
+IDLE_S = 1.0  # without a question: then no more proofs are made,
+REST_S = 0.5  # and so soon they are made again
+CLOSE_S = 1.0
+AGAIN_S = (0.1, 3.0)  # pauses before another connection is tried
+MOST_BYTES = 7_000  # of a notification: PostgreSQL takes less than 8,000
+
+_NOTIFY = text("SELECT pg_notify(:channel, :payload)")
+
+
+class ChangeFeed:
+    """`connect` opens a connection of psycopg with autocommit. `changed` is called with the ids of every commit of another
+    server, `gap` when some may have been missed. Both are called through `post`, which runs what it is given in its order, on the
+    thread that asks whether the feed is `fresh`. Call `close` when done."""
+
+    def __init__(
+        self,
+        *,
+        connect: Callable[[], psycopg.Connection[Any]],
+        changed: Callable[[frozenset[str]], None],
+        gap: Callable[[], None],
+        post: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._connect = connect
+        self._changed = changed
+        self._gap = gap
+        self._post = post
+        self._me = uuid.uuid4().hex[:12]
+        self.proved_s = float("-inf")  # everything that was committed before then has been told, time.monotonic()
+        self._asked_s = float("-inf")
+        self._asked = threading.Event()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="store-changes", daemon=True)
+        self._thread.start()
+
+    def announce(self, connection: Connection, ids: Iterable[str]) -> None:
+        """Tell the other servers, when this transaction is committed."""
+        for payload in payloads(self._me, ids):
+            connection.execute(_NOTIFY, {"channel": CHANNEL, "payload": payload})
+
+    @property
+    def fresh(self) -> bool:
+        """Whether everything that was committed until FRESH_S ago has been told."""
+        now = time.monotonic()
+        if now - self._asked_s > PROOF_S:
+            self._asked_s = now
+            self._asked.set()
+        return now - self.proved_s <= FRESH_S
+
+    def close(self) -> None:
+        """End the feed. A database that hangs is not waited for."""
+        self._closed = True
+        self._asked.set()
+        self._thread.join(CLOSE_S)
+
+    def _run(self) -> None:
+        pause_s, longest_s = AGAIN_S
+        lost = False
+        while not self._closed:
+            try:
+                with self._connect() as connection:
+                    connection.execute(f"LISTEN {CHANNEL}")
+                    self._post(self._gap)
+                    if lost:
+                        log.info("change_feed_is_back")
+                    pause_s, lost = AGAIN_S[0], False
+                    self._follow(connection)
+            except (psycopg.Error, OSError) as error:
+                self._prove(float("-inf"))
+                if not lost and not self._closed:
+                    lost = True
+                    log.warning("change_feed_is_lost", why=(str(error).strip().splitlines() or [type(error).__name__])[0])
+                self._sleep(pause_s)
+                pause_s = min(2 * pause_s, longest_s)
+
+    def _follow(self, connection: psycopg.Connection[Any]) -> None:
+        while not self._closed:
+            began = time.monotonic()
+            connection.execute("SELECT 1")  # its answer comes after every notification of commits before it
+            self._tell(connection.notifies(timeout=0))
+            self._prove(began)
+            if began - self._asked_s > IDLE_S:
+                self._asked.clear()
+                self._rest(connection)
+            else:
+                self._tell(connection.notifies(timeout=PROOF_S))
+
+    def _rest(self, connection: psycopg.Connection[Any]) -> None:
+        """Nobody reads: only tell what comes, until somebody does."""
+        while not self._closed and not self._asked.is_set():
+            self._tell(connection.notifies(timeout=REST_S))
+
+    def _tell(self, notes: Iterator[psycopg.Notify]) -> None:
+        for note in notes:
+            sender, _, ids = note.payload.partition(" ")
+            if sender != self._me:
+                self._post(partial(self._changed, frozenset(ids.split(","))))
+
+    def _prove(self, until_s: float) -> None:
+        def prove() -> None:
+            self.proved_s = until_s
+
+        self._post(prove)  # behind the changes of which it is the proof
+
+    def _sleep(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not self._closed and (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(left, 0.05))
+
+
+def payloads(sender: str, ids: Iterable[str]) -> Iterator[str]:
+    """`SENDER ID,ID,...` in as many notifications as it takes. Ids are ASCII without commas and blanks."""
+    batch: list[str] = []
+    size = len(sender) + 1
+    for each in sorted(ids):
+        if batch and size + len(each) + 1 > MOST_BYTES:
+            yield f"{sender} {','.join(batch)}"
+            batch, size = [], len(sender) + 1
+        batch.append(each)
+        size += len(each) + 1
+    if batch:
+        yield f"{sender} {','.join(batch)}"

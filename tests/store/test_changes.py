@@ -1,0 +1,119 @@
+"""What a server commits is known to the others in a moment, or they know that they do not know."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import create_engine
+
+from brickyard.store.changes import MOST_BYTES, ChangeFeed, payloads
+from tests.support.patience import until
+from tests.support.postgres import Postgres
+
+
+class Listener:
+    """A server's feed, and what it was told."""
+
+    def __init__(self, url: str) -> None:
+        self.told: list[str] = []
+        self.gaps = 0
+        self.opened: list[psycopg.Connection[Any]] = []
+        self.reachable = threading.Event()
+        self.reachable.set()
+
+        def connect() -> psycopg.Connection[Any]:
+            if not self.reachable.is_set():
+                raise psycopg.OperationalError("the database is away")
+            self.opened.append(psycopg.connect(url, autocommit=True))
+            return self.opened[-1]
+
+        self.feed = ChangeFeed(
+            connect=connect, changed=lambda ids: self.told.extend(sorted(ids)), gap=self._gap, post=lambda work: work()
+        )
+
+    def _gap(self) -> None:
+        self.gaps += 1
+
+
+@pytest.fixture
+def pair(postgres: Postgres) -> Iterator[tuple[Listener, Listener, str]]:
+    """Two servers on one database, and its URL."""
+    url = postgres.new_database()
+    one, other = Listener(url), Listener(url)
+    until(lambda: one.gaps == other.gaps == 1)
+    yield one, other, url
+    one.feed.close()
+    other.feed.close()
+
+
+def commit(listener: Listener, url: str, ids: list[str], *, roll_back: bool = False) -> None:
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.connect() as connection:
+        transaction = connection.begin()
+        listener.feed.announce(connection, ids)
+        if roll_back:
+            transaction.rollback()
+        else:
+            transaction.commit()
+    engine.dispose()
+
+
+def test_others_hear_of_every_commit_and_of_nothing_else(pair: tuple[Listener, Listener, str]) -> None:
+    one, other, url = pair
+    commit(one, url, ["never"], roll_back=True)
+    commit(one, url, ["a", "b"])
+    commit(one, url, [f"cluster-{number:05}" for number in range(3_000)])
+    until(lambda: len(other.told) == 3_002)
+    assert other.told[:2] == ["a", "b"]
+    assert one.told == [], "its own commits it knows already"
+
+
+def test_what_is_fresh_has_heard_of_what_was_committed_before(pair: tuple[Listener, Listener, str]) -> None:
+    one, other, url = pair
+    for number in range(20):
+        commit(one, url, [str(number)])
+        committed_s = time.monotonic()
+        until(lambda at=committed_s: other.feed.fresh and other.feed.proved_s > at)  # type: ignore[misc] # mypy cannot infer it
+        assert other.told[-1] == str(number)
+
+
+def test_a_lost_connection_is_a_gap_and_nothing_is_fresh_meanwhile(pair: tuple[Listener, Listener, str]) -> None:
+    one, other, url = pair
+    until(lambda: other.feed.fresh)
+    other.reachable.clear()
+    with psycopg.connect(url, autocommit=True) as administrator:
+        administrator.execute("SELECT pg_terminate_backend(%s)", [other.opened[-1].info.backend_pid])
+    until(lambda: not other.feed.fresh)
+    commit(one, url, ["missed"])
+    assert not other.feed.fresh
+    other.reachable.set()
+    until(lambda: other.gaps == 2)
+    until(lambda: other.feed.fresh)
+    commit(one, url, ["heard"])
+    until(lambda: other.told == ["heard"])
+
+
+def test_a_database_that_hangs_is_not_fresh(postgres: Postgres, pair: tuple[Listener, Listener, str]) -> None:
+    _, other, _ = pair
+    until(lambda: other.feed.fresh)
+    with postgres.hung():
+        until(lambda: not other.feed.fresh)
+    until(lambda: other.feed.fresh)
+
+
+@given(st.lists(st.text("abcdef-0123456789", min_size=1, max_size=200), max_size=300, unique=True))
+def test_all_ids_fit_into_notifications(ids: list[str]) -> None:
+    found = []
+    for payload in payloads("sender", ids):
+        assert len(payload) <= MOST_BYTES + 200
+        sender, _, rest = payload.partition(" ")
+        assert sender == "sender"
+        found += rest.split(",")
+    assert sorted(found) == sorted(ids)
