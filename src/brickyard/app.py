@@ -29,10 +29,11 @@ from brickyard.gateway.uisources import UiSources
 from brickyard.lifecycle.looplag import LoopLag
 from brickyard.plan.autoscale import Rules
 from brickyard.plan.policy import Policy
-from brickyard.providers.base import Provider
+from brickyard.providers import registry
+from brickyard.providers.agentclient import AgentClient
+from brickyard.providers.base import Provider, Setup
 from brickyard.providers.capacity import GIB, allowance
-from brickyard.providers.local import LocalProvider
-from brickyard.providers.nodetypes import cloud_types, offered
+from brickyard.providers.fleet import Providers
 from brickyard.reconcile.clusters import ClusterLoop
 from brickyard.reconcile.instances import InstanceMonitor
 from brickyard.reconcile.loads import Loads
@@ -43,7 +44,6 @@ from brickyard.reconcile.runs import RunLoop
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.services.access import Authorizer
-from brickyard.services.agentclient import AgentClient, HttpAgentClient
 from brickyard.services.agents import AgentService
 from brickyard.services.attach import AttachService
 from brickyard.services.clusters import ClusterService
@@ -51,7 +51,6 @@ from brickyard.services.commands import CommandService
 from brickyard.services.dbfs import DbfsService
 from brickyard.services.pools import PoolService, pool_stats
 from brickyard.services.runs import RunService
-from brickyard.services.simulatedagents import SimulatedAgentClient
 from brickyard.services.taskfiles import TaskFiles
 from brickyard.services.tasknodes import DriverTasks
 from brickyard.services.tokens import TokenService
@@ -61,8 +60,6 @@ from brickyard.store import serverlock
 from brickyard.store.serverlock import ServerLock
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
-from brickyard.testing import knobsfile
-from brickyard.testing.simulated import SimulatedProvider
 
 if TYPE_CHECKING:
     from brickyard.gateway.connect import ConnectGateway
@@ -110,6 +107,7 @@ class Application:
             silence_s=settings.agent_silence_s,
             loads=loads,
         )
+        providers = Providers(provider)
         metrics = CollectorRegistry()
         self.retention = Retention(
             store=store, clock=clock, logs=settings.data_dir / "logs", clusters=settings.data_dir / "clusters"
@@ -117,7 +115,7 @@ class Application:
         self.loop = ClusterLoop(
             measures=ClusterMeasures(registry=metrics),
             store=store,
-            provider=provider,
+            providers=providers,
             clock=clock,
             ids=ids,
             policy=_policy(settings, provider),
@@ -130,7 +128,7 @@ class Application:
         )
         self.monitor = InstanceMonitor(
             store=store,
-            provider=provider,
+            providers=providers,
             clock=clock,
             silent=self.agents.silent,
             wake=self.loop.wake,
@@ -221,6 +219,11 @@ class Application:
             mounts={PREFIX: self._spark_ui},
         )
 
+    @property
+    def runs_nodes_here(self) -> bool:
+        """Whether nodes are processes of this machine."""
+        return self._provider.where == "here"
+
     async def _ready(self) -> str:
         """Why the API cannot be used now; "" when it can be."""
         trouble = None if self._not_ready else await self._store.check()
@@ -252,19 +255,18 @@ class Application:
             lock = opened.enter_context(contextlib.closing(serverlock.take(url)))
             # Nobody else writes there while we have the lock; whoever takes it makes us stop within a moment.
             store = opened.enter_context(contextlib.closing(Store.open(url, exclusive=True)))
-            simulated = settings.provider == "simulated"
+            called = settings.public_url.rstrip("/") or server_url
             if provider is None:
-                provider = _simulated_provider(settings) if simulated else _local_provider(settings)
-            client: AgentClient = SimulatedAgentClient(provider) if isinstance(provider, SimulatedProvider) else HttpAgentClient()
+                provider = registry.open_provider(Setup(settings=settings, server_url=called, runtimes=runtimes()))
             application = cls(
                 settings=settings,
-                server_url=server_url,
+                server_url=called,
                 workspace_key=workspace_key,
                 admin_token=admin_token,
                 store=store,
                 lock=lock,
                 provider=provider,
-                agent_client=client,
+                agent_client=provider.agent_client(),
                 clock=clock or SystemClock(),
                 ids=ids or Ids(),
             )
@@ -277,8 +279,7 @@ class Application:
     async def start(self) -> None:
         """The first passes run before the API serves; then the loops go on in the background."""
         await self.tokens.ensure_admin(*self._admin)
-        if isinstance(self._provider, SimulatedProvider):
-            self._provider.attach(self.agents)
+        self._provider.attach(self.agents)
         # Agents of an earlier server get as long as ever to find this one before they count as silent.
         self.agents.expect((await self._store.read(lambda tx: tx.instances.states(), background=True)).keys())
         await self.monitor.look()
@@ -292,8 +293,7 @@ class Application:
             asyncio.create_task(_forever("room", self.room.run)),
             asyncio.create_task(_forever("event loop", self._loop_lag.watch)),
         ]
-        if isinstance(self._provider, SimulatedProvider) and (knobs := self._settings.simulated_knobs):
-            self._tasks.append(asyncio.create_task(knobsfile.follow(knobs, self._provider)))
+        self._tasks += [asyncio.create_task(_forever(name, run)) for name, run in self._provider.background().items()]
         await self._open_connect()
         self._not_ready = ""
 
@@ -301,7 +301,7 @@ class Application:
         """Serve Spark Connect, unless it is off. Raises GatewayError; where only the default port was tried, and is taken, the
         server does without."""
         asked = self._settings.connect_port
-        if asked == 0 or (asked is None and self._settings.provider == "simulated"):
+        if asked == 0 or (asked is None and self._provider.where == "nowhere"):
             return
         from brickyard.gateway.entrance import open_gateway  # noqa: PLC0415 - gRPC, only where it is used
 
@@ -371,18 +371,7 @@ def _policy(settings: Settings, provider: Provider) -> Policy:
         give_up_ms=int(settings.driver_give_up_s * 1000),
         autoscale=rules,
         spot_market=provider.spot_market,
-    )
-
-
-def _simulated_provider(settings: Settings) -> SimulatedProvider:
-    knobs = knobsfile.read(settings.simulated_knobs) if settings.simulated_knobs else None
-    return SimulatedProvider(node_types=cloud_types(), knobs=knobs)
-
-
-def _local_provider(settings: Settings) -> LocalProvider:
-    environments = {runtime.key: runtime.environment for runtime in runtimes()}
-    return LocalProvider(
-        settings=settings, server_file=settings.data_dir / "server.json", node_types=offered(), environments=environments
+        provider=provider.name,
     )
 
 

@@ -40,7 +40,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     data_dir: Path = msgspec.field(default_factory=default_data_dir)
     cache_dir: Path = msgspec.field(default_factory=default_cache_dir)
     database_url: str = ""  # empty: SQLite in the data directory
-    provider: Literal["local", "simulated"] = "local"
+    public_url: str = ""  # what agents on other machines call; empty: the address that the server listens on
+    provider: str = "local"  # its name: `providers/registry.py`
     simulated_knobs: Path | None = None  # a TOML file with what the simulated provider's world does, followed while it runs
     isolation: Literal["auto", "required", "off"] = "auto"
     network: Literal["auto", "isolated", "shared"] = "auto"  # nodes of a cluster have a network of their own: where possible; or
@@ -166,13 +167,15 @@ def _check(settings: Settings, sources: Mapping[str, str]) -> None:
     for name, meaning in (("port", "0 picks a free one"), ("connect_port", "0 for none")):
         if not 0 <= (getattr(settings, name) or 0) <= 65535:
             raise _wrong(name, getattr(settings, name), sources, f"between 0 ({meaning}) and 65535")
-    for name in ("host", "admin_user"):
+    for name in ("host", "admin_user", "provider"):
         if not getattr(settings, name).strip():
             raise _wrong(name, getattr(settings, name), sources, "text that is not empty")
     if not _is_database(settings.database_url):
         raise _wrong(
             "database_url", "", sources, "postgresql://user:password@host/database, or left out for SQLite in the data directory"
         )
+    if not _is_origin(settings.public_url):
+        raise _wrong("public_url", settings.public_url, sources, "http://HOST:PORT or https://HOST:PORT, with nothing behind it")
     _check_connect(settings)
     give_up_s, silence_s = settings.driver_give_up_s, settings.spark_silence_s
     if give_up_s < silence_s:
@@ -202,6 +205,16 @@ def _is_database(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return not url or (parts.scheme in _DATABASES and (parts.port is None or bool(parts.hostname)))
+    except ValueError:  # a port that is none
+        return False
+
+
+def _is_origin(url: str) -> bool:
+    """Whether it is the address of a server and nothing more. Empty: none is given."""
+    try:
+        parts = urlsplit(url)
+        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and parts.username is None
+        return not url or (whole and parts.path in ("", "/") and not parts.query and not parts.fragment)
     except ValueError:  # a port that is none
         return False
 

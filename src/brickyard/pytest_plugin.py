@@ -36,7 +36,7 @@ class SimulatedWorkspace:
         """Set these knobs, and all others back; returns when the server has done so. Raises ValueError for what is no knob."""
         import time  # noqa: PLC0415 - see above
 
-        from brickyard.testing import knobsfile  # noqa: PLC0415 - likewise
+        from brickyard.providers.simulated import knobsfile  # noqa: PLC0415 - likewise
 
         draft = self._knobs.with_suffix(".draft")
         draft.write_text("".join(f"{name} = {value!r}\n" for name, value in knobs.items()))

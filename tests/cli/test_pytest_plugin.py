@@ -12,8 +12,7 @@ import psutil
 import pytest
 
 from brickyard.lifecycle.workspace import Workspace
-from brickyard.testing import knobsfile
-from brickyard.testing.simulated import Knobs
+from brickyard.providers.simulated import Knobs, knobsfile
 from tests.support.patience import PATIENCE_S, until
 from tests.support.snippets import ROOT, blocks, home_environment
 

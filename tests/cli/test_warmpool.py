@@ -10,7 +10,7 @@ from brickyard.cli.quickstart import _Quickstart, _show_starts
 from brickyard.cli.warmpool import NODES, NotShown, WarmPool
 from brickyard.config import Settings
 from brickyard.providers.nodetypes import cloud_types
-from brickyard.testing.simulated import Knobs, SimulatedProvider
+from brickyard.providers.simulated import Knobs, SimulatedProvider
 from tests.support.server import Server
 
 RUNTIME, TYPE = "17.3.x-scala2.13", "i3.xlarge"

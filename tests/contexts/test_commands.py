@@ -20,9 +20,9 @@ from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.errors import RETRY_PHRASES, ClusterNotReady, CommandError
 from brickyard.domain.node import Role
 from brickyard.domain.spec import ClientsTypes, WorkloadType
+from brickyard.providers.agentclient import AgentRefused, AgentUnreachable, HttpAgentClient
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.services.access import Authorizer
-from brickyard.services.agentclient import AgentRefused, AgentUnreachable, HttpAgentClient
 from brickyard.services.commands import CommandFailed, CommandForbidden, CommandService, ContextNotFound
 from brickyard.store.store import Store
 from brickyard.testing.builders import cluster, instance, up

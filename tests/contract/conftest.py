@@ -8,7 +8,7 @@ import pytest
 from databricks.sdk import WorkspaceClient
 
 from brickyard.providers.nodetypes import cloud_types
-from brickyard.testing.simulated import SimulatedProvider
+from brickyard.providers.simulated import SimulatedProvider
 from tests.support.server import Server
 
 

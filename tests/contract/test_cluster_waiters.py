@@ -11,7 +11,7 @@ from databricks.sdk import WorkspaceClient
 from databricks.sdk.errors import OperationFailed
 from databricks.sdk.service.compute import ClusterDetails, ClustersAPI, State, TerminationReasonType, UpdateClusterResource
 
-from brickyard.testing.simulated import Knobs, SimulatedProvider
+from brickyard.providers.simulated import Knobs, SimulatedProvider
 from tests.seeds.guide import Naps
 from tests.support.patience import SOON
 from tests.support.server import Server

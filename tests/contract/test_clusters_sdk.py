@@ -18,7 +18,7 @@ from databricks.sdk.errors.platform import InvalidState
 from databricks.sdk.service import compute
 from databricks.sdk.service.compute import State
 
-from brickyard.testing.simulated import SimulatedProvider
+from brickyard.providers.simulated import SimulatedProvider
 from tests.support.patience import SOON, until
 from tests.support.server import Server
 

@@ -13,7 +13,7 @@ from databricks.sdk.service import compute, jobs
 from databricks.sdk.service.compute import ClusterSource
 from databricks.sdk.service.jobs import RunLifeCycleState, RunLifecycleStateV2State, RunResultState, TerminationCodeCode
 
-from brickyard.testing.simulated import SimulatedProvider
+from brickyard.providers.simulated import SimulatedProvider
 from tests.reconcile.runworld import answer
 from tests.support.patience import SOON
 

@@ -24,8 +24,8 @@ from brickyard.gateway.doors import FRESH_S, OPEN_S, Doors
 from brickyard.gateway.errors import GatewayError
 from brickyard.gateway.requests import sender
 from brickyard.gateway.ways import short
+from brickyard.providers.agentclient import AgentRefused, AgentUnreachable
 from brickyard.services import connectclients
-from brickyard.services.agentclient import AgentRefused, AgentUnreachable
 from brickyard.services.caller import Caller
 from brickyard.services.connectclients import Session
 from brickyard.testing.builders import cluster, up

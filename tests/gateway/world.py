@@ -16,9 +16,9 @@ from brickyard.domain.cluster import Cluster
 from brickyard.domain.node import Role
 from brickyard.domain.requests import StartCluster
 from brickyard.gateway.connect import ConnectGateway
+from brickyard.providers.agentclient import AgentRefused, AgentUnreachable
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.services.access import Authorizer
-from brickyard.services.agentclient import AgentRefused, AgentUnreachable
 from brickyard.services.attach import AttachService
 from brickyard.services.caller import Caller
 from brickyard.services.tokens import TokenService

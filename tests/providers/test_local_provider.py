@@ -22,10 +22,10 @@ from brickyard.agent.config import AgentConfig
 from brickyard.config import Settings
 from brickyard.domain.node import Phase
 from brickyard.domain.nodetypes import NodeType
-from brickyard.providers import local
 from brickyard.providers.base import CapacityError, InvalidError, LaunchRequest
 from brickyard.providers.capacity import Room, require
 from brickyard.providers.local import LocalProvider, loopback_address
+from brickyard.providers.local import provider as local
 from tests.agent.world import FAKES, World, assignment, living, world
 from tests.support.patience import until
 

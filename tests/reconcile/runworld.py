@@ -14,19 +14,18 @@ from brickyard.domain.run import Run
 from brickyard.domain.runviews import GetRun, RunId, RunView
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask, TaskDependency
+from brickyard.providers.simulated import SimulatedProvider
+from brickyard.providers.simulated.kernels import Answer
 from brickyard.reconcile.runs import RunLoop
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.clusters import ClusterService
 from brickyard.services.runs import RunService
-from brickyard.services.simulatedagents import SimulatedAgentClient
 from brickyard.services.taskfiles import TaskFiles
 from brickyard.services.tasknodes import MAGIC, DriverTasks
 from brickyard.store.store import Store
 from brickyard.testing.builders import SMALL, SPARK_4
-from brickyard.testing.kernels import Answer
-from brickyard.testing.simulated import SimulatedProvider
 from tests.reconcile.world import CLOCK, World
 from tests.support.patience import PATIENCE_S
 
@@ -92,7 +91,7 @@ class RunWorld(World):
             store=store,
             clock=CLOCK,
             ids=Ids(),
-            nodes=DriverTasks(agents=SimulatedAgentClient(provider), tokens=tokens, files=files),
+            nodes=DriverTasks(agents=provider.agent_client(), tokens=tokens, files=files),
             wake_cluster=self.loop.wake,
         )
         self.service = RunService(

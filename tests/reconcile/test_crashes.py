@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.states import State
+from brickyard.providers.base import LaunchRequest, Observed, Provider
+from brickyard.providers.fleet import Providers
 from brickyard.store.store import Store
 from tests.reconcile.crashes import Crash, Fuse, FusedStore, end, first_of, killed_at_every_step
 from tests.reconcile.world import World, check_books, provider
@@ -28,13 +31,26 @@ def fused(world: World, fuse: Fuse, *, before: bool) -> None:
         return run
 
     world.loop._store = world.monitor._store = FusedStore(world.store, fuse, before=before)  # type: ignore[assignment] # a test's stand-in
-    world.loop._provider = world.monitor._provider = _Guarded(world.provider, guarded(launch), guarded(terminate))  # type: ignore[assignment] # likewise
+    world.loop._providers = world.monitor._providers = Providers(_Guarded(world.provider, guarded(launch), guarded(terminate)))
 
 
-class _Guarded:
-    def __init__(self, of: Any, launch: Any, terminate: Any) -> None:
-        self.launch, self.terminate = launch, terminate
-        self.observe, self.node_types = of.observe, of.node_types
+class _Guarded(Provider):
+    name = "simulated"
+
+    def __init__(self, of: Provider, launch: Callable[..., None], terminate: Callable[..., None]) -> None:
+        self._of, self._launch, self._terminate = of, launch, terminate
+
+    def node_types(self) -> Sequence[NodeType]:
+        return self._of.node_types()
+
+    def launch(self, request: LaunchRequest) -> None:
+        self._launch(request)
+
+    def terminate(self, instance_id: str, *, reason: str) -> None:
+        self._terminate(instance_id, reason=reason)
+
+    def observe(self) -> Mapping[str, Observed]:
+        return self._of.observe()
 
 
 async def crash_and_recover(store: Store, act: str, steps: int, *, before: bool) -> bool:

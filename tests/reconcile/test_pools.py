@@ -19,9 +19,9 @@ from brickyard.domain.pools import Pool, PoolSpec, Standing
 from brickyard.domain.queries import EventFilter
 from brickyard.domain.states import State
 from brickyard.plan.policy import Policy
+from brickyard.providers.simulated import SimulatedProvider
 from brickyard.store.store import Store
 from brickyard.testing.builders import cluster
-from brickyard.testing.simulated import SimulatedProvider
 from tests.reconcile.crashes import Fuse, end, first_of, killed_at_every_step
 from tests.reconcile.test_crashes import fused
 from tests.reconcile.world import CLOCK, World, provider

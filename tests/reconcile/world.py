@@ -14,6 +14,8 @@ from brickyard.domain.events import ClusterEvent, EventType
 from brickyard.domain.queries import EventFilter
 from brickyard.domain.states import State
 from brickyard.plan.policy import Policy
+from brickyard.providers.fleet import Providers
+from brickyard.providers.simulated import Knobs, SimulatedProvider
 from brickyard.reconcile.clusters import ClusterLoop
 from brickyard.reconcile.instances import InstanceMonitor
 from brickyard.reconcile.loads import Loads
@@ -22,7 +24,6 @@ from brickyard.services.agents import AgentService
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SMALL, cluster
-from brickyard.testing.simulated import Knobs, SimulatedProvider
 from tests.support.patience import PATIENCE_S
 
 CLOCK = SystemClock()
@@ -38,7 +39,7 @@ class World:
         self.agents = AgentService(store=store, clock=clock, tokens=tokens, wake=self.wake, silence_s=30, loads=loads)
         self.loop = ClusterLoop(
             store=store,
-            provider=provider,
+            providers=Providers(provider),
             clock=clock,
             ids=Ids(),
             policy=policy or Policy(launch_backoff_ms=10, grow_backoff_ms=200),
@@ -50,7 +51,7 @@ class World:
         )
         self.monitor = InstanceMonitor(
             store=store,
-            provider=provider,
+            providers=Providers(provider),
             clock=clock,
             silent=self.agents.silent,
             wake=self.loop.wake,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from brickyard.providers.nodetypes import cloud_types
-from brickyard.testing.simulated import SimulatedProvider
+from brickyard.providers.simulated import SimulatedProvider
 from tests.seeds.guide import Guide, GuideIds, Naps
 from tests.support.server import TOKEN, Server
 

@@ -20,7 +20,7 @@ from databricks.sdk.service import compute
 from databricks.sdk.service.compute import State
 
 from brickyard.domain.clock import Ids
-from brickyard.testing.simulated import SimulatedProvider
+from brickyard.providers.simulated import SimulatedProvider
 from tests.support.patience import PATIENCE_S, SOON
 from tests.support.server import TOKEN, Server
 

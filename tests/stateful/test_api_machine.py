@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 from brickyard.domain.node import Failure
 from brickyard.domain.pools import Standing
 from brickyard.domain.states import State
-from brickyard.testing.simulated import Knobs
+from brickyard.providers.simulated import Knobs
 from tests.stateful.workspace import LEGAL, Workspace, watch_states
 from tests.support.postgres import Postgres
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from brickyard.domain.clock import SystemClock
-from brickyard.testing.simulated import Knobs
+from brickyard.providers.simulated import Knobs
 from tests.stateful.workspace import Workspace
 
 HOUR = 3_600_000

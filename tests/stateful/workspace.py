@@ -15,11 +15,11 @@ from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Cluster, public_state
 from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
 from brickyard.domain.states import State
+from brickyard.providers.simulated import SimulatedProvider
 from brickyard.services.agents import AgentService
 from brickyard.store.clusters import ClusterRows
 from brickyard.testing.builders import SMALL
 from brickyard.testing.clock import ManualClock
-from brickyard.testing.simulated import SimulatedProvider
 from tests.support.asgi import call
 from tests.support.server import TOKEN
 

@@ -55,7 +55,7 @@ def end_nodes(workspace: Workspace) -> int:
     instances = workspace.data_dir / "instances"
     if not instances.is_dir() or not any(instances.iterdir()):
         return 0
-    from brickyard.providers.local import LocalProvider  # noqa: PLC0415 - rarely needed, and not light
+    from brickyard.providers.local.provider import LocalProvider  # noqa: PLC0415 - rarely needed, and not light
 
     try:
         workspace.lock()

@@ -67,7 +67,10 @@ def serving(function: F) -> F:
         click.option(
             "--simulated-knobs", type=click.Path(path_type=Path), help="TOML file: what the simulated provider's nodes do."
         ),
-        click.option("--provider", help="local, or simulated (nodes that compute nothing, for tests)."),
+        click.option(
+            "--provider", help="local, simulated (nodes that compute nothing, for tests), or another that is installed."
+        ),
+        click.option("--public-url", help="http://HOST:PORT of this server that nodes on other machines call."),
         click.option("--tls-self-signed", is_flag=True, default=None, help="Make a certificate for the Spark Connect port."),
         click.option("--tls-key", type=click.Path(path_type=Path), help="Key of --tls-cert, PEM."),
         click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate of the Spark Connect port, PEM."),
@@ -90,6 +93,12 @@ def settings(config_file: Path | None, **options: Any) -> config.Settings:
         chosen = config.load(config_file=config_file, options=options)
     except config.ConfigError as error:
         raise CliError(str(error)) from error
+    if chosen.provider != config.Settings().provider:
+        from brickyard.providers.registry import unknown as unknown_provider  # noqa: PLC0415 - rarely needed
+
+        if rule := unknown_provider(chosen.provider):
+            where = config.source("provider", config_file=config_file, options=options)
+            raise CliError(f"{where} is {chosen.provider!r}; {rule}.")
     if chosen.default_runtime:
         from brickyard.runtime.catalogue import find, unknown  # noqa: PLC0415 - rarely needed
 

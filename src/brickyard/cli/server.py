@@ -30,9 +30,9 @@ from brickyard.domain.errors import DatabaseTrouble
 from brickyard.gateway.errors import GatewayError
 from brickyard.lifecycle import logs, owner
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
+from brickyard.providers.base import SetupError
 from brickyard.store.serverlock import DatabaseInUse
 from brickyard.store.store import StoreError
-from brickyard.testing.knobsfile import KnobsError
 
 _COLLECT_AFTER = (20_000, 20, 20)  # allocations until the youngest generation is collected; then the older ones
 ROTATE_S = 5.0  # how often the size of server.log is looked at
@@ -57,7 +57,7 @@ def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, det
         raise CliError(f"{error}. Check the path and the disk, or database_url.") from error
     except DatabaseTrouble as error:  # while it starts: later ones are answered by the API, and waited for by the loops
         raise CliError(f"the database cannot be used: {error.reason}. Free space on its disk, or check database_url.") from error
-    except (GatewayError, DatabaseInUse, KnobsError) as error:
+    except (GatewayError, DatabaseInUse, SetupError) as error:
         raise CliError(str(error)) from error
     finally:
         workspace.withdraw()
@@ -97,6 +97,8 @@ class _Server:
             beside = [asyncio.create_task(self._rotate_log()), asyncio.create_task(self._end_with_owner())]
             displaced = asyncio.create_task(application.displaced.wait())
             await self._greet(token if is_new else "", time.monotonic() - started)
+            if application.runs_nodes_here and self._settings.isolation != "off":
+                await self._look_at_isolation()
             if application.connect is not None:
                 port = application.connect.port
                 self._tell(f"Spark Connect listens on port {port} (docs/connect.md).", "connect_listens", port=port)
@@ -176,15 +178,16 @@ class _Server:
             click.echo(token_line(self._workspace, new_token))
         with contextlib.suppress(OSError):
             sys.stdout.flush()
-        if self._settings.provider == "local" and self._settings.isolation != "off":
-            allowed = await asyncio.to_thread(allowed_here)
-            with contextlib.suppress(WorkspaceError):  # a full disk: then `status` looks for itself
-                self._announce(isolation_found=allowed.text)
-            if allowed.isolation == "none":
-                self._tell(
-                    f"Warning: clusters are not isolated from this machine: {allowed.reason} See `brickyard doctor`.",
-                    "clusters_are_not_isolated", why=allowed.reason,
-                )  # fmt: skip
+
+    async def _look_at_isolation(self) -> None:
+        allowed = await asyncio.to_thread(allowed_here)
+        with contextlib.suppress(WorkspaceError):  # a full disk: then `status` looks for itself
+            self._announce(isolation_found=allowed.text)
+        if allowed.isolation == "none":
+            self._tell(
+                f"Warning: clusters are not isolated from this machine: {allowed.reason} See `brickyard doctor`.",
+                "clusters_are_not_isolated", why=allowed.reason,
+            )  # fmt: skip
 
 
 def _url(listening: socket.socket) -> str:

@@ -148,6 +148,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     releasing_ms: int = 0  # since when its agent cleans it, to go back to the pool
     disk_told: bool = False  # its cluster was told that its disk is nearly full
     cold: str = ""  # why it was not warm when a cluster took it
+    provider: str = ""  # the provider that launches and ends it; empty in rows from before this was recorded
 
     @property
     def owner_id(self) -> str:

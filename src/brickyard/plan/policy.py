@@ -23,3 +23,4 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     launch_lease_ms: int = 15_000  # how long one process may take for one launch call before another may repeat it
     autoscale: Rules = Rules()
     spot_market: bool = False  # whether the provider has one
+    provider: str = ""  # the name of the one that new instances come from

@@ -5,12 +5,17 @@ A provider knows machines and agents, and nothing of clusters. Everything on the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, Protocol
 
 import msgspec
 
+from brickyard.config import Settings
+from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
 from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.runtimes import Runtime
+from brickyard.providers.agentclient import AgentClient, HttpAgentClient
 
 
 class ProviderError(Exception):
@@ -42,6 +47,10 @@ class TransientError(ProviderError):
     """It failed for a reason that may pass; try again with backoff."""
 
 
+class SetupError(Exception):
+    """A provider cannot be opened. The message is one sentence for the administrator: what is wrong and what to change."""
+
+
 class LaunchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One instance to launch. The tokens are this instance's own (see `domain.node`)."""
 
@@ -70,13 +79,43 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     memory_mb_left: int
 
 
-class Provider(Protocol):
-    """All methods may block (they are called on worker threads), must be safe to call from several threads at once, and
-    raise nothing but `ProviderError`s."""
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """What a provider is made from: handed to the factory that `brickyard.providers.registry` finds by the provider's name."""
 
-    name: str
-    spot_market: bool  # whether `LaunchRequest.spot` means something here
-    ends_with_server: bool  # `close` ends the instances, unless they are to be kept
+    settings: Settings
+    server_url: str  # what agents on other machines call
+    runtimes: tuple[Runtime, ...]  # the catalogue
+
+    @property
+    def data_dir(self) -> Path:
+        """The workspace's own directory, on the server's machine."""
+        return self.settings.data_dir
+
+    @property
+    def server_file(self) -> Path:
+        """server.json, by which agents on the server's machine find it, also after a restart on another port."""
+        return self.data_dir / "server.json"
+
+
+class Home(Protocol):
+    """What agents call: the part of the server that its HTTP API shows to them."""
+
+    async def report(self, report: StatusReport) -> StatusReply: ...
+
+    async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply: ...
+
+
+class Provider(Protocol):
+    """Derive from it: what has a body here is a default. `node_types` to `close` may block (they are called on worker threads),
+    must be safe to call from several threads at once, and raise nothing but `ProviderError`s.
+
+    `brickyard.testing.contract` checks all of it (docs/providers.md).
+    """
+
+    name: str  # as it is registered; on record with every instance
+    spot_market: bool = False  # whether `LaunchRequest.spot` means something here
+    ends_with_server: bool = False  # `close` ends the instances, unless they are to be kept
+    where: Literal["here", "elsewhere", "nowhere"] = "elsewhere"  # on the server's machine, on others; or it computes nothing
 
     def node_types(self) -> Sequence[NodeType]:
         """What may be launched here, best default first. Cheap; callers ask often."""
@@ -84,7 +123,7 @@ class Provider(Protocol):
 
     def capacity(self) -> Capacity | None:
         """Room left, or None where the provider does not know."""
-        ...
+        return None
 
     def launch(self, request: LaunchRequest) -> None:
         """Start an instance whose agent will call home. Idempotent by `instance_id`: launching what runs does nothing,
@@ -108,4 +147,18 @@ class Provider(Protocol):
 
     def close(self, *, keep_nodes: bool) -> None:
         """The server is leaving. Local providers end their instances unless `keep_nodes`; clouds leave them alone."""
-        ...
+        del keep_nodes
+
+    # These are called once, on the server's event loop, when the provider is opened.
+
+    def agent_client(self) -> AgentClient:
+        """How the server calls the agents. The default calls the endpoint that each has reported, over HTTP."""
+        return HttpAgentClient()
+
+    def attach(self, home: Home) -> None:
+        """The server is there. For agents that live in its process; all others call `LaunchRequest.server_url`."""
+        del home
+
+    def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """What runs beside the server, by name, until it stops. A task that fails is logged and started again."""
+        return {}

@@ -66,7 +66,7 @@ def run_pass(
     left = {instance.instance_id for instance in (*decided.removed, *decided.returned)}
     after = [decided.instances.get(name, row) for name, row in old.items() if name not in left]
     after += [row for name, row in decided.instances.items() if name not in old]  # taken from a pool
-    created = [_new_instance(node, decided.cluster, now=now, sizes=sizes, ids=ids) for node in decided.new]
+    created = [_new_instance(node, decided.cluster, now=now, sizes=sizes, policy=policy, ids=ids) for node in decided.new]
     launch, due = lease_launches([*after, *created], now=now, policy=policy, due=decided.due_ms)
     leased = {instance.instance_id: instance for instance in launch}
     _write(tx, cluster, decided, old, [leased.get(row.instance_id, row) for row in after])
@@ -153,7 +153,9 @@ def _write(tx: Tx, cluster: Cluster, decided: Plan, old: Mapping[str, Instance],
         tx.events.append(event)
 
 
-def _new_instance(node: NewNode, cluster: Cluster, *, now: int, sizes: Mapping[str, NodeType], ids: Ids) -> Instance:
+def _new_instance(
+    node: NewNode, cluster: Cluster, *, now: int, sizes: Mapping[str, NodeType], policy: Policy, ids: Ids
+) -> Instance:
     return Instance(
         instance_id=ids.instance_id(),
         node_id=ids.node_id(),
@@ -162,6 +164,7 @@ def _new_instance(node: NewNode, cluster: Cluster, *, now: int, sizes: Mapping[s
         generation=cluster.incarnation,
         node_type_id=node.node_type_id,
         spot=node.spot,
+        provider=policy.provider,
         created_ms=now,
         pool_id=node.pool_id,
         cold="the pool had no idle instance" if node.pool_id else "",

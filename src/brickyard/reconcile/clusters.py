@@ -23,7 +23,8 @@ from brickyard.domain.instances import InstanceState
 from brickyard.domain.nodetypes import Catalogue, NodeType
 from brickyard.domain.pools import is_pool_id
 from brickyard.plan.policy import Policy
-from brickyard.providers.base import CapacityError, LaunchRequest, Provider, ProviderError
+from brickyard.providers.base import CapacityError, LaunchRequest, ProviderError
+from brickyard.providers.fleet import Providers
 from brickyard.reconcile.apply import Outside, run_pass
 from brickyard.reconcile.loads import Loads
 from brickyard.reconcile.measures import ClusterMeasures
@@ -49,7 +50,7 @@ class ClusterLoop:
         self,
         *,
         store: Store,
-        provider: Provider,
+        providers: Providers,
         clock: Clock,
         ids: Ids,
         policy: Policy,
@@ -63,11 +64,11 @@ class ClusterLoop:
     ) -> None:
         self._measures = measures or ClusterMeasures(registry=CollectorRegistry())
         self._store = store
-        self._provider = provider
+        self._providers = providers
         self._clock = clock
         self._ids = ids
         self._policy = policy
-        self._node_types = Catalogue(provider.node_types)
+        self._node_types = Catalogue(providers.default.node_types)
         self._tokens = tokens
         self._server_url = server_url
         self._silent = silent
@@ -209,6 +210,8 @@ class ClusterLoop:
         """Have the provider launch the instance; what it refused it with. `node_type` is None where it is offered no more."""
         if node_type is None:
             return LaunchError(kind="InvalidError", message=f"node type {instance.node_type_id} is not offered any more")
+        if (provider := self._providers.of(instance.provider)) is None:
+            return LaunchError(kind="InvalidError", message=f"its provider {instance.provider} is not configured any more")
         request = LaunchRequest(
             instance_id=instance.instance_id,
             node_type=node_type,
@@ -219,7 +222,7 @@ class ClusterLoop:
             tags={"ClusterId": instance.cluster_id, "InstancePoolId": instance.pool_id, "Role": instance.role.value},
         )
         try:
-            await asyncio.get_running_loop().run_in_executor(self._calls, self._provider.launch, request)
+            await asyncio.get_running_loop().run_in_executor(self._calls, provider.launch, request)
         except CapacityError as refused:
             return LaunchError(kind="CapacityError", message=str(refused), asked=refused.asked, left=refused.left)
         except ProviderError as refused:
@@ -231,9 +234,11 @@ class ClusterLoop:
 
     async def _terminate(self, instance: Instance) -> None:
         """A first attempt, for speed; the monitor repeats it until the provider no longer lists the instance."""
+        if (provider := self._providers.of(instance.provider)) is None:
+            return  # the monitor tells of it
         with contextlib.suppress(ProviderError):
             await asyncio.get_running_loop().run_in_executor(
-                self._calls, lambda: self._provider.terminate(instance.instance_id, reason=instance.lost or "released")
+                self._calls, lambda: provider.terminate(instance.instance_id, reason=instance.lost or "released")
             )
 
 

@@ -3,7 +3,8 @@
 * recorded as running, not listed (or listed as ended): the instance is gone, and its cluster is told;
 * recorded as terminating, still listed: terminated again; not listed any more: gone;
 * listed, not on record: an orphan of a crash, ended;
-* silent for too long: taken for lost.
+* silent for too long: taken for lost;
+* recorded with a provider that is not configured: told of once, and left.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from brickyard.domain.cluster import Instance
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.instances import InstanceState
 from brickyard.providers.base import Observed, Provider, ProviderError
+from brickyard.providers.fleet import Providers
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -38,14 +40,15 @@ class InstanceMonitor:
         self,
         *,
         store: Store,
-        provider: Provider,
+        providers: Providers,
         clock: Clock,
         silent: Callable[[], frozenset[str]],
         wake: Callable[[str], None],
         on_gone: Callable[[str], None],
     ) -> None:
         self._store = store
-        self._provider = provider
+        self._providers = providers
+        self._told: set[str] = set()  # of these it was said that their provider is not configured
         self._clock = clock
         self._silent = silent
         self._wake = wake
@@ -76,11 +79,17 @@ class InstanceMonitor:
         started = self._clock.now_ms()
         # The provider is asked first: an instance launched after that may be on record as launched and yet not be in its answer,
         # which is why only instances launched before `started` can be found missing.
-        listed = await loop.run_in_executor(self._calls, self._provider.observe)
-        states = await self._store.read(lambda tx: tx.instances.states(), background=True)
+        where = await loop.run_in_executor(self._calls, self._observe)
+        listed = {instance_id: seen for instance_id, (_, seen) in where.items()}
+        states, foreign = await self._store.read(
+            lambda tx: (tx.instances.states(), tx.instances.of_other_providers(self._providers.names)), background=True
+        )
+        self._tell(foreign)
+        for instance_id in foreign:
+            states.pop(instance_id, None)
         ending: dict[str, str] = {}
-        for instance_id in listed.keys() - states.keys():
-            log.warning("orphan_instance", instance_id=instance_id)
+        for instance_id in listed.keys() - states.keys() - foreign.keys():
+            log.warning("orphan_instance", instance_id=instance_id, provider=where[instance_id][0].name)
             ending[instance_id] = "it belongs to no cluster and no pool of this workspace"
         suspects = suspicious(states, listed, silent=self._silent())
         if suspects:
@@ -94,13 +103,22 @@ class InstanceMonitor:
             elif instance_id not in listed and state in (InstanceState.TERMINATING, InstanceState.GONE):
                 self._on_gone(instance_id)
         # Side by side: one that is slow to go holds up no other.
-        await asyncio.gather(*(self._terminate(instance_id, why) for instance_id, why in ending.items()))
+        await asyncio.gather(*(self._terminate(where[instance_id][0], instance_id, why) for instance_id, why in ending.items()))
 
-    async def _terminate(self, instance_id: str, reason: str) -> None:
-        try:
-            await asyncio.get_running_loop().run_in_executor(
-                self._calls, lambda: self._provider.terminate(instance_id, reason=reason)
+    def _observe(self) -> dict[str, tuple[Provider, Observed]]:
+        """What all providers list, with who lists it."""
+        return {name: (provider, seen) for provider in self._providers for name, seen in provider.observe().items()}
+
+    def _tell(self, foreign: Mapping[str, str]) -> None:
+        for instance_id in foreign.keys() - self._told:
+            log.warning(
+                "instance_left", instance_id=instance_id, provider=foreign[instance_id], why="its provider is not configured"
             )
+        self._told = set(foreign)
+
+    async def _terminate(self, provider: Provider, instance_id: str, reason: str) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._calls, lambda: provider.terminate(instance_id, reason=reason))
         except ProviderError as error:
             log.warning("terminate_failed", instance_id=instance_id, error=str(error))
 

@@ -35,7 +35,8 @@ def run_pool_pass(tx: Tx, pool_id: str, *, now: int, sizes: Mapping[str, NodeTyp
     left = {instance.instance_id for instance in decided.removed}
     after = [decided.instances.get(row.instance_id, row) for row in idle if row.instance_id not in left]
     created = [
-        _new_instance(pool, now=now, sizes=sizes, ids=ids) for _ in range(decided.new if pool.spec.node_type_id in sizes else 0)
+        _new_instance(pool, now=now, sizes=sizes, policy=policy, ids=ids)
+        for _ in range(decided.new if pool.spec.node_type_id in sizes else 0)
     ]
     launch, due = lease_launches([*after, *created], now=now, policy=policy, due=decided.due_ms)
     leased = {instance.instance_id: instance for instance in launch}
@@ -53,7 +54,7 @@ def run_pool_pass(tx: Tx, pool_id: str, *, now: int, sizes: Mapping[str, NodeTyp
     )
 
 
-def _new_instance(pool: Pool, *, now: int, sizes: Mapping[str, NodeType], ids: Ids) -> Instance:
+def _new_instance(pool: Pool, *, now: int, sizes: Mapping[str, NodeType], policy: Policy, ids: Ids) -> Instance:
     return Instance(
         instance_id=ids.instance_id(),
         node_id=ids.node_id(),
@@ -62,6 +63,7 @@ def _new_instance(pool: Pool, *, now: int, sizes: Mapping[str, NodeType], ids: I
         role=Role.WARM,
         generation=0,
         node_type_id=pool.spec.node_type_id,
+        provider=policy.provider,
         created_ms=now,
         idle_ms=now,
         assignment=idle_assignment(node_type=sizes[pool.spec.node_type_id], runtime=pool.preloaded),

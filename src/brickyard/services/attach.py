@@ -23,11 +23,11 @@ from brickyard.domain.node import Role
 from brickyard.domain.requests import StartCluster
 from brickyard.domain.states import State
 from brickyard.plan.attach import Client, attach_refusal, driver_instance
+from brickyard.providers.agentclient import AgentClient, AgentRefused, AgentUnreachable
 from brickyard.providers.base import ProviderError
 from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
-from brickyard.services.agentclient import AgentClient, AgentRefused, AgentUnreachable
 from brickyard.services.caller import Caller
 from brickyard.services.connectclients import ConnectClient, ConnectClients, Session
 from brickyard.store.store import Store

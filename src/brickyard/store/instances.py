@@ -73,6 +73,11 @@ class InstanceRows:
         rows = self._connection.execute(select(t.c.instance_id, t.c.cluster_id, t.c.state))
         return {instance_id: (cluster_id, InstanceState(state)) for instance_id, cluster_id, state in rows}
 
+    def of_other_providers(self, names: Iterable[str]) -> dict[str, str]:
+        """Instance id -> provider, of those whose provider has none of these names."""
+        rows = self._connection.execute(select(t.c.instance_id, t.c.provider).where(t.c.provider.not_in(["", *names])))
+        return {row[0]: row[1] for row in rows}
+
     def many(self, instance_ids: Iterable[str]) -> list[Instance]:
         """Those of the instances that exist."""
         wanted = list(instance_ids)
@@ -157,5 +162,6 @@ def _columns(instance: Instance) -> dict[str, Any]:
         "state": instance.state.value,
         "pool_id": instance.pool_id,
         "standing": standing(instance).value,
+        "provider": instance.provider,
         "doc": _encode(instance).decode(),
     }

@@ -59,6 +59,7 @@ instances = Table(
     Column("state", String(16), nullable=False),
     Column("pool_id", String(64), nullable=False, server_default=""),
     Column("standing", SmallInteger, nullable=False, server_default="0"),  # domain.pools.Standing
+    Column("provider", String(64), nullable=False, server_default=""),  # Instance.provider
     Column("doc", Text, nullable=False),
     Index("instances_cluster", "cluster_id"),
     Index("instances_pool", "pool_id", "standing", "instance_id"),

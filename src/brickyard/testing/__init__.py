@@ -1,1 +1,1 @@
-"""Simulated provider and agent, builders, clock: shipped, because users test with them too."""
+"""Builders and a clock: shipped, because users test with them too."""

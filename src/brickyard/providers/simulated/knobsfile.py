@@ -1,15 +1,16 @@
-"""The simulated world's knobs in a file, so that they can be turned from outside the server's process."""
+"""The simulated world's knobs, and the file by which they are turned from outside the server's process."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import structlog
 
-from brickyard.testing.simulated import Knobs, SimulatedProvider
+from brickyard.providers.base import SetupError
 
 LOOK_EVERY_S = 0.1
 _PROBABILITIES = dict.fromkeys(("prepare_error", "launch_error", "node_failure", "never_registers", "jitter"), 1.0)
@@ -18,7 +19,26 @@ _SECONDS = dict.fromkeys(("register_s", "start_s", "warm_start_s", "prepare_s", 
 log = structlog.get_logger(__name__)
 
 
-class KnobsError(Exception):
+class Knobs(msgspec.Struct, kw_only=True):
+    """What the simulated world does. Seconds; probabilities between 0 and 1. May be changed while it runs."""
+
+    register_s: float = 0.0  # from launch until the agent calls home
+    start_s: float = 0.0  # from assignment until the node is ready
+    warm_start_s: float = 0.0  # the same, where the runtime was prepared
+    prepare_s: float = 0.0  # an idle instance of a pool: until its runtime is prepared
+    prepare_error: float = 0.0  # preparations that fail
+    stop_s: float = 0.0  # from terminate until the instance is gone
+    jitter: float = 0.0  # share by which the times above vary
+    max_instances: int = 1_000_000
+    max_spot: int = 1_000_000  # of these, in the spot market
+    full_types: frozenset[str] = frozenset()  # node types of which none is to be had
+    launch_error: float = 0.0  # launches that raise TransientError
+    node_failure: float = 0.0  # nodes that fail instead of becoming ready
+    never_registers: float = 0.0
+    seed: int = 0
+
+
+class KnobsError(SetupError):
     """The file cannot be used; the message says why."""
 
 
@@ -36,13 +56,13 @@ def in_force(path: Path) -> Path:
     return path.with_name(f"{path.name}.seen")
 
 
-async def follow(path: Path, provider: SimulatedProvider) -> None:
+async def follow(path: Path, turn: Callable[[Knobs], None]) -> None:
     """Turn the knobs whenever the file changes, for ever. A file that cannot be used changes nothing, and is logged once."""
     seen, said = None, ""
     while True:
         try:
             if (content := _content(path)) != seen:
-                provider.knobs = _decoded(path, content)
+                turn(_decoded(path, content))
                 seen, said = content, ""
                 with contextlib.suppress(OSError):  # its directory may be read-only: nobody waits for the copy then
                     draft = in_force(path).with_suffix(".draft")

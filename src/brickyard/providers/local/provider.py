@@ -29,10 +29,11 @@ from brickyard.agent.log import LogFile
 from brickyard.config import Settings
 from brickyard.domain.clock import Clock, SystemClock
 from brickyard.domain.nodetypes import NodeType
-from brickyard.providers import nodetypes
-from brickyard.providers.base import Capacity, InvalidError, LaunchRequest, Observed, TransientError
-from brickyard.providers.capacity import GIB, Room, allowance, require, this_machine
-from brickyard.providers.localnetworks import LocalNetworks
+from brickyard.providers import bootstrap, nodetypes
+from brickyard.providers.base import Capacity, InvalidError, LaunchRequest, Observed, Provider, TransientError
+from brickyard.providers.bootstrap import SCRIPTS, Machine
+from brickyard.providers.capacity import Room, allowance, require, this_machine
+from brickyard.providers.local.networks import LocalNetworks
 from brickyard.runtime import catalogue
 
 YOUNG_MS = 30_000  # an agent that an earlier server has started and that has not taken its lock for so long never will
@@ -41,7 +42,6 @@ LINGER_S = 0.25  # how long `terminate` stays to see the end of what ends at onc
 REMOVE_S = 2.0  # of one call of `terminate`: the next goes on
 CLOSE_PATIENCE_S = 20.0
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,60}")
-_SECRET = ("BRICKYARD_", "DATABRICKS_")  # never handed down to agents and what they start
 
 
 class _Launched(msgspec.Struct, kw_only=True):
@@ -68,15 +68,15 @@ class _Node(msgspec.Struct):
     generation: int
 
 
-class LocalProvider:
+class LocalProvider(Provider):
     """See `providers.base.Provider`. `server_file` (server.json) must name the running server: agents call no other.
 
     Only one server uses a data directory, and so only one LocalProvider.
     """
 
     name = "local"
-    spot_market = False
     ends_with_server = True
+    where = "here"
 
     def __init__(
         self,
@@ -95,9 +95,9 @@ class LocalProvider:
         self._node_types = nodetypes.offered() if node_types is None else tuple(node_types)
         self._machine = machine or this_machine(gpus=nodetypes.gpus_here()[0])
         self._total = self._machine.times(cores=settings.cpu_overcommit, memory=settings.memory_overcommit)
-        known = {each.key: each.environment for each in catalogue.rows()}
+        known = bootstrap.environments_of(catalogue.rows())
         self._environments = known if environments is None else dict(environments)
-        self._scripts = scripts_dir or Path(__file__).parent.parent / "runtime" / "scripts"
+        self._scripts = scripts_dir or SCRIPTS
         self._python = python
         self._clock = clock or SystemClock()
         self._root = settings.data_dir / "instances"
@@ -158,38 +158,32 @@ class LocalProvider:
         half_made = self._root / f".{request.instance_id}"
         files.remove_tree(half_made)
         half_made.mkdir(mode=0o700)
-        files.write_atomic(half_made / "agent.json", msgspec.json.encode(self._config(request, directory, record)))
+        files.write_atomic(half_made / bootstrap.CONFIG_FILE, bootstrap.encoded(self._config(request, directory, record)))
         files.write_atomic(half_made / "instance.json", msgspec.json.encode(record))
         half_made.rename(directory)
         self._launched[request.instance_id] = record
 
     def _config(self, request: LaunchRequest, directory: Path, record: _Launched) -> AgentConfig:
         settings = self._settings
-        return AgentConfig(
-            instance_id=request.instance_id,
-            agent_token=request.agent_token,
-            server_token=request.server_token,
-            server_url=request.server_url,
-            server_file=str(self._server_file),
-            instance_dir=str(directory),
-            data_dir=str(settings.data_dir),
-            cache_dir=str(settings.cache_dir),
-            logs_dir=str(settings.data_dir / "logs"),
-            dbfs_dir=str(settings.data_dir / "dbfs"),
-            clusters_dir=str(settings.data_dir / "clusters"),
-            scripts_dir=str(self._scripts),
+        machine = Machine(
+            instance_dir=directory,
+            cache_dir=settings.cache_dir,
+            logs_dir=settings.data_dir / "logs",
+            data_dir=settings.data_dir,
+            dbfs_dir=settings.data_dir / "dbfs",
+            clusters_dir=settings.data_dir / "clusters",
+            scripts_dir=self._scripts,
             python=self._python,
-            host=loopback_address(request.instance_id),
-            isolation=settings.isolation,
-            orphan_grace_s=settings.orphan_grace_s,
-            cores=request.node_type.num_cores,
-            memory_mb=request.node_type.memory_mb,
-            gpus=record.gpus,
-            min_free_disk=int(settings.min_free_disk_gb * GIB),
-            node_disk=allowance(settings.node_disk_gb, settings.data_dir),
-            environments=self._environments,
-            **self._networks.settings(record.address),
+            server_file=self._server_file,
         )
+        return bootstrap.agent_config(
+            request, machine, settings,
+            environments=self._environments,
+            host=loopback_address(request.instance_id),
+            gpus=record.gpus,
+            node_disk=allowance(settings.node_disk_gb, settings.data_dir),
+            **self._networks.settings(record.address),
+        )  # fmt: skip
 
     def _was_started(self, instance_id: str, directory: Path) -> bool:
         """Whether an agent was started, as far as can be known. If in doubt it is started again: a second one ends at once."""
@@ -198,18 +192,16 @@ class LocalProvider:
 
     def _spawn(self, instance_id: str, directory: Path) -> None:
         """Start the agent in a session of its own: it outlives us."""
-        env = {key: value for key, value in os.environ.items() if not key.startswith(_SECRET)}
-        if "PYTHONPATH" in env:  # the agent works in another directory
-            env["PYTHONPATH"] = os.pathsep.join(str(Path(path).resolve()) for path in env["PYTHONPATH"].split(os.pathsep) if path)
         if self._scope is None:
             self._scope = cgroups.scope()
-        command = [*self._scope, self._python, "-m", "brickyard.agent", "--config", str(directory / "agent.json")]
+        command = [*self._scope, *bootstrap.command(directory, python=self._python)]
         switchboard = self._networks.switchboard
         command += ["--switchboard", str(switchboard)] if switchboard >= 0 else []
         log = os.open(directory / "agent.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         try:
             self._children[instance_id] = subprocess.Popen(
-                command, env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                command, env=bootstrap.environment(os.environ), cwd="/", start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 pass_fds=(switchboard,) if switchboard >= 0 else (),
             )  # fmt: skip
         finally:

@@ -11,8 +11,8 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -24,61 +24,44 @@ from brickyard.domain.node import (
     NodeStatus,
     Phase,
     Role,
-    StatusReply,
     StatusReport,
     WorkerLoad,
 )
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import (
-    Capacity,
     CapacityError,
+    Home,
     InvalidError,
     LaunchRequest,
     Observed,
+    Provider,
     TransientError,
 )
-from brickyard.testing.kernels import SimulatedKernels
-
-_DOMAIN = ".simulated.invalid"
-
-
-class Knobs(msgspec.Struct, kw_only=True):
-    """What the simulated world does. Seconds; probabilities between 0 and 1. May be changed while it runs."""
-
-    register_s: float = 0.0  # from launch until the agent calls home
-    start_s: float = 0.0  # from assignment until the node is ready
-    warm_start_s: float = 0.0  # the same, where the runtime was prepared
-    prepare_s: float = 0.0  # an idle instance of a pool: until its runtime is prepared
-    prepare_error: float = 0.0  # preparations that fail
-    stop_s: float = 0.0  # from terminate until the instance is gone
-    jitter: float = 0.0  # share by which the times above vary
-    max_instances: int = 1_000_000
-    max_spot: int = 1_000_000  # of these, in the spot market
-    full_types: frozenset[str] = frozenset()  # node types of which none is to be had
-    launch_error: float = 0.0  # launches that raise TransientError
-    node_failure: float = 0.0  # nodes that fail instead of becoming ready
-    never_registers: float = 0.0
-    seed: int = 0
+from brickyard.providers.simulated import knobsfile
+from brickyard.providers.simulated.client import DOMAIN, SimulatedAgentClient
+from brickyard.providers.simulated.kernels import SimulatedKernels
+from brickyard.providers.simulated.knobsfile import Knobs
 
 
-class Home(Protocol):
-    """What a simulated agent calls: the part of AgentService that the HTTP API shows to real ones."""
-
-    async def report(self, report: StatusReport) -> StatusReply: ...
-
-    async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply: ...
-
-
-class SimulatedProvider:
+class SimulatedProvider(Provider):
     """Make it, then `attach(home)` on the event loop that its agents shall run on."""
 
     name = "simulated"
     ends_with_server = True
+    where = "nowhere"
 
-    def __init__(self, *, node_types: Sequence[NodeType], knobs: Knobs | None = None, spot_market: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        node_types: Sequence[NodeType],
+        knobs: Knobs | None = None,
+        knobs_file: Path | None = None,
+        spot_market: bool = False,
+    ) -> None:
         self.spot_market = spot_market
         self._node_types = tuple(node_types)
         self.knobs = knobs or Knobs()
+        self._knobs_file = knobs_file
         self._random = random.Random(self.knobs.seed)  # noqa: S311 - reproducible failures, not secrets
         self._lock = threading.Lock()
         self._agents: dict[str, SimulatedAgent] = {}
@@ -99,13 +82,20 @@ class SimulatedProvider:
         for agent in agents:
             agent.home_moved()
 
+    def agent_client(self) -> SimulatedAgentClient:
+        return SimulatedAgentClient(self.kernels, self.observe)
+
+    def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        path = self._knobs_file
+        return {"simulated_knobs": lambda: knobsfile.follow(path, self._turn)} if path is not None else {}
+
+    def _turn(self, knobs: Knobs) -> None:
+        self.knobs = knobs
+
     # -- the provider contract -----------------------------------------------------------------------------------------
 
     def node_types(self) -> Sequence[NodeType]:
         return self._node_types
-
-    def capacity(self) -> Capacity | None:
-        return None
 
     def launch(self, request: LaunchRequest) -> None:
         if self._loop is None or self._home is None:
@@ -401,7 +391,7 @@ class SimulatedAgent:
                 StatusReport(
                     instance_id=self._instance_id,
                     boot_id="simulated",
-                    endpoint=f"http://{self._instance_id}{_DOMAIN}",
+                    endpoint=f"http://{self._instance_id}{DOMAIN}",
                     pid=1,
                     status=self._status,
                 )
@@ -417,11 +407,6 @@ class SimulatedAgent:
         task = asyncio.ensure_future(work)
         _keep.add(task)
         task.add_done_callback(_keep.discard)
-
-
-def simulated_instance(endpoint: str) -> str:
-    """The id of the simulated instance at an endpoint."""
-    return endpoint.removeprefix("http://").removesuffix(_DOMAIN)
 
 
 _keep: set[asyncio.Future[None]] = set()  # tasks that nobody awaits, kept from the collector while they run

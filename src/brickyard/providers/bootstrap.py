@@ -1,0 +1,94 @@
+"""What an agent needs to start, wherever that is: its configuration, its command line, its environment.
+
+The machine needs a Python with this package (`pip install brickyard`, the server's version) and, for agent.json, a directory that
+nobody else can read: it holds the instance's tokens. The agent brings everything else itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import brickyard
+from brickyard.agent.config import AgentConfig
+from brickyard.config import Settings
+from brickyard.domain.runtimes import Runtime
+from brickyard.providers.base import LaunchRequest
+
+SCRIPTS = Path(brickyard.__file__).parent / "runtime" / "scripts"  # as they are installed here
+CONFIG_FILE = "agent.json"  # in the instance's directory, mode 0600
+_SECRET = ("BRICKYARD_", "DATABRICKS_")  # never handed down to agents and what they start
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an agent runs: absolute paths on its machine, and the Python that has this package there."""
+
+    instance_dir: Path  # the instance's own, mode 0700
+    cache_dir: Path  # runtimes, shared by the machine's instances
+    logs_dir: Path  # where the logs of nodes are kept
+    data_dir: Path | None = None  # the workspace's, if it is there: hidden from the node, all but its own directories
+    dbfs_dir: Path | None = None  # the workspace's files, and what the nodes of a cluster share: where all machines mount them
+    clusters_dir: Path | None = None
+    scripts_dir: Path = SCRIPTS
+    python: str = sys.executable
+    server_file: Path | None = None  # server.json, on the server's own machine
+
+
+def agent_config(
+    request: LaunchRequest, machine: Machine, settings: Settings, *, environments: Mapping[str, str], **more: Any
+) -> AgentConfig:
+    """The agent's configuration. `environments`: see `environments_of`; `more`: other fields of AgentConfig."""
+    return AgentConfig(
+        instance_id=request.instance_id,
+        agent_token=request.agent_token,
+        server_token=request.server_token,
+        server_url=request.server_url,
+        server_file=_text(machine.server_file),
+        instance_dir=str(machine.instance_dir),
+        data_dir=_text(machine.data_dir),
+        cache_dir=str(machine.cache_dir),
+        logs_dir=str(machine.logs_dir),
+        dbfs_dir=_text(machine.dbfs_dir),
+        clusters_dir=_text(machine.clusters_dir),
+        scripts_dir=str(machine.scripts_dir),
+        python=machine.python,
+        isolation=settings.isolation,
+        orphan_grace_s=settings.orphan_grace_s,
+        cores=request.node_type.num_cores,
+        memory_mb=request.node_type.memory_mb,
+        min_free_disk=int(settings.min_free_disk_gb * (1 << 30)),
+        environments=dict(environments),
+        **more,
+    )
+
+
+def environments_of(runtimes: Iterable[Runtime]) -> dict[str, str]:
+    """Runtime key -> the environment that it is installed into."""
+    return {runtime.key: runtime.environment for runtime in runtimes}
+
+
+def encoded(config: AgentConfig) -> bytes:
+    """What CONFIG_FILE holds."""
+    return msgspec.json.encode(config)
+
+
+def command(instance_dir: Path, *, python: str = sys.executable) -> list[str]:
+    """The agent's command line. It must be the leader of a session, and may run as any user."""
+    return [python, "-m", "brickyard.agent", "--config", str(instance_dir / CONFIG_FILE)]
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment for an agent on this machine: ours without secrets, with paths that hold in another directory."""
+    env = {key: value for key, value in environ.items() if not key.startswith(_SECRET)}
+    if "PYTHONPATH" in env:
+        env["PYTHONPATH"] = os.pathsep.join(str(Path(path).resolve()) for path in env["PYTHONPATH"].split(os.pathsep) if path)
+    return env
+
+
+def _text(path: Path | None) -> str:
+    return str(path) if path is not None else ""

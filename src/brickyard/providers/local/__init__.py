@@ -1,0 +1,14 @@
+"""The embedded provider: every instance is an agent process on this machine."""
+
+from __future__ import annotations
+
+from brickyard.providers.base import Setup
+from brickyard.providers.bootstrap import environments_of
+from brickyard.providers.local.provider import LocalProvider, loopback_address
+
+__all__ = ["LocalProvider", "loopback_address", "open_provider"]
+
+
+def open_provider(setup: Setup) -> LocalProvider:
+    """The factory that is registered as `local`."""
+    return LocalProvider(settings=setup.settings, server_file=setup.server_file, environments=environments_of(setup.runtimes))

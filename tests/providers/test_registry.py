@@ -1,0 +1,79 @@
+"""Providers by name: those that are registered, and what is said of any other."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from brickyard.config import ConfigError, Settings, load
+from brickyard.providers import registry
+from brickyard.providers.base import Provider, Setup, SetupError
+from brickyard.providers.local import LocalProvider
+from brickyard.providers.simulated import SimulatedProvider
+from brickyard.runtime.catalogue import rows
+
+ROOT = Path(__file__).parents[2]
+
+
+def setup(tmp_path: Path, *, server_url: str = "http://127.0.0.1:8080", **settings: object) -> Setup:
+    chosen = Settings(data_dir=tmp_path, cache_dir=tmp_path / "cache", **settings)  # type: ignore[arg-type] # keyword arguments of a struct
+    return Setup(settings=chosen, server_url=server_url, runtimes=rows())
+
+
+def test_a_checkout_has_the_providers_that_the_package_registers() -> None:
+    registered = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][registry.GROUP]
+    assert {each.name: each.value for each in registry._OF_A_CHECKOUT} == registered
+    assert set(registered) <= set(registry.find())
+
+
+@pytest.mark.parametrize(("name", "kind"), [("local", LocalProvider), ("simulated", SimulatedProvider)])
+def test_ours_are_opened_by_name(tmp_path: Path, name: str, kind: type[Provider]) -> None:
+    opened = registry.open_provider(setup(tmp_path, provider=name))
+    assert isinstance(opened, kind)
+    assert opened.name == name
+    opened.close(keep_nodes=False)
+
+
+def test_a_name_that_nobody_has_lists_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=r"^provider is 'k8s'; provider must be local or simulated\.$"):
+        registry.open_provider(setup(tmp_path, provider="k8s"))
+    with pytest.raises(ConfigError, match="provider must be text that is not empty"):
+        load(environ={}, options={"provider": " "})
+
+
+def test_another_package_adds_one_and_may_not_replace_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = [
+        EntryPoint("elsewhere", "tests.providers.elsewhere:open_provider", registry.GROUP),
+        EntryPoint("local", "tests.providers.elsewhere:open_provider", registry.GROUP),
+        EntryPoint("broken", "tests.providers.nowhere:open_provider", registry.GROUP),
+    ]
+    monkeypatch.setattr(registry, "entry_points", lambda group: [each for each in theirs if each.group == group])
+    assert sorted(registry.find()) == ["broken", "elsewhere", "local", "simulated"]
+    assert registry.find()["local"].value.startswith("brickyard.")
+    assert registry.unknown("k8s") == "provider must be broken, elsewhere, local or simulated"
+    with pytest.raises(SetupError, match=r"provider broken \(tests.providers.nowhere:open_provider\) cannot be imported"):
+        registry.open_provider(setup(tmp_path, provider="broken"))
+    for url in ("http://127.0.0.1:8080", "http://[::1]:8080", "http://localhost:8080"):
+        with pytest.raises(SetupError, match="set public_url to an address of this server"):
+            registry.open_provider(setup(tmp_path, server_url=url, provider="elsewhere"))
+    assert registry.open_provider(setup(tmp_path, server_url="http://10.0.0.7:8080", provider="elsewhere")).name == "elsewhere"
+    public = "http://bricks.example.com:8080"
+    assert (
+        registry.open_provider(setup(tmp_path, server_url=public, provider="elsewhere", public_url=public)).where == "elsewhere"
+    )
+
+
+@pytest.mark.parametrize(
+    "url", ["bricks.example.com", "ftp://a", "http://a/api", "http://a?b", "http://u:p@a", "http://a:b", "http://"]
+)
+def test_a_public_url_is_an_address_and_nothing_more(url: str) -> None:
+    with pytest.raises(ConfigError, match="public_url must be http://HOST:PORT"):
+        load(environ={"BRICKYARD_PUBLIC_URL": url})
+
+
+def test_a_public_url_may_have_a_port_and_tls() -> None:
+    for url in ("http://bricks.example.com", "https://10.0.0.7:8443/", "http://[2001:db8::1]:8080"):
+        assert load(environ={"BRICKYARD_PUBLIC_URL": url}).public_url == url

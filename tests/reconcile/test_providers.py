@@ -1,0 +1,117 @@
+"""Whose an instance is: its provider is on record, and one that is not configured any more is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from brickyard.config import Settings
+from brickyard.domain.cluster import Instance
+from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.states import State
+from brickyard.providers.base import LaunchRequest
+from brickyard.providers.simulated import SimulatedProvider
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+from brickyard.testing.builders import SMALL
+from tests.reconcile.world import World, provider
+from tests.stateful.workspace import Workspace
+
+
+class Noted(SimulatedProvider):
+    """Remembers which servers its agents were told to call."""
+
+    def __init__(self, *, node_types: Sequence[NodeType]) -> None:
+        super().__init__(node_types=node_types)
+        self.called: set[str] = set()
+
+    def launch(self, request: LaunchRequest) -> None:
+        self.called.add(request.server_url)
+        super().launch(request)
+
+
+async def give_to(store: Store, rows: list[Instance], name: str) -> None:
+    def work(tx: Tx) -> None:
+        for row in rows:
+            tx.instances.update(msgspec.structs.replace(row, provider=name))
+
+    await store.write(work)
+
+
+def test_an_instance_of_a_provider_that_is_not_configured_is_told_of_once_and_left(store: Store) -> None:
+    async def scenario() -> None:
+        simulated = provider()
+        async with World(store, simulated).running() as world:
+            await world.create("kept", num_workers=1)
+            await world.wait("kept", State.RUNNING)
+            _, rows = await world.look("kept")
+        await give_to(store, rows, "slurm")
+        for row in rows:
+            simulated.kill(row.instance_id)  # so that nobody lists them
+        again = World(store, simulated)
+        with structlog.testing.capture_logs() as said:
+            async with again.running():
+                await again.create("other", num_workers=1)
+                await again.wait("other", State.RUNNING)
+                for _ in range(3):
+                    await again.monitor.look()
+                found, left = await again.look("kept")
+                assert found is not None and found.up
+                assert [row.state for row in left] == [row.state for row in rows]
+        told = [(each["instance_id"], each["provider"]) for each in said if each["event"] == "instance_left"]
+        assert sorted(told) == sorted((row.instance_id, "slurm") for row in rows)
+
+    asyncio.run(scenario())
+
+
+def test_one_that_is_listed_is_not_ended_as_an_orphan(store: Store) -> None:
+    async def scenario() -> None:
+        simulated = provider()
+        async with World(store, simulated).running() as world:
+            await world.create("c", num_workers=1)
+            await world.wait("c", State.RUNNING)
+            _, rows = await world.look("c")
+            await give_to(store, rows, "slurm")
+            for _ in range(3):
+                await world.monitor.look()
+            assert set(simulated.observe()) == {row.instance_id for row in rows}
+
+    asyncio.run(scenario())
+
+
+def test_rows_from_before_belong_to_the_configured_provider(store: Store) -> None:
+    async def scenario() -> None:
+        simulated = provider()
+        async with World(store, simulated).running() as world:
+            await world.create("c", num_workers=1)
+            await world.wait("c", State.RUNNING)
+            _, rows = await world.look("c")
+            await give_to(store, rows, "")
+            await world.terminate("c")
+            await world.wait("c", State.TERMINATED)
+            assert not simulated.observe()
+
+    asyncio.run(scenario())
+
+
+def test_a_server_records_the_provider_and_tells_agents_the_public_url(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        workspace = Workspace(tmp_path)
+        machines = workspace.machines = Noted(node_types=[SMALL])
+        workspace._settings = Settings(data_dir=tmp_path, provider="simulated", public_url="http://10.0.0.7:8080/")
+        await workspace.boot()
+        body = {"spark_version": "17.3.x-scala2.13", "node_type_id": "small", "num_workers": 1}
+        _, made = await workspace.post("create", **body)
+        _, pool = await workspace.pool("POST", "create", instance_pool_name="p", node_type_id="small", min_idle_instances=1)
+        await workspace.until(made["cluster_id"], "RUNNING")
+        rows = await workspace.app._store.read(lambda tx: tx.instances.many(tx.instances.states()))
+        assert {row.pool_id for row in rows} == {"", pool["instance_pool_id"]}
+        assert {row.provider for row in rows} == {"simulated"}
+        assert machines.called == {"http://10.0.0.7:8080"}
+        await workspace.crash()
+
+    asyncio.run(scenario())
