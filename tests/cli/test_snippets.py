@@ -34,6 +34,9 @@ NOT_RUN = {
     ("service.md", "useradd --system --create-home --home-dir /srv/brickyard brickyard"): "changes the machine, as root",
     ("testing.md", "from databricks.sdk.errors import OperationFailed"): "tests/cli/test_pytest_plugin.py runs it with pytest",
     ("testing.md", "pytest test_mine.py"): "the same",
+    ("providers.md", '"""plain_provider.py"""'): "tests/providers/test_contract.py runs it",
+    ("providers.md", '"""test_plain_provider.py"""'): "the same",
+    ("providers.md", "pytest test_plain_provider.py"): "the same",
     ("operations.md", "brickyard down"): "tests/cli/test_operations.py runs backup and restore; the others install or remove",
     ("jupyter.md", "jupyter lab"): "does not end; tests/jupyter/ runs the kernel that it starts",
 }  # fmt: skip

@@ -127,7 +127,8 @@ class Provider(Protocol):
 
     def launch(self, request: LaunchRequest) -> None:
         """Start an instance whose agent will call home. Idempotent by `instance_id`: launching what runs does nothing,
-        launching what was terminated raises InvalidError. Returns once the provider has accepted it; never waits for the agent.
+        launching what was terminated raises InvalidError, at least while it is listed. Returns once the provider has accepted it;
+        never waits for the agent.
 
         Raises CapacityError, QuotaError, InvalidError, ThrottledError, TransientError.
         """

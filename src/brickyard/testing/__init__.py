@@ -1,1 +1,1 @@
-"""Builders and a clock: shipped, because users test with them too."""
+"""Builders, a clock, the provider contract: shipped, because users test with them too."""

@@ -101,10 +101,10 @@ class SimulatedProvider(Provider):
         if self._loop is None or self._home is None:
             raise TransientError("the simulated provider is not attached to a server yet")
         with self._lock:
-            if request.instance_id in self._agents:
-                return
             if request.instance_id in self._ended:
                 raise InvalidError(f"{request.instance_id} was terminated")
+            if request.instance_id in self._agents:
+                return
             if self._chance(self.knobs.launch_error):
                 raise TransientError("simulated launch failure")
             if len(self._agents) >= self.knobs.max_instances:
@@ -133,6 +133,8 @@ class SimulatedProvider(Provider):
         del reason
         with self._lock:
             agent = self._agents.get(instance_id)
+            if agent is not None:
+                self._ended.add(instance_id)
         if agent is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(agent.stop)
 
