@@ -330,6 +330,19 @@ def test_a_node_type_that_is_no_longer_offered_ends_the_cluster() -> None:
     assert decided.cluster.termination_reason.code is TerminationReasonCode.UNSUPPORTED_INSTANCE_TYPE
 
 
+def test_a_cluster_that_is_up_goes_on_without_its_type_and_asks_again_later() -> None:
+    of = up(cluster(num_workers=2), sized=False)
+    decided = plan(of, nodes(of, 1), now=NOW, sizes={}, policy=POLICY)
+    assert decided.cluster.up
+    assert not decided.new
+    failed = [event for event in decided.events if event.type is EventType.ADD_NODES_FAILED]
+    assert "'small' is not offered here" in (failed[0].details.did_not_expand_reason or "")
+    assert decided.due_ms == decided.cluster.grow_after_ms > NOW
+    later = decided.due_ms
+    again = plan(decided.cluster, nodes(of, 1), now=later, sizes=SIZES, policy=POLICY)
+    assert [node.role for node in again.new] == [Role.WORKER]
+
+
 def silent(node: Instance, since_ms: int) -> Instance:
     """The same node, on which Spark answers nothing since then."""
     return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, silent_since_ms=since_ms))

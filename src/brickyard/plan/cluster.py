@@ -325,6 +325,7 @@ class _Pass(Books):
         failures = self.cluster.grow_failures + 1
         pause = min(self.policy.grow_backoff_ms * 2 ** (failures - 1), self.policy.grow_backoff_max_ms)
         self._change(grow_failures=failures, grow_after_ms=self.now + pause, worker_failures=0)
+        self.deadlines.append(self.now + pause)  # where nothing was launched, nothing else brings the next pass
         self._event(
             EventType.AUTOSCALING_FAILED if growth else EventType.ADD_NODES_FAILED,
             msgspec.structs.replace(self._size_details(len(coming)), did_not_expand_reason=message, reason=reason),
