@@ -35,6 +35,7 @@ class Host:
     def __init__(self, runtime: RuntimeManifest, node_dir: Path, *options: str) -> None:
         self.node_dir = node_dir
         env = {**os.environ, "JAVA_HOME": runtime.java_home, "SPARK_HOME": runtime.spark_home, "PYSPARK_PYTHON": runtime.python}
+        env["SPARK_DIST_CLASSPATH"] = runtime.classes
         for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
             env.pop(name, None)
         command = [runtime.python, str(Path(__file__).parent / "kernel_host.py"), str(SCRIPTS), str(node_dir), *options]

@@ -147,7 +147,7 @@ class StartingDriver:
     def first_job(self) -> None:
         """An executor has answered."""
 
-    def keep_catalog(self, _directory: str) -> list[str]:
+    def keep_catalog(self, _directory: str, _writes: str) -> list[str]:
         return self._catalog()
 
 

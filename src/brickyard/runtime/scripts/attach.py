@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from strangers import bound_accumulators
+
 
 def attach() -> Any:
     """A SparkSession on the driver's JVM, which PYSPARK_GATEWAY_PORT and PYSPARK_GATEWAY_SECRET name.
@@ -16,6 +18,7 @@ def attach() -> Any:
     from pyspark.sql import SparkSession
 
     refuse_stop(SparkContext, SparkSession)  # first: a SparkContext that cannot be made whole stops the one it joins
+    bound_accumulators()
     gateway = launch_gateway()
     jvm = gateway.jvm
     running = jvm.org.apache.spark.SparkContext.getOrCreate()

@@ -57,6 +57,7 @@ class DriverRole(Role):
         self._homes: dict[str, str] = {}
         self._calm_until = 0.0
         self._warm = self._jvm.options.frugal
+        self._keeps_writes = False
         self._keeps_catalog = False
         self._open = threading.Event()  # sessions may be made
         self._proven = False  # an executor has answered, and the catalog is there
@@ -197,14 +198,17 @@ class DriverRole(Role):
             self._report.log(note)
         values = sparkconf.without_submitted(conf.values) if self._jvm.options.submit_conf else conf.values
         assert self._scala is not None  # noqa: S101 - `_start_master` has made it
+        self._keeps_writes = sparkconf.keeps_writes(manifest, self._place)
         self._keeps_catalog = sparkconf.keeps_catalog(manifest, self._place, conf.values)
         token = self._assignment["connect_token"] if self.isolates_users else ""
-        return Driver(self._scala, conf=values, connect_token=token)
+        driver = Driver(self._scala, conf=values, connect_token=token)
+        driver.bound_ports()
+        return driver
 
     def _keep_catalog(self, driver: Driver) -> None:
         """Make the first session, with the tables that are known, and open Spark to others. Not before READY: it would take
         two seconds of the processor from the executor that starts, and is done when the first kernel has started."""
-        if sparkconf.keeps_writes(self._jvm.manifest, self._place):
+        if self._keeps_writes:
             for note in driver.finish_writes(self._place.writes_dir):
                 self._report.log(f"A write that was cut off cannot be finished or undone: {note}")
         if self._keeps_catalog:

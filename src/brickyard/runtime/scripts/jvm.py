@@ -100,8 +100,19 @@ class Jvm:
         with contextlib.suppress(FileNotFoundError):
             (self.node_dir / "conf" / "submit.properties").unlink()  # it holds the conf's secrets, and has been read
         port, length = struct.unpack(">ii", data[:8])
-        self.port, self.secret = port, data[8 : 8 + length].decode()
-        self.gateway = open_gateway(self.port, self.secret)
+        self._enter(port, data[8 : 8 + length].decode())
+
+    def _enter(self, port: int, secret: str) -> None:
+        """Open the gateway. Spark's own port takes in without bound whatever a stranger sends, so one of ours takes its place;
+        not while our classes are yet to be compiled, when nobody else is there."""
+        self.port, self.secret, self.gateway = port, secret, open_gateway(port, secret)
+        if self.manifest.get("classes"):
+            from kernel_gateway import bounded  # Py4J takes time to load, and Java starts beside that
+
+            first = self.gateway
+            self.port, self.secret, _ = bounded(first.jvm)
+            self.gateway = open_gateway(self.port, self.secret)
+            first.shutdown()
 
     @property
     def alive(self) -> bool:

@@ -7,6 +7,7 @@ another), and the references to Java objects, which nobody would ever give up fo
 from __future__ import annotations
 
 import contextlib
+import secrets
 from typing import Any
 
 from kernel_door import Door, DoorError
@@ -27,17 +28,21 @@ class Gateways:
     def open(self) -> Door:
         """Raises DoorError."""
         try:
-            spark = self._client.jvm.org.apache.spark
-            server = spark.api.python.Py4JServer(spark.SparkConf())
-            server.start()
-            env = {"PYSPARK_GATEWAY_PORT": str(server.getListeningPort()), "PYSPARK_GATEWAY_SECRET": str(server.secret())}
+            port, secret, server = bounded(self._client.jvm)
         except (Py4JError, OSError) as error:
             raise DoorError(f"the driver's JVM does not answer: {error}") from error
-        return Door(env, lambda: _shut(server))
+        return Door({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}, lambda: _shut(server))
 
     def close(self) -> None:
         """Leave; the JVM goes on."""
         self._client.close()
+
+
+def bounded(jvm: Any) -> tuple[int, str, Any]:
+    """A Py4J server that bears strangers (java/BoundedPorts.java): its port, its secret, and itself. Raises Py4JError."""
+    secret = secrets.token_hex(32)
+    server = jvm.brickyard.BoundedPorts.py4j(secret)
+    return int(server.getJavaServer().getListeningPort()), secret, server
 
 
 def _shut(server: Any) -> None:

@@ -245,6 +245,10 @@ class Driver:
         notes = self._scala.jvm.brickyard.KeptCommit.recover(self._sc.hadoopConfiguration(), directory)
         return [str(each) for each in notes]
 
+    def bound_ports(self) -> None:
+        """Read little of what peers say before they have shown the secret (java/BoundedPorts.java). Raises Py4JError."""
+        self._scala.jvm.brickyard.BoundedPorts.serveResults(self._sc.conf())
+
     def activity(self) -> Activity:
         connected, connect_ms = self.connect.activity()
         busy = connected or self._jobs.activeJobs().size() > 0

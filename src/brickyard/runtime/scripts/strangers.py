@@ -1,0 +1,81 @@
+"""PySpark's ports on loopback, where processes of other clusters can connect to them (network = shared).
+
+PySpark waits for what a peer says first, its secret, without a limit of time, and serves one peer after the other. Here a peer is
+looked at before anybody reads from it or waits for it: its first bytes must be the secret, and come in time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import select
+import socket
+import threading
+from collections import OrderedDict
+from typing import Any
+
+PATIENCE_S = 10.0
+WAITING = 64
+
+
+def proves(peer: socket.socket, secret: bytes) -> bool:
+    """Whether the first bytes that come in time are these. They stay, to be read."""
+    try:
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, len(secret))  # so many, or the end: `poll` waits for that
+        poll = select.poll()
+        poll.register(peer, select.POLLIN)
+        if not poll.poll(PATIENCE_S * 1000):
+            return False
+        found = peer.recv(len(secret), socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+        return hmac.compare_digest(found, secret)
+    except OSError:
+        return False
+
+
+class Waiting:
+    """Peers that have yet to prove themselves. One too many takes the place of the one that has waited longest."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._peers: OrderedDict[int, socket.socket] = OrderedDict()
+
+    def add(self, peer: socket.socket) -> None:
+        with self._lock:
+            self._peers[id(peer)] = peer
+            oldest = self._peers.popitem(last=False)[1] if len(self._peers) > WAITING else None
+        if oldest is not None:
+            with contextlib.suppress(OSError):
+                oldest.shutdown(socket.SHUT_RDWR)  # whoever waits for it sees its end
+
+    def remove(self, peer: socket.socket) -> None:
+        with self._lock:
+            self._peers.pop(id(peer), None)
+
+    def proves(self, peer: socket.socket, secret: bytes) -> bool:
+        try:
+            return proves(peer, secret)
+        finally:
+            self.remove(peer)
+
+
+def bound_accumulators() -> None:
+    """Have the port for accumulators' updates serve its peers beside one another, once they have proved themselves."""
+    from pyspark.accumulators import AccumulatorServer
+
+    waiting = Waiting()
+
+    def serve(server: Any, peer: socket.socket, address: Any) -> None:
+        try:
+            if waiting.proves(peer, server.auth_token.encode()):
+                server.finish_request(peer, address)
+        except Exception:
+            server.handle_error(peer, address)
+        finally:
+            server.shutdown_request(peer)
+
+    def process_request(server: Any, peer: socket.socket, address: Any) -> None:
+        waiting.add(peer)
+        threading.Thread(target=serve, args=(server, peer, address), name="accumulators", daemon=True).start()
+
+    AccumulatorServer.process_request = process_request
