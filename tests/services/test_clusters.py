@@ -122,6 +122,20 @@ def test_edit_restarts_a_running_cluster_and_leaves_a_terminated_one(store: Stor
     play(store, scenario)
 
 
+def test_an_edit_that_says_what_holds_is_told_of_as_well(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        name = await desk.create()
+        await desk.settle(name, target=Target.TERMINATED, ended=True)
+        edit = EditCluster(cluster_id=name, cluster_name="c", spark_version=RUNTIME.key, node_type_id="small", num_workers=2)
+        before = await desk.row(name)
+        await desk.service.edit(ADMIN, edit)
+        assert await desk.row(name) == before
+        told = await desk.service.events(ADMIN, GetEvents(cluster_id=name))
+        assert [event.type for event in told.events or ()] == [EventType.EDITED, EventType.CREATING]
+
+    play(store, scenario)
+
+
 def test_update_changes_what_the_mask_names(store: Store) -> None:
     async def scenario(desk: Desk) -> None:
         name = await desk.create(spark_conf={"spark.a": "1"})

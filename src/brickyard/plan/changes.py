@@ -31,7 +31,7 @@ _SHOWN = 140  # characters of a client's own value that a message repeats
 
 
 class Changed(NamedTuple):
-    """A cluster after a request, and its events. A request that had nothing to do leaves it as it was, without events."""
+    """A cluster after a request, and its events. What had nothing to do has none; an edit has one even if it changes nothing."""
 
     cluster: Cluster
     events: tuple[ClusterEvent, ...] = ()

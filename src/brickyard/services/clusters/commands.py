@@ -199,10 +199,10 @@ class ClusterCommands:
 
 
 def _write(tx: Tx, before: Cluster, changed: Changed) -> bool:
+    _tell(tx, changed)
     if changed.cluster == before:
         return False
     tx.clusters.update(changed.cluster)
-    _tell(tx, changed)
     tx.clusters.wake(before.cluster_id)
     return True
 
