@@ -90,12 +90,13 @@ class Store:
             where = parsed.database if sqlite else parsed.render_as_string(hide_password=True)
             raise StoreError(f"cannot open the database {where}: {reason}") from error
         # One writer: SQLite has one write lock, and queueing here is fairer and faster than its busy handler.
+        exclusive = sqlite if exclusive is None else exclusive
         return cls(
             engine=engine,
-            exclusive=sqlite if exclusive is None else exclusive,
+            exclusive=exclusive,
             readers=_READERS,
             writers=1 if sqlite else _WRITERS,
-            feed_url="" if sqlite else url,
+            feed_url="" if sqlite or exclusive else url,
         )
 
     async def keep_reserve(self) -> bool:
