@@ -337,7 +337,15 @@ def test_a_history_server_shows_the_last_run_where_a_live_ui_has_its_pages(tmp_p
 
 
 @pytest.mark.parametrize(
-    "asked", ["/?showIncomplete=false", "/history/app-0/executors/", "/history", "/static/webui.js", "/api/v1/applications"]
+    "asked",
+    [
+        "/?showIncomplete=false",
+        "/history/app-0/executors/",
+        "/history",
+        "/static/webui.js",
+        "/api/v1/applications",
+        "/logPage/?self&logType=out",
+    ],
 )
 def test_what_a_history_server_has_itself_is_asked_of_it(tmp_path: Path, asked: str) -> None:
     async def work() -> None:

@@ -5,7 +5,7 @@ starts, is one cell; each kernel that the node host asks for is another. A cell 
 /proc shows itself only, and when its command ends, or the cell is killed, nothing of it is left.
 
 The node host asks over a socket that it inherits, beside the directory where kernels' own directories are; its variable
-BRICKYARD_CELLS names both descriptors. Messages are JSON, one a packet:
+NODE_CELLS names both descriptors. Messages are JSON, one a packet:
 
     {"op": "start", "id", "name", "argv", "env"} and two descriptors: its input, and its output and errors. `name` is a directory
                                                  in that directory, whose tmp, home and work the kernel sees as its own
@@ -62,7 +62,7 @@ KEPT = (CAP_SYS_ADMIN, CAP_SETPCAP, CAP_DAC_OVERRIDE)
 MESSAGE = 192 << 10  # bytes of a request
 MAX_KERNELS = 512
 EXPENDABLE = "900"  # oom_score_adj; the rest of a node has 500
-VARIABLE = "BRICKYARD_CELLS"
+VARIABLE = "NODE_CELLS"
 DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 

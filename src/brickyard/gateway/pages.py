@@ -68,21 +68,25 @@ def data(body: bytes, *, prefix: str) -> bytes:
 
 def login_page(cluster_id: str, message: str) -> bytes:
     """Asks for a token. Sent as a form, it becomes a link that opens this cluster's UI and nothing else."""
-    return (
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Spark UI</title><style>body{font:16px/1.5 '
-        "sans-serif;max-width:32rem;margin:4rem auto;padding:0 1rem}input{width:100%;font:inherit;padding:.4rem;"
-        "box-sizing:border-box}button{font:inherit;margin-top:1rem;padding:.4rem 1rem}</style></head><body>"
+    return _document(
+        "input{width:100%;font:inherit;padding:.4rem;box-sizing:border-box}"
+        "button{font:inherit;margin-top:1rem;padding:.4rem 1rem}",
         f"<h1>Spark UI of {escape(cluster_id)}</h1><p>{escape(message)}</p>"
         f'<form method="post" action="/spark-ui/{escape(cluster_id)}/~login"><label for="token">Access token</label>'
         '<input id="token" name="token" type="password" autocomplete="off" required autofocus>'
-        '<button type="submit">Open</button></form></body></html>'
-    ).encode()
+        '<button type="submit">Open</button></form>',
+    )
 
 
 def error_page(title: str, message: str) -> bytes:
     """Says why there is nothing to see."""
+    return _document("", f"<h1>{escape(title)}</h1><p>{escape(message)}</p>")
+
+
+def _document(style: str, body: str) -> bytes:
+    """A page of ours, as wide as the screen, telephones included."""
     return (
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Spark UI</title><style>body{font:16px/1.5 '
-        "sans-serif;max-width:40rem;margin:4rem auto;padding:0 1rem}</style></head><body>"
-        f"<h1>{escape(title)}</h1><p>{escape(message)}</p></body></html>"
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        "<title>Spark UI</title><style>body{font:16px/1.5 sans-serif;max-width:36rem;margin:4rem auto;padding:0 1rem;"
+        f"overflow-wrap:anywhere}}{style}</style></head><body>{body}</body></html>"
     ).encode()

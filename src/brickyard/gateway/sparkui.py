@@ -36,9 +36,7 @@ _PATH = re.compile(r"/spark-ui/([A-Za-z0-9-]{1,64})(?:/~([A-Za-z0-9_-]{1,600}))?
 _DOTS = re.compile(r"/(\.|%2e){1,2}(?=[/;?]|$)", re.IGNORECASE)  # a step up or to where one is, spelled out or not
 _LOGS = re.compile(r"/executor-logs/(\d{1,9})/(stdout|stderr)")
 _PASSED_ON = frozenset({b"accept", b"accept-language", b"if-none-match", b"if-modified-since", b"range"})
-_HISTORY = re.compile(
-    r"/(history|static|api)(/|$)"
-)  # what a history server has itself; with a query, also its list of runs at "/"
+_HISTORY = re.compile(r"/(history|static|api|logPage)(/|$)")  # a history server's own; with a query, also its list of runs at "/"
 _TITLES = {401: "Who are you?", 403: "Not allowed", 404: "Not found", 405: "Not possible", 503: "Not now"}
 
 log = structlog.get_logger(__name__)

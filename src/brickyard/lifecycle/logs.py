@@ -58,6 +58,8 @@ def configure(*, level: str, form: str, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(max(number, logging.WARNING))  # libraries tell at INFO what only their authors want to know
+    # What a stranger can write there at will: a line for each request that is none, with advice for uvicorn's own users.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns of each broken form, which its sender is told
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol
 
-VARIABLE = "BRICKYARD_CELLS"
+VARIABLE = "NODE_CELLS"
 MAX_REQUEST = 160 << 10  # bytes; one packet
 
 

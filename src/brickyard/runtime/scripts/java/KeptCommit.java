@@ -425,16 +425,20 @@ public final class KeptCommit extends SQLHadoopMapReduceCommitProtocol {
         File file = new File(directory, job + SUFFIX);
         File draft = new File(directory, job + ".draft");
         draft.getParentFile().mkdirs(); // programs may remove what is in the cluster's directory
-        FileOutputStream stream = new FileOutputStream(draft);
         try {
-            stream.write(new ObjectMapper().writeValueAsBytes(record));
-            if (sync) {
-                stream.getFD().sync();
+            FileOutputStream stream = new FileOutputStream(draft);
+            try {
+                stream.write(new ObjectMapper().writeValueAsBytes(record));
+                if (sync) {
+                    stream.getFD().sync();
+                }
+            } finally {
+                stream.close();
             }
+            Files.move(draft.toPath(), file.toPath(), new java.nio.file.CopyOption[] {StandardCopyOption.ATOMIC_MOVE});
         } finally {
-            stream.close();
+            draft.delete(); // there is none, unless the disk is full
         }
-        Files.move(draft.toPath(), file.toPath(), new java.nio.file.CopyOption[] {StandardCopyOption.ATOMIC_MOVE});
     }
 
     /** Spark's methods declare no exceptions, Scala throws them all the same. */
