@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from brickyard.lifecycle import providernames
+
 _SECRET = ("admin_token", "metrics_token", "database_url")
 _DATABASES = ("postgresql", "postgresql+psycopg", "sqlite")
 
@@ -41,7 +43,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cache_dir: Path = msgspec.field(default_factory=default_cache_dir)
     database_url: str = ""  # empty: SQLite in the data directory
     public_url: str = ""  # what agents on other machines call; empty: the address that the server listens on
-    provider: str = "local"  # its name: `providers/registry.py`
+    provider: str = "local"  # its name: `lifecycle/providernames.py`
     simulated_knobs: Path | None = None  # a TOML file with what the simulated provider's world does, followed while it runs
     isolation: Literal["auto", "required", "off"] = "auto"
     network: Literal["auto", "isolated", "shared"] = "auto"  # nodes of a cluster have a network of their own: where possible; or
@@ -170,6 +172,8 @@ def _check(settings: Settings, sources: Mapping[str, str]) -> None:
     for name in ("host", "admin_user", "provider"):
         if not getattr(settings, name).strip():
             raise _wrong(name, getattr(settings, name), sources, "text that is not empty")
+    if rule := providernames.unknown(settings.provider):
+        raise _wrong("provider", settings.provider, sources, rule)
     if not _is_database(settings.database_url):
         raise _wrong(
             "database_url", "", sources, "postgresql://user:password@host/database, or left out for SQLite in the data directory"

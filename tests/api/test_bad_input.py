@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,7 +38,11 @@ def cluster_id(server: Server) -> str:
 def ask(server: Server, verb: str, body: Any) -> requests.Response:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-    return requests.post(f"{server.url}/api/2.1/clusters/{verb}", data=data, headers=headers, timeout=PATIENCE_S)
+    while True:
+        answer = requests.post(f"{server.url}/api/2.1/clusters/{verb}", data=data, headers=headers, timeout=PATIENCE_S)
+        if answer.status_code != 429:  # a busy machine: it asks to wait, as any client does
+            return answer
+        time.sleep(float(answer.headers["Retry-After"]))
 
 
 def count(server: Server) -> int:

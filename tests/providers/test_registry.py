@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from brickyard.config import ConfigError, Settings, load
+from brickyard.lifecycle import providernames
 from brickyard.providers import registry
 from brickyard.providers.base import Provider, Setup, SetupError
 from brickyard.providers.local import LocalProvider
@@ -24,9 +25,9 @@ def setup(tmp_path: Path, *, server_url: str = "http://127.0.0.1:8080", **settin
 
 
 def test_a_checkout_has_the_providers_that_the_package_registers() -> None:
-    registered = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][registry.GROUP]
-    assert {each.name: each.value for each in registry._OF_A_CHECKOUT} == registered
-    assert set(registered) <= set(registry.find())
+    registered = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][providernames.GROUP]
+    assert {each.name: each.value for each in providernames.OF_A_CHECKOUT} == registered
+    assert set(registered) <= set(providernames.find())
 
 
 @pytest.mark.parametrize(("name", "kind"), [("local", LocalProvider), ("simulated", SimulatedProvider)])
@@ -40,20 +41,22 @@ def test_ours_are_opened_by_name(tmp_path: Path, name: str, kind: type[Provider]
 def test_a_name_that_nobody_has_lists_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=r"^provider is 'k8s'; provider must be local or simulated\.$"):
         registry.open_provider(setup(tmp_path, provider="k8s"))
+    with pytest.raises(ConfigError, match=r"^BRICKYARD_PROVIDER is 'k8s'; provider must be local or simulated\.$"):
+        load(environ={"BRICKYARD_PROVIDER": "k8s"})
     with pytest.raises(ConfigError, match="provider must be text that is not empty"):
         load(environ={}, options={"provider": " "})
 
 
 def test_another_package_adds_one_and_may_not_replace_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = [
-        EntryPoint("elsewhere", "tests.providers.elsewhere:open_provider", registry.GROUP),
-        EntryPoint("local", "tests.providers.elsewhere:open_provider", registry.GROUP),
-        EntryPoint("broken", "tests.providers.nowhere:open_provider", registry.GROUP),
+        EntryPoint("elsewhere", "tests.providers.elsewhere:open_provider", providernames.GROUP),
+        EntryPoint("local", "tests.providers.elsewhere:open_provider", providernames.GROUP),
+        EntryPoint("broken", "tests.providers.nowhere:open_provider", providernames.GROUP),
     ]
-    monkeypatch.setattr(registry, "entry_points", lambda group: [each for each in theirs if each.group == group])
-    assert sorted(registry.find()) == ["broken", "elsewhere", "local", "simulated"]
-    assert registry.find()["local"].value.startswith("brickyard.")
-    assert registry.unknown("k8s") == "provider must be broken, elsewhere, local or simulated"
+    monkeypatch.setattr(providernames, "entry_points", lambda group: [each for each in theirs if each.group == group])
+    assert sorted(providernames.find()) == ["broken", "elsewhere", "local", "simulated"]
+    assert providernames.find()["local"].value.startswith("brickyard.")
+    assert providernames.unknown("k8s") == "broken, elsewhere, local or simulated"
     with pytest.raises(SetupError, match=r"provider broken \(tests.providers.nowhere:open_provider\) cannot be imported"):
         registry.open_provider(setup(tmp_path, provider="broken"))
     for url in ("http://127.0.0.1:8080", "http://[::1]:8080", "http://localhost:8080"):

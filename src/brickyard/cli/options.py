@@ -93,12 +93,6 @@ def settings(config_file: Path | None, **options: Any) -> config.Settings:
         chosen = config.load(config_file=config_file, options=options)
     except config.ConfigError as error:
         raise CliError(str(error)) from error
-    if chosen.provider != config.Settings().provider:
-        from brickyard.providers.registry import unknown as unknown_provider  # noqa: PLC0415 - rarely needed
-
-        if rule := unknown_provider(chosen.provider):
-            where = config.source("provider", config_file=config_file, options=options)
-            raise CliError(f"{where} is {chosen.provider!r}; {rule}.")
     if chosen.default_runtime:
         from brickyard.runtime.catalogue import find, unknown  # noqa: PLC0415 - rarely needed
 

@@ -8,8 +8,8 @@ would take the time in which what they wait for could be done.
 
 from __future__ import annotations
 
-SOON_S = 1.5  # so far behind the server takes on everything,
-LATE_S = 4.0  # and from here on nothing: clients wait for a minute at most, and ask again when they are told to
+SOON_S = 2.5  # so far behind the server takes on everything,
+LATE_S = 5.0  # and from here on nothing: clients wait for a minute at most, and ask again when they are told to
 PAUSE_S = 1.5  # before a read is begun, at most
 
 

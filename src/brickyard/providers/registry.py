@@ -1,36 +1,16 @@
-"""Providers by name: the entry points of the group `brickyard.providers`, ours and those of other installed packages."""
+"""Opens the provider that the settings name: ours, or one of another installed package (`lifecycle/providernames.py`)."""
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable
-from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from brickyard.lifecycle.providernames import find, unknown
+
 if TYPE_CHECKING:  # only the provider that is opened is imported
     from brickyard.providers.base import Provider, Setup
-
-GROUP = "brickyard.providers"
-# A checkout runs without being installed, so that it has no metadata: these are what pyproject.toml registers.
-_OF_A_CHECKOUT = (
-    EntryPoint("local", "brickyard.providers.local:open_provider", GROUP),
-    EntryPoint("simulated", "brickyard.providers.simulated:open_provider", GROUP),
-)
-
-
-def find() -> dict[str, EntryPoint]:
-    """Every provider there is, by name, without importing any. Of two with one name the first that is found counts: ours."""
-    found: dict[str, EntryPoint] = {} if _installed() else {each.name: each for each in _OF_A_CHECKOUT}
-    for each in sorted(entry_points(group=GROUP), key=lambda each: (not each.value.startswith("brickyard."), each.value)):
-        found.setdefault(each.name, each)
-    return found
-
-
-def unknown(name: str) -> str:
-    """What is wrong with a name that no provider has, as the end of a sentence; "" for one that there is."""
-    names = sorted(find())
-    return "" if name in names else f"provider must be {', '.join(names[:-1])} or {names[-1]}"
 
 
 def open_provider(setup: Setup) -> Provider:
@@ -39,7 +19,7 @@ def open_provider(setup: Setup) -> Provider:
 
     name = setup.settings.provider
     if rule := unknown(name):
-        raise SetupError(f"provider is {name!r}; {rule}.")
+        raise SetupError(f"provider is {name!r}; provider must be {rule}.")
     entry = find()[name]
     try:
         factory: Callable[[Setup], Provider] = entry.load()
@@ -52,13 +32,6 @@ def open_provider(setup: Setup) -> Provider:
             "address of this server that they reach."
         )
     return provider
-
-
-def _installed() -> bool:
-    try:
-        return bool(distribution("brickyard").entry_points.select(group=GROUP))
-    except PackageNotFoundError:
-        return False
 
 
 def _only_here(url: str) -> bool:

@@ -245,9 +245,11 @@ class ClusterLoop:
 def take_over_launches(tx: Tx) -> None:
     """End the launch leases of a server that is no more."""
     states = tx.instances.states()
-    for instance in tx.instances.many(key for key, (_, state) in states.items() if state is InstanceState.REQUESTED):
-        tx.instances.update(msgspec.structs.replace(instance, not_before_ms=0))
-        tx.wake_owner(instance)
+    for instance_id in sorted(key for key, (_, state) in states.items() if state is InstanceState.REQUESTED):
+        instance = tx.lock_owner(instance_id)  # its agent may be calling home now
+        if instance is not None and instance.state is InstanceState.REQUESTED:
+            tx.instances.update(msgspec.structs.replace(instance, not_before_ms=0))
+            tx.wake_owner(instance)
 
 
 def record_launch(tx: Tx, instance_id: str, error: LaunchError | None, *, now: int) -> str:
