@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -184,9 +185,10 @@ def test_systemd_is_asked_for_a_scope_only_where_it_helps(tmp_path: Path, monkey
     program.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setenv("LOGNAME", "somebody")
     monkeypatch.setattr(cgroups, "probe", lambda: "watched: nothing can be written")
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr("os.geteuid", lambda: 2**31 - 7)
+    assert cgroups.scope(linger=tmp_path) == [], "a user without a name, as in a container"
+    monkeypatch.setattr("pwd.getpwuid", lambda _: SimpleNamespace(pw_name="somebody"))
     assert cgroups.scope(linger=tmp_path) == [], "its nodes would end with the login"
     (tmp_path / "somebody").touch()
     prefix = cgroups.scope(linger=tmp_path)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import getpass
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -134,7 +134,7 @@ def scope(*, linger: Path = Path("/var/lib/systemd/linger")) -> list[str]:
     login (`loginctl enable-linger`): systemd ends what is in its scopes with the last session.
     """
     program = shutil.which("systemd-run")
-    if os.geteuid() == 0 or program is None or not (linger / getpass.getuser()).exists() or probe() == _CGROUP:
+    if os.geteuid() == 0 or program is None or not _lingers(linger) or probe() == _CGROUP:
         return []
     prefix = [program, "--user", "--scope", "--quiet", "--collect", "-p", "Delegate=yes", "--"]
     try:
@@ -142,6 +142,13 @@ def scope(*, linger: Path = Path("/var/lib/systemd/linger")) -> list[str]:
     except (OSError, subprocess.TimeoutExpired):
         return []
     return prefix if done.returncode == 0 else []
+
+
+def _lingers(directory: Path) -> bool:
+    try:
+        return (directory / pwd.getpwuid(os.geteuid()).pw_name).exists()
+    except KeyError:  # a number without a name, as containers have
+        return False
 
 
 def probe() -> str:
