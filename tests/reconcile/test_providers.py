@@ -42,21 +42,26 @@ async def give_to(store: Store, rows: list[Instance], name: str) -> None:
     await store.write(work)
 
 
+async def running_cluster(world: World, name: str) -> list[Instance]:
+    """A cluster of a driver and a worker, up; its instances."""
+    await world.create(name, num_workers=1)
+    await world.wait(name, State.RUNNING)
+    _, rows = await world.look(name)
+    return list(rows)
+
+
 def test_an_instance_of_a_provider_that_is_not_configured_is_told_of_once_and_left(store: Store) -> None:
     async def scenario() -> None:
         simulated = provider()
         async with World(store, simulated).running() as world:
-            await world.create("kept", num_workers=1)
-            await world.wait("kept", State.RUNNING)
-            _, rows = await world.look("kept")
+            rows = await running_cluster(world, "kept")
         await give_to(store, rows, "slurm")
         for row in rows:
             simulated.kill(row.instance_id)  # so that nobody lists them
         again = World(store, simulated)
         with structlog.testing.capture_logs() as said:
             async with again.running():
-                await again.create("other", num_workers=1)
-                await again.wait("other", State.RUNNING)
+                await running_cluster(again, "other")
                 for _ in range(3):
                     await again.monitor.look()
                 found, left = await again.look("kept")
@@ -72,9 +77,7 @@ def test_one_that_is_listed_is_not_ended_as_an_orphan(store: Store) -> None:
     async def scenario() -> None:
         simulated = provider()
         async with World(store, simulated).running() as world:
-            await world.create("c", num_workers=1)
-            await world.wait("c", State.RUNNING)
-            _, rows = await world.look("c")
+            rows = await running_cluster(world, "c")
             await give_to(store, rows, "slurm")
             for _ in range(3):
                 await world.monitor.look()
@@ -87,9 +90,7 @@ def test_rows_from_before_belong_to_the_configured_provider(store: Store) -> Non
     async def scenario() -> None:
         simulated = provider()
         async with World(store, simulated).running() as world:
-            await world.create("c", num_workers=1)
-            await world.wait("c", State.RUNNING)
-            _, rows = await world.look("c")
+            rows = await running_cluster(world, "c")
             await give_to(store, rows, "")
             await world.terminate("c")
             await world.wait("c", State.TERMINATED)
