@@ -22,29 +22,30 @@ from brickyard.api.context import ApiContext
 from brickyard.config import Settings
 from brickyard.domain.clock import Clock, Ids, SystemClock
 from brickyard.domain.errors import DatabaseTrouble
+from brickyard.domain.nodeops import AgentClient
 from brickyard.gateway.errors import GatewayError
 from brickyard.gateway.history import HistoryServers
 from brickyard.gateway.sparkui import PREFIX, SparkUi
 from brickyard.gateway.uisources import UiSources
 from brickyard.lifecycle.looplag import LoopLag
+from brickyard.nodes.client import HttpAgentClient
+from brickyard.nodes.loads import Loads
+from brickyard.nodes.sessions import AgentService
+from brickyard.nodes.tokens import InstanceTokens
 from brickyard.plan.autoscale import Rules
 from brickyard.plan.policy import Policy
 from brickyard.providers import registry
-from brickyard.providers.agentclient import AgentClient
 from brickyard.providers.base import Provider, Setup
 from brickyard.providers.capacity import GIB, allowance
 from brickyard.providers.fleet import Providers
 from brickyard.reconcile.clusters import ClusterLoop
 from brickyard.reconcile.instances import InstanceMonitor
-from brickyard.reconcile.loads import Loads
 from brickyard.reconcile.measures import ClusterMeasures
 from brickyard.reconcile.retention import Retention
 from brickyard.reconcile.room import DiskRoom
 from brickyard.reconcile.runs import RunLoop
-from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.services.access import Authorizer
-from brickyard.services.agents import AgentService
 from brickyard.services.attach import AttachService
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
@@ -266,7 +267,7 @@ class Application:
                 store=store,
                 lock=lock,
                 provider=provider,
-                agent_client=provider.agent_client(),
+                agent_client=provider.agent_client() or HttpAgentClient(),
                 clock=clock or SystemClock(),
                 ids=ids or Ids(),
             )

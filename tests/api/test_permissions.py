@@ -29,7 +29,7 @@ from brickyard.domain.errors import PermissionDenied
 from brickyard.domain.identity import UserRow
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask
-from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.nodes.tokens import InstanceTokens
 from brickyard.services.access import Acl, Authorizer
 from brickyard.services.attach import AttachService
 from brickyard.services.caller import Caller

@@ -19,9 +19,10 @@ from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.errors import RETRY_PHRASES, ClusterNotReady, CommandError
 from brickyard.domain.node import Role
+from brickyard.domain.nodeops import AgentRefused, AgentUnreachable
 from brickyard.domain.spec import ClientsTypes, WorkloadType
-from brickyard.providers.agentclient import AgentRefused, AgentUnreachable, HttpAgentClient
-from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.nodes.client import HttpAgentClient
+from brickyard.nodes.tokens import InstanceTokens
 from brickyard.services.access import Authorizer
 from brickyard.services.commands import CommandFailed, CommandForbidden, CommandService, ContextNotFound
 from brickyard.store.store import Store

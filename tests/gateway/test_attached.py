@@ -12,7 +12,7 @@ import requests
 
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.node import Role
-from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.nodes.tokens import InstanceTokens
 from brickyard.services.access import Authorizer
 from brickyard.services.attach import AttachService
 from brickyard.services.uilinks import UiLinks

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard.domain.cluster import Cluster, Target
+from brickyard.domain.nodeops import AgentRefused, AgentUnreachable
 from brickyard.domain.spec import ClientsTypes, DataSecurityMode, WorkloadType
 from brickyard.gateway import connect
 from brickyard.gateway.connect import MAX_MESSAGE
@@ -24,7 +25,6 @@ from brickyard.gateway.doors import FRESH_S, OPEN_S, Doors
 from brickyard.gateway.errors import GatewayError
 from brickyard.gateway.requests import sender
 from brickyard.gateway.ways import short
-from brickyard.providers.agentclient import AgentRefused, AgentUnreachable
 from brickyard.services import connectclients
 from brickyard.services.caller import Caller
 from brickyard.services.connectclients import Session

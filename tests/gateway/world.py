@@ -14,10 +14,10 @@ import msgspec
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.node import Role
+from brickyard.domain.nodeops import AgentRefused, AgentUnreachable
 from brickyard.domain.requests import StartCluster
 from brickyard.gateway.connect import ConnectGateway
-from brickyard.providers.agentclient import AgentRefused, AgentUnreachable
-from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.nodes.tokens import InstanceTokens
 from brickyard.services.access import Authorizer
 from brickyard.services.attach import AttachService
 from brickyard.services.caller import Caller

@@ -21,15 +21,15 @@ from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Assignment, Failure, Load, NodeStatus, Phase, Role, StatusReport, WorkerLoad
 from brickyard.domain.requests import CreateCluster
 from brickyard.domain.states import State
+from brickyard.nodes.loads import Loads
+from brickyard.nodes.sessions import record_report
 from brickyard.plan.autoscale import Rules
 from brickyard.plan.policy import Policy
 from brickyard.providers.base import Observed
 from brickyard.reconcile.apply import run_pass
 from brickyard.reconcile.clusters import record_launch
 from brickyard.reconcile.instances import mark_gone
-from brickyard.reconcile.loads import Loads
 from brickyard.services.access import Authorizer
-from brickyard.services.agents import record_report
 from brickyard.services.caller import Caller
 from brickyard.services.clusters import ClusterService
 from brickyard.store.store import Store

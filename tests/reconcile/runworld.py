@@ -14,10 +14,10 @@ from brickyard.domain.run import Run
 from brickyard.domain.runviews import GetRun, RunId, RunView
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask, TaskDependency
+from brickyard.nodes.tokens import InstanceTokens
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.providers.simulated.kernels import Answer
 from brickyard.reconcile.runs import RunLoop
-from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.clusters import ClusterService

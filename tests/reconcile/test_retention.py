@@ -16,9 +16,9 @@ from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidStat
 from brickyard.domain.events import ClusterEvent, EventType
 from brickyard.domain.queries import EventFilter
 from brickyard.domain.requests import ClusterId, CreateCluster, EditCluster, GetEvents, ResizeCluster, StartCluster
+from brickyard.nodes.loads import Loads
 from brickyard.plan.policy import Policy
 from brickyard.reconcile.apply import run_pass
-from brickyard.reconcile.loads import Loads
 from brickyard.reconcile.retention import EVENTS_KEPT_MS, Retention
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx

@@ -13,14 +13,14 @@ from brickyard.domain.cluster import Cluster, Instance, Target, public_state
 from brickyard.domain.events import ClusterEvent, EventType
 from brickyard.domain.queries import EventFilter
 from brickyard.domain.states import State
+from brickyard.nodes.loads import Loads
+from brickyard.nodes.sessions import AgentService
+from brickyard.nodes.tokens import InstanceTokens
 from brickyard.plan.policy import Policy
 from brickyard.providers.fleet import Providers
 from brickyard.providers.simulated import Knobs, SimulatedProvider
 from brickyard.reconcile.clusters import ClusterLoop
 from brickyard.reconcile.instances import InstanceMonitor
-from brickyard.reconcile.loads import Loads
-from brickyard.reconcile.tokens import InstanceTokens
-from brickyard.services.agents import AgentService
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SMALL, cluster

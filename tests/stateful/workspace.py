@@ -15,8 +15,8 @@ from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Cluster, public_state
 from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
 from brickyard.domain.states import State
+from brickyard.nodes.sessions import AgentService
 from brickyard.providers.simulated import SimulatedProvider
-from brickyard.services.agents import AgentService
 from brickyard.store.clusters import ClusterRows
 from brickyard.testing.builders import SMALL
 from brickyard.testing.clock import ManualClock

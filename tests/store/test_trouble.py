@@ -17,7 +17,7 @@ from sqlalchemy.exc import TimeoutError as NoConnection
 from structlog.testing import capture_logs
 
 from brickyard.domain.errors import DatabaseAway, DatabaseFull, DatabaseTrouble
-from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.nodes.tokens import InstanceTokens
 from brickyard.store import postgres
 from brickyard.store import store as store_module
 from brickyard.store.store import Store

@@ -68,7 +68,7 @@ class PoolCalls(Protocol):
 
 
 class AgentCalls(Protocol):
-    """`services.agents.AgentService`."""
+    """`nodes.sessions.AgentService`."""
 
     def authenticate(self, instance_id: str, bearer: str) -> bool: ...
     def proof(self, instance_id: str) -> str: ...

@@ -13,9 +13,9 @@ import msgspec
 
 from brickyard.config import Settings
 from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
+from brickyard.domain.nodeops import AgentClient
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.runtimes import Runtime
-from brickyard.providers.agentclient import AgentClient, HttpAgentClient
 
 
 class ProviderError(Exception):
@@ -152,9 +152,9 @@ class Provider(Protocol):
 
     # These are called once, on the server's event loop, when the provider is opened.
 
-    def agent_client(self) -> AgentClient:
-        """How the server calls the agents. The default calls the endpoint that each has reported, over HTTP."""
-        return HttpAgentClient()
+    def agent_client(self) -> AgentClient | None:
+        """How the server calls the agents. None: at the endpoint that each has reported, over HTTP."""
+        return None
 
     def attach(self, home: Home) -> None:
         """The server is there. For agents that live in its process; all others call `LaunchRequest.server_url`."""

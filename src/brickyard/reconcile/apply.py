@@ -12,11 +12,11 @@ from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Assignment, Load, Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.pools import Standing
+from brickyard.nodes.loads import Loads
 from brickyard.plan.assignments import assignment_for
 from brickyard.plan.cluster import NewNode, Plan, plan
 from brickyard.plan.policy import Policy
 from brickyard.plan.poolroom import Room, pools_needed
-from brickyard.reconcile.loads import Loads
 from brickyard.reconcile.measures import Came, came, ended
 from brickyard.store.tx import Tx
 

@@ -22,14 +22,14 @@ from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.nodetypes import Catalogue, NodeType
 from brickyard.domain.pools import is_pool_id
+from brickyard.nodes.loads import Loads
+from brickyard.nodes.tokens import InstanceTokens
 from brickyard.plan.policy import Policy
 from brickyard.providers.base import CapacityError, LaunchRequest, ProviderError
 from brickyard.providers.fleet import Providers
 from brickyard.reconcile.apply import Outside, run_pass
-from brickyard.reconcile.loads import Loads
 from brickyard.reconcile.measures import ClusterMeasures
 from brickyard.reconcile.pools import run_pool_pass
-from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 

@@ -20,12 +20,12 @@ from brickyard.domain.errors import (
     TemporarilyUnavailable,
 )
 from brickyard.domain.node import Role
+from brickyard.domain.nodeops import AgentClient, AgentRefused, AgentUnreachable
 from brickyard.domain.requests import StartCluster
 from brickyard.domain.states import State
+from brickyard.nodes.tokens import InstanceTokens
 from brickyard.plan.attach import Client, attach_refusal, driver_instance
-from brickyard.providers.agentclient import AgentClient, AgentRefused, AgentUnreachable
 from brickyard.providers.base import ProviderError
-from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller

@@ -13,11 +13,11 @@ from brickyard.domain.access import Permission
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Instance, public_state
 from brickyard.domain.errors import ClusterNotReady, CommandError
+from brickyard.domain.nodeops import AgentClient, AgentRefused, AgentUnreachable
 from brickyard.domain.states import Language, State
+from brickyard.nodes.tokens import InstanceTokens
 from brickyard.plan.attach import Client, attach_refusal, driver_instance
-from brickyard.providers.agentclient import AgentClient, AgentRefused, AgentUnreachable
 from brickyard.providers.base import ProviderError
-from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller

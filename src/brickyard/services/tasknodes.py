@@ -15,14 +15,14 @@ from typing import Any
 import msgspec
 import structlog
 
+from brickyard.domain.nodeops import AgentClient, AgentRefused, AgentUnreachable
 from brickyard.domain.run import Conclusion, Output, RunResultState, TerminationCode
+from brickyard.nodes.tokens import InstanceTokens
 from brickyard.plan.run import FAILED
 from brickyard.plan.submit import libraries, parameters, task_file
-from brickyard.providers.agentclient import AgentClient, AgentRefused, AgentUnreachable
 from brickyard.providers.base import ProviderError
 from brickyard.reconcile.runpass import Call
 from brickyard.reconcile.runs import Ended, NodeSilent
-from brickyard.reconcile.tokens import InstanceTokens
 from brickyard.services.taskfiles import TaskFiles, UnreadableFile
 
 MAX_LOGS = 5 * 1024 * 1024  # characters; the end is kept, as in Databricks

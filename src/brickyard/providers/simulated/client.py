@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import Any
 
-from brickyard.providers.agentclient import AgentClient, AgentRefused, AgentUnreachable
+from brickyard.domain.nodeops import AgentClient, AgentRefused, AgentUnreachable
 from brickyard.providers.simulated.kernels import KernelRefused, SimulatedKernels
 
 DOMAIN = ".simulated.invalid"

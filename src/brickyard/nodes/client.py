@@ -2,44 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import aiohttp
 import msgspec
 
+from brickyard.domain.nodeops import AgentClient, AgentRefused, AgentUnreachable
+
 CALL_TIMEOUT_S = 40.0  # above the agent's own limit for a call to its node host
 CONNECT_TIMEOUT_S = 5.0
-
-
-class AgentUnreachable(Exception):
-    """No answer: the agent is gone, too slow, or has no node. `sent` is false when the request surely did not reach it."""
-
-    def __init__(self, message: str, *, sent: bool) -> None:
-        super().__init__(message)
-        self.sent = sent
-
-
-class AgentRefused(Exception):
-    """The agent, or the node behind it, said no. `code`: NOT_FOUND, LIMIT, DEAD, INVALID, or another word for a defect."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-
-
-class AgentClient(Protocol):
-    """One for all agents. Safe for concurrent use on one event loop."""
-
-    async def call(
-        self, endpoint: str, server_token: str, method: str, path: str, body: dict[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """One request to the agent at `endpoint` (a base URL). Raises AgentUnreachable, AgentRefused."""
-        ...
-
-    async def close(self) -> None:
-        """Give back its connections."""
-        ...
 
 
 class _Error(msgspec.Struct):
@@ -51,7 +22,7 @@ class _Refusal(msgspec.Struct):
     error: _Error = msgspec.field(default_factory=_Error)
 
 
-class HttpAgentClient:
+class HttpAgentClient(AgentClient):
     """The real one: one pool of connections, made at the first call."""
 
     def __init__(self) -> None:

@@ -15,8 +15,8 @@ from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Instance
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import AssignmentReply, NodeStatus, Phase, StatusReply, StatusReport
-from brickyard.reconcile.loads import Loads
-from brickyard.reconcile.tokens import InstanceTokens
+from brickyard.nodes.loads import Loads
+from brickyard.nodes.tokens import InstanceTokens
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 

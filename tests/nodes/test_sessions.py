@@ -12,9 +12,9 @@ import pytest
 from brickyard.domain.clock import SystemClock
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Role
-from brickyard.reconcile.loads import Loads
-from brickyard.reconcile.tokens import InstanceTokens
-from brickyard.services.agents import ANSWER_S, AgentService
+from brickyard.nodes.loads import Loads
+from brickyard.nodes.sessions import ANSWER_S, AgentService
+from brickyard.nodes.tokens import InstanceTokens
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster, instance
