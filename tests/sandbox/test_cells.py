@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from brickyard.agent import sandbox
+from brickyard.agent import cgroups, sandbox
 from brickyard.agent.sandbox import Namespaces, View
 from tests.agent.world import living
 from tests.scripts.loading import SCRIPTS
@@ -62,7 +63,7 @@ class Kernel:
 class Node:
     """A node with cells, and the host in it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, groups: Sequence[str] = ()) -> None:
         self.dir = root / "node"
         for name in ("work", "tmp", "home", "logs"):
             (self.dir / name).mkdir(parents=True)
@@ -76,7 +77,7 @@ class Node:
             node_dir=str(self.dir), dbfs_dir=str(root / "dbfs"), cluster_dir=str(root / "cluster"), cells=True,
         )  # fmt: skip
         view = msgspec.structs.replace(view, read_only=(*view.read_only, str(root / "runtime")))
-        command = Namespaces().command([sys.executable, str(HOST), str(SCRIPTS), str(self.dir)], view=view)
+        command = Namespaces().command([sys.executable, str(HOST), str(SCRIPTS), str(self.dir)], view=view, cgroups=groups)
         env = sandbox.environment("i-test", node_dir=self.dir, tmp="/tmp", source={})  # noqa: S108 - the node's own, inside
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -322,6 +323,42 @@ def test_a_process_beside_the_node_host_can_go_first(node: Node) -> None:
     node.ask("expendable", pid=pid)
     until(lambda: node.beside(score) == "900")
     node.beside(f"import os; os.kill({pid}, 9)")
+
+
+BOMB = """
+import os, time
+count = 0
+try:
+    while count < 500:
+        if os.fork() == 0:
+            time.sleep(1000)
+        count += 1
+except BlockingIOError:
+    pass
+print("ready", count, flush=True)
+time.sleep(1000)
+"""
+
+
+def test_a_fork_bomb_in_one_leaves_room_for_the_others(tmp_path: Path) -> None:
+    group = cgroups.create(f"i-{secrets.token_hex(8)}", cgroups.Limits(memory_mb=1024, cores=1))
+    if not group.directories:
+        pytest.skip(group.text)
+    limit = next(path for each in group.directories if (path := Path(each, "pids.max")).exists())
+    try:
+        limit.write_text("240")  # as many as we care to fork here
+        made = Node(tmp_path, groups=group.entries)
+        bombs = [made.start(BOMB).wait_ready() for _ in range(2)]
+        for bomb in bombs:
+            assert 50 < int(bomb.said.split()[1]) < 60, "a quarter, with itself and the first process of its cell"
+        assert made.run("import os; print(os.waitstatus_to_exitcode(os.system('true')))") == "0"
+        assert len(group.processes()) > 120
+        bombs[0].kill()
+        until(lambda: len(list(limit.parent.glob("kernel-*"))) == 1, "the end of its group")
+        made.end()
+    finally:
+        assert group.remove(), "with the group of a kernel that was killed with its node"
+    assert not any(Path(each).exists() for each in group.directories)
 
 
 @pytest.mark.parametrize("how", ["host", "launcher", "exit"])

@@ -15,9 +15,12 @@ NODE_CELLS names both descriptors. Messages are JSON, one a packet:
 
 Nothing else can be asked for: what a cell sees is in the plan, and a command runs without any power. What makes no sense is
 dropped.
+
+Where the node has a control group, each kernel has one of its own in it, with a quarter of the node's processes and threads: a
+fork bomb in one leaves room for the others and for Spark.
 """
 
-# ruff: noqa: PTH102, PTH116, PTH123, PTH208 - pathlib costs start-up time, which every node pays
+# ruff: noqa: PTH102, PTH110, PTH116, PTH120, PTH123, PTH208 - pathlib costs start-up time, which every node pays
 from __future__ import annotations
 
 import contextlib
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
 KEPT = (CAP_SYS_ADMIN, CAP_SETPCAP, CAP_DAC_OVERRIDE)
 MESSAGE = 192 << 10  # bytes of a request
 MAX_KERNELS = 512
+GROUP, SHARE = "kernel-{}", 4  # a kernel's control group, and what part of the node's processes and threads it may have
 EXPENDABLE = "900"  # oom_score_adj; the rest of a node has 500
 VARIABLE = "NODE_CELLS"
 DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -69,8 +73,10 @@ DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class Warden:
     """Pid 1 of a node. One thread; a system call that waits for the node host ends when the node host does."""
 
-    def __init__(self, plan: dict[str, Any]) -> None:
+    def __init__(self, plan: dict[str, Any], groups: list[int]) -> None:
+        """`groups`: see `open_groups`."""
         self._plan = plan
+        self._groups = groups
         self._cells = plan["cells"]
         self._program = bytes.fromhex(plan["filter"])
         self._socket, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -124,6 +130,7 @@ class Warden:
         for number, pid in list(self._kernels.items()):
             if pid in ended:
                 del self._kernels[number]
+                remove_group(self._groups, number)
                 self._tell(number, ended[pid])
         return ended
 
@@ -166,8 +173,10 @@ class Warden:
         if not isinstance(number, int) or not is_plain(name):
             raise SetupError("a kernel has a number and a plain name")
         try:
-            self._kernels[number] = self._fork(self._be_kernel, name, argv, env, fds)
+            groups = [(group, GROUP.format(number)) for group in make_group(self._groups, number)]
+            self._kernels[number] = self._fork(self._be_kernel, groups, name, (argv, env), fds)
         except (SetupError, OSError) as error:
+            remove_group(self._groups, number)
             os.write(fds[1], f"sandbox: {error}\n".encode(errors="replace"))
             self._tell(number, FAILED << 8)
 
@@ -197,7 +206,12 @@ class Warden:
         close_pipes(null)
         see_to_end(child, report)
 
-    def _be_kernel(self, report: int, name: str, argv: list[str], env: dict[str, str], fds: list[int]) -> None:
+    def _be_kernel(
+        self, report: int, groups: list[tuple[int, str]], name: str, command: tuple[list[str], dict[str, str]], fds: list[int]
+    ) -> None:
+        argv, env = command
+        for group, kernel in groups:
+            write_group(group, f"{kernel}/cgroup.procs", "0")
         for fd, number in ((fds[0], 0), (fds[1], 1), (fds[1], 2)):
             os.dup2(fd, number)
         enter_cell(self._cells["kernel"], self._directory, name=name, kept=self._kept)
@@ -227,6 +241,60 @@ class Warden:
             os._exit(0)
         wait_for(child)
         os._exit(0)
+
+
+def open_groups(entries: list[str]) -> list[int]:
+    """The node's control groups that can limit processes, while they are in sight. `entries`: what the node joined."""
+    directories = [os.path.dirname(entry) for entry in entries]
+    return [os.open(each, os.O_PATH | DIRECTORY) for each in directories if os.path.exists(f"{each}/pids.max")]
+
+
+def make_group(groups: list[int], number: int) -> list[int]:
+    """Those of the node's groups that have one for the kernel now: where none can be made, the node's limit is all there is."""
+    made = []
+    for group in groups:
+        try:
+            fill_group(group, GROUP.format(number))
+            made.append(group)
+        except OSError as error:
+            complain(error)
+            remove_group([group], number)
+    return made
+
+
+def fill_group(group: int, name: str) -> None:
+    limit = read_group(group, "pids.max")
+    if exists(group, "cgroup.subtree_control"):  # version 2
+        write_group(group, "cgroup.subtree_control", "+pids")
+    os.mkdir(name, dir_fd=group)
+    if exists(group, f"{name}/cgroup.type"):  # version 2 allows no other kind beside the node's own processes
+        write_group(group, f"{name}/cgroup.type", "threaded")
+    write_group(group, f"{name}/pids.max", limit if limit == "max" else str(int(limit) // SHARE))
+
+
+def remove_group(groups: list[int], number: int) -> None:
+    """Of a kernel that has ended. What cannot be removed yet goes with the node's (`cgroups.py`)."""
+    for group in groups:
+        with contextlib.suppress(OSError):
+            os.rmdir(GROUP.format(number), dir_fd=group)
+
+
+def exists(group: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=group)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def read_group(group: int, name: str) -> str:
+    with open(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=group)) as handle:
+        return handle.read().strip()
+
+
+def write_group(group: int, name: str, value: str) -> None:
+    with open(os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=group), "w") as handle:
+        handle.write(value)
 
 
 def gone() -> tuple[int, int]:

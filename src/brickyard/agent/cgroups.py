@@ -71,9 +71,10 @@ class Group(msgspec.Struct, frozen=True):
     def processes(self) -> set[int]:
         """Numbers of the processes in the group."""
         found: set[int] = set()
-        for entry in self.entries:
-            with contextlib.suppress(OSError):
-                found.update(int(pid) for pid in Path(entry).read_text().split())
+        for directory in map(Path, self.directories):
+            for entry in (directory / "cgroup.procs", *directory.glob("*/cgroup.procs")):
+                with contextlib.suppress(OSError):  # version 2: those of kernels' groups are among the node's, and only there
+                    found.update(int(pid) for pid in entry.read_text().split())
         return found
 
     def remove(self, *, patience_s: float = 1.0) -> bool:
@@ -86,7 +87,7 @@ class Group(msgspec.Struct, frozen=True):
             left = False
             for directory in self.directories:
                 try:
-                    Path(directory).rmdir()
+                    _remove(Path(directory))
                 except FileNotFoundError:
                     continue
                 except OSError as error:
@@ -124,7 +125,15 @@ def _sweep(parent: Path, *, now: float) -> None:
     for group in parent.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):  # it has processes, or has just gone
             if now - group.stat().st_mtime > _FORGOTTEN_S:
-                group.rmdir()
+                _remove(group)
+
+
+def _remove(group: Path) -> None:
+    """With those of kernels (`cells.py`) that a node left which was killed. Raises OSError."""
+    for path in group.iterdir():
+        if path.is_dir():
+            path.rmdir()
+    group.rmdir()
 
 
 def scope(*, linger: Path = Path("/var/lib/systemd/linger")) -> list[str]:

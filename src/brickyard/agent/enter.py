@@ -172,9 +172,11 @@ def be_init(plan: Plan, alive: int, null: int) -> None:
     forbid_user_namespaces()
     if plan["cells"]:
         from brickyard.agent import cells  # noqa: PLC0415 - others need it not, and later its file is out of sight
+
+        groups = cells.open_groups(plan["cgroups"])
     build_root(plan["mounts"])
     if plan["cells"]:
-        exit_with(cells.Warden(plan).run(null))
+        exit_with(cells.Warden(plan, groups).run(null))
     drop_capabilities()
     if not plan["argv"]:  # a probe: everything that could fail is done
         filter_calls(bytes.fromhex(plan["filter"]))
