@@ -124,7 +124,6 @@ class Application:
             server_url=lambda: server_url,
             silent=self.agents.silent,
             loads=loads,
-            on_assignments=self.agents.assignments_changed,
             on_gone=self.retention.cluster_gone,
         )
         self.monitor = InstanceMonitor(
@@ -172,7 +171,7 @@ class Application:
             nodes=DriverTasks(agents=agent_client, tokens=tokens, files=files),
             wake_cluster=self.loop.wake,
         )
-        store.on_commit(self.runs.clusters_changed)
+        store.on_commit(self.runs.changed)
         self.pools = PoolService(
             store=store,
             clock=clock,

@@ -75,7 +75,6 @@ def test_a_waiting_agent_hears_of_a_change_at_once(counting: CountingStore) -> N
         waiting = asyncio.create_task(agents.assignment(ID, version(), 20))
         await asyncio.sleep(0)  # it waits now, on what the first answer left in memory or on a read of its own
         await asyncio.to_thread(change, counting)
-        agents.assignments_changed([ID])
         reply = await asyncio.wait_for(waiting, PATIENCE_S)
         assert reply.assignment is not None
         assert reply.assignment.version == version() + 1
@@ -114,7 +113,6 @@ def test_a_change_during_the_read_is_not_kept_from_the_agent(counting: CountingS
             found = await read(work, background=background)
             if counting.reads == 1:
                 await asyncio.to_thread(change, counting)
-                agents.assignments_changed([ID])
             return found
 
         counting.read = slow  # type: ignore[method-assign] # the one read in which something happens

@@ -103,7 +103,7 @@ class RunWorld(World):
             files=files,
             wake=self.runs.wake,
         )
-        store.on_commit(self.runs.clusters_changed)
+        store.on_commit(self.runs.changed)
 
     def file(self, key: str, source: str) -> None:
         (self.root / "dbfs" / f"{key}.py").write_text(source)

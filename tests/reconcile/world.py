@@ -47,7 +47,6 @@ class World:
             server_url=lambda: "http://127.0.0.1:1",
             silent=self.agents.silent,
             loads=loads,
-            on_assignments=self.agents.assignments_changed,
         )
         self.monitor = InstanceMonitor(
             store=store,

@@ -17,6 +17,7 @@ from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
 from brickyard.domain.states import State
 from brickyard.nodes.sessions import AgentService
 from brickyard.providers.simulated import SimulatedProvider
+from brickyard.store.changeset import Changes
 from brickyard.store.clusters import ClusterRows
 from brickyard.testing.builders import SMALL
 from brickyard.testing.clock import ManualClock
@@ -113,8 +114,8 @@ class Workspace:
         self._line.connect(self.app.agents)
         self.machines.attach(self._line)
 
-    def _committed(self, _changed: frozenset[str]) -> None:
-        self.commits += 1
+    def _committed(self, changed: Changes) -> None:
+        self.commits += bool(changed.clusters)
 
     async def crash(self) -> None:
         """The server is gone, whatever it was doing; its machines are not."""

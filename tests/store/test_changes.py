@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine
 
 from brickyard.store.changes import MOST_BYTES, ChangeFeed, payloads
+from brickyard.store.changeset import Changes, of_words
 from tests.support.patience import until
 from tests.support.postgres import Postgres
 
@@ -35,7 +37,7 @@ class Listener:
             return self.opened[-1]
 
         self.feed = ChangeFeed(
-            connect=connect, changed=lambda ids: self.told.extend(sorted(ids)), gap=self._gap, post=lambda work: work()
+            connect=connect, changed=lambda changes: self.told.extend(changes.words()), gap=self._gap, post=lambda work: work()
         )
 
     def _gap(self) -> None:
@@ -53,11 +55,11 @@ def pair(postgres: Postgres) -> Iterator[tuple[Listener, Listener, str]]:
     other.feed.close()
 
 
-def commit(listener: Listener, url: str, ids: list[str], *, roll_back: bool = False) -> None:
+def commit(listener: Listener, url: str, *clusters: str, roll_back: bool = False) -> None:
     engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
     with engine.connect() as connection:
         transaction = connection.begin()
-        listener.feed.announce(connection, ids)
+        listener.feed.announce(connection, Changes(clusters=set(clusters)))
         if roll_back:
             transaction.rollback()
         else:
@@ -67,21 +69,21 @@ def commit(listener: Listener, url: str, ids: list[str], *, roll_back: bool = Fa
 
 def test_others_hear_of_every_commit_and_of_nothing_else(pair: tuple[Listener, Listener, str]) -> None:
     one, other, url = pair
-    commit(one, url, ["never"], roll_back=True)
-    commit(one, url, ["a", "b"])
-    commit(one, url, [f"cluster-{number:05}" for number in range(3_000)])
+    commit(one, url, "never", roll_back=True)
+    commit(one, url, "a", "b")
+    commit(one, url, *(f"cluster-{number:05}" for number in range(3_000)))
     until(lambda: len(other.told) == 3_002)
-    assert other.told[:2] == ["a", "b"]
+    assert other.told[:2] == ["ca", "cb"]
     assert one.told == [], "its own commits it knows already"
 
 
 def test_what_is_fresh_has_heard_of_what_was_committed_before(pair: tuple[Listener, Listener, str]) -> None:
     one, other, url = pair
     for number in range(20):
-        commit(one, url, [str(number)])
+        commit(one, url, str(number))
         committed_s = time.monotonic()
         until(lambda at=committed_s: other.feed.fresh and other.feed.proved_s > at)  # type: ignore[misc] # mypy cannot infer it
-        assert other.told[-1] == str(number)
+        assert other.told[-1] == f"c{number}"
 
 
 def test_a_lost_connection_is_a_gap_and_nothing_is_fresh_meanwhile(pair: tuple[Listener, Listener, str]) -> None:
@@ -91,13 +93,13 @@ def test_a_lost_connection_is_a_gap_and_nothing_is_fresh_meanwhile(pair: tuple[L
     with psycopg.connect(url, autocommit=True) as administrator:
         administrator.execute("SELECT pg_terminate_backend(%s)", [other.opened[-1].info.backend_pid])
     until(lambda: not other.feed.fresh)
-    commit(one, url, ["missed"])
+    commit(one, url, "missed")
     assert not other.feed.fresh
     other.reachable.set()
     until(lambda: other.gaps == 2)
     until(lambda: other.feed.fresh)
-    commit(one, url, ["heard"])
-    until(lambda: other.told == ["heard"])
+    commit(one, url, "heard")
+    until(lambda: other.told == ["cheard"])
 
 
 def test_a_database_that_hangs_is_not_fresh(postgres: Postgres, pair: tuple[Listener, Listener, str]) -> None:
@@ -106,6 +108,20 @@ def test_a_database_that_hangs_is_not_fresh(postgres: Postgres, pair: tuple[List
     with postgres.hung():
         until(lambda: not other.feed.fresh)
     until(lambda: other.feed.fresh)
+
+
+_NAMES = st.sets(st.text("abc-0123456789", min_size=1, max_size=20))
+
+
+@given(_NAMES, _NAMES, st.sets(st.integers(1, 2**48)), _NAMES)
+def test_what_is_told_is_what_was_changed(clusters: set[str], pools: set[str], runs: set[int], instances: set[str]) -> None:
+    changes = Changes(clusters=clusters, pools=pools, runs=runs, instances=instances)
+    assert of_words(changes.words()) == msgspec.structs.replace(changes, elsewhere=True)
+    assert bool(changes) == bool(clusters or pools or runs or instances)
+
+
+def test_kinds_of_a_newer_server_are_passed_over() -> None:
+    assert of_words(["cone", "zsomething"]) == Changes(clusters={"one"}, elsewhere=True)
 
 
 @given(st.lists(st.text("abcdef-0123456789", min_size=1, max_size=200), max_size=300, unique=True))

@@ -16,6 +16,7 @@ from brickyard.domain.identity import TokenRow, UserRow
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.queries import ClusterFilter, ClusterOrder, ClusterPosition, ClusterSort, EventFilter
 from brickyard.domain.states import State
+from brickyard.store.changeset import Changes
 from brickyard.store.reserve import RESERVE_BYTES
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -48,12 +49,12 @@ def test_an_id_is_taken_once(store: Store) -> None:
 
 
 def test_listeners_hear_of_a_commit_before_the_writer_goes_on(store: Store) -> None:
-    heard: list[frozenset[str]] = []
+    heard: list[Changes] = []
     store.on_commit(heard.append)
 
     async def scenario() -> None:
         await store.write(lambda tx: tx.clusters.insert(cluster()))
-        assert heard == [frozenset({cluster().cluster_id})]
+        assert heard == [Changes(clusters={cluster().cluster_id})]
         await store.write(lambda tx: tx.set_meta("a", "b"))
         assert len(heard) == 1
 

@@ -56,6 +56,7 @@ class AgentService:
         self._quiet: frozenset[str] = frozenset()
         self._quiet_at = 0.0
         self._leaving = False
+        store.on_commit(lambda changes: self.assignments_changed(changes.instances))
 
     def authenticate(self, instance_id: str, bearer: str) -> bool:
         """Whether the bearer token is that instance's own."""

@@ -9,7 +9,7 @@ import msgspec
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Instance
 from brickyard.domain.instances import InstanceState
-from brickyard.domain.node import Assignment, Load, Role
+from brickyard.domain.node import Load, Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.pools import Standing
 from brickyard.nodes.loads import Loads
@@ -26,7 +26,6 @@ class Outside(msgspec.Struct, frozen=True, kw_only=True):
 
     launch: tuple[Instance, ...] = ()
     terminate: tuple[Instance, ...] = ()
-    changed_agents: tuple[str, ...] = ()  # instances whose assignment is a new one
     follows_load: bool = False  # the cluster's size is to follow its load
     woken: tuple[str, ...] = ()  # pools that must look at what they have now
     came: Came | None = None  # the cluster has come to run
@@ -81,7 +80,6 @@ def run_pass(
             row for row in changed if row.state is InstanceState.TERMINATING and _state(old, row) is not InstanceState.TERMINATING
         ),
         follows_load=decided.cluster.up and decided.cluster.spec.autoscale is not None,
-        changed_agents=tuple(row.instance_id for row in changed if row.assignment != _assignment(old, row)),
         woken=woken,
         came=came(cluster, decided.cluster, after),
         ended=ended(cluster, decided.cluster),
@@ -131,11 +129,6 @@ def _wake_pools(tx: Tx, changed: Sequence[Instance], old: Mapping[str, Instance]
 def _state(old: Mapping[str, Instance], row: Instance) -> InstanceState | None:
     found = old.get(row.instance_id)
     return found.state if found is not None else None
-
-
-def _assignment(old: Mapping[str, Instance], row: Instance) -> Assignment | None:
-    found = old.get(row.instance_id)
-    return found.assignment if found is not None else None
 
 
 def _write(tx: Tx, cluster: Cluster, decided: Plan, old: Mapping[str, Instance], after: list[Instance]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
@@ -58,7 +58,6 @@ class ClusterLoop:
         server_url: Callable[[], str],
         silent: Callable[[], frozenset[str]],
         loads: Loads,
-        on_assignments: Callable[[Sequence[str]], None],
         measures: ClusterMeasures | None = None,
         on_gone: Callable[[], None] = lambda: None,
     ) -> None:
@@ -73,7 +72,6 @@ class ClusterLoop:
         self._server_url = server_url
         self._silent = silent
         self._loads = loads
-        self._on_assignments = on_assignments
         self._on_gone = on_gone
         self._queue: asyncio.Queue[str] = asyncio.Queue()
         self._waiting: dict[str, float] = {}  # in the queue, since when (time.monotonic()); the oldest first
@@ -177,8 +175,6 @@ class ClusterLoop:
         self._measures.note(outside.came, outside.ended)
         if self._loads.follow(key, outside.follows_load):
             self.wake(key)  # for the load of before, which may not change again
-        if outside.changed_agents:
-            self._on_assignments(outside.changed_agents)
         if outside.gone:
             self._on_gone()
         for pool_id in outside.woken:

@@ -19,6 +19,7 @@ from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.run import Conclusion, Output, Run
 from brickyard.plan.run import begun, closed, concluded
 from brickyard.reconcile.runpass import Call, Calls, run_pass
+from brickyard.store.changeset import Changes
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -89,9 +90,9 @@ class RunLoop:
         else:
             self._running[run_id] = asyncio.create_task(self._drive(run_id))
 
-    def clusters_changed(self, changed: frozenset[str]) -> None:
-        """A commit changed these clusters."""
-        for cluster_id in changed & self._followers.keys():
+    def changed(self, changes: Changes) -> None:
+        """What a commit changed: clusters that runs wait for or are on."""
+        for cluster_id in changes.clusters & self._followers.keys():
             for run_id in self._followers[cluster_id]:
                 self.wake(run_id)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from brickyard.domain.cluster import Target
+from brickyard.store.changeset import Changes
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -63,9 +64,9 @@ class FirstLook:
             if not bells:
                 self._bells.pop(cluster_id, None)
 
-    def _changed(self, cluster_ids: Iterable[str]) -> None:
-        for cluster_id in cluster_ids:
-            for bell in self._bells.get(cluster_id, ()):
+    def _changed(self, changes: Changes) -> None:
+        for cluster_id in changes.clusters & self._bells.keys():
+            for bell in self._bells[cluster_id]:
                 bell.set()
 
 

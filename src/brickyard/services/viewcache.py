@@ -76,7 +76,7 @@ class ViewCache:
         self._wanted: dict[str, list[asyncio.Future[View | None]]] = {}  # for the next read of whole clusters
         self._reader: asyncio.Task[None] | None = None
         self._reads: list[set[str]] = []  # one for every read under way: the clusters that have changed since it began
-        store.on_commit(self.drop)
+        store.on_commit(lambda changes: self.drop(changes.clusters))
         store.on_gap(self.clear)
 
     def drop(self, cluster_ids: Iterable[str]) -> None:

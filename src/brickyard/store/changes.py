@@ -1,4 +1,4 @@
-"""The change feed: what commits of other servers on one PostgreSQL database have changed, as ids.
+"""The change feed: what commits of other servers on one PostgreSQL database have changed (`changeset.py`).
 
 Every commit that changes something names it with NOTIFY, inside its own transaction: it is told if, and only if, it is committed.
 Every server listens on a connection of its own. While somebody reads, that connection is asked again and again whether it has
@@ -20,6 +20,8 @@ import psycopg
 import structlog
 from sqlalchemy import Connection, text
 
+from brickyard.store.changeset import Changes, of_words
+
 log = structlog.get_logger(__name__)
 
 CHANNEL = "brickyard_changes"
@@ -35,15 +37,15 @@ _NOTIFY = text("SELECT pg_notify(:channel, :payload)")
 
 
 class ChangeFeed:
-    """`connect` opens a connection of psycopg with autocommit. `changed` is called with the ids of every commit of another
-    server, `gap` when some may have been missed. Both are called through `post`, which runs what it is given in its order, on the
-    thread that asks whether the feed is `fresh`. Call `close` when done."""
+    """`connect` opens a connection of psycopg with autocommit. `changed` is called with what every commit of another server has
+    changed, `gap` when some may have been missed. Both are called through `post`, which runs what it is given in its order, on
+    the thread that asks whether the feed is `fresh`. Call `close` when done."""
 
     def __init__(
         self,
         *,
         connect: Callable[[], psycopg.Connection[Any]],
-        changed: Callable[[frozenset[str]], None],
+        changed: Callable[[Changes], None],
         gap: Callable[[], None],
         post: Callable[[Callable[[], None]], None],
     ) -> None:
@@ -59,9 +61,9 @@ class ChangeFeed:
         self._thread = threading.Thread(target=self._run, name="store-changes", daemon=True)
         self._thread.start()
 
-    def announce(self, connection: Connection, ids: Iterable[str]) -> None:
+    def announce(self, connection: Connection, changed: Changes) -> None:
         """Tell the other servers, when this transaction is committed."""
-        for payload in payloads(self._me, ids):
+        for payload in payloads(self._me, changed.words()):
             connection.execute(_NOTIFY, {"channel": CHANNEL, "payload": payload})
 
     @property
@@ -118,9 +120,9 @@ class ChangeFeed:
 
     def _tell(self, notes: Iterator[psycopg.Notify]) -> None:
         for note in notes:
-            sender, _, ids = note.payload.partition(" ")
+            sender, _, words = note.payload.partition(" ")
             if sender != self._me:
-                self._post(partial(self._changed, frozenset(ids.split(","))))
+                self._post(partial(self._changed, of_words(words.split(","))))
 
     def _prove(self, until_s: float) -> None:
         def prove() -> None:
@@ -134,11 +136,11 @@ class ChangeFeed:
             time.sleep(min(left, 0.05))
 
 
-def payloads(sender: str, ids: Iterable[str]) -> Iterator[str]:
-    """`SENDER ID,ID,...` in as many notifications as it takes. Ids are ASCII without commas and blanks."""
+def payloads(sender: str, words: Iterable[str]) -> Iterator[str]:
+    """`SENDER WORD,WORD,...` in as many notifications as it takes. Words are ASCII without commas and blanks."""
     batch: list[str] = []
     size = len(sender) + 1
-    for each in sorted(ids):
+    for each in words:
         if batch and size + len(each) + 1 > MOST_BYTES:
             yield f"{sender} {','.join(batch)}"
             batch, size = [], len(sender) + 1

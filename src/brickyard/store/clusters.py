@@ -10,6 +10,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 
 from brickyard.domain.cluster import Cluster, Target, public_state
 from brickyard.domain.states import State
+from brickyard.store.changeset import Changes
 from brickyard.store.due import Due
 from brickyard.store.tables import clusters as t
 from brickyard.store.tables import purged
@@ -47,7 +48,7 @@ def _columns(cluster: Cluster) -> dict[str, Any]:
 class ClusterRows:
     """Clusters of one transaction."""
 
-    def __init__(self, connection: Connection, *, locking: bool, changed: set[str]) -> None:
+    def __init__(self, connection: Connection, *, locking: bool, changed: Changes) -> None:
         self._connection = connection
         self._locking = locking
         self._get = _GET_LOCKED if locking else _GET
@@ -85,19 +86,19 @@ class ClusterRows:
 
     def insert(self, cluster: Cluster) -> None:
         """A new cluster, due at once. Raises IntegrityError when the id is taken."""
-        self._changed.add(cluster.cluster_id)
+        self._changed.clusters.add(cluster.cluster_id)
         self._connection.execute(_INSERT, {"cluster_id": cluster.cluster_id, "due_ms": 0, **_columns(cluster)})
 
     def update(self, cluster: Cluster) -> Cluster:
         """Write the whole row; returns it with its next version. `get` it in this transaction first."""
         cluster = msgspec.structs.replace(cluster, version=cluster.version + 1)
-        self._changed.add(cluster.cluster_id)
+        self._changed.clusters.add(cluster.cluster_id)
         self._connection.execute(_UPDATE, {"id": cluster.cluster_id, **_columns(cluster)})
         return cluster
 
     def delete(self, cluster_id: str) -> None:
         """Remove the row for good."""
-        self._changed.add(cluster_id)
+        self._changed.clusters.add(cluster_id)
         self._connection.execute(delete(t).where(t.c.cluster_id == cluster_id))
 
     def remember_purged(self, cluster_id: str, now_ms: int) -> None:
@@ -144,4 +145,4 @@ class ClusterRows:
 
     def touch(self, cluster_id: str) -> None:
         """Report the cluster as changed although only its instances were."""
-        self._changed.add(cluster_id)
+        self._changed.clusters.add(cluster_id)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 from brickyard.domain.cluster import Instance
 from brickyard.domain.instances import InstanceState, check_edge
 from brickyard.domain.pools import Standing, standing
+from brickyard.store.changeset import Changes
 from brickyard.store.tables import instances as t
 
 _decode = msgspec.json.Decoder(Instance).decode
@@ -23,7 +24,6 @@ _OF_CLUSTER_LOCKED = _OF_CLUSTER.with_for_update()
 _INSERT = insert(t)
 _UPDATE = update(t).where(t.c.instance_id == bindparam("id"))
 _DELETE = delete(t).where(t.c.instance_id == bindparam("id"))
-_STATE = select(t.c.state).where(t.c.instance_id == bindparam("id"))
 
 _OF_POOL = select(t.c.doc).where(t.c.pool_id == bindparam("id"), t.c.cluster_id == "").order_by(t.c.instance_id)
 _TO_TAKE = (
@@ -39,12 +39,12 @@ _OWNER = select(t.c.cluster_id, t.c.pool_id).where(t.c.instance_id == bindparam(
 class InstanceRows:
     """Instances of one transaction."""
 
-    def __init__(self, connection: Connection, *, locking: bool, changed: set[str]) -> None:
+    def __init__(self, connection: Connection, *, locking: bool, changed: Changes) -> None:
         self._connection = connection
         self._get = _GET_LOCKED if locking else _GET
         self._of_cluster = _OF_CLUSTER_LOCKED if locking else _OF_CLUSTER
         self._changed = changed
-        self._states: dict[str, InstanceState] = {}  # of the rows read or written in this transaction, which nobody else changes
+        self._rows: dict[str, Instance] = {}  # read or written in this transaction: nobody else changes them
 
     def get(self, instance_id: str) -> Instance | None:
         """The instance. Inside `write` the row is locked until the commit: lock its cluster first, or deadlock."""
@@ -88,7 +88,7 @@ class InstanceRows:
         return found
 
     def insert(self, instance: Instance) -> None:
-        self._changed.add(instance.cluster_id)
+        self._changed.wrote(instance)
         self._connection.execute(
             _INSERT,
             {
@@ -100,12 +100,14 @@ class InstanceRows:
 
     def update(self, instance: Instance) -> None:
         """Write the whole row. Raises ValueError for a transition that `domain.instances` does not allow."""
-        old = self._states.get(instance.instance_id) or self._connection.execute(_STATE, {"id": instance.instance_id}).scalar()
+        old = self._rows.get(instance.instance_id) or self.get(instance.instance_id)
         if old is None:
             raise ValueError(f"instance {instance.instance_id} does not exist")
-        check_edge(InstanceState(old), instance.state)
+        check_edge(old.state, instance.state)
         self._seen(instance)
-        self._changed.add(instance.cluster_id)
+        self._changed.wrote(instance)
+        if instance.assignment is not old.assignment and instance.assignment != old.assignment:
+            self._changed.instances.add(instance.instance_id)
         self._connection.execute(
             _UPDATE,
             {
@@ -116,8 +118,8 @@ class InstanceRows:
         )
 
     def delete(self, instance: Instance) -> None:
-        self._changed.add(instance.cluster_id)
-        self._states.pop(instance.instance_id, None)
+        self._changed.wrote(instance)
+        self._rows.pop(instance.instance_id, None)
         self._connection.execute(_DELETE, {"id": instance.instance_id})
 
     def idle_of_pool(self, pool_id: str) -> list[Instance]:
@@ -153,7 +155,7 @@ class InstanceRows:
         return {row[0]: row[1] for row in rows}
 
     def _seen(self, instance: Instance) -> Instance:
-        self._states[instance.instance_id] = instance.state
+        self._rows[instance.instance_id] = instance
         return instance
 
 

@@ -9,6 +9,7 @@ import msgspec
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from brickyard.domain.pools import Pool
+from brickyard.store.changeset import Changes
 from brickyard.store.due import Due
 from brickyard.store.tables import pools as t
 
@@ -37,8 +38,9 @@ def _columns(pool: Pool) -> dict[str, Any]:
 class PoolRows:
     """Pools of one transaction. Lock order everywhere: clusters, then pools by id, then instances."""
 
-    def __init__(self, connection: Connection, *, locking: bool) -> None:
+    def __init__(self, connection: Connection, *, locking: bool, changed: Changes) -> None:
         self._connection = connection
+        self._changed = changed
         self._get = _GET_LOCKED if locking else _GET
 
     def get(self, pool_id: str) -> Pool | None:
@@ -61,14 +63,17 @@ class PoolRows:
 
     def insert(self, pool: Pool) -> None:
         """A new pool, due at once. Raises IntegrityError when its id or its name is taken."""
+        self._changed.pools.add(pool.instance_pool_id)
         self._connection.execute(_INSERT, {"instance_pool_id": pool.instance_pool_id, "due_ms": 0, **_columns(pool)})
 
     def update(self, pool: Pool) -> None:
         """Write the whole row. `get` it in this transaction first."""
+        self._changed.pools.add(pool.instance_pool_id)
         self._connection.execute(_UPDATE, {"id": pool.instance_pool_id, **_columns(pool)})
 
     def delete(self, pool_id: str) -> None:
         """Remove the row for good."""
+        self._changed.pools.add(pool_id)
         self._connection.execute(_DELETE, {"id": pool_id})
 
     def wake(self, pool_id: str, at_ms: int | None = None) -> None:

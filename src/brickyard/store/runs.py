@@ -11,6 +11,7 @@ from sqlalchemy import Connection, and_, bindparam, delete, insert, or_, select,
 
 from brickyard.domain.queries import RunFilter, RunPosition
 from brickyard.domain.run import Output, Run
+from brickyard.store.changeset import Changes
 from brickyard.store.due import Due
 from brickyard.store.tables import runs as t
 from brickyard.store.tables import spent_tokens, task_runs
@@ -38,10 +39,11 @@ def _columns(run: Run) -> dict[str, Any]:
 
 
 class RunRows:
-    """Runs of one transaction. They change no cluster's view, so nobody is told of their changes."""
+    """Runs of one transaction."""
 
-    def __init__(self, connection: Connection, *, locking: bool) -> None:
+    def __init__(self, connection: Connection, *, locking: bool, changed: Changes) -> None:
         self._connection = connection
+        self._changed = changed
         self._get = _GET_LOCKED if locking else _GET
 
     def get(self, run_id: int) -> Run | None:
@@ -51,6 +53,7 @@ class RunRows:
 
     def insert(self, run: Run) -> None:
         """A new run, due at once, and the ids of its tasks. Raises IntegrityError when one of them is taken."""
+        self._changed.runs.add(run.run_id)
         self._connection.execute(insert(t), {"run_id": run.run_id, "due_ms": 0, **_columns(run)})
         self.insert_attempts(run.run_id, (task.task_run_id for task in run.tasks))
 
@@ -63,11 +66,13 @@ class RunRows:
     def update(self, run: Run) -> Run:
         """Write the whole row; returns it with its next version. `get` it in this transaction first."""
         run = msgspec.structs.replace(run, version=run.version + 1)
+        self._changed.runs.add(run.run_id)
         self._connection.execute(_UPDATE, {"id": run.run_id, **_columns(run)})
         return run
 
     def delete(self, run_id: int) -> None:
         """Remove the run with everything that is known of it."""
+        self._changed.runs.add(run_id)
         self._connection.execute(delete(task_runs).where(task_runs.c.run_id == run_id))
         self._connection.execute(delete(t).where(t.c.run_id == run_id))
 

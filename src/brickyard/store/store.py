@@ -31,12 +31,13 @@ from sqlalchemy.pool import NullPool
 from brickyard.domain.errors import ApiError, DatabaseAway, DatabaseTrouble, RequestLimitExceeded
 from brickyard.store import postgres, reserve
 from brickyard.store.changes import ChangeFeed
+from brickyard.store.changeset import Changes
 from brickyard.store.trouble import Health
 from brickyard.store.tx import Tx
 from brickyard.store.writer import Outcome, Ticket, Unit, Writer
 
 T = TypeVar("T")
-Listener = Callable[[frozenset[str]], None]
+Listener = Callable[[Changes], None]
 
 ASK_AGAIN_S = (0.25, 5.0)  # how often a database that cannot be used is asked, at first and in the end
 ANSWER_S = 3.0  # a database that takes longer for next to nothing cannot be used
@@ -114,8 +115,8 @@ class Store:
         return True
 
     def on_commit(self, listener: Listener) -> None:
-        """Call `listener` on the event loop with the ids of the clusters that a commit changed: before `write` returns, or, for a
-        commit of another server, in a moment."""
+        """Call `listener` on the event loop with what a commit changed: before `write` returns, or, for a commit of another
+        server, in a moment. What it is given is shared with other listeners."""
         self._listeners.append(listener)
 
     def on_gap(self, listener: Callable[[], None]) -> None:
@@ -263,7 +264,7 @@ class Store:
             post=self._post,
         )
 
-    def _tell(self, changed: frozenset[str]) -> None:
+    def _tell(self, changed: Changes) -> None:
         for listener in self._listeners:
             listener(changed)
 
@@ -284,7 +285,10 @@ class Store:
         outcomes = [
             msgspec.structs.replace(each, error=self._health.translated(each.error)) if each.error else each for each in outcomes
         ]
-        changed = frozenset[str]().union(*(outcome.changed for outcome in outcomes))
+        changed = Changes()
+        for outcome in outcomes:
+            if outcome.changed is not None:
+                changed.add(outcome.changed)
         awaited = [outcome for outcome in outcomes if outcome.unit.loop is not None]
 
         def tell() -> None:

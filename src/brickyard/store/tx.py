@@ -1,10 +1,11 @@
-"""One transaction: the rows of every table, and the set of clusters that it changed."""
+"""One transaction: the rows of every table, and what it changed."""
 
 from __future__ import annotations
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from brickyard.domain.cluster import Instance
+from brickyard.store.changeset import Changes
 from brickyard.store.clusters import ClusterRows
 from brickyard.store.events import EventRows
 from brickyard.store.identity import TokenRows, UserRows
@@ -20,13 +21,13 @@ class Tx:
 
     def __init__(self, connection: Connection, *, locking: bool) -> None:
         self._connection = connection
-        self._changed: set[str] = set()
+        self._changed = Changes()
         self.clusters = ClusterRows(connection, locking=locking, changed=self._changed)
         self.instances = InstanceRows(connection, locking=locking, changed=self._changed)
-        self.pools = PoolRows(connection, locking=locking)
+        self.pools = PoolRows(connection, locking=locking, changed=self._changed)
         self.listing = ListingRows(connection)
         self.events = EventRows(connection)
-        self.runs = RunRows(connection, locking=locking)
+        self.runs = RunRows(connection, locking=locking, changed=self._changed)
         self.tokens = TokenRows(connection)
         self.users = UserRows(connection)
 
@@ -79,6 +80,6 @@ class Tx:
         else:
             self.pools.wake(instance.pool_id)
 
-    def finish(self) -> frozenset[str]:
-        """Ids of the clusters whose public view this transaction may have changed."""
-        return frozenset(self._changed - {""})  # idle instances of pools are no cluster's
+    def finish(self) -> Changes:
+        """What this transaction may have changed."""
+        return self._changed

@@ -23,6 +23,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
 
 from brickyard.domain.errors import DatabaseAway
+from brickyard.store.changeset import Changes
 from brickyard.store.trouble import trouble_of
 from brickyard.store.tx import Tx
 
@@ -49,12 +50,12 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What came of a unit: its result or its exception, and the clusters that its commit changed."""
+    """What came of a unit: its result or its exception, and what its commit changed."""
 
     unit: Unit
     result: Any = None
     error: BaseException | None = None
-    changed: frozenset[str] = frozenset()
+    changed: Changes | None = None
 
 
 class Ticket(msgspec.Struct, frozen=True, eq=False):
@@ -74,7 +75,7 @@ class Writer:
         engine: Engine,
         threads: int,
         deliver: Callable[[list[Outcome]], None],
-        announce: Callable[[Connection, frozenset[str]], None] | None = None,
+        announce: Callable[[Connection, Changes], None] | None = None,
     ) -> None:
         self._engine = engine
         self._deliver = deliver

@@ -1,0 +1,130 @@
+"""Every commit says what it changed, by kind: to the server that made it, and to the others on the same database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from brickyard.domain.cluster import Instance
+from brickyard.domain.node import Phase
+from brickyard.store.changeset import Changes
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+from brickyard.testing.builders import cluster, instance
+from tests.plan.test_pool_plan import idle
+from tests.store.test_pools import pool
+from tests.store.test_runs import run
+from tests.support.patience import PATIENCE_S
+from tests.support.postgres import Postgres
+
+POOL = pool("one")
+POOL_ID = POOL.instance_pool_id
+NODE = instance(cluster())
+IDLE = msgspec.structs.replace(idle(1), pool_id=POOL_ID)
+
+
+def before(tx: Tx) -> None:
+    tx.clusters.insert(cluster())
+    tx.pools.insert(POOL)
+    tx.runs.insert(run(1))
+    tx.instances.insert(NODE)
+    tx.instances.insert(IDLE)
+
+
+def changed(row: Instance, **fields: object) -> Callable[[Tx], None]:
+    return lambda tx: tx.instances.update(msgspec.structs.replace(row, **fields))
+
+
+def reassigned(row: Instance, **fields: object) -> Callable[[Tx], None]:
+    assert row.assignment is not None
+    newer = msgspec.structs.replace(row.assignment, version=row.assignment.version + 1)
+    return changed(row, assignment=newer, **fields)
+
+
+def run_updated(tx: Tx) -> None:
+    tx.runs.update(run(1))
+
+
+C, P, R = {cluster().cluster_id}, {POOL_ID}, {1}
+CASES: dict[str, tuple[Callable[[Tx], None], Changes]] = {
+    "nothing": (lambda tx: tx.set_meta("a", "b"), Changes()),
+    "a wake": (lambda tx: tx.clusters.wake(cluster().cluster_id), Changes()),
+    "a cluster": (lambda tx: tx.clusters.touch(cluster().cluster_id), Changes(clusters=C)),
+    "a pool": (lambda tx: tx.pools.update(POOL), Changes(pools=P)),
+    "a pool removed": (lambda tx: tx.pools.delete(POOL_ID), Changes(pools=P)),
+    "a run": (run_updated, Changes(runs=R)),
+    "a run removed": (lambda tx: tx.runs.delete(1), Changes(runs=R)),
+    "a report": (changed(NODE, status=msgspec.structs.replace(NODE.status, phase=Phase.PREPARING)), Changes(clusters=C)),
+    "an assignment": (reassigned(NODE), Changes(clusters=C, instances={NODE.instance_id})),
+    "the same assignment": (changed(NODE, assignment=msgspec.structs.replace(NODE.assignment)), Changes(clusters=C)),  # type: ignore[type-var] # it has one
+    "an idle instance": (changed(IDLE, pid=7), Changes(pools=P)),
+    "an idle instance removed": (lambda tx: tx.instances.delete(IDLE), Changes(pools=P)),
+    "an instance taken": (
+        reassigned(IDLE, cluster_id=cluster().cluster_id),
+        Changes(clusters=C, pools=P, instances={IDLE.instance_id}),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_commit_names_what_it_changed(store: Store, case: str) -> None:
+    work, expected = CASES[case]
+    store.write_sync(before)
+    heard: list[Changes] = []
+    store.on_commit(heard.append)
+    store.write_sync(work)
+    assert heard == ([expected] if expected else [])
+
+
+def test_units_that_share_a_commit_are_told_of_together_and_failed_ones_are_not(store: Store) -> None:
+    heard = Changes()
+    store.on_commit(heard.add)
+
+    def fail(tx: Tx) -> None:
+        tx.pools.insert(pool("two", 2))
+        raise RuntimeError("no")
+
+    async def scenario() -> None:
+        works: list[Callable[[Tx], None]] = [
+            lambda tx: tx.clusters.insert(cluster()),
+            lambda tx: tx.runs.insert(run(1)),
+            fail,
+            lambda tx: tx.pools.insert(POOL),
+        ]
+        await asyncio.gather(*(store.write(work) for work in works), return_exceptions=True)
+
+    asyncio.run(scenario())
+    assert heard == Changes(clusters=C, runs=R, pools=P)
+
+
+def test_other_servers_are_told_of_every_kind(postgres: Postgres) -> None:
+    url = postgres.new_database()
+    one, other = Store.open(url), Store.open(url)
+    heard = Changes()
+    told = asyncio.Event()
+    everything = Changes(clusters=C, pools=P, runs=R, instances={NODE.instance_id})
+
+    def listen(changes: Changes) -> None:
+        assert changes.elsewhere
+        heard.add(changes)
+        if heard == everything:
+            told.set()
+
+    async def scenario() -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await other.read(lambda tx: None)  # from now on it speaks on this event loop
+            while not other.current:
+                await asyncio.sleep(0.01)
+            await one.write(before)
+            await one.write(reassigned(NODE))
+            await told.wait()
+
+    other.on_commit(listen)
+    try:
+        asyncio.run(scenario())
+    finally:
+        one.close()
+        other.close()
