@@ -22,6 +22,7 @@ from brickyard.api.context import ApiContext
 from brickyard.config import Settings
 from brickyard.domain.clock import Clock, Ids, SystemClock
 from brickyard.domain.errors import DatabaseTrouble
+from brickyard.domain.node import ServerAddress
 from brickyard.domain.nodeops import AgentClient
 from brickyard.gateway.errors import GatewayError
 from brickyard.gateway.history import HistoryServers
@@ -100,6 +101,7 @@ class Application:
         self._settings = settings
         self.connect: ConnectGateway | None = None
         tokens, loads = InstanceTokens(key=workspace_key), Loads()
+        servers = (ServerAddress(url=server_url, file=str(settings.data_dir / "server.json")),)
         self.agents = AgentService(
             store=store,
             clock=clock,
@@ -107,6 +109,7 @@ class Application:
             wake=self._wake,
             silence_s=settings.agent_silence_s,
             loads=loads,
+            servers=lambda: servers,
         )
         providers = Providers(provider)
         metrics = CollectorRegistry()
@@ -122,6 +125,7 @@ class Application:
             policy=_policy(settings, provider),
             tokens=tokens,
             server_url=lambda: server_url,
+            servers=lambda: servers,
             silent=self.agents.silent,
             loads=loads,
             on_gone=self.retention.cluster_gone,

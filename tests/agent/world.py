@@ -24,7 +24,7 @@ from aiohttp import web
 
 from brickyard.agent.cgroups import Group
 from brickyard.agent.config import AgentConfig
-from brickyard.domain.node import Assignment, AssignmentReply, NodeStatus, Phase, Role, StatusReply, StatusReport
+from brickyard.domain.node import Assignment, AssignmentReply, NodeStatus, Phase, Role, ServerAddress, StatusReply, StatusReport
 from brickyard.domain.runtimes import RuntimeManifest
 from tests.support.patience import PATIENCE_S, until
 
@@ -44,9 +44,10 @@ def living(pid: int) -> bool:
 class FakeServer:
     """The server's side of the agent protocol, on a thread of its own."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, *, file: str = "server.json") -> None:
         self.data_dir = data_dir
-        self.file = data_dir / "server.json"
+        self.file = data_dir / file
+        self.servers: tuple[ServerAddress, ...] = ()  # what it tells agents of all servers
         self.reports: list[StatusReport] = []
         self.assignments: dict[str, Assignment] = {}
         self.known = True
@@ -67,7 +68,13 @@ class FakeServer:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._run(self._serve())
+        if not self.servers:
+            self.servers = (self.address,)
         self.file.write_text(json.dumps({"pid": os.getpid(), "url": self.url, "started_ms": 1}))
+
+    @property
+    def address(self) -> ServerAddress:
+        return ServerAddress(url=self.url, file=str(self.file))
 
     def stop(self) -> None:
         if self._thread is None:
@@ -134,6 +141,7 @@ class FakeServer:
         if self.database_away:
             body = {"error_code": "TEMPORARILY_UNAVAILABLE", "message": "not now", "server_token": self.server_token}
             return web.json_response(body, status=503)
+        reply = msgspec.structs.replace(reply, servers=self.servers)
         return web.Response(body=msgspec.json.encode(reply), content_type="application/json")
 
     # ── for tests ──

@@ -11,7 +11,7 @@ import pytest
 
 from brickyard.domain.clock import SystemClock
 from brickyard.domain.instances import InstanceState
-from brickyard.domain.node import Role
+from brickyard.domain.node import NodeStatus, Phase, Role, ServerAddress, StatusReport
 from brickyard.nodes.loads import Loads
 from brickyard.nodes.sessions import ANSWER_S, AgentService
 from brickyard.nodes.tokens import InstanceTokens
@@ -46,11 +46,20 @@ def counting(store_url: str) -> Iterator[CountingStore]:
     store.close()
 
 
-def service(store: Store, monotonic: Callable[[], float]) -> AgentService:
+def service(
+    store: Store, monotonic: Callable[[], float], *, servers: Callable[[], tuple[ServerAddress, ...]] = tuple
+) -> AgentService:
     tokens = InstanceTokens(key=b"k" * 32)
     clock = SystemClock()
     return AgentService(
-        store=store, clock=clock, tokens=tokens, wake=lambda _: None, silence_s=30, loads=Loads(), monotonic=monotonic
+        store=store,
+        clock=clock,
+        tokens=tokens,
+        wake=lambda _: None,
+        silence_s=30,
+        loads=Loads(),
+        servers=servers,
+        monotonic=monotonic,
     )
 
 
@@ -132,5 +141,54 @@ def test_a_released_instance_is_unknown_and_never_from_memory(counting: Counting
         for _ in range(2):
             reply = await agents.assignment(ID, version(), 20)
             assert (reply.known, reply.assignment) == (False, None)
+
+    asyncio.run(scenario())
+
+
+def report(moves: int, phase: Phase, **changes: object) -> StatusReport:
+    status = NodeStatus(phase=phase, generation=DRIVER.generation, assignment_version=version())
+    said = StatusReport(instance_id=ID, boot_id="boot", endpoint="http://127.0.0.1:9", pid=7, status=status, moves=moves)
+    return msgspec.structs.replace(said, **changes)
+
+
+def recorded(store: Store) -> Phase:
+    found = store.read_sync(lambda tx: tx.instances.get(ID))
+    assert found is not None
+    return found.status.phase
+
+
+def test_every_answer_names_all_servers(counting: CountingStore) -> None:
+    servers = (ServerAddress(url="http://127.0.0.1:1", file="/one.json"), ServerAddress(url="http://127.0.0.1:2"))
+
+    async def scenario() -> None:
+        agents = service(counting, asyncio.get_running_loop().time, servers=lambda: servers)
+        assert (await agents.report(report(0, Phase.PREPARING))).servers == servers
+        assert (await agents.assignment(ID, 0, 0)).servers == servers
+
+    asyncio.run(scenario())
+
+
+def test_what_an_agent_says_is_recorded_though_it_goes_from_server_to_server(counting: CountingStore) -> None:
+    async def scenario() -> None:
+        first, second = (service(counting, asyncio.get_running_loop().time) for _ in range(2))
+        assert (await first.report(report(0, Phase.PREPARING))).known
+        assert (await second.report(report(1, Phase.STARTING))).known
+        assert recorded(counting) is Phase.STARTING
+        # The first server has heard this very status before, and what is on record is another one's.
+        assert (await first.report(report(2, Phase.PREPARING))).known
+        assert recorded(counting) is Phase.PREPARING
+
+    asyncio.run(scenario())
+
+
+def test_a_report_that_a_hung_server_had_in_hand_does_not_win_over_a_newer_one(counting: CountingStore) -> None:
+    async def scenario() -> None:
+        hung, other = (service(counting, asyncio.get_running_loop().time) for _ in range(2))
+        await hung.report(report(0, Phase.PREPARING))
+        await other.report(report(1, Phase.READY))
+        assert (await hung.report(report(0, Phase.STARTING))).known
+        assert recorded(counting) is Phase.READY
+        await other.report(report(0, Phase.PREPARING, boot_id="the next process"))  # it counts from the beginning
+        assert recorded(counting) is Phase.PREPARING
 
     asyncio.run(scenario())

@@ -8,6 +8,8 @@ from typing import Literal
 
 import msgspec
 
+from brickyard.domain.node import ServerAddress
+
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All paths are absolute. `agent_token` proves us to the server, `server_token` proves the server to us."""
@@ -16,9 +18,8 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     agent_token: str
     server_token: str
     server_url: str
-    server_file: str = (
-        ""  # {"pid", "url", "started_ms"} of the server of this data directory: it says where to call, see `home.py`
-    )
+    server_file: str = ""  # server.json of the server that launched it, on the server's own machine: see `servers.py`
+    servers: tuple[ServerAddress, ...] = ()  # all of the workspace, when it was launched
     instance_dir: str
     data_dir: str = ""  # hidden from the node, all but its own directories
     cache_dir: str

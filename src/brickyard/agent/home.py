@@ -1,8 +1,7 @@
-"""Calling home: status reports, the long poll for the assignment, and the watch for a server that is never heard again.
+"""Calling home: status reports, the long poll for the assignment, and the watch for servers that are never heard again.
 
-Our token goes to the server only. Ports are shared with the nodes, so a dead server's port may be taken by anybody: where
-`server_file` names the server's process, nothing is sent unless that process lives, and no answer counts that does not carry
-the token which only the server of this workspace knows.
+Any server of the workspace will do (`servers.py` says which may be called). One that does not answer, or whose answer does not
+carry the token that only servers of this workspace know, is left for another one at once.
 """
 
 from __future__ import annotations
@@ -12,41 +11,36 @@ import hmac
 import random
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlencode
 
 import msgspec
 
-from brickyard.agent import processes
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.http import Client, HttpError
 from brickyard.agent.log import LogFile
+from brickyard.agent.servers import Servers
 from brickyard.domain.node import Assignment, AssignmentReply, StatusReply, StatusReport
 
 HEARTBEAT_S = 5.0
 COALESCE_S = 0.02
 BURST = 40  # reports that may follow each other at once; a node that floods us is passed on slowly
 POLL_S = 20.0
-TIMEOUT_S = 10.0
+TIMEOUT_S = 12.0  # a server says after 10 s that its database hangs
+QUICK_S = 3.0  # for an answer, where other servers can be asked and did answer lately
 BACKOFF_S = (0.1, 2.0)
 
 _Reply = TypeVar("_Reply", StatusReply, AssignmentReply)
 
 
 class _Unreachable(Exception):
-    """Our server did not answer; the message says what happened instead."""
+    """None of our servers answered; the message says what happened instead."""
 
 
 class _Proof(msgspec.Struct):
     """What every answer of our own server carries, also one that says why it cannot tell more now."""
 
     server_token: str = ""
-
-
-class _ServerFile(msgspec.Struct):
-    pid: int
-    url: str
 
 
 class Home:
@@ -70,6 +64,8 @@ class Home:
         self._heard = time.monotonic()
         self._reachable = True
         self._allowance = float(BURST)
+        self._servers = Servers(config)
+        self._poll: asyncio.Timeout | None = None  # of the long poll that is under way
 
     def wake(self) -> None:
         """The status has changed."""
@@ -81,9 +77,10 @@ class Home:
         failures = 0
         while True:
             self._changed.clear()
-            body = msgspec.json.encode(self._report())
             try:
-                reply = await self._ask(client, "POST", "/agent/v1/status", StatusReply, body=body)
+                reply = await self._ask(
+                    client, "POST", "/agent/v1/status", StatusReply, report=self._report(), patient=failures > 0
+                )
             except _Unreachable as error:
                 self._lost(error)
                 failures += 1
@@ -114,14 +111,15 @@ class Home:
             query = urlencode({"instance_id": self._config.instance_id, "have": have, "wait": int(POLL_S)})
             began = time.monotonic()
             try:
-                path = f"/agent/v1/assignment?{query}"
-                reply = await self._ask(client, "GET", path, AssignmentReply, timeout_s=POLL_S + TIMEOUT_S)
+                reply = await self._polled(client, f"/agent/v1/assignment?{query}")
             except _Unreachable as error:
                 self._lost(error)
                 failures += 1
                 await asyncio.sleep(_backoff(failures))
                 continue
             failures = 0
+            if reply is None:
+                continue
             if not reply.known:
                 self._on_leave("the server does not know this instance")
                 return
@@ -131,6 +129,16 @@ class Home:
                 await asyncio.sleep(0.2)  # a server that does not hold the poll must not be asked in a circle
             have = version
 
+    async def _polled(self, client: Client, path: str) -> AssignmentReply | None:
+        """The answer to a long poll. None: reports go to another server by now, and that one is to be asked."""
+        try:
+            async with asyncio.timeout(None) as self._poll:
+                return await self._ask(client, "GET", path, AssignmentReply, timeout_s=POLL_S + TIMEOUT_S)
+        except TimeoutError:
+            return None
+        finally:
+            self._poll = None
+
     async def watch(self) -> None:
         """Leave when nothing was heard for the grace period. A machine that slept does not count the time."""
         grace = self._config.orphan_grace_s
@@ -139,17 +147,42 @@ class Home:
         self._on_leave(f"nothing was heard of the server for {silence:.0f} s (orphan_grace_s is {grace:g})")
 
     async def _ask(
-        self, client: Client, method: str, path: str, kind: type[_Reply], *, body: bytes = b"", timeout_s: float = TIMEOUT_S
+        self,
+        client: Client,
+        method: str,
+        path: str,
+        kind: type[_Reply],
+        *,
+        report: StatusReport | None = None,
+        timeout_s: float = TIMEOUT_S,
+        patient: bool = True,
     ) -> _Reply:
-        """One exchange with our own server. Raises _Unreachable."""
-        url = server_url(self._config)
-        if url is None:
-            client.close()
-            raise _Unreachable("no server of this workspace is running")
+        """One exchange with the first of our servers that answers. Raises _Unreachable."""
+        problem = _Unreachable("no server of this workspace is running")
+        urls = self._servers.candidates()
+        for url in urls:
+            body = b""
+            if report is not None:
+                body = msgspec.json.encode(msgspec.structs.replace(report, moves=self._servers.reporting_to(url)))
+            limit_s = timeout_s if patient or len(urls) == 1 else QUICK_S
+            try:
+                reply = await self._exchange(client, method, url, path, kind, body=body, timeout_s=limit_s)
+            except _Unreachable as error:
+                client.close()
+                problem = error
+                continue
+            self._found(url, polling=report is None)
+            self._servers.told(reply.servers)
+            return reply
+        client.close()
+        raise problem
+
+    async def _exchange(
+        self, client: Client, method: str, url: str, path: str, kind: type[_Reply], *, body: bytes, timeout_s: float
+    ) -> _Reply:
+        """One exchange with the server at `url`. Raises _Unreachable."""
         try:
-            response = await client.request(
-                method, url.rstrip("/") + path, bearer=self._config.agent_token, body=body, timeout_s=timeout_s
-            )
+            response = await client.request(method, url + path, bearer=self._config.agent_token, body=body, timeout_s=timeout_s)
             proof = msgspec.json.decode(response.body, type=_Proof)
             ours = hmac.compare_digest(proof.server_token.encode(), self._config.server_token.encode())
             if ours:  # heard of, also where it cannot use its database now: that takes as long as it takes
@@ -160,28 +193,26 @@ class Home:
         except (HttpError, msgspec.MsgspecError) as error:
             raise _Unreachable(f"{url}: {error}") from error
         if not ours:
-            client.close()
             raise _Unreachable(f"what answers at {url} is not the server of this workspace")
+        return reply
+
+    def _found(self, url: str, *, polling: bool) -> None:
+        """A server has answered. A poll that still waits for another one's answer is given up: that one may hang."""
+        moved = self._servers.answered(url)
         if not self._reachable:
             self._log.write(f"the server is back at {url}")
+        elif moved:
+            self._log.write(f"turning to the server at {url}")
         self._reachable = True
-        return reply
+        if moved and polling:
+            self.wake()  # it must hear of us as well
+        elif moved and self._poll is not None and not self._poll.expired():
+            self._poll.reschedule(asyncio.get_running_loop().time())
 
     def _lost(self, error: _Unreachable) -> None:
         if self._reachable:
             self._log.write(f"the server cannot be reached: {error}")
         self._reachable = False
-
-
-def server_url(config: AgentConfig) -> str | None:
-    """Where to call now. None: there is no server that may be trusted with our token."""
-    if not config.server_file:
-        return config.server_url
-    try:
-        found = msgspec.json.decode(Path(config.server_file).read_bytes(), type=_ServerFile)
-    except (OSError, msgspec.MsgspecError):
-        return None
-    return found.url if processes.find(found.pid) is not None else None
 
 
 def _backoff(failures: int) -> float:

@@ -141,6 +141,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     retire_after_ms: int = 0  # retiring, and terminated at that moment whatever it still does
     endpoint: str = ""
     boot_id: str = ""
+    moves: int = 0  # of its last report: how often its agent had turned to another server
     pid: int = 0
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
     pool_id: str = ""  # the pool that it came from and goes back to

@@ -129,26 +129,38 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cold_reason: str = ""  # a cluster's node: why the JVM that waited could not be used for it; "" when it was, or there was none
 
 
+class ServerAddress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One server of the workspace. `file`: its server.json, by which agents on its own machine know whether it lives."""
+
+    url: str
+    file: str = ""
+
+
 class StatusReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Agent to server. `boot_id` is new for every agent process; `endpoint` is its own base URL."""
+    """Agent to server. `boot_id` is new for every agent process; `endpoint` is its own base URL. `moves` counts how often this
+    process has turned to another server: of two reports, the one with more moves is the newer."""
 
     instance_id: str
     boot_id: str
     endpoint: str
     pid: int
     status: NodeStatus
+    moves: int = 0
 
 
 class StatusReply(msgspec.Struct, frozen=True, kw_only=True):
-    """Server to agent. `known` false: the server has no such instance and never will; the agent stops its node and exits."""
+    """Server to agent. `known` false: the server has no such instance and never will; the agent stops its node and exits.
+    `servers`: all of the workspace, so that the agent can turn to another one."""
 
     server_token: str
     known: bool
+    servers: tuple[ServerAddress, ...] = ()
 
 
 class AssignmentReply(msgspec.Struct, frozen=True, kw_only=True):
-    """Server to agent. No assignment: the instance is idle; the agent ends whatever it runs."""
+    """Server to agent. No assignment: the instance is idle; the agent ends whatever it runs. `servers`: as in StatusReply."""
 
     server_token: str
     known: bool
     assignment: Assignment | None = None
+    servers: tuple[ServerAddress, ...] = ()

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import psutil
 
+from brickyard.agent import processes
+
 NEEDED_BYTES = 16 * 2**20  # a new database and its log of writes, and a start's lines in server.log
 LOCK_PATIENCE_S = 0.5  # `running` holds the lock for an instant: a refusal needs more than one look
 SAME_START_S = 5.0  # the clock that start times are read from may be set while a server runs
@@ -142,7 +144,8 @@ class Workspace:
 
     def announce(self, url: str, **about: str) -> None:
         """Say where the server is, and more of it: agents and commands read it. Raises WorkspaceError."""
-        note = {**about, "pid": os.getpid(), "url": url}
+        itself = processes.find(os.getpid())
+        note = {**about, "pid": os.getpid(), "start": itself.start if itself is not None else 0, "url": url}
         self._write_private(self.server_file, json.dumps(note))
 
     def withdraw(self) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Instance
 from brickyard.domain.instances import InstanceState
-from brickyard.domain.node import AssignmentReply, NodeStatus, Phase, StatusReply, StatusReport
+from brickyard.domain.node import AssignmentReply, NodeStatus, Phase, ServerAddress, StatusReply, StatusReport
 from brickyard.nodes.loads import Loads
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.store.store import Store
@@ -27,7 +27,7 @@ _NOTHING = NodeStatus()
 
 
 class AgentService:
-    """One per server. `wake` is told of every cluster and pool whose instances have changed."""
+    """One per server. `wake` is told of every cluster and pool whose instances have changed. `servers`: all of the workspace."""
 
     def __init__(
         self,
@@ -38,6 +38,7 @@ class AgentService:
         wake: Callable[[str], None],
         silence_s: float,
         loads: Loads,
+        servers: Callable[[], tuple[ServerAddress, ...]] = tuple,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -46,6 +47,7 @@ class AgentService:
         self._wake = wake
         self._silence_s = silence_s
         self._loads = loads
+        self._servers = servers
         self._monotonic = monotonic
         self._started = monotonic()
         self._heard: dict[str, float] = {}
@@ -86,7 +88,8 @@ class AgentService:
                 self._wake(owner_id)
         elif busier and last[1] and self._loads.follows(last[1]):
             self._wake(last[1])
-        return StatusReply(server_token=self.proof(instance_id), known=self._known[instance_id][1] is not None)
+        known = self._known[instance_id][1] is not None
+        return StatusReply(server_token=self.proof(instance_id), known=known, servers=self._servers())
 
     async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply:
         """The instance's assignment, as soon as its version is not `have`, or after `wait_s` as it is."""
@@ -116,7 +119,7 @@ class AgentService:
         instance = await self._store.read(lambda tx: tx.instances.get(instance_id), background=True)
         known = instance is not None and instance.live
         assignment = instance.assignment if instance is not None and known else None
-        reply = AssignmentReply(server_token=self.proof(instance_id), known=known, assignment=assignment)
+        reply = AssignmentReply(server_token=self.proof(instance_id), known=known, assignment=assignment, servers=self._servers())
         if known and self._store.exclusive and not changed.is_set():
             self._answers[instance_id] = (reply, self._monotonic() + ANSWER_S)
         return reply
@@ -179,6 +182,8 @@ def record_report(tx: Tx, report: StatusReport, *, now: int) -> str | None:
     instance = tx.lock_owner(report.instance_id)
     if instance is None or not instance.live:
         return None
+    if instance.boot_id == report.boot_id and report.moves < instance.moves:
+        return ""  # a server that hung had it in hand, while the agent told another one what is so now
     status = report.status
     if instance.boot_id and instance.boot_id != report.boot_id and status.generation < instance.status.generation:
         # A new agent process took over the instance and has nothing of the old one's node: that node is lost.
@@ -192,6 +197,7 @@ def record_report(tx: Tx, report: StatusReport, *, now: int) -> str | None:
             registered_ms=instance.registered_ms or now,
             endpoint=report.endpoint,
             boot_id=report.boot_id,
+            moves=report.moves,
             pid=report.pid,
             status=status,
         )

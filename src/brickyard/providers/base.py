@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from brickyard.config import Settings
-from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
+from brickyard.domain.node import AssignmentReply, ServerAddress, StatusReply, StatusReport
 from brickyard.domain.nodeops import AgentClient
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.runtimes import Runtime
@@ -59,6 +59,7 @@ class LaunchRequest(msgspec.Struct, frozen=True, kw_only=True):
     server_url: str
     agent_token: str
     server_token: str
+    servers: tuple[ServerAddress, ...] = ()  # all servers of the workspace, the one at `server_url` among them
     spot: bool = False  # an instance that may be taken away, where the provider has such
     tags: dict[str, str] = {}
 

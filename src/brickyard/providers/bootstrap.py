@@ -49,6 +49,7 @@ def agent_config(
         server_token=request.server_token,
         server_url=request.server_url,
         server_file=_text(machine.server_file),
+        servers=request.servers,
         instance_dir=str(machine.instance_dir),
         data_dir=_text(machine.data_dir),
         cache_dir=str(machine.cache_dir),

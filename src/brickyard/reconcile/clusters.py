@@ -20,6 +20,7 @@ from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.cluster import Instance, LaunchError
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.instances import InstanceState
+from brickyard.domain.node import ServerAddress
 from brickyard.domain.nodetypes import Catalogue, NodeType
 from brickyard.domain.pools import is_pool_id
 from brickyard.nodes.loads import Loads
@@ -56,6 +57,7 @@ class ClusterLoop:
         policy: Policy,
         tokens: InstanceTokens,
         server_url: Callable[[], str],
+        servers: Callable[[], tuple[ServerAddress, ...]] = tuple,
         silent: Callable[[], frozenset[str]],
         loads: Loads,
         measures: ClusterMeasures | None = None,
@@ -70,6 +72,7 @@ class ClusterLoop:
         self._node_types = Catalogue(providers.default.node_types)
         self._tokens = tokens
         self._server_url = server_url
+        self._servers = servers
         self._silent = silent
         self._loads = loads
         self._on_gone = on_gone
@@ -213,6 +216,7 @@ class ClusterLoop:
             node_type=node_type,
             spot=instance.spot,
             server_url=self._server_url(),
+            servers=self._servers(),
             agent_token=self._tokens.agent_token(instance.instance_id),
             server_token=self._tokens.server_token(instance.instance_id),
             tags={"ClusterId": instance.cluster_id, "InstancePoolId": instance.pool_id, "Role": instance.role.value},
