@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, text, update
 
 from brickyard.domain.cluster import Instance
 from brickyard.domain.instances import InstanceState, check_edge
@@ -35,6 +35,16 @@ _TO_TAKE = (
 _STANDINGS = select(t.c.pool_id, t.c.standing, func.count()).group_by(t.c.pool_id, t.c.standing)
 _OWNER = select(t.c.cluster_id, t.c.pool_id).where(t.c.instance_id == bindparam("id"))
 
+# The cluster's row is locked first: the join has nothing to lock before the CTE has given a row. A row that was changed while
+# this waited is read as it is now, as FOR UPDATE does; one that changed hands is not found.
+_GET_WITH_CLUSTER = text("""
+    WITH owner AS MATERIALIZED (
+        SELECT clusters.cluster_id FROM clusters
+        WHERE clusters.cluster_id = (SELECT instances.cluster_id FROM instances WHERE instances.instance_id = :id) FOR UPDATE)
+    SELECT instances.doc FROM owner JOIN instances ON instances.cluster_id = owner.cluster_id
+    WHERE instances.instance_id = :id FOR UPDATE OF instances
+""")
+
 
 class InstanceRows:
     """Instances of one transaction."""
@@ -49,6 +59,11 @@ class InstanceRows:
     def get(self, instance_id: str) -> Instance | None:
         """The instance. Inside `write` the row is locked until the commit: lock its cluster first, or deadlock."""
         doc = self._connection.execute(self._get, {"id": instance_id}).scalar()
+        return None if doc is None else self._seen(_decode(doc))
+
+    def get_with_cluster(self, instance_id: str) -> Instance | None:
+        """The instance, locked behind its cluster, in one statement; None where no cluster has it. For PostgreSQL."""
+        doc = self._connection.execute(_GET_WITH_CLUSTER, {"id": instance_id}).scalar()
         return None if doc is None else self._seen(_decode(doc))
 
     def of_cluster(self, cluster_id: str) -> list[Instance]:

@@ -21,6 +21,7 @@ class Tx:
 
     def __init__(self, connection: Connection, *, locking: bool) -> None:
         self._connection = connection
+        self._locking = locking
         self._changed = Changes()
         self.clusters = ClusterRows(connection, locking=locking, changed=self._changed)
         self.instances = InstanceRows(connection, locking=locking, changed=self._changed)
@@ -60,6 +61,10 @@ class Tx:
 
         Race: it may change hands between the look and the lock; then the new owner is locked as well.
         """
+        if not self._locking:
+            return self.instances.get(instance_id)
+        if (found := self.instances.get_with_cluster(instance_id)) is not None:
+            return found
         while True:
             owner = self.instances.owner_of(instance_id)
             if owner is None:
