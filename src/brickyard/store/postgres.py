@@ -6,6 +6,10 @@ timers in the server itself (`statement_timeout`) do not run. So every wait for 
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
+import threading
 import time
 from collections.abc import Generator
 from typing import Any, TypeVar
@@ -13,11 +17,14 @@ from typing import Any, TypeVar
 import psycopg
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import DisconnectionError
 
 T = TypeVar("T")
 
 ANSWER_S = 10.0  # a statement or a commit that has no answer by then: the connection is closed, and counts as lost
+LOOK_S = 0.5  # so much later at most
 CONNECT_S = 5
+RESTED_S = 1.0
 _PATIENCE: dict[str, Any] = {
     "connect_timeout": CONNECT_S,
     "keepalives_idle": 10,
@@ -27,27 +34,72 @@ _PATIENCE: dict[str, Any] = {
 }
 
 
+class _Waits:
+    """The waits that are under way, and a thread that ends those that take too long.
+
+    It shuts the connection's socket down, which whoever waits there sees at once. (Looking at the clock in the wait itself would
+    keep psycopg from waiting in C, for a quarter of what a statement costs.)
+    """
+
+    def __init__(self) -> None:
+        self._until: dict[int, float] = {}  # socket -> when its wait ends, time.monotonic()
+        self._ended: set[int] = set()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def begin(self, fd: int) -> None:
+        """Somebody waits there from now on."""
+        with self._lock:
+            self._until[fd] = time.monotonic() + ANSWER_S
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="postgres-waits", daemon=True)
+                self._thread.start()
+
+    def end(self, fd: int) -> bool:
+        """The wait is over; whether it was made to end."""
+        with self._lock:
+            self._until.pop(fd, None)
+            if fd not in self._ended:
+                return False
+            self._ended.discard(fd)
+            return True
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(LOOK_S)
+            with self._lock:  # nobody's wait ends meanwhile, so no socket here can be another one by now
+                now = time.monotonic()
+                for fd in [fd for fd, until in self._until.items() if now > until and fd not in self._ended]:
+                    self._ended.add(fd)
+                    _shut_down(fd)
+
+
+_waits = _Waits()
+
+
+def _shut_down(fd: int) -> None:
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fd)) as there:
+        there.shutdown(socket.SHUT_RDWR)
+
+
 class BoundedConnection(psycopg.Connection[Any]):
     """A connection that is closed when an answer takes too long."""
 
     def wait(self, gen: Generator[Any, Any, T], *arguments: Any, **options: Any) -> T:
         """As psycopg's own, which is behind everything that a connection waits for."""
-        return super().wait(self._bounded(gen), *arguments, **options)
-
-    def _bounded(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-        """The same steps; psycopg sends nothing (0) ten times a second while there is nothing to read or to write."""
-        until = time.monotonic() + ANSWER_S
+        fd = self.pgconn.socket
+        _waits.begin(fd)
+        ended = False
         try:
-            wanted = next(gen)
-            while True:
-                ready = yield wanted
-                if not ready and time.monotonic() > until:
-                    self.pgconn.finish()
-                    raise psycopg.OperationalError(f"PostgreSQL has not answered for {ANSWER_S:g} s")
-                wanted = gen.send(ready)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+            return super().wait(gen, *arguments, **options)
+        except psycopg.OperationalError as error:
+            if ended := _waits.end(fd):
+                self.pgconn.finish()
+                raise psycopg.OperationalError(f"PostgreSQL has not answered for {ANSWER_S:g} s") from error
+            raise
+        finally:
+            if not ended:
+                _waits.end(fd)
 
 
 def driver_url(url: str) -> URL:
@@ -63,7 +115,8 @@ def connect(url: str) -> BoundedConnection:
 
 
 def engine(url: str, *, bounded: bool = True, connect: dict[str, Any] | None = None, **options: Any) -> Engine:
-    """An engine whose connections are bounded, except for what may take long (migrations)."""
+    """An engine whose connections are bounded, except for what may take long (migrations). One that was not used for a while is
+    tried before it is used."""
     made = create_engine(driver_url(url), connect_args={**_PATIENCE, **(connect or {})}, **options)
     if bounded:
 
@@ -71,4 +124,22 @@ def engine(url: str, *, bounded: bool = True, connect: dict[str, Any] | None = N
         def _connect(_dialect: Any, _record: Any, arguments: Any, parameters: Any) -> Any:
             return BoundedConnection.connect(*arguments, **parameters)
 
+    @event.listens_for(made, "checkin")
+    def _rest(_connection: Any, record: Any) -> None:
+        record.info["since_s"] = time.monotonic()
+
+    @event.listens_for(made, "checkout")
+    def _try(connection: Any, record: Any, _proxy: Any) -> None:
+        # Not each time, as `pool_pre_ping` does: a transaction of a few statements would cost one more. When the database was
+        # restarted a moment ago, one unit of work fails, and then the pool throws away all connections of before.
+        if time.monotonic() - record.info.get("since_s", time.monotonic()) > RESTED_S and not _answers(made, connection):
+            raise DisconnectionError
+
     return made
+
+
+def _answers(engine: Engine, connection: Any) -> bool:
+    try:
+        return engine.dialect.do_ping(connection)
+    except psycopg.Error:
+        return False

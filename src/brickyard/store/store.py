@@ -338,7 +338,7 @@ def _sqlite_engine(url: str) -> Engine:
 
 
 def _postgres_engine(url: str) -> Engine:
-    return postgres.engine(url, pool_size=_WRITERS + _READERS + 1, max_overflow=0, pool_timeout=ANSWER_S, pool_pre_ping=True)
+    return postgres.engine(url, pool_size=_WRITERS + _READERS + 1, max_overflow=0, pool_timeout=ANSWER_S)
 
 
 def _bring_up_to_date(engine: Engine) -> None:
