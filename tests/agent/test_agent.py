@@ -197,7 +197,7 @@ def test_it_tells_since_when_spark_does_not_answer(here: World) -> None:
 def test_a_node_host_that_hangs_is_silent_too(here: World) -> None:
     one = here.instance().start()
     here.ready(one)
-    hosts = [each for each in psutil.Process(one.pid).children(recursive=True) if "node_host.py" in " ".join(each.cmdline())]
+    hosts = [each for each in psutil.Process(one.pid).children(recursive=True) if "start.py host" in " ".join(each.cmdline())]
     assert hosts
     for host in hosts:
         host.suspend()

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from brickyard.domain.runtimes import RuntimeManifest
-from tests.scripts.loading import SCRIPTS
+from brickyard.runtime import NODE_CODE
 from tests.support.patience import PATIENCE_S, until
 from tests.support.runtimes import manifest_of
 
@@ -38,7 +38,7 @@ class Host:
         env["SPARK_DIST_CLASSPATH"] = runtime.classes
         for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
             env.pop(name, None)
-        command = [runtime.python, str(Path(__file__).parent / "kernel_host.py"), str(SCRIPTS), str(node_dir), *options]
+        command = [runtime.python, str(Path(__file__).parent / "kernel_host.py"), str(NODE_CODE), str(node_dir), *options]
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._read()
         self._numbers = itertools.count(1)

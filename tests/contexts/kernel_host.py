@@ -1,5 +1,5 @@
-"""Contexts with a local driver JVM behind them, for `host.py`: `python kernel_host.py SCRIPTS NODE_DIR [isolate]` in a runtime's
-interpreter; with `isolate`, users are kept apart. One JSON line `{"op", "args"}` in, one `{"result"}` or
+"""Contexts with a local driver JVM behind them, for `host.py`: `python kernel_host.py NODE_CODE NODE_DIR [isolate]` in a
+runtime's interpreter; with `isolate`, users are kept apart. One JSON line `{"op", "args"}` in, one `{"result"}` or
 `{"error": [code, message]}` out, until the input ends."""
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import runpy
 import sys
 from typing import Any
 
@@ -15,6 +16,11 @@ CONNECT = {
     "spark.connect.grpc.binding.port": "0",
     "spark.authenticate.secret": "the-secret",
 }
+
+
+def node(name: str) -> Any:
+    """A module of the node's package."""
+    return importlib.import_module(f"_brickyard_node.{name}")
 
 
 class Server:
@@ -27,18 +33,18 @@ class Server:
         port = self._connect.open()
         self._connect.make_session(session_id)
         token = self._connect.session_token(session_id)
-        return str(importlib.import_module("connect_server").session_url("127.0.0.1", port, token, session_id))
+        return str(node("connect.server").session_url("127.0.0.1", port, token, session_id))
 
     def close_session(self, session_id: str) -> None:
         self._connect.close_session(session_id)
 
 
 def main() -> None:
-    scripts, node_dir, *isolate = sys.argv[1:]
+    node_code, node_dir, *isolate = sys.argv[1:]
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # the JVM and the kernels must not write into our answers
-    sys.path.insert(0, scripts)
-    contexts_module = importlib.import_module("contexts")
+    runpy.run_path(f"{node_code}/start.py")["mount"]()
+    contexts_module = node("contexts.contexts")
     sql = importlib.import_module("pyspark.sql")
 
     os.chdir(node_dir)
@@ -48,8 +54,8 @@ def main() -> None:
         builder.config(name, value)
     spark = builder.getOrCreate()
     gateway = spark.sparkContext._gateway.gateway_parameters
-    parts = importlib.import_module("parts")
-    connect = importlib.import_module("connect_apart").ApartConnectServer(
+    parts = node("spark.parts")
+    connect = node("connect.apart").ApartConnectServer(
         parts.Scala(spark.sparkContext._gateway), spark.sparkContext._jsc.sc(), token="the-token"
     )
 
@@ -58,9 +64,9 @@ def main() -> None:
         connect.interrupt(group)
 
     if isolate:
-        doors = importlib.import_module("kernel_session").Sessions(Server(connect))
+        doors = node("contexts.sessions").Sessions(Server(connect))
     else:
-        doors = importlib.import_module("kernel_gateway").Gateways(port=gateway.port, secret=gateway.auth_token)
+        doors = node("contexts.gateways").Gateways(port=gateway.port, secret=gateway.auth_token)
     contexts = contexts_module.Contexts(
         python=sys.executable,
         node_dir=node_dir,

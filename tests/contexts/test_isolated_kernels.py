@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.contexts.host import Context, Host, host_of
-from tests.scripts.loading import SCRIPTS
+from tests.node.mounting import MOUNT
 from tests.support.patience import until
 from tests.support.runtimes import SPARK_4
 
@@ -190,10 +190,8 @@ def test_a_wheel_reaches_the_workers(host: Host, python: Context) -> None:
         archive.writestr("shapes-1.0.dist-info/WHEEL", "Root-Is-Purelib: true\n")
         archive.writestr("shapes-1.0.dist-info/METADATA", "Name: shapes\nVersion: 1.0\n")
     add = f"""
-import sys
-sys.path.insert(0, {str(SCRIPTS)!r})
-from kernel_wheels import add_wheel
-sys.path.remove({str(SCRIPTS)!r})
+{MOUNT}
+from _brickyard_node.kernel.wheels import add_wheel
 from pathlib import Path
 add_wheel(Path({str(wheel)!r}), spark, Path(os.environ["JUPYTER_RUNTIME_DIR"]))
 """

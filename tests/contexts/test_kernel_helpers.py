@@ -14,12 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.scripts.loading import script
-
-kernel_sql = script("kernel_sql")
-kernel_display = script("kernel_display")
-kernel_dbutils = script("kernel_dbutils")
-kernel_fs = script("kernel_fs")
+from brickyard.runtime.node.kernel import dbutils as kernel_dbutils
+from brickyard.runtime.node.kernel import display as kernel_display
+from brickyard.runtime.node.kernel import fs as kernel_fs
+from brickyard.runtime.node.kernel import sql as kernel_sql
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.contexts.host import Context, Host, Refused, host_of, summary
-from tests.scripts.loading import SCRIPTS
+from tests.node.mounting import MOUNT
 from tests.support.patience import until
 from tests.support.runtimes import SPARK_3, SPARK_4
 
@@ -172,11 +172,10 @@ def test_a_process_that_cannot_join_leaves_spark_as_it_is(host: Host, python: Co
     code = f"""
 import os, subprocess, sys
 broken = '''
-import sys
-sys.path.insert(0, {str(SCRIPTS)!r})
+{MOUNT}
 from pyspark import accumulators
 accumulators._start_update_server = lambda *_: 1 / 0
-from attach import attach
+from _brickyard_node.kernel.attach import attach
 attach()
 '''
 print(subprocess.run([sys.executable, "-c", broken], capture_output=True, text=True).stderr[-200:])

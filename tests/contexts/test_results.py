@@ -10,9 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.scripts.loading import script
-
-results = script("results")
+from brickyard.runtime.node.contexts import results
 
 
 def fold(*messages: tuple[str, dict[str, Any]], limit: int = 10_000) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.scripts.loading import script
+from brickyard.runtime.node.contexts import contexts
+from brickyard.runtime.node.contexts.client import KernelDied
 from tests.support.patience import PATIENCE_S, until
 
 
@@ -30,7 +30,7 @@ class Kernel:
         deadline = time.monotonic() + PATIENCE_S
         while not self._ready.wait(0.01):
             if not wanted() or time.monotonic() > deadline:
-                raise sys.modules["kernel_client"].KernelDied("not wanted any more")
+                raise KernelDied("not wanted any more")
 
     def poll(self) -> int | None:
         return 9 if self.ended else None
@@ -62,22 +62,18 @@ class Factory:
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     """The contexts of a node, with kernels that are no processes."""
-    for name in ("kernel_client", "kernel_context", "contexts"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    module = script("contexts")
     Factory.made, Factory.held, Factory.ready = [], [], threading.Event()
-    monkeypatch.setattr(module, "KernelFactory", Factory)
+    monkeypatch.setattr(contexts, "KernelFactory", Factory)
     opened = threading.Event()
     opened.set()
-    made = module.Contexts(
-        python="python", node_dir=str(tmp_path), doors=None, env={}, cancel_group=lambda _: None, spark_open=opened.wait
+    doors: Any = None  # nothing is opened
+    made: Any = contexts.Contexts(
+        python="python", node_dir=str(tmp_path), doors=doors, env={}, cancel_group=lambda _: None, spark_open=opened.wait
     )
     made.opened = opened
     yield made
     made.close()
     assert all(kernel.ended for kernel in Factory.made), "none outlives the node"
-    for name in ("kernel_client", "kernel_context", "contexts"):
-        sys.modules.pop(name, None)
 
 
 def running(node: Any, name: str) -> Callable[[], bool]:

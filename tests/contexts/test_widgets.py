@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.scripts.loading import script
-
-kernel_widgets = script("kernel_widgets")
+from brickyard.runtime.node.kernel import widgets as kernel_widgets
 
 
 @pytest.fixture

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-import brickyard
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.spec import (
     AwsAttributes,
@@ -23,28 +20,18 @@ from brickyard.domain.spec import (
 )
 from brickyard.plan.owned import OWNED_VARIABLES, check_conf, check_variables
 from brickyard.plan.refused import REFUSED, check_refused
-
-SCRIPTS = Path(brickyard.__file__).parent / "runtime" / "scripts"
-
-
-def node_host_table(file: str, name: str) -> set[str]:
-    """A table of strings in one of the node's scripts, which run in another interpreter and so cannot be imported."""
-    for node in ast.parse((SCRIPTS / file).read_text()).body:
-        if isinstance(node, ast.Assign) and any(isinstance(target, ast.Name) and target.id == name for target in node.targets):
-            value = node.value.args[0] if isinstance(node.value, ast.Call) else node.value
-            found: set[str] = set(ast.literal_eval(value))
-            return found
-    raise AssertionError(f"{file} has no table {name}")
+from brickyard.runtime.node.jvm import launch
+from brickyard.runtime.node.spark.conf import OWN
 
 
 def test_no_setting_is_accepted_that_a_node_leaves_out() -> None:
-    for key in node_host_table("sparkconf.py", "OWN"):
+    for key in OWN:
         with pytest.raises(InvalidParameterValue, match="spark_conf." + key):
             check_conf({key: "x"}, single=False)
 
 
 def test_no_variable_is_accepted_that_a_node_leaves_out() -> None:
-    assert set(OWNED_VARIABLES) == node_host_table("launch.py", "OWN_VARIABLES")
+    assert set(OWNED_VARIABLES) == launch.OWN_VARIABLES
     for name in OWNED_VARIABLES:
         with pytest.raises(InvalidParameterValue, match=f"spark_env_vars.{name} cannot be set"):
             check_variables({name: "x"})

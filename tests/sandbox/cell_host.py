@@ -1,4 +1,4 @@
-"""A node host that starts kernels in cells and nothing else: `python cell_host.py SCRIPTS NODE_DIR`. One JSON line in, one out:
+"""A node host that starts kernels in cells and nothing else: `python cell_host.py NODE_CODE NODE_DIR`. One JSON line in, one out:
 `start` runs code with Python in a cell of its own, `here` runs it in the node host's own cell, beside the node host."""
 
 from __future__ import annotations
@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -14,10 +15,10 @@ from typing import Any
 
 
 def main() -> None:
-    scripts, node_dir = sys.argv[1], Path(sys.argv[2])
-    sys.path.insert(0, scripts)
-    importlib.import_module("processes").hide_memory()
-    cells = importlib.import_module("kernel_process").Cells.inherited()
+    node_code, node_dir = sys.argv[1], Path(sys.argv[2])
+    runpy.run_path(f"{node_code}/start.py")["mount"]()
+    importlib.import_module("_brickyard_node.processes").hide_memory()
+    cells = importlib.import_module("_brickyard_node.contexts.process").Cells.inherited()
     running: dict[int, tuple[Any, Any]] = {}
 
     def start(code: str, env: dict[str, str]) -> dict[str, Any]:

@@ -18,8 +18,8 @@ import pytest
 
 from brickyard.agent import cgroups, sandbox
 from brickyard.agent.sandbox import Namespaces, View
+from brickyard.runtime import NODE_CODE
 from tests.agent.world import living
-from tests.scripts.loading import SCRIPTS
 from tests.support.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.skipif(sandbox.probe().kind != "namespaces", reason="cells need namespaces that we make ourselves")
@@ -73,11 +73,11 @@ class Node:
         (root / "runtime").mkdir()
         (root / "runtime" / "file").write_text("the runtime's")
         view = View(
-            read_only=(sys.prefix, sys.base_prefix, str(SCRIPTS), str(HOST.parent)), interpreter=sys.executable,
+            read_only=(sys.prefix, sys.base_prefix, str(NODE_CODE), str(HOST.parent)), interpreter=sys.executable,
             node_dir=str(self.dir), dbfs_dir=str(root / "dbfs"), cluster_dir=str(root / "cluster"), cells=True,
         )  # fmt: skip
         view = msgspec.structs.replace(view, read_only=(*view.read_only, str(root / "runtime")))
-        command = Namespaces().command([sys.executable, str(HOST), str(SCRIPTS), str(self.dir)], view=view, cgroups=groups)
+        command = Namespaces().command([sys.executable, str(HOST), str(NODE_CODE), str(self.dir)], view=view, cgroups=groups)
         env = sandbox.environment("i-test", node_dir=self.dir, tmp="/tmp", source={})  # noqa: S108 - the node's own, inside
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 

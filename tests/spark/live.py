@@ -25,7 +25,7 @@ from tests.support.runtimes import cache_dir
 
 NODE = "brickyard.small"
 ENDED = (CommandStatus.FINISHED, CommandStatus.ERROR, CommandStatus.CANCELLED)
-JVM, EXECUTOR, KERNEL = "PythonGatewayServer", "CoarseGrainedExecutorBackend", "kernel_setup.py"
+JVM, EXECUTOR, KERNEL = "PythonGatewayServer", "CoarseGrainedExecutorBackend", "start.py kernel"
 
 
 def _id(wait: Wait[Any]) -> str:

@@ -54,7 +54,7 @@ class ContextStatusResponse(_Wire, frozen=True, kw_only=True):
 
 
 class Results(_Wire, frozen=True, kw_only=True):
-    """What a command left behind; which fields are set depends on `result_type` (runtime/scripts/results.py)."""
+    """What a command left behind; which fields are set depends on `result_type` (runtime/node/contexts/results.py)."""
 
     result_type: ResultType
     summary: str = ""

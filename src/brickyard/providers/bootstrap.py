@@ -14,13 +14,12 @@ from typing import Any
 
 import msgspec
 
-import brickyard
 from brickyard.agent.config import AgentConfig
 from brickyard.config import Settings
 from brickyard.domain.runtimes import Runtime
 from brickyard.providers.base import LaunchRequest
+from brickyard.runtime import NODE_CODE
 
-SCRIPTS = Path(brickyard.__file__).parent / "runtime" / "scripts"  # as they are installed here
 CONFIG_FILE = "agent.json"  # in the instance's directory, mode 0600
 _SECRET = ("BRICKYARD_", "DATABRICKS_")  # never handed down to agents and what they start
 
@@ -34,7 +33,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: Path | None = None  # the workspace's, if it is there: hidden from the node, all but its own directories
     dbfs_dir: Path | None = None  # the workspace's files, and what the nodes of a cluster share: where all machines mount them
     clusters_dir: Path | None = None
-    scripts_dir: Path = SCRIPTS
+    scripts_dir: Path = NODE_CODE  # as it is installed here
     python: str = sys.executable
     server_file: Path | None = None  # server.json, on the server's own machine
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from brickyard.domain.runtimes import RuntimeManifest, classes_path
+from brickyard.runtime import NODE_CODE
 from brickyard.runtime.watch import run_watched
 
-SCRIPTS = Path(__file__).parent / "scripts"
 LIMIT_S = 300.0
 
 
@@ -28,11 +28,11 @@ def compile_classes(manifest: RuntimeManifest) -> RuntimeManifest:
     with tempfile.NamedTemporaryFile(prefix="brickyard-manifest-", suffix=".json") as draft:
         draft.write(msgspec.json.encode(manifest))
         draft.flush()
-        command = [manifest.python, str(SCRIPTS / "compile_classes.py"), "--manifest", draft.name, "--out", path]
+        command = [manifest.python, str(NODE_CODE / "start.py"), "compile-classes", "--manifest", draft.name, "--out", path]
         run_watched(command, watch=lambda _pid, _lines: None, limit_s=LIMIT_S)
     return msgspec.structs.replace(manifest, classes=path)
 
 
 def classes_of(home: str) -> str:
     """Where the runtime at `home` keeps the classes of this version."""
-    return classes_path(home, (source.read_bytes() for source in sorted((SCRIPTS / "java").glob("*.java"))))
+    return classes_path(home, (source.read_bytes() for source in sorted((NODE_CODE / "java").glob("*.java"))))

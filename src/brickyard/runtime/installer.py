@@ -22,8 +22,8 @@ import psutil
 from brickyard.domain.runtimes import Runtime, RuntimeManifest
 from brickyard.lifecycle.packageindex import uv_environment
 from brickyard.lifecycle.runtimeuse import unused
+from brickyard.runtime import NODE_CODE, maven
 from brickyard.runtime import java as javas
-from brickyard.runtime import maven
 from brickyard.runtime import progress as steps
 from brickyard.runtime.catalogue import DATA
 from brickyard.runtime.classes import compile_classes, with_classes
@@ -31,7 +31,6 @@ from brickyard.runtime.progress import Board, Meter, Progress, Step
 from brickyard.runtime.python import PythonMissing, find_python, uv_binary
 from brickyard.runtime.watch import CommandFailed, run_watched
 
-SCRIPTS = Path(__file__).parent / "scripts"
 NEEDED_MB = 1_500
 
 
@@ -181,7 +180,7 @@ class _Installation:
         archives.mkdir()
         draft = self._home / "runtime.draft.json"
         draft.write_bytes(msgspec.json.encode(manifest))
-        command = [manifest.python, str(SCRIPTS / "train.py"), "--manifest", str(draft), "--out", str(archives)]
+        command = [manifest.python, str(NODE_CODE / "start.py"), "train", "--manifest", str(draft), "--out", str(archives)]
         try:
             run_watched(command, watch=self._watch, limit_s=600)
         except CommandFailed as error:

@@ -102,7 +102,7 @@ class DriverTasks:
         return None
 
     async def _command(self, call: Call) -> str:
-        """What the context is to run (runtime/scripts/kernel_task.py). The first line names it, in the Spark UI too."""
+        """What the context is to run (runtime/node/kernel/task.py). The first line names it, in the Spark UI too."""
         task = call.task.spec
         found = libraries(task)
         described: dict[str, Any] = {"parameters": parameters(task), "wheels": found["whl"], "jars": found["jar"]}
@@ -134,7 +134,7 @@ def _failed(code: TerminationCode, message: str) -> Ended:
 
 
 def _ended(status: str, results: dict[str, Any]) -> Ended:
-    """What the results of the command (runtime/scripts/results.py) say of the attempt."""
+    """What the results of the command (runtime/node/contexts/results.py) say of the attempt."""
     kind = results.get("resultType")
     printed = results.get("data") if kind in ("text", "error") else results.get("summary")
     text = printed if isinstance(printed, str) else ""

@@ -56,7 +56,7 @@ async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManif
     node.host = host = node.make_host()
     walls = sandbox.choose(config.isolation, isolation, python=config.python)
     view = await asyncio.to_thread(_view, config, wanted, manifest)
-    command = [manifest.python, str(Path(config.scripts_dir, "node_host.py"))]
+    command = [manifest.python, str(Path(config.scripts_dir, "start.py")), "host"]
     tmp = str(config.node_dir / "tmp") if walls.kind == "none" else "/tmp"  # noqa: S108 - the node's own, inside
     env = sandbox.environment(config.instance_id, node_dir=config.node_dir, tmp=tmp, source=os.environ)
     if config.dbfs_dir:  # where the workspace's files are, for code that must not care whether it is isolated

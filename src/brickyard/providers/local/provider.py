@@ -31,10 +31,10 @@ from brickyard.domain.clock import Clock, SystemClock
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers import bootstrap, nodetypes
 from brickyard.providers.base import Capacity, InvalidError, LaunchRequest, Observed, Provider, TransientError
-from brickyard.providers.bootstrap import SCRIPTS, Machine
+from brickyard.providers.bootstrap import Machine
 from brickyard.providers.capacity import Room, allowance, require, this_machine
 from brickyard.providers.local.networks import LocalNetworks
-from brickyard.runtime import catalogue
+from brickyard.runtime import NODE_CODE, catalogue
 
 YOUNG_MS = 30_000  # an agent that an earlier server has started and that has not taken its lock for so long never will
 KILL_AFTER_MS = 10_000  # from SIGTERM to SIGKILL: more than an agent needs to end its node in order
@@ -97,7 +97,7 @@ class LocalProvider(Provider):
         self._total = self._machine.times(cores=settings.cpu_overcommit, memory=settings.memory_overcommit)
         known = bootstrap.environments_of(catalogue.rows())
         self._environments = known if environments is None else dict(environments)
-        self._scripts = scripts_dir or SCRIPTS
+        self._scripts = scripts_dir or NODE_CODE
         self._python = python
         self._clock = clock or SystemClock()
         self._root = settings.data_dir / "instances"

@@ -14,7 +14,7 @@ import msgspec
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What comes of a command: `results` as in `runtime/scripts/results.py`, `after_s` seconds after it began."""
+    """What comes of a command: `results` as in `runtime/node/contexts/results.py`, `after_s` seconds after it began."""
 
     results: dict[str, Any]
     after_s: float = 0.0

@@ -1,0 +1,1 @@
+"""Spark Connect in the driver's JVM."""

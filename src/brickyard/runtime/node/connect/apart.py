@@ -1,0 +1,69 @@
+"""Spark Connect where users are kept apart: a guard of ours (UserGuard.java) stands before it, and the ways from a session into
+the driver's JVM are closed."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from ..jvm.janino import DRIVER_JAVA, at_hand
+from .server import ConnectServer
+
+if TYPE_CHECKING:
+    from ..spark.parts import Scala
+
+GUARD_CLASS = "brickyard.UserGuard"  # as the conf names it to Spark
+GUARD_SOURCE = DRIVER_JAVA / "UserGuard.java"
+SESSION_TOKEN = "session-"  # noqa: S105 - how such tokens begin
+REFLECTION = ("java_method", "reflect", "try_reflect")  # SQL functions that call any method of the JVM
+SECRETS = ("secret", "token", "password")  # parts of the names of settings that no session may read
+
+
+class ApartConnectServer(ConnectServer):
+    """Spark 4's. The conf must name the guard; it holds no token."""
+
+    def __init__(self, scala: Scala, spark_context: Any, *, token: str) -> None:
+        super().__init__(scala, spark_context)
+        self._token = token
+        self._session_key = secrets.token_hex(32)
+
+    def _start(self, service: Any) -> None:
+        with at_hand(self._scala, GUARD_SOURCE) as loader:
+            loader.loadClass(GUARD_CLASS).newInstance().prepare(self._token, self._session_key)
+            self._close_ways(loader)
+            super()._start(service)
+
+    def session_token(self, session_id: str) -> str:
+        """What lets its bearer use that session, and nothing else."""
+        return SESSION_TOKEN + hmac.new(self._session_key.encode(), session_id.encode(), "sha256").hexdigest()
+
+    def _close_ways(self, loader: Any) -> None:
+        """Before there is any session: all of them spring from the first one, and from what is built in."""
+        first = self._scala.jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
+        first.extensions().injectCheckRule(loader.loadClass(f"{GUARD_CLASS}$Plans").newInstance())
+        conf = first.sharedState().conf()  # a copy of the context's, from which every session has its settings
+        for pair in conf.getAll():
+            name = str(pair._1())
+            if any(part in name.lower() for part in SECRETS):
+                conf.remove(name)
+        self._drop_reflection()
+        self._guard_jdbc(loader)
+
+    def _drop_reflection(self) -> None:
+        functions = self._scala.object("org.apache.spark.sql.catalyst.analysis", "FunctionRegistry").builtin()
+        for name in REFLECTION:
+            functions.dropFunction(self._scala.jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name))
+
+    def _guard_jdbc(self, loader: Any) -> None:
+        """Put the guard's own provider of connections in the place of Spark's basic one."""
+        package = "org.apache.spark.sql.execution.datasources.jdbc.connection"
+        providers = self._scala.object(package, "ConnectionProvider")
+        field = providers.getClass().getSuperclass().getDeclaredField("providers")
+        field.setAccessible(True)
+        guarded = self._scala.jvm.java.util.ArrayList()
+        guarded.add(loader.loadClass(f"{GUARD_CLASS}$Jdbc").newInstance())
+        for each in self._scala.items(field.get(providers)):
+            if str(each.name()) != "basic":
+                guarded.add(each)
+        field.set(providers, self._scala.jvm.scala.jdk.javaapi.CollectionConverters.asScala(guarded).toSeq())

@@ -1,0 +1,115 @@
+"""Spark Connect in the driver's JVM: its server, and the sessions in it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+
+if TYPE_CHECKING:
+    from ..spark.parts import Scala
+
+OWN_USER = "context"  # whose the sessions of our own contexts are, to Spark
+NEVER = -1  # a time limit of Spark's session manager
+
+
+class ConnectServer:
+    """Spark 4's. Started by the first who asks for it. Every method may be called from any thread."""
+
+    def __init__(self, scala: Scala, spark_context: Any) -> None:
+        self._scala = scala
+        self._sc = spark_context
+        self._service: Any = None
+        self._executions: Any = None
+        self._lock = threading.Lock()
+        self._own: set[str] = set()  # ids of our contexts' sessions
+
+    def open(self) -> int:
+        """Start the server unless it runs; returns its port. Raises Py4JError.
+
+        The conf must name its token. Spark's own plugin would start it with the context, which every cluster would wait for.
+        """
+        with self._lock:
+            if self._service is None:
+                # Sessions of clients spring from this one, and fail where there is none yet.
+                self._scala.jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
+                service = self._scala.object("org.apache.spark.sql.connect.service", "SparkConnectService")
+                self._start(service)
+                self._service = service
+            return self._port()
+
+    def _start(self, service: Any) -> None:
+        service.start(self._sc)
+        self._executions = service.executionManager()
+
+    def _port(self) -> int:
+        return int(self._service.localPort())
+
+    def activity(self) -> tuple[bool, int]:
+        """Whether anything runs through it, and the epoch millisecond when the last thing ended; 0: nothing ever has."""
+        if self._executions is None:
+            return False, 0
+        running = self._executions.listActiveExecutions()
+        return (False, int(running.value())) if running.isLeft() else (True, 0)
+
+    def sessions(self, limit: int) -> list[dict[str, Any]]:
+        """Who is connected from outside, the newest sessions first. Raises Py4JError."""
+        if self._service is None:
+            return []
+        listed = self._service.sessionManager().listActiveSessions()
+        guests = (info for info in self._scala.items(listed) if str(info.sessionId()) not in self._own)
+        found = (described(info, int(info.startTimeMs()), int(info.lastAccessTimeMs())) for info in guests)
+        return sorted(itertools.islice(found, limit), key=lambda each: -int(each["started_ms"]))
+
+    def make_session(self, session_id: str) -> None:
+        """Make a context's session. It lasts until `close_session`: Spark ends others when nobody has used them for an hour.
+        The server must be open. Raises Py4JError."""
+        self._own.add(session_id)
+        holder = self._service.sessionManager().getOrCreateIsolatedSession(self._key(session_id), self._scala.none)
+        never = self._scala.jvm.java.util.OptionalLong.of(NEVER)
+        holder.setCustomInactiveTimeoutMs(self._scala.jvm.scala.jdk.javaapi.OptionConverters.toScala(never))
+
+    def interrupt(self, tag: str) -> None:
+        """End what our contexts' sessions run under a tag. Raises Py4JError."""
+        for session_id in sorted(self._own):
+            found = self._service.sessionManager().getIsolatedSessionIfPresent(self._key(session_id))
+            if found.isDefined():
+                found.get().interruptTag(tag)
+
+    def close_session(self, session_id: str) -> None:
+        """End a context's session with all that it runs and holds. Raises Py4JError."""
+        self._own.discard(session_id)
+        self._service.sessionManager().closeSession(self._key(session_id), False)
+
+    def stop(self) -> None:
+        """End it, if it ever was. Never raises."""
+        if self._service is not None:
+            with contextlib.suppress(Py4JError):
+                self._service.stop(self._scala.none, self._scala.none)
+
+    def _key(self, session_id: str) -> Any:
+        return self._scala.jvm.org.apache.spark.sql.connect.service.SessionKey(OWN_USER, session_id)
+
+
+def server_url(host: str, port: int, token: str) -> str:
+    """The URL of a driver's Connect server. As `token=` PySpark would ask for TLS, which Spark's own server does not speak."""
+    bracketed = f"[{host}]" if ":" in host else host
+    return f"sc://{bracketed}:{port}/;authorization=Bearer%20{token}"
+
+
+def session_url(host: str, port: int, token: str, session_id: str) -> str:
+    """The URL of a context's session."""
+    return f"{server_url(host, port, token)};user_id={OWN_USER};session_id={session_id}"
+
+
+def described(info: Any, started_ms: int, last_used_ms: int) -> dict[str, Any]:
+    """A session for the agent, from what Spark knows of it: an object with `sessionId()` and `userId()`. Raises Py4JError."""
+    return {
+        "session_id": str(info.sessionId()),
+        "user": str(info.userId()),
+        "started_ms": started_ms,
+        "last_used_ms": last_used_ms,
+    }

@@ -1,0 +1,1 @@
+"""Execution contexts: queues of commands, and kernels as seen from the node host."""

@@ -1,0 +1,254 @@
+"""One kernel from outside: its process, and the two Jupyter channels that commands need."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import zmq
+from jupyter_client.session import Session
+
+from .door import Doors
+from .process import Home, Process, Starter
+
+START = Path(__file__).resolve().parents[1] / "start.py"
+GROUP_KEY = "brickyard_command"  # as in kernel/main.py
+MAX_MESSAGE = 64 * 1024 * 1024  # bytes; larger ones are dropped unread
+LOG_TAIL = 4000  # characters
+_PORTS = {"shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5}
+
+
+class KernelDied(Exception):
+    """The process has ended; the message says how."""
+
+
+class Event(NamedTuple):
+    """One message. `kind` is Jupyter's msg_type, or "oversized"; `parent` is the id of the request that it belongs to."""
+
+    channel: str  # "shell" or "iopub"
+    kind: str
+    parent: str
+    content: dict[str, Any]
+
+
+class KernelFactory:
+    """What all kernels of a node have in common. `start` must be called on a thread that lives as long as the kernels do:
+    the system ends them when the thread that started them ends."""
+
+    def __init__(
+        self,
+        *,
+        python: str,
+        node_dir: Path,
+        env: dict[str, str],
+        doors: Doors,
+        later: Callable[[Callable[[], None]], None],
+        starter: Starter,
+    ) -> None:
+        self._starter = starter
+        self._python = python
+        self._node_dir = node_dir
+        self._env = env
+        self._doors = doors
+        self._later = later
+        self._zmq = zmq.Context()
+
+    def start(self, *, hold: bool = False) -> Kernel:
+        """Start a process; it is usable once `connect` has returned. Raises OSError, DoorError.
+
+        `hold`: it does all that it can do without a driver, and then waits for `proceed`.
+        """
+        home = self._starter.home(self._node_dir)
+        key = secrets.token_hex(32)
+        info = {"transport": "ipc", "ip": "k", "key": key, "signature_scheme": "hmac-sha256", **_PORTS}
+        (home.directory / "connection.json").write_text(json.dumps(info))
+        door = self._doors.open()
+        argv = [self._python, str(START), "kernel", str(home.inside), str(self._starter.parent)]
+        argv += [str(self._node_dir / "work"), *(["hold"] if hold else [])]
+        env = {**self._env, **door.env, **_own_env(home.inside)}
+        waits, go = os.pipe() if hold else (subprocess.DEVNULL, -1)
+        try:
+            with (home.root / "log").open("wb") as log:
+                process = self._starter.start(home, argv, env, node_dir=self._node_dir, stdin=waits, log=log)
+        except OSError:
+            door.close()
+            if hold:
+                os.close(go)
+            raise
+        finally:
+            if hold:
+                os.close(waits)
+        on_end = partial(self._later, door.close)
+        return Kernel(process=process, home=home, go=go, key=key.encode(), context=self._zmq, on_end=on_end)
+
+    def close(self) -> None:
+        """Free what kernels share. All kernels have been ended."""
+        self._doors.close()
+        self._zmq.destroy(linger=0)
+
+
+def _own_env(directory: Path) -> dict[str, str]:
+    """The directories of one kernel."""
+    return {"IPYTHONDIR": str(directory / "ipython"), "JUPYTER_RUNTIME_DIR": str(directory)}
+
+
+class Kernel:
+    """Its channels are for one thread at a time; `interrupt` and `poll` may be called from any."""
+
+    def __init__(
+        self,
+        *,
+        process: Process,
+        home: Home,
+        go: int,  # what a kernel waits at for its driver; -1: it does not wait
+        key: bytes,
+        context: zmq.Context[Any],
+        on_end: Callable[[], None],
+    ) -> None:
+        self._process = process
+        self._home = home
+        self._directory = home.directory
+        self._go = go
+        self._context = context
+        self._on_end = on_end
+        self._session = Session(key=key, username="brickyard")
+        self._sockets: dict[str, Any] = {}
+        self._poller = zmq.Poller()
+        self._fd = -1
+
+    def proceed(self) -> None:
+        """There is a driver now. Does nothing for a kernel that does not wait for it."""
+        go, self._go = self._go, -1
+        if go >= 0:
+            with contextlib.suppress(OSError):  # it has ended; whoever connects to it sees that
+                os.write(go, b"go\n")
+            os.close(go)
+
+    def connect(self, *, timeout_s: float, wanted: Callable[[], bool]) -> None:
+        """Wait until the kernel answers on both channels. Raises KernelDied, also when the time is over or it is no longer
+        `wanted`."""
+        # The directory's path may be longer than a socket's may be; through the descriptor it is always short.
+        self._fd = os.open(str(self._directory), os.O_RDONLY | os.O_DIRECTORY)
+        deadline = time.monotonic() + timeout_s
+        while not (self._directory / "k-2").exists():
+            self._check_start(deadline, timeout_s, wanted)
+            time.sleep(0.02)
+        for channel, kind, number in (("shell", zmq.DEALER, 1), ("iopub", zmq.SUB, 2)):
+            socket = self._context.socket(kind)
+            socket.linger = 0
+            socket.rcvhwm = 0  # what the kernel may send is bounded there; dropping a message here could lose the last one
+            if kind == zmq.SUB:
+                socket.subscribe(b"")
+            socket.connect(f"ipc:///proc/self/fd/{self._fd}/k-{number}")
+            self._sockets[channel] = socket
+            self._poller.register(socket, zmq.POLLIN)
+        heard: set[str] = set()
+        while heard != {"shell", "iopub"}:
+            # A subscription takes a moment to arrive, and answers sent before it are lost: ask again until both come.
+            self._check_start(deadline, timeout_s, wanted)
+            self._session.send(self._sockets["shell"], "kernel_info_request")
+            pause = time.monotonic() + 0.5
+            while heard != {"shell", "iopub"} and time.monotonic() < pause:
+                event = self.receive(0.1)
+                if event is not None:
+                    heard.add(event.channel)
+        self._shut_in()
+
+    def _shut_in(self) -> None:
+        """Both sides have what they need: nobody else is to find the key, or a socket to listen at."""
+        for path in [self._directory / "connection.json", *self._directory.glob("k-*")]:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+    def _check_start(self, deadline: float, timeout_s: float, wanted: Callable[[], bool]) -> None:
+        if not wanted():
+            raise KernelDied("The context was destroyed while its Python process started.")
+        if self.poll() is not None:
+            raise KernelDied(f"The Python process could not start: {self.how_it_ended()}.\n{self.log_tail()}".rstrip())
+        if time.monotonic() > deadline:
+            raise KernelDied(f"The Python process was not ready within {timeout_s:.0f} s.\n{self.log_tail()}".rstrip())
+
+    def execute(self, code: str, command_id: str) -> str:
+        """Send code; returns the request's id, which all that belongs to it names as its parent."""
+        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False, "stop_on_error": False,
+                   "user_expressions": {}}  # fmt: skip
+        message: Any = self._session.send(self._sockets["shell"], "execute_request", content, metadata={GROUP_KEY: command_id})
+        return str(message["header"]["msg_id"])
+
+    def receive(self, timeout_s: float) -> Event | None:
+        """The next message of either channel, output before answers; None when none comes in time."""
+        ready = dict(self._poller.poll(int(timeout_s * 1000)))
+        for channel in ("iopub", "shell"):
+            if self._sockets[channel] in ready:
+                return self._read(channel)
+        return None
+
+    def _read(self, channel: str) -> Event | None:
+        frames: list[bytes] = self._sockets[channel].recv_multipart()
+        if sum(len(frame) for frame in frames) > MAX_MESSAGE:
+            return Event(channel, "oversized", "", {})
+        try:
+            _identities, body = self._session.feed_identities(frames)
+            message = self._session.deserialize(body)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None  # code in the kernel can write to its own socket; what is no message is no output
+        parent = (message.get("parent_header") or {}).get("msg_id", "")
+        content = message.get("content")
+        return Event(channel, str(message["header"]["msg_type"]), parent, content if isinstance(content, dict) else {})
+
+    def poll(self) -> int | None:
+        """The exit status, or None while it runs."""
+        return self._process.poll()
+
+    def interrupt(self) -> None:
+        """SIGINT to the kernel and to what its code has started."""
+        self._process.interrupt()
+
+    def how_it_ended(self) -> str:
+        """For a person."""
+        status = self.poll()
+        if status is None:
+            return "it still runs"
+        if status == -signal.SIGKILL:
+            return "it was killed (SIGKILL), most often because the node ran out of memory"
+        if status < 0:
+            try:
+                return f"it was ended by signal {signal.Signals(-status).name}"
+            except ValueError:
+                return f"it was ended by signal {-status}"
+        return f"it exited with status {status}"
+
+    def log_tail(self) -> str:
+        """The end of what the process wrote outside of commands."""
+        try:
+            with (self._home.root / "log").open("rb") as stream:
+                stream.seek(max(0, os.fstat(stream.fileno()).st_size - LOG_TAIL))
+                return stream.read().decode("utf-8", "replace").strip()
+        except OSError:
+            return ""
+
+    def end(self) -> None:
+        """Kill the process and what it started, and remove its directory."""
+        self._process.kill()
+        self._process.wait()
+        go, self._go = self._go, -1
+        if go >= 0:
+            os.close(go)
+        for socket in self._sockets.values():
+            socket.close(linger=0)
+        self._sockets.clear()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        shutil.rmtree(str(self._home.root), ignore_errors=True)
+        self._on_end()

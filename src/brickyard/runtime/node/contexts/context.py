@@ -1,0 +1,369 @@
+"""One execution context: a kernel, the queue of its commands, and the thread that takes them through it in order."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any
+
+from . import results
+from .client import Event, Kernel, KernelDied
+
+KEEP_COMMANDS = 100  # finished ones whose results can still be read
+KEEP_BYTES = 48 * 1024 * 1024  # of their results, as JSON; the newest is kept whatever its size
+MAX_QUEUED = 1000
+POLL_S = 0.1
+SIGNAL_EVERY_S = 1.0  # an interrupt that comes at the wrong moment is lost, so it is repeated
+CANCEL_GRACE_S = 6.0  # then the process is replaced
+QUIET_S = 2.0  # after the answer: how long output that was still under way may be silent
+
+
+class ContextError(Exception):
+    """An operation cannot be done. `code` is NOT_FOUND, LIMIT, DEAD or INVALID."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class Command:
+    """One command and what became of it. Written by its context's thread, under the context's lock."""
+
+    def __init__(self, *, command_id: str, language: str, code: str) -> None:
+        self.command_id = command_id
+        self.language = language
+        self.code = code
+        self.status = "Queued"
+        self.results: dict[str, Any] | None = None
+        self.size = 0
+        self.cancelled = False
+
+    @property
+    def over(self) -> bool:
+        return self.status in ("Finished", "Error", "Cancelled")
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class _Destroyed(Exception):
+    """The context is to go: nobody will ask for results any more."""
+
+
+class _Stubborn(Exception):
+    """A cancelled command did not end."""
+
+
+class Context:
+    """Methods may be called from any thread and return at once, except `join`."""
+
+    def __init__(
+        self,
+        *,
+        context_id: str,
+        language: str,
+        user: str,
+        kernel: Kernel | None,
+        start_kernel: Callable[[Callable[[], bool]], Kernel | None],
+        cancel_jobs: Callable[[str], None],
+        touch: Callable[[], None],
+    ) -> None:
+        self.language = language
+        self._user = user
+        self._created_ms = self._used_ms = now_ms()
+        self._id = context_id
+        self._start_kernel = start_kernel
+        self._cancel_jobs = cancel_jobs
+        self._touch = touch
+        self._kernel = kernel
+        self._state = "Pending" if kernel is None else "Running"
+        self._failure = ""
+        self._destroyed = False
+        self._queue: deque[Command] = deque()
+        self._commands: OrderedDict[str, Command] = OrderedDict()
+        self._wake = threading.Condition()
+        self._thread = threading.Thread(target=self._main, name=f"context-{context_id[:8]}", daemon=True)
+        self._thread.start()
+
+    # ── called from outside ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def status(self) -> dict[str, Any]:
+        with self._wake:
+            answer: dict[str, Any] = {"id": self._id, "status": self._state}
+            if self._failure:
+                answer["message"] = results.clean(self._failure)
+            return answer
+
+    def about(self) -> dict[str, Any]:
+        """For a list of contexts: whose it is, and what it does."""
+        with self._wake:
+            waiting = [command for command in self._commands.values() if not command.over]
+            return {
+                "context_id": self._id, "user": self._user, "language": self.language, "status": self._state,
+                "created_ms": self._created_ms, "last_used_ms": now_ms() if waiting else self._used_ms, "commands": len(waiting),
+            }  # fmt: skip
+
+    def submit(self, command: Command) -> None:
+        """Queue it. Raises ContextError DEAD, LIMIT, INVALID."""
+        with self._wake:
+            self._used_ms = now_ms()
+            if command.command_id in self._commands:
+                return
+            if self._state == "Error":
+                raise ContextError(
+                    "DEAD", f"{self._failure.splitlines()[0]} Destroy this context (contexts/destroy) and create a new one."
+                )
+            if len(self._queue) >= MAX_QUEUED:
+                raise ContextError(
+                    "LIMIT", f"{MAX_QUEUED} commands wait in this context already. Wait for some of them, or use more contexts."
+                )
+            self._commands[command.command_id] = command
+            self._queue.append(command)
+            self._wake.notify_all()
+
+    def command_status(self, command_id: str) -> dict[str, Any]:
+        with self._wake:
+            command = self._command(command_id)
+            status = "Cancelling" if command.cancelled and not command.over else command.status
+            return {"id": command_id, "status": status, "results": command.results}
+
+    def cancel(self, command_id: str) -> None:
+        """Raises ContextError NOT_FOUND, INVALID."""
+        with self._wake:
+            command = self._command(command_id)
+            if command.status in ("Finished", "Error"):
+                raise ContextError("INVALID", f"Command {command_id} is over ({command.status}); there is nothing to cancel.")
+            if command.status == "Queued":
+                self._queue.remove(command)
+                self._finish(command, "Cancelled", _cancelled("The command was cancelled before it started."))
+            command.cancelled = True
+            self._wake.notify_all()
+
+    def busy(self) -> bool:
+        with self._wake:
+            return self._state != "Error" and any(not command.over for command in self._commands.values())
+
+    def destroy(self) -> None:
+        """End it soon; `join` waits for that."""
+        with self._wake:
+            self._destroyed = True
+            self._queue.clear()
+            self._wake.notify_all()
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def _command(self, command_id: str) -> Command:
+        command = self._commands.get(command_id)
+        if command is None:
+            raise ContextError(
+                "NOT_FOUND",
+                f"Command {command_id} does not exist in context {self._id}."
+                f" Results are kept for the last {KEEP_COMMANDS} commands.",
+            )
+        return command
+
+    # ── the context's thread ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _main(self) -> None:
+        try:
+            while True:
+                kernel = self._kernel or self._obtain()
+                self._run(kernel, self._next(kernel))
+        except _Destroyed:
+            pass
+        except KernelDied as death:
+            self._die(str(death))
+        except Exception as error:  # a defect of ours: the context must say so instead of waiting for ever
+            self._die(f"The context failed unexpectedly ({type(error).__name__}: {error}).")
+        finally:
+            if self._kernel is not None:
+                self._kernel.end()
+            self._cancel_all_jobs()
+
+    def _cancel_all_jobs(self) -> None:
+        """The process is gone, and nobody is left to take the results of its jobs: also those that threads of commands long
+        over had started."""
+        with self._wake:
+            started = [each.command_id for each in self._commands.values() if each.status != "Queued"]
+        for command_id in started:
+            self._cancel_jobs(command_id)
+
+    def _obtain(self) -> Kernel:
+        kernel = self._start_kernel(lambda: not self._destroyed)
+        if kernel is None:
+            raise _Destroyed
+        with self._wake:
+            self._kernel = kernel
+            self._state = "Running"
+        return kernel
+
+    def _next(self, kernel: Kernel) -> Command:
+        """The next command, now Running. Watches the process while there is none."""
+        with self._wake:
+            while not self._queue and not self._destroyed and kernel.poll() is None:
+                # Nothing tells us when a process ends; a context that lost its own while idle should show it soon.
+                self._wake.wait(1.0)
+            if self._destroyed:
+                raise _Destroyed
+            if not self._queue:
+                raise KernelDied(_died(kernel))
+            command = self._queue.popleft()
+            command.status = "Running"
+            return command
+
+    def _run(self, kernel: Kernel, command: Command) -> None:
+        """Take one command to its end. Raises KernelDied, _Destroyed."""
+        collector = results.Collector()
+        try:
+            self._follow(kernel, command, collector)
+        except KernelDied as death:
+            self._conclude(command, "Error", results.error("PythonProcessDied", str(death), "", collector.printed()))
+            raise
+        except _Stubborn:
+            self._replace(kernel, command, collector)
+            return
+        self._conclude(command, "Finished", collector.results(), collector.printed())
+
+    def _follow(self, kernel: Kernel, command: Command, collector: results.Collector) -> None:
+        """Execute and collect until the command is over. Raises KernelDied, _Destroyed, _Stubborn."""
+        request = kernel.execute(_code(command), command.command_id)
+        answered = False
+        heard = time.monotonic()
+        cancel = _Cancel(kernel=kernel, jobs=lambda: self._cancel_jobs(command.command_id))
+        while True:
+            event = kernel.receive(POLL_S)
+            now = time.monotonic()
+            if event is None and kernel.poll() is not None:
+                raise KernelDied(_died(kernel))
+            if self._destroyed:
+                raise _Destroyed
+            if event is not None and event.kind == "oversized":
+                collector.drop()
+            if event is not None and event.parent == request:
+                heard = now
+                if event.channel == "shell":
+                    answered = True
+                    collector.answer(event.content)
+                elif event.kind == "status" and event.content.get("execution_state") == "idle":
+                    _drain_answer(kernel, request, answered, collector)
+                    return
+                else:
+                    collector.take(event.kind, event.content)
+            if answered and now - heard > QUIET_S:
+                return  # the last message was lost; the command is over all the same
+            if command.cancelled and not answered:
+                cancel.press(now)
+
+    def _replace(self, kernel: Kernel, command: Command, collector: results.Collector) -> None:
+        """A new process for a context whose command could not be interrupted."""
+        kernel.end()
+        with self._wake:
+            self._kernel = None
+            self._state = "Pending"
+        self._cancel_all_jobs()
+        note = (
+            f"The command was cancelled. It did not react within {CANCEL_GRACE_S:.0f} s, so its Python process was replaced:"
+            " the context's variables are gone."
+        )
+        self._conclude(command, "Cancelled", _cancelled(note, collector.printed()))
+
+    def _conclude(self, command: Command, status: str, outcome: dict[str, Any], printed: str = "") -> None:
+        with self._wake:
+            if command.cancelled and status == "Finished":
+                # Also when it ended by itself in that moment: who cancels waits for Cancelled and for nothing else.
+                status, outcome = "Cancelled", _cancelled("The command was cancelled.", printed)
+            self._finish(command, status, outcome)
+
+    def _finish(self, command: Command, status: str, outcome: dict[str, Any]) -> None:
+        """Set the result and forget old ones. The lock is held."""
+        command.status = status
+        command.results = outcome
+        command.size = len(json.dumps(outcome))
+        command.code = ""
+        self._touch()
+        self._commands.move_to_end(command.command_id)
+        over = [each for each in self._commands.values() if each.over]
+        size = sum(each.size for each in over)
+        for old in over[:-1]:
+            if len(over) <= KEEP_COMMANDS and size <= KEEP_BYTES:
+                break
+            del self._commands[old.command_id]
+            over = over[1:]
+            size -= old.size
+
+    def _die(self, reason: str) -> None:
+        with self._wake:
+            if self._destroyed:
+                return
+            self._failure = reason
+            self._state = "Error"
+            self._queue.clear()
+            for command in list(self._commands.values()):
+                if not command.over:
+                    self._finish(command, "Error", results.error("PythonProcessDied", reason))
+        if self._kernel is not None:
+            self._kernel.end()
+            self._kernel = None
+
+
+class _Cancel:
+    """Presses a running command to end, again and again. Raises _Stubborn when that does not help."""
+
+    def __init__(self, *, kernel: Kernel, jobs: Callable[[], None]) -> None:
+        self._kernel = kernel
+        self._jobs = jobs
+        self._since = 0.0
+        self._last = 0.0
+
+    def press(self, now: float) -> None:
+        self._since = self._since or now
+        if now - self._since > CANCEL_GRACE_S:
+            raise _Stubborn
+        if now - self._last >= SIGNAL_EVERY_S:
+            self._last = now
+            self._jobs()
+            self._kernel.interrupt()
+
+
+def _drain_answer(kernel: Kernel, request: str, answered: bool, collector: results.Collector) -> None:
+    """The answer comes a moment before or after the last output; leave none behind for the next command to find."""
+    deadline = time.monotonic() + QUIET_S
+    while not answered and time.monotonic() < deadline and kernel.poll() is None:
+        event: Event | None = kernel.receive(POLL_S)
+        if event is not None and event.channel == "shell" and event.parent == request:
+            answered = True
+            collector.answer(event.content)
+
+
+def _code(command: Command) -> str:
+    """What the kernel is to run. A magic on the first line chooses the language, as in a notebook."""
+    code, language = command.code, command.language
+    first, _, rest = code.lstrip().partition("\n")
+    magic, _, tail = first.partition(" ")
+    if magic in ("%sql", "%python"):
+        language, code = magic[1:], f"{tail}\n{rest}" if tail.strip() else rest
+    elif magic == "%sh":
+        return f"%%bash\n{tail}\n{rest}"
+    elif magic == "%fs":
+        return f"get_ipython().run_line_magic('fs', {results.clean(f'{tail} {rest}'.strip())!r})"
+    elif magic == "%md":
+        return ""
+    if language == "sql":
+        return f"get_ipython().run_cell_magic('sql', '', {results.clean(code)!r})"
+    return results.clean(code)
+
+
+def _cancelled(note: str, printed: str = "") -> dict[str, Any]:
+    return results.error("CommandCancelled", note, note, printed)
+
+
+def _died(kernel: Kernel) -> str:
+    tail = kernel.log_tail()
+    said = f"\nIts last words:\n{tail}" if tail else ""
+    return f"The Python process of this context died: {kernel.how_it_ended()}. Its variables are gone.{said}"

@@ -1,0 +1,321 @@
+"""Execution contexts: Python processes attached to the cluster's driver, each with a queue of commands.
+
+    status of a context   Pending (its process starts) -> Running -> Error (the process died; destroy it, create another)
+    status of a command   Queued -> Running -> Finished | Error | Cancelled; Cancelling while a running one is interrupted
+
+An exception in the user's code is a Finished command with results of type error; Error means that the process died.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from .client import Kernel, KernelDied, KernelFactory
+from .context import Command, Context, ContextError
+from .door import DoorError, Doors
+from .process import Beside, Starter
+
+__all__ = ["ContextError", "Contexts"]
+
+START_TIMEOUT_S = 180.0
+STARTS_AT_ONCE = 2  # a kernel keeps a core busy for a second or two while it starts
+# The next spare starts when the context that took the last one has had its first command: that long after it at least, then once
+# nothing runs, and at the latest after so long.
+SPARE_DELAY_S, SPARE_PATIENCE_S, SPARE_LOOK_S = 3.0, 20.0, 0.5
+OPEN_LOOK_S = 0.1  # whether a kernel is still wanted is looked at so often while Spark makes its first session
+LANGUAGES = ("python", "sql")
+
+
+class Contexts:
+    """All contexts of a node. Every method may be called from any thread and returns at once.
+
+    `doors` lead kernels to the driver's JVM; `env` is the complete environment for user code;
+    `cancel_group` cancels the Spark jobs of a job group (a command's id) and may block; `spark_open` waits for at most the
+    seconds that it is given until sessions may be made on the driver, and says whether they may; `starter` starts the processes.
+    """
+
+    def __init__(
+        self,
+        *,
+        python: str,
+        node_dir: str,
+        doors: Doors,
+        env: dict[str, str],
+        cancel_group: Callable[[str], None],
+        spark_open: Callable[[float], bool] = lambda _: True,
+        starter: Starter | None = None,
+        limit: int = 145,
+    ) -> None:
+        own = {
+            "HOME": str(Path(node_dir) / "home"),
+            "PYSPARK_PIN_THREAD": "true",
+            "PYSPARK_PYTHON": env.get("PYSPARK_PYTHON", python),
+            "PYSPARK_DRIVER_PYTHON": python,
+        }
+        # One thread starts all kernels, and lives as long as they do: see KernelFactory.
+        self._starter = ThreadPoolExecutor(1, thread_name_prefix="kernel-start")
+        self._factory = KernelFactory(
+            python=python,
+            node_dir=Path(node_dir),
+            env={**env, **own},
+            doors=doors,
+            later=self._later,
+            starter=starter or Beside(),
+        )
+        self._cancellers = ThreadPoolExecutor(4, thread_name_prefix="kernel-cancel")
+        self._cancel_group = cancel_group
+        self._spark_open = spark_open
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._starting = threading.BoundedSemaphore(STARTS_AT_ONCE)
+        self._contexts: dict[str, Context] = {}
+        self._held: Kernel | None = None  # waits for the driver
+        self._spare: Future[Kernel | None] | None = None
+        self._claimed: dict[str, Future[Kernel | None]] = {}  # context id -> the coming spare that it waits for
+        self._warmers: list[threading.Thread] = []
+        self._closed = False
+        self._activity_ms = 0
+
+    # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def create(self, context_id: str, language: str, user: str = "") -> None:
+        """Start a context; `user` is whose it is, for the list. Repeating it changes nothing.
+        Raises ContextError LIMIT, INVALID."""
+        _check_language(language)
+        with self._lock:
+            if context_id in self._contexts:
+                return
+            if self._closed:
+                raise ContextError("INVALID", "This node is stopping; no new execution context can start on it.")
+            if len(self._contexts) >= self._limit:
+                raise ContextError(
+                    "LIMIT",
+                    f"This cluster has {len(self._contexts)} execution contexts, which is the most it can have."
+                    " Destroy contexts that are no longer used (contexts/destroy), or restart the cluster.",
+                )
+            spare, self._spare = self._spare, None
+            kernel = spare.result() if spare is not None and spare.done() else None
+            if kernel is not None and kernel.poll() is not None:
+                self._starter.submit(kernel.end)
+                kernel = None
+            start = self._start_kernel
+            if spare is not None and not spare.done():
+                self._claimed[context_id] = spare
+                start = partial(self._await_spare, context_id, spare)
+            self._contexts[context_id] = Context(
+                context_id=context_id,
+                language=language,
+                user=user,
+                kernel=kernel,
+                start_kernel=start,
+                cancel_jobs=self._cancel_jobs,
+                touch=self._touch,
+            )
+            taken = spare is not None
+        self._touch()
+        if taken:
+            threading.Thread(target=self._warm_later, name="kernel-spare-later", daemon=True).start()
+
+    def overview(self) -> list[dict[str, Any]]:
+        """Every context: whose it is, and what it does."""
+        with self._lock:
+            contexts = list(self._contexts.values())
+        return [context.about() for context in contexts]
+
+    def status(self, context_id: str) -> dict[str, Any]:
+        """`{"id", "status"}` with Pending, Running or Error; with Error also `message`. Raises ContextError NOT_FOUND."""
+        return self._context(context_id).status()
+
+    def destroy(self, context_id: str) -> None:
+        """End a context, whatever it runs, and forget its results. Raises ContextError NOT_FOUND."""
+        with self._lock:
+            context = self._contexts.pop(context_id, None)
+            spare = self._claimed.pop(context_id, None)
+            if self._spare is None and not self._closed:  # the next context may have it
+                self._spare, spare = spare, None
+        if spare is not None:
+            spare.add_done_callback(_end_kernel)
+        if context is None:
+            raise _no_context(context_id)
+        context.destroy()
+        self._touch()
+
+    def execute(self, context_id: str, command_id: str, language: str, command: str) -> None:
+        """Queue a command. Repeating it (by its id) changes nothing. Raises ContextError NOT_FOUND, DEAD, LIMIT, INVALID."""
+        context = self._context(context_id)
+        language = language or context.language
+        _check_language(language)
+        if context.language not in ("python", language):
+            raise ContextError(
+                "INVALID",
+                f"This is a {context.language} context; it cannot run {language}. Create one of language {language}.",
+            )
+        context.submit(Command(command_id=command_id, language=language, code=command))
+        self._touch()
+
+    def command_status(self, context_id: str, command_id: str) -> dict[str, Any]:
+        """`{"id", "status", "results"}`; results are None until the command is over. Raises ContextError NOT_FOUND."""
+        return self._context(context_id).command_status(command_id)
+
+    def cancel(self, context_id: str, command_id: str) -> None:
+        """Cancel a queued or running command with its Spark jobs. Raises ContextError NOT_FOUND; INVALID when it is over."""
+        self._context(context_id).cancel(command_id)
+
+    # ── the node's view ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def busy(self) -> bool:
+        """Whether any command is queued or running."""
+        with self._lock:
+            contexts = list(self._contexts.values())
+        return any(context.busy() for context in contexts)
+
+    def last_activity_ms(self) -> int:
+        """Epoch milliseconds of the last moment with a command or a change of contexts; 0 when there was none."""
+        if self.busy():
+            self._touch()
+        return self._activity_ms
+
+    def preload(self) -> None:
+        """Have a process that waits for the driver: the first kernel is ready sooner then. Raises OSError, DoorError."""
+        kernel: Kernel = self._starter.submit(self._factory.start, hold=True).result()
+        with self._lock:
+            self._held = kernel
+
+    def warm(self) -> None:
+        """Have a spare kernel, so that the next context is ready at once. Call it when the driver answers.
+
+        A context that comes while it starts waits for it, instead of starting another beside it.
+        """
+        with self._lock:
+            if self._closed or self._spare is not None:
+                return
+            spare: Future[Kernel | None] = Future()
+            self._spare = spare
+            thread = threading.Thread(target=self._make_spare, args=(spare,), name="kernel-spare", daemon=True)
+            self._warmers = [each for each in self._warmers if each.is_alive()] + [thread]
+            thread.start()
+
+    def close(self) -> None:
+        """End all contexts and processes. Returns when they are gone."""
+        with self._lock:
+            self._closed = True
+            contexts, self._contexts = list(self._contexts.values()), {}
+            spares = [each for each in (self._spare, *self._claimed.values()) if each is not None]
+            self._spare, self._claimed = None, {}
+            held, self._held = self._held, None
+            warmers = self._warmers
+        if held is not None:
+            held.end()
+        for spare in spares:
+            spare.add_done_callback(_end_kernel)
+        for context in contexts:
+            context.destroy()
+        for warmer in warmers:
+            warmer.join()
+        for context in contexts:
+            context.join()
+        self._cancellers.shutdown(wait=False)
+        self._starter.shutdown(wait=True)  # last: the system kills the kernels of a thread that ends
+        self._factory.close()
+
+    # ── within ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _context(self, context_id: str) -> Context:
+        with self._lock:
+            context = self._contexts.get(context_id)
+        if context is None:
+            raise _no_context(context_id)
+        return context
+
+    def _touch(self) -> None:
+        self._activity_ms = time.time_ns() // 1_000_000
+
+    def _cancel_jobs(self, group: str) -> None:
+        """Cancel a job group without waiting for it."""
+        if not self._closed:
+            self._cancellers.submit(self._cancel_group, group)
+
+    def _later(self, work: Callable[[], None]) -> None:
+        """Do it on the thread that starts kernels; never, when that is about to end with the JVM."""
+        with contextlib.suppress(RuntimeError):
+            self._starter.submit(work)
+
+    def _start_kernel(self, wanted: Callable[[], bool]) -> Kernel | None:
+        """A connected kernel, or None when it is no longer `wanted`. Raises KernelDied."""
+        with self._starting:
+            if self._closed or not wanted():
+                return None
+            with self._lock:
+                held, self._held = self._held, None
+            try:
+                kernel: Kernel = held or self._starter.submit(self._factory.start, hold=True).result()
+            except (OSError, RuntimeError, DoorError) as error:
+                raise KernelDied(f"The Python process could not start: {error}") from error
+            while not self._spark_open(OPEN_LOOK_S) and wanted() and not self._closed:
+                pass
+            kernel.proceed()
+            try:
+                kernel.connect(timeout_s=START_TIMEOUT_S, wanted=lambda: wanted() and not self._closed)
+            except BaseException:
+                kernel.end()
+                raise
+            return kernel
+
+    def _warm_later(self) -> None:
+        """`warm`, when it takes no time from what people wait for."""
+        latest = time.monotonic() + SPARE_PATIENCE_S
+        time.sleep(SPARE_DELAY_S)
+        while self.busy() and not self._closed and time.monotonic() < latest:
+            time.sleep(SPARE_LOOK_S)
+        self.warm()
+
+    def _make_spare(self, spare: Future[Kernel | None]) -> None:
+        try:
+            kernel = self._start_kernel(lambda: not self._closed)
+        except Exception:  # whatever it is: a context may wait for it, and will say why when it starts its own
+            kernel = None
+        spare.set_result(kernel)
+
+    def _await_spare(self, context_id: str, spare: Future[Kernel | None], wanted: Callable[[], bool]) -> Kernel | None:
+        """The spare kernel that is being started, or another where it has not become one. As `_start_kernel`."""
+        while wanted() and not spare.done():
+            with contextlib.suppress(NotYet):
+                spare.result(timeout=0.1)
+        with self._lock:
+            # A context that was destroyed has given it back, and one of the same name may wait for it by now.
+            mine = wanted() and self._claimed.get(context_id) is spare
+            if mine:
+                del self._claimed[context_id]
+        kernel = spare.result() if mine else None
+        if kernel is None or kernel.poll() is None:
+            return kernel or self._start_kernel(wanted)
+        kernel.end()
+        return self._start_kernel(wanted)
+
+
+def _end_kernel(spare: Future[Kernel | None]) -> None:
+    """End a spare kernel that nobody has taken."""
+    kernel = spare.result()
+    if kernel is not None:
+        kernel.end()
+
+
+def _check_language(language: str) -> None:
+    if language not in LANGUAGES:
+        raise ContextError(
+            "INVALID", f"Language {language or '(none)'!s} is not offered on this cluster. Use one of: {', '.join(LANGUAGES)}."
+        )
+
+
+def _no_context(context_id: str) -> ContextError:
+    return ContextError(
+        "NOT_FOUND", f"Execution context {context_id} does not exist: it was destroyed, or its cluster restarted."
+    )

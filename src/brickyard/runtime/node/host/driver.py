@@ -1,0 +1,290 @@
+"""The role of a driver, with or without workers."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from py4j.protocol import Py4JError
+
+from ..connect.apart import ApartConnectServer
+from ..connect.server import session_url
+from ..jvm.errors import error_text
+from ..jvm.process import usable
+from ..protocol import OpError
+from ..spark import conf as sparkconf
+from ..spark import warm
+from ..spark.activity import Activity, ActivityMeter
+from ..spark.leaving import Leavers
+from ..spark.load import LoadMeter
+from ..spark.parts import Driver, Master, Scala, load_event_log
+from . import failures
+from .role import Role
+
+FASTEST_S, FAST_S, SLOW_S = 0.05, 0.3, 1.0
+LOAD_S = 0.5  # between two samples of what the cluster has to do
+LAG_S = 12.0  # what executors hold is known late, at their next heartbeat (10 s) when they have just told something else
+CALM_S = 10.0  # for so long after the start, only tasks that wait are worth the time that the first sample takes
+SETTLED_S = 10.0  # so long without a change in the workers: ask less often
+MAX_SESSIONS = 200
+OPEN_S = 60.0  # for the catalog, which is read by then, however large it is
+
+_STOPPED = (
+    "the cluster's SparkContext was stopped: by a command that called spark.stop() or sc.stop(), or by Spark because its "
+    "executors failed again and again. The log's last lines tell which."
+)
+
+
+class DriverRole(Role):
+    """Master and driver in one JVM, or a driver with local threads. READY when Spark has answered a job.
+
+    In a warm JVM that job needs no executor, since Spark has run in it before. One on an executor follows at once, and when it
+    fails the start has failed, as it would have otherwise.
+    """
+
+    def __init__(self, *, on_ready: Callable[[], None], commands: Callable[[], tuple[bool, int]], **common: Any) -> None:
+        """`on_ready` is called once, after READY was told; `commands` -> (one runs now, epoch ms of the last activity)."""
+        super().__init__(**common)
+        self._on_ready = on_ready
+        self._commands = commands
+        self._driver: Driver | None = None
+        self._meter = ActivityMeter()
+        self._connect_used_ms = 0
+        self._master: Master | None = None
+        self._loads = LoadMeter()
+        self._homes: dict[str, str] = {}
+        self._calm_until = 0.0
+        self._warm = self._jvm.options.frugal
+        self._keeps_writes = False
+        self._keeps_catalog = False
+        self._open = threading.Event()  # sessions may be made
+        self._proven = False  # an executor has answered, and the catalog is there
+        self._quiet = (-1, 0.0)  # with so many jobs behind it nothing runs, and time.monotonic() since when
+
+    def open_within(self, patience_s: float) -> bool:
+        """Whether sessions may be made by then: the catalog of tables is what the first one brings."""
+        return self._open.wait(patience_s)
+
+    def open_connect(self) -> int:
+        """The port of Spark Connect, which is started when it is first asked for; to ask again is to say that it is in use.
+        Raises OpError."""
+        driver, manifest = self._driver, self._jvm.manifest
+        if driver is None or not self._report.ready or not self.open_within(OPEN_S):
+            raise OpError("DEAD", "the driver is not ready")
+        if why := sparkconf.without_connect(self._assignment, manifest):
+            raise OpError("INVALID", why)
+        try:
+            port = driver.connect.open()
+        except (Py4JError, OSError) as error:
+            raise OpError("DEAD", f"Spark Connect could not start: {failures.plain_message(error_text(error))}") from error
+        self._connect_used_ms = now_ms()
+        self._report.tell(connect_port=port)
+        return port
+
+    def open_web_ui(self) -> dict[str, Any]:
+        """`{"port", "key"}`: where Spark's web UI is, and the key (base64url) that signs the tokens it asks for.
+        Raises OpError."""
+        driver = self._driver
+        if driver is None or not self._report.ready:
+            raise OpError("DEAD", "the driver is not ready")
+        if sparkconf.spark_line(self._jvm.manifest) < (4, 0):
+            raise OpError("INVALID", "Spark 3 cannot keep the users of other clusters out of its web UI")
+        try:
+            return {"port": driver.open_web_ui(self._place.ui_key), "key": self._place.ui_key}
+        except (Py4JError, OSError) as error:
+            raise OpError("DEAD", f"Spark's web UI could not start: {failures.plain_message(error_text(error))}") from error
+
+    def open_session(self, session_id: str) -> str:
+        """The URL of a Spark Connect session for a context, where users are kept apart. Raises OpError."""
+        port = self.open_connect()
+        assert self._driver is not None  # noqa: S101 - `open_connect` has found it
+        connect = self._driver.connect
+        assert isinstance(connect, ApartConnectServer)  # noqa: S101 - as such clusters have it
+        try:
+            connect.make_session(session_id)
+        except (Py4JError, OSError) as error:
+            raise OpError("DEAD", f"Spark made no session: {failures.plain_message(error_text(error))}") from error
+        return session_url(self._place.host, port, connect.session_token(session_id), session_id)
+
+    def close_session(self, session_id: str) -> None:
+        """End such a session with all that it runs. Does nothing when there is no driver any more."""
+        driver = self._driver
+        if driver is not None:
+            with contextlib.suppress(Py4JError, OSError):
+                driver.connect.close_session(session_id)
+
+    def connect_sessions(self) -> list[dict[str, Any]]:
+        """The sessions of Spark Connect's clients. Raises OpError."""
+        try:
+            return self._driver.connect.sessions(MAX_SESSIONS) if self._driver is not None else []
+        except (Py4JError, OSError) as error:
+            raise OpError("DEAD", f"Spark did not answer: {failures.plain_message(error_text(error))}") from error
+
+    def cancel_group(self, group: str) -> None:
+        """Cancel what a command runs in Spark. Does nothing when there is no driver any more."""
+        driver = self._driver
+        if driver is not None:
+            with contextlib.suppress(Py4JError, OSError):
+                driver.cancel_group(group)
+
+    def stop(self, grace_s: float) -> None:
+        self._stopping.set()
+        if self._driver is not None and self._jvm.alive:
+            ender = threading.Thread(target=self._end_context, daemon=True)
+            ender.start()
+            began = time.monotonic()
+            ender.join(grace_s * 0.7)
+            grace_s -= time.monotonic() - began
+        self._jvm.stop(max(0.2, grace_s))
+
+    def _end_context(self) -> None:
+        with contextlib.suppress(Py4JError, OSError):
+            if self._driver is not None:
+                self._driver.stop()
+
+    @property
+    def _started(self) -> bool:
+        return self._proven and super()._started
+
+    def _take(self) -> None:
+        master_url = self._start_master()
+        self._report.tell(phase="starting", message="starting the Spark driver")
+        self._driver = driver = self._start_driver(master_url)
+        self._report.tell(message="running a first job")
+        if self._warm:
+            driver.first_answer()
+        else:
+            driver.first_job()
+        self._meter.touch(now_ms())
+        self._report.tell(phase="ready", message="", last_activity_ms=now_ms(), busy=False)
+        self._on_ready()
+        self._keep_catalog(driver)
+        self._proven = not self._warm
+        self._run(self._watch_activity)
+        self._feel_pulse(driver.pulse)
+        if self._master is not None:
+            self._run(self._watch_leaving)
+        with contextlib.suppress(Py4JError, OSError):  # it saves time; that it does not work is no reason to end a cluster
+            driver.warm_up()
+        if not self._proven:
+            driver.first_job()
+            self._proven = True
+            warm.work(driver.scala)
+
+    def _start_master(self) -> str:
+        """Spark's master where there are workers; returns the driver's master URL."""
+        self._scala = scala = Scala(self._jvm.gateway)
+        threading.Thread(target=load_event_log, args=(scala,), daemon=True).start()  # beside what follows
+        single = self._assignment["role"] == "single"
+        master_url = f"local[{self._assignment['cores']}]"
+        if not single:
+            self._report.tell(phase="starting", message="starting the Spark master")
+            self._master = master = Master(
+                scala, conf=sparkconf.master_conf(self._assignment, self._place), host=self._place.host
+            )
+            master_url = master.url
+            self._report.tell(master_url=master_url)
+            self._run(lambda: self._watch_workers(master))
+        return master_url
+
+    def _start_driver(self, master_url: str) -> Driver:
+        manifest = self._jvm.manifest
+        conf = sparkconf.driver_conf(
+            self._assignment, manifest, self._place, master_url=master_url, executor_archive=usable(manifest["executor_archive"])
+        )
+        for note in conf.notes:
+            self._report.log(note)
+        values = sparkconf.without_submitted(conf.values) if self._jvm.options.submit_conf else conf.values
+        assert self._scala is not None  # noqa: S101 - `_start_master` has made it
+        self._keeps_writes = sparkconf.keeps_writes(manifest, self._place)
+        self._keeps_catalog = sparkconf.keeps_catalog(manifest, self._place, conf.values)
+        token = self._assignment["connect_token"] if self.isolates_users else ""
+        driver = Driver(self._scala, conf=values, connect_token=token)
+        driver.bound_ports()
+        return driver
+
+    def _keep_catalog(self, driver: Driver) -> None:
+        """Make the first session, with the tables that are known, and open Spark to others. Not before READY: it would take
+        two seconds of the processor from the executor that starts, and is done when the first kernel has started."""
+        if self._keeps_writes:
+            for note in driver.finish_writes(self._place.writes_dir):
+                self._report.log(f"A write that was cut off cannot be finished or undone: {note}")
+        if self._keeps_catalog:
+            for note in driver.keep_catalog(self._place.catalog_dir, self._place.writes_dir):
+                self._report.log(f"What was known of a database cannot be read, and is set aside: {note}")
+        self._open.set()
+
+    def _watch_workers(self, master: Master) -> None:
+        changed = time.monotonic()
+        last: tuple[str, ...] = ()
+        while not self.stopping and self._jvm.alive:
+            alive = self._sample(master.alive_workers, last)
+            if alive != last:
+                last, changed = alive, time.monotonic()
+                self._report.tell(alive_workers=alive)
+            unchanged_s = time.monotonic() - changed
+            pace_s = FASTEST_S if unchanged_s < 2.0 and not last else FAST_S  # the cluster waits for them
+            self._stopping.wait(2 * SLOW_S if self._report.ready and unchanged_s > SETTLED_S else pace_s)
+
+    def _watch_activity(self) -> None:
+        driver = self._driver
+        assert driver is not None  # noqa: S101 - `_take` starts this after it has made the driver
+        looked, self._calm_until = 0.0, time.monotonic() + CALM_S
+        while not self._stopping.wait(LOAD_S) and self._jvm.alive:
+            activity = self._sample(driver.activity, None)
+            if self._master is not None and activity is not None:
+                self._tell_load(driver, self._master, activity)
+            if time.monotonic() < looked + SLOW_S:
+                continue
+            looked = time.monotonic()
+            if self._sample(driver.stopped, False):
+                if not self._proven:
+                    return  # the first job fails with it, and knows why
+                self._report.fail(failures.failure("SPARK_ERROR", _STOPPED, failures.tail([self._jvm.log_file])))
+                return
+            if activity is None:
+                continue
+            used_ms = max(activity.connect_ms, self._connect_used_ms)
+            told = self._meter.sample(activity._replace(connect_ms=used_ms), self._commands(), now_ms())
+            if told is not None:
+                self._report.tell(**told)
+
+    def _watch_leaving(self) -> None:
+        driver = self._driver
+        assert driver is not None  # noqa: S101 - `_take` starts this after it has made the driver
+        leavers = Leavers(driver, self._report.log)
+        while not self._stopping.wait(SLOW_S) and self._jvm.alive:
+            try:
+                self._sample(leavers.look, None)
+            except Exception as error:  # it shortens a wait that has an end anyway: no reason to end a cluster
+                self._report.log(f"workers that leave are not watched any more: {error}")
+                return
+
+    def _tell_load(self, driver: Driver, master: Master, activity: Activity) -> None:
+        """What the cluster has to do, while it does something or its workers change."""
+        told = not activity.busy and activity.jobs == self._quiet[0] and time.monotonic() - self._quiet[1] > LAG_S
+        if told and set(self._homes.values()) == set(self._report.told("alive_workers") or ()):
+            return
+        stages = self._sample(driver.stages, None)
+        waiting = any(stage.tasks > stage.running + stage.done for stage in stages or ())
+        if stages is None or (not waiting and time.monotonic() < self._calm_until):
+            return
+        executors = self._sample(driver.executors, None)
+        if executors is None:
+            return
+        if {executor["id"] for executor in executors} != self._homes.keys():
+            self._homes = self._sample(master.homes, self._homes)
+        load = self._loads.sample(stages, executors, self._homes, now_ms())
+        self._report.tell(load=load)
+        running = load["pending"] or any(worker[2] for worker in load["workers"])
+        if activity.busy or running:
+            self._quiet = (-1, 0.0)
+        elif activity.jobs != self._quiet[0]:
+            self._quiet = (activity.jobs, time.monotonic())
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000

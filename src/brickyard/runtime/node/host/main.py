@@ -1,0 +1,391 @@
+"""The node host: parent of everything that runs on a node (docs/architecture.md, "Node host protocol").
+
+Runs as `python start.py host` in the runtime's own interpreter, inside the sandbox, spoken to by the agent over its first two
+file descriptors. When that pipe closes, the agent is gone, and everything here ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ..contexts.process import Cells
+from ..jvm import launch
+from ..jvm.launch import JvmOptions, LaunchError
+from ..jvm.process import Jvm, JvmError
+from ..processes import Reaper, Spawner, adopt_orphans, hide_memory, kill_descendants
+from ..protocol import Channel, OpError
+from ..spark import conf as sparkconf
+from . import failures
+from .report import Report
+
+OP_THREADS = 16
+REAP_EVERY_S = 5.0
+LOOPBACK = "127.0.0.1"
+
+if TYPE_CHECKING:  # Python 3.8 cannot evaluate these
+    Message = Mapping[str, Any]
+    Result = dict[str, Any]
+
+
+class NodeHost:
+    """One node, from `prepare` or `become` to `stop`. `handle` may be called on several threads."""
+
+    def __init__(self, *, channel: Channel, spawner: Spawner, cells: Cells | None = None) -> None:
+        self._channel = channel
+        self._spawner = spawner
+        self._cells = cells
+        self._report = Report(channel)
+        self._lock = threading.Lock()  # one of prepare, become, stop at a time
+        self._jvm: Jvm | None = None
+        self._role: Any = None
+        self._contexts: Any = None
+        self._contexts_lock = threading.Lock()
+        self._manifest: dict[str, Any] = {}
+        self._node_dir = Path()
+        self._cluster_dir = ""
+        self._user_env: dict[str, str] = {}
+        self._warm = False  # the JVM has run Spark once, for nobody
+        self._ops: dict[str, Callable[[Message], Result]] = {
+            "prepare": self._prepare, "become": self._become, "master": self._master, "retire": self._retire, "stop": self._stop,
+            "context_create": self._context_create, "context_status": self._context_status,
+            "context_destroy": self._context_destroy, "command_execute": self._command_execute,
+            "command_status": self._command_status, "command_cancel": self._command_cancel,
+            "connect_open": self._connect_open, "ui_open": self._ui_open, "attached": self._attached, "pulse": self._pulse,
+        }  # fmt: skip
+
+    def handle(self, message: Message) -> None:
+        """Do one operation and answer it."""
+        number = message.get("id")
+        try:
+            op = self._ops.get(str(message.get("op")), self._unknown)
+            answer: dict[str, Any] = {"result": op(message)}
+        except KeyError as error:
+            answer = {"error": {"code": "INVALID", "message": f"{message.get('op')} needs the field {error}"}}
+        except Exception as error:
+            code = getattr(error, "code", None)
+            text = str(error) if isinstance(code, str) else f"{type(error).__name__}: {error}"
+            answer = {"error": {"code": code if isinstance(code, str) else "INTERNAL", "message": text}}
+        self._channel.send({"id": number, **answer})
+        if message.get("op") == "stop":
+            self.end(0)
+
+    def end(self, code: int) -> NoReturn:
+        """End everything that was started here, then this process."""
+        with contextlib.suppress(Exception):
+            kill_descendants(os.getpid())
+        os._exit(code)
+
+    def _unknown(self, message: Message) -> Result:
+        raise OpError("INVALID", f"there is no operation {message.get('op')!r}")
+
+    # ── the node ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _prepare(self, message: Message) -> Result:
+        with self._lock:
+            self._take_settings(message["manifest"], Path(message["node_dir"]))
+            warm = bool(message.get("warm"))
+            options = launch.prepared_options(
+                int(message["heap_mb"]),
+                list(message.get("java_options") or ()),
+                message.get("env") or {},
+                str(message.get("role") or ""),
+                frugal=warm,
+            )
+            if warm:
+                self._channel.status(message="starting Java")  # not a report: whoever takes this over begins with a clean one
+            else:
+                self._report.tell(phase="preparing", message="starting Java")
+            self._start_jvm(options, host=str(message.get("host") or LOOPBACK))
+            if warm:
+                self._warm_up(int(message.get("cores") or 1))
+            return {"pid": self._jvm.pid if self._jvm else 0}
+
+    def _warm_up(self, cores: int) -> None:
+        """Let Spark run once, and have a kernel that waits for a driver."""
+        from ..spark.warm import rounds
+
+        jvm = self._jvm
+        assert jvm is not None  # noqa: S101 - `_prepare` has started it
+        self._channel.status(message="running Spark once")
+        contexts = self._make_contexts()
+        preload = threading.Thread(target=self._preload, args=(contexts,), daemon=True)
+        preload.start()
+        try:
+            rounds(jvm, self._manifest, cores=cores)
+        except Exception as error:
+            raise OpError("SPARK_STARTUP_FAILURE", f"Spark did not run in the warm JVM: {error}") from error
+        preload.join()
+        jvm.on_end(lambda code: self._report.fail(failures.jvm_death(code, "", role="driver", ready=True)))
+        self._warm = True
+
+    def _preload(self, contexts: Any) -> None:
+        try:
+            contexts.preload()
+        except Exception as error:  # kernels start later then, one by one, and say what is wrong
+            self._channel.log(f"no Python process could be made ready: {error}")
+
+    def _become(self, message: Message) -> Result:
+        assignment, host = message["assignment"], str(message.get("host") or LOOPBACK)
+        assignment = {**assignment, "role": message.get("role") or assignment["role"]}
+        with self._lock:
+            if self._role is not None:
+                raise OpError("INVALID", "this node has its role already; a new role needs a new node host")
+            if "manifest" in message:
+                self._take_settings(message["manifest"], Path(message["node_dir"]))
+            self._cluster_dir = str(message.get("cluster_dir") or "")
+            self._fit_jvm(assignment, host)
+            self._user_env = dict(launch.user_env(assignment.get("spark_env_vars") or {}))
+            self._role = self._make_role(assignment, host)
+            self._role.start()
+        return {}
+
+    def _take_settings(self, manifest: Message, node_dir: Path) -> None:
+        absent = {
+            "node_archive": "", "executor_archive": "", "has_connect": False, "connect_missing": "", "java_version": "17",
+            "classes": "",
+        }  # fmt: skip
+        self._manifest = {**absent, **manifest}
+        self._node_dir = node_dir
+
+    def _fit_jvm(self, assignment: Message, host: str) -> None:
+        """Keep the JVM that was prepared if it is what the assignment needs; otherwise start the right one."""
+        if not self._manifest:
+            raise OpError("INVALID", "the node was not prepared: give `prepare`, or manifest and node_dir with `become`")
+        prepared = self._jvm
+        try:
+            wanted = launch.wanted_options(assignment, prepared.options if prepared else None)
+            if prepared is not None and prepared.alive and prepared.options == wanted and prepared.host == host:
+                self._take_over(prepared, assignment)
+                return
+            if prepared is not None:
+                wanted = self._reject(prepared, wanted, assignment)
+            submit_conf = self._submit_conf(assignment, host) if wanted.submit_conf else None
+        except LaunchError as error:
+            raise self._startup_failure(assignment, str(error)) from error
+        self._start_jvm(wanted, host=host, submit_conf=submit_conf, role=str(assignment["role"]))
+
+    def _take_over(self, prepared: Jvm, assignment: Message) -> None:
+        """What was prepared for anybody is this cluster's from now on."""
+        if not self._warm:
+            return
+        worker = assignment["role"] == launch.WORKER
+        if worker or assignment.get("user_isolation"):  # what waits there would lead its user into the JVM
+            self._drop_contexts()
+        try:
+            prepared.log_to(launch.log_name(worker=worker))
+        except Exception as error:
+            raise OpError("INTERNAL_ERROR", f"the warm JVM cannot log to another file: {error}") from error
+
+    def _reject(self, prepared: Jvm, wanted: JvmOptions, assignment: Message) -> JvmOptions:
+        """End a JVM that does not suit; returns the options of the one that does."""
+        if self._warm:
+            self._warm = False
+            reason = launch.difference(prepared.options, wanted) or "the warm JVM has ended"
+            self._channel.status(cold_reason=reason, message="starting Java")
+            self._drop_contexts()
+        self._channel.log("the prepared JVM does not suit this cluster's settings; starting another")
+        prepared.stop(0)
+        if prepared.options.frugal and assignment["role"] == launch.WORKER:
+            return launch.wanted_options(assignment, None)  # what was made for any role is too much for this one
+        return wanted._replace(frugal=False)
+
+    def _drop_contexts(self) -> None:
+        """End what waits for a driver."""
+        contexts, self._contexts = self._contexts, None
+        if contexts is not None:
+            threading.Thread(target=contexts.close, name="drop-contexts", daemon=True).start()
+
+    def _submit_conf(self, assignment: Message, host: str) -> dict[str, str]:
+        """Settings for SparkSubmit: the user's, for what it resolves; where the cluster is does not concern it."""
+        place = self._place(host)
+        conf = sparkconf.driver_conf(assignment, self._manifest, place, master_url="local[1]", executor_archive="").values
+        return {
+            key: value for key, value in conf.items() if not key.startswith(("spark.authenticate", "spark.connect.authenticate"))
+        }
+
+    def _start_jvm(self, options: JvmOptions, *, host: str, submit_conf: Mapping[str, str] | None = None, role: str = "") -> None:
+        self._jvm = jvm = Jvm(spawner=self._spawner, manifest=self._manifest, options=options, node_dir=self._node_dir, host=host)
+        try:
+            jvm.spawn(submit_conf=submit_conf)
+            jvm.connect()
+        except JvmError as error:
+            log = failures.tail([jvm.stderr_file, jvm.log_file])
+            jvm.stop(0)
+            role = role or (launch.WORKER if options.worker else "driver")
+            failure = failures.jvm_death(jvm.exit_code or 0, log, role=role, ready=False)
+            if jvm.exit_code is None:
+                failure["message"] = str(error)
+            self._report.fail(failure)
+            raise OpError(str(failure["code"]), str(failure["message"])) from error
+
+    def _startup_failure(self, assignment: Message, text: str) -> OpError:
+        code = "WORKER_SETUP_FAILURE" if assignment["role"] == launch.WORKER else "SPARK_STARTUP_FAILURE"
+        self._report.fail(failures.failure(code, text))
+        return OpError(code, text)
+
+    def _place(self, host: str) -> sparkconf.Place:
+        return sparkconf.Place(
+            host=host, node_dir=str(self._node_dir), ui_key="", dbfs_dir=sparkconf.dbfs_dir(os.environ),
+            cluster_dir=self._cluster_dir,
+        )  # fmt: skip
+
+    def _make_role(self, assignment: Message, host: str) -> Any:
+        place = self._place(host)
+        common: dict[str, Any] = {"jvm": self._jvm, "assignment": assignment, "place": place, "report": self._report}
+        if assignment["role"] == launch.WORKER:
+            from .worker import WorkerRole
+
+            return WorkerRole(**common)
+        from .driver import DriverRole
+
+        return DriverRole(on_ready=self._warm_contexts, commands=self._command_activity, **common)
+
+    def _master(self, message: Message) -> Result:
+        self._needs_worker("master").join(str(message["master_url"]))
+        return {}
+
+    def _retire(self, _: Message) -> Result:
+        self._needs_worker("retire").retire()
+        return {}
+
+    def _needs_worker(self, op: str) -> Any:
+        if self._role is None or not hasattr(self._role, "retire"):
+            raise OpError("INVALID", f"{op} is for workers, and this node is none")
+        return self._role
+
+    def _stop(self, message: Message) -> Result:
+        grace_s = float(message.get("grace_s", 5.0))
+        if self._contexts is not None:
+            threading.Thread(target=self._contexts.close, daemon=True).start()
+        if self._role is not None:
+            self._role.stop(grace_s)
+        elif self._jvm is not None:
+            self._jvm.stop(grace_s)
+        return {}
+
+    def _connect_open(self, _: Message) -> Result:
+        return {"port": self._needs_driver("Spark Connect").open_connect()}
+
+    def _ui_open(self, _: Message) -> Result:
+        return dict(self._needs_driver("the web UI").open_web_ui())
+
+    def _attached(self, _: Message) -> Result:
+        contexts = self._contexts.overview() if self._contexts is not None else []
+        return {"contexts": contexts, "connect_sessions": self._needs_driver("who is attached").connect_sessions()}
+
+    def _pulse(self, _: Message) -> Result:
+        """Never waits for anybody."""
+        return {"silent_s": self._role.silent_s if self._role is not None else 0.0}
+
+    def _needs_driver(self, what: str) -> Any:
+        if self._role is None or not hasattr(self._role, "open_connect"):
+            raise OpError("INVALID", f"{what} is a driver's, and this node is none")
+        return self._role
+
+    # ── contexts and commands ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _make_contexts(self) -> Any:
+        """The execution contexts of this driver; made when it is ready, or when the first one is asked for."""
+        from ..contexts.contexts import Contexts
+
+        with self._contexts_lock:
+            jvm = self._jvm
+            if self._contexts is None and jvm is not None:
+                env = launch.environment(self._manifest, jvm.options, os.environ, host=jvm.host, node_dir=self._node_dir)
+                self._contexts = Contexts(
+                    python=self._manifest["python"], node_dir=str(self._node_dir), doors=self._doors(jvm), env=env,
+                    cancel_group=self._cancel_group, spark_open=self._spark_open, starter=self._starter(),
+                )  # fmt: skip
+            return self._contexts
+
+    def _starter(self) -> Any:
+        from ..contexts.process import Beside
+
+        apart = self._role is not None and self._role.isolates_users
+        return self._cells if apart and self._cells is not None else Beside(self._cells)
+
+    def _doors(self, jvm: Jvm) -> Any:
+        if self._role is not None and self._role.isolates_users:
+            from ..contexts.sessions import Sessions
+
+            return Sessions(self._role)
+        from ..contexts.gateways import Gateways
+
+        return Gateways(port=jvm.port, secret=jvm.secret)
+
+    def _cancel_group(self, group: str) -> None:
+        self._role.cancel_group(group)
+
+    def _spark_open(self, patience_s: float) -> bool:
+        return bool(self._role.open_within(patience_s))
+
+    def _warm_contexts(self) -> None:
+        self._make_contexts().warm()
+
+    def _need_contexts(self) -> Any:
+        if self._role is None or not hasattr(self._role, "cancel_group"):
+            raise OpError("INVALID", "commands run on drivers, and this node is none")
+        return self._contexts or self._make_contexts()
+
+    def _command_activity(self) -> tuple[bool, int]:
+        contexts = self._contexts
+        return (contexts.busy(), contexts.last_activity_ms()) if contexts is not None else (False, 0)
+
+    def _context_create(self, message: Message) -> Result:
+        return self._need_contexts().create(message["context_id"], message["language"], str(message.get("user") or "")) or {}
+
+    def _context_status(self, message: Message) -> Result:
+        return self._need_contexts().status(message["context_id"]) or {}
+
+    def _context_destroy(self, message: Message) -> Result:
+        return self._need_contexts().destroy(message["context_id"]) or {}
+
+    def _command_execute(self, message: Message) -> Result:
+        given = (message["context_id"], message["command_id"], message["language"], message["command"])
+        return self._need_contexts().execute(*given) or {}
+
+    def _command_status(self, message: Message) -> Result:
+        return self._need_contexts().command_status(message["context_id"], message["command_id"]) or {}
+
+    def _command_cancel(self, message: Message) -> Result:
+        return self._need_contexts().cancel(message["context_id"], message["command_id"]) or {}
+
+
+def reap_for_ever() -> None:
+    reaper = Reaper()
+    while True:
+        time.sleep(REAP_EVERY_S)
+        reaper.sweep(time.monotonic())
+
+
+def main() -> None:
+    hide_memory()  # it knows the ways into the JVM, and every kernel's key
+    channel = Channel.take_over()
+    adopt_orphans()
+    spawner = Spawner()
+    host = NodeHost(channel=channel, spawner=spawner, cells=Cells.inherited())
+
+    def terminate(_number: int, _frame: FrameType | None) -> None:
+        host.end(0)
+
+    signal.signal(signal.SIGTERM, terminate)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=reap_for_ever, name="reaper", daemon=True).start()
+    pool = ThreadPoolExecutor(max_workers=OP_THREADS, thread_name_prefix="op")
+    try:
+        for message in channel.messages():
+            if message.get("op") == "pulse":  # not behind operations that wait for a Spark that hangs
+                host.handle(message)
+            else:
+                pool.submit(host.handle, message)
+    finally:
+        host.end(0)

@@ -1,0 +1,104 @@
+"""The role of a worker."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from ..jvm.launch import LaunchError
+from ..spark import conf as sparkconf
+from ..spark.leaving import nudge_executors
+from ..spark.parts import Executor, Scala, Worker
+from .role import Role
+
+REGISTER_TIMEOUT_S = 120.0
+FAST_S, SLOW_S = 0.3, 1.0
+NUDGE_S = 4.0  # between reminders to executors that a retiring worker still has
+
+
+class WorkerRole(Role):
+    """A worker: its JVM is up and warm before its master is known; READY when the master has accepted it."""
+
+    def __init__(self, **common: Any) -> None:
+        super().__init__(**common)
+        self._worker: Worker | None = None
+        self._master_url = str(self._assignment.get("master_url") or "")
+        self._master_known = threading.Event()
+        self._retiring = threading.Event()
+        self._kept: set[Executor] = set()
+        if self._master_url:
+            self._master_known.set()
+
+    def join(self, master_url: str) -> None:
+        """The master is known now. Joining the same one again does nothing."""
+        if not self._master_known.is_set():
+            self._master_url = master_url
+            self._master_known.set()
+
+    def retire(self) -> None:
+        """Leave gracefully; `phase` retired is told when nothing of value is left."""
+        self._report.tell(phase="retiring", message="leaving the cluster: running tasks finish, blocks move to other workers")
+        self._retiring.set()
+        self._master_known.set()
+
+    def _take(self) -> None:
+        self._report.tell(phase="starting", message="waiting for the driver's master")
+        self._scala = scala = Scala(self._jvm.gateway)
+        assignment = self._assignment
+        self._worker = worker = Worker(
+            scala, conf=sparkconf.worker_conf(assignment, self._place), host=self._place.host, cores=int(assignment["cores"]),
+            memory_mb=int(assignment["memory_mb"]), work_dir=self._place.node_dir + "/work/executors",
+        )  # fmt: skip
+        self._master_known.wait()
+        if self._retiring.is_set():
+            self._report.tell(phase="retired", message="")
+            return
+        self._report.tell(worker_address=worker.address, message="registering with the master")
+        worker.join(self._master_url)
+        self._await_registration(worker)
+        if not self._retiring.is_set():
+            self._report.tell(phase="ready", message="")
+        self._feel_pulse(worker.registered)
+        self._watch(worker)
+
+    def _await_registration(self, worker: Worker) -> None:
+        if not worker.await_registration(REGISTER_TIMEOUT_S, self._stopping):
+            raise LaunchError(
+                f"the worker could not register with the master at {self._master_url} within {REGISTER_TIMEOUT_S:.0f} s."
+            )
+
+    def _watch(self, worker: Worker) -> None:
+        """Keep the executors' logs where logs are kept, and follow a retirement to its end."""
+        asked, nudged = False, 0.0
+        while not self.stopping and self._jvm.alive:
+            executors = self._sample(worker.executors, None)
+            if executors is None:
+                self._stopping.wait(SLOW_S)
+                continue
+            self._keep_logs(executors)
+            if self._retiring.is_set() and not asked:
+                worker.decommission()
+                asked, nudged = True, time.monotonic()
+            elif asked and not executors:
+                self._report.tell(phase="retired", message="")
+                return
+            elif asked and time.monotonic() - nudged > NUDGE_S:
+                nudge_executors(self._jvm.pid)
+                nudged = time.monotonic()
+            self._retiring.wait(SLOW_S) if not asked else self._stopping.wait(FAST_S)
+
+    def _keep_logs(self, executors: list[Executor]) -> None:
+        """Give each executor's output a second name among the logs: it is removed with the worker's directory otherwise."""
+        for executor in executors:
+            if executor in self._kept:
+                continue
+            source = Path(self._place.node_dir, "work", "executors", executor.app_id, str(executor.number))
+            for stream in ("stdout", "stderr"):
+                target = self._jvm.node_dir / "logs" / f"executor-{executor.number}-{stream}.log"
+                with contextlib.suppress(OSError):  # not there yet: the next round
+                    os.link(source / stream, target)
+                    self._kept.add(executor)

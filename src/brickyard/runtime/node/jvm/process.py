@@ -1,0 +1,179 @@
+"""A JVM with a Py4J gateway: started, spoken to, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from ..processes import Spawner
+from . import launch
+from .launch import JvmOptions
+
+START_TIMEOUT_S = 240.0
+POLL_S = 0.01
+
+
+class JvmError(Exception):
+    """The JVM did not start; the message is for a person."""
+
+
+class Jvm:
+    """One JVM process. `gateway` is thread-safe: every thread gets a connection of its own."""
+
+    def __init__(self, *, spawner: Spawner, manifest: Mapping[str, Any], options: JvmOptions, node_dir: Path, host: str) -> None:
+        self.options = options
+        self.manifest = manifest
+        self.node_dir = node_dir
+        self.host = host
+        self.port = 0
+        self.secret = ""
+        self.gateway: Any = None
+        self.exit_code: int | None = None
+        self.log_file = node_dir / "logs" / ("warm.log" if options.frugal else launch.log_name(worker=options.worker))
+        self.stderr_file = node_dir / "logs" / "jvm-stderr.log"
+        self._spawner = spawner
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ended = threading.Event()
+        self._on_end: Callable[[int], None] | None = None
+
+    def spawn(self, *, dump_to: str = "", submit_conf: Mapping[str, str] | None = None) -> None:
+        """Start the process; `connect` waits for it. `submit_conf`: the whole conf, when it is to start through SparkSubmit."""
+        for name in ("work/local", "tmp", "home", "logs/eventlog", "conf"):
+            (self.node_dir / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self.node_dir / "conf" / "log4j2.properties").write_text(launch.log4j_text(self.log_file))
+        properties = ""
+        if submit_conf is not None:
+            properties = str(self.node_dir / "conf" / "submit.properties")
+            write_private(Path(properties), launch.properties_text(submit_conf))
+        info = self._info_file()
+        with contextlib.suppress(FileNotFoundError):
+            info.unlink()
+        argv = launch.command(
+            self.manifest,
+            self.options,
+            node_dir=self.node_dir,
+            archive=usable(self.manifest["node_archive"]),
+            dump_to=dump_to,
+            properties=properties,
+        )
+        env = launch.environment(self.manifest, self.options, os.environ, host=self.host, node_dir=self.node_dir)
+        env["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(info)
+        with self.stderr_file.open("ab") as log:
+            self._process = self._start(argv, env, log)
+        threading.Thread(target=self._wait, name="jvm-wait", daemon=True).start()
+
+    def _start(self, argv: list[str], env: dict[str, str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+        try:
+            # The gateway ends when its stdin does: this pipe is the way to end it gracefully, and ends it if we die.
+            return self._spawner.popen(argv, env=env, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=self.node_dir / "work")
+        except OSError as error:
+            raise JvmError(f"Java cannot be started from {argv[0]}: {error.strerror}.") from error
+
+    def log_to(self, name: str) -> None:
+        """Go on with the log in another file, and remove the one that it has written so far. Raises Py4JError."""
+        before, self.log_file = self.log_file, self.node_dir / "logs" / name
+        settings = self.node_dir / "conf" / "log4j2.properties"
+        settings.write_text(launch.log4j_text(self.log_file))
+        jvm = self.gateway.jvm
+        jvm.org.apache.logging.log4j.core.config.Configurator.reconfigure(jvm.java.io.File(str(settings)).toURI())
+        with contextlib.suppress(FileNotFoundError):
+            before.unlink()
+
+    def connect(self) -> None:
+        """Wait until the gateway answers. Raises JvmError when the JVM ends instead."""
+        info = self._info_file()
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not info.exists():
+            if self._ended.wait(POLL_S):
+                raise JvmError(f"Java ended with code {self.exit_code} before it was ready.")
+            if time.monotonic() > deadline:
+                raise JvmError(f"Java was not ready within {START_TIMEOUT_S:.0f} s.")
+        data = info.read_bytes()
+        info.unlink()
+        with contextlib.suppress(FileNotFoundError):
+            (self.node_dir / "conf" / "submit.properties").unlink()  # it holds the conf's secrets, and has been read
+        port, length = struct.unpack(">ii", data[:8])
+        self._enter(port, data[8 : 8 + length].decode())
+
+    def _enter(self, port: int, secret: str) -> None:
+        """Open the gateway. Spark's own port takes in without bound whatever a stranger sends, so one of ours takes its place;
+        not while our classes are yet to be compiled, when nobody else is there."""
+        self.port, self.secret, self.gateway = port, secret, open_gateway(port, secret)
+        if self.manifest.get("classes"):
+            from ..contexts.gateways import bounded  # Py4J takes time to load, and Java starts beside that
+
+            first = self.gateway
+            self.port, self.secret, _ = bounded(first.jvm)
+            self.gateway = open_gateway(self.port, self.secret)
+            first.shutdown()
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and not self._ended.is_set()
+
+    def ended(self, patience_s: float) -> bool:
+        """Whether it has ended, or does so within `patience_s`."""
+        return self._ended.wait(patience_s)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process else 0
+
+    def on_end(self, callback: Callable[[int], None]) -> None:
+        """Have `callback(exit code)` called when it ends; at once if it has. Negative codes are signals."""
+        self._on_end = callback
+        if self._ended.is_set() and self.exit_code is not None:
+            callback(self.exit_code)
+
+    def stop(self, grace_s: float) -> None:
+        """End it: in order within `grace_s`, otherwise at once. Its end is no longer reported to `on_end`."""
+        self._on_end = None
+        process = self._process
+        if process is None:
+            return
+        with contextlib.suppress(OSError):
+            if process.stdin:
+                process.stdin.close()
+        if not self._ended.wait(grace_s):
+            process.kill()
+            self._ended.wait(5.0)
+
+    def _wait(self) -> None:
+        assert self._process is not None  # noqa: S101 - `spawn` has made it
+        self.exit_code = self._process.wait()
+        self._ended.set()
+        if self._on_end is not None:
+            self._on_end(self.exit_code)
+
+    def _info_file(self) -> Path:
+        return self.node_dir / "conf" / "gateway.info"
+
+
+def open_gateway(port: int, secret: str) -> Any:
+    """A client of the gateway, of the kind that PySpark makes. Python lists become Java lists by themselves."""
+    from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
+
+    return ClientServer(
+        java_parameters=JavaParameters(port=port, auth_token=secret, auto_convert=True),
+        python_parameters=PythonParameters(port=0, eager_load=False),
+    )
+
+
+def usable(archive: str) -> str:
+    """The archive's path, or "" when there is no such file: a missing archive costs time, not the cluster."""
+    return archive if archive and Path(archive).is_file() else ""
+
+
+def write_private(path: Path, text: str) -> None:
+    """A file that only its owner can read, from the first byte."""
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)

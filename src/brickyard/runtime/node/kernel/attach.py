@@ -1,0 +1,37 @@
+"""Joining the driver's running SparkContext from another Python process, such as a kernel."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from .strangers import bound_accumulators
+
+
+def attach() -> Any:
+    """A SparkSession on the driver's JVM, which PYSPARK_GATEWAY_PORT and PYSPARK_GATEWAY_SECRET name.
+
+    The session is this process's own: its temporary views and SQL settings are not seen by others. Leaving does not stop Spark.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    refuse_stop(SparkContext, SparkSession)  # first: a SparkContext that cannot be made whole stops the one it joins
+    bound_accumulators()
+    gateway = launch_gateway()
+    jvm = gateway.jvm
+    running = jvm.org.apache.spark.SparkContext.getOrCreate()
+    jsc = jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(running)
+    context = SparkContext(gateway=gateway, jsc=jsc, conf=SparkConf(_jconf=jsc.getConf()))
+    return SparkSession(context).newSession()
+
+
+def refuse_stop(*classes: Any) -> None:
+    """The SparkContext belongs to the whole cluster: scripts that end with `spark.stop()` go on instead."""
+
+    def stop(_self: Any) -> None:
+        print("stop() was ignored: Spark runs as long as the cluster. Terminate the cluster to stop it.", file=sys.stderr)
+
+    for each in classes:
+        each.stop = stop

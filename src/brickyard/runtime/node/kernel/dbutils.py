@@ -1,0 +1,172 @@
+"""`dbutils` as far as a cluster can offer it: leaving a notebook, widgets, files; secrets say what is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from .widgets import Widgets
+
+EXIT_MIME = "application/vnd.brickyard.exit+json"
+
+
+class NotebookExit(BaseException):
+    """Ends the command. No `except Exception` of the user's holds it up."""
+
+
+class FileInfo(NamedTuple):
+    """One entry of `dbutils.fs.ls`: size in bytes, time in epoch milliseconds."""
+
+    path: str
+    name: str
+    size: int
+    modificationTime: int
+
+
+class Notebook:
+    def __init__(self, *, publish: Callable[[dict[str, Any]], None]) -> None:
+        self._publish = publish
+
+    def exit(self, value: Any = "") -> NoReturn:
+        """End the command with `value` as its result."""
+        text = str(value)
+        self._publish({EXIT_MIME: {"value": text}, "text/plain": text})
+        raise NotebookExit(text)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise _not_offered(f"notebook.{name}")
+
+
+class Files:
+    """`dbutils.fs` over the workspace's files (dbfs:/...) and this node's (file:/...)."""
+
+    def __init__(self, *, dbfs: Path) -> None:
+        self._dbfs = dbfs
+
+    def ls(self, path: str) -> list[FileInfo]:
+        """The entries of a directory, or the file itself."""
+        local = self._local(path)
+        entries = sorted(local.iterdir()) if local.is_dir() else [local]
+        return [self._info(entry) for entry in entries]
+
+    def head(self, file: str, max_bytes: int = 65536) -> str:
+        """The beginning of a file as text."""
+        with self._local(file).open("rb") as stream:
+            return stream.read(max_bytes).decode("utf-8", "replace")
+
+    def put(self, file: str, contents: str, overwrite: bool = False) -> bool:
+        """Write a text file. Raises FileExistsError unless `overwrite`."""
+        local = self._local(file)
+        local.parent.mkdir(parents=True, exist_ok=True)
+        with local.open("w" if overwrite else "x", encoding="utf-8") as stream:
+            stream.write(contents)
+        return True
+
+    def mkdirs(self, dir: str) -> bool:
+        """Make a directory and those above it."""
+        self._local(dir).mkdir(parents=True, exist_ok=True)
+        return True
+
+    def rm(self, dir: str, recurse: bool = False) -> bool:
+        """Remove a file or directory; False when there is none."""
+        local = self._local(dir)
+        if local.is_dir() and not local.is_symlink():
+            shutil.rmtree(str(local)) if recurse else local.rmdir()
+        elif local.exists() or local.is_symlink():
+            local.unlink()
+        else:
+            return False
+        return True
+
+    def cp(self, source: str, dest: str, recurse: bool = False) -> bool:
+        """Copy a file, or a directory with `recurse`."""
+        origin, target = self._local(source), self._local(dest)
+        if origin.is_dir():
+            if not recurse:
+                raise IsADirectoryError(f"{source} is a directory. Pass recurse=True to copy it with all it holds.")
+            shutil.copytree(str(origin), str(target))
+        else:
+            target = target / origin.name if target.is_dir() else target
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(str(origin), str(target))
+        return True
+
+    def mv(self, source: str, dest: str, recurse: bool = False) -> bool:
+        """Move a file, or a directory with `recurse`."""
+        origin, target = self._local(source), self._local(dest)
+        if origin.is_dir() and not recurse:
+            raise IsADirectoryError(f"{source} is a directory. Pass recurse=True to move it with all it holds.")
+        (target if target.is_dir() else target.parent).mkdir(parents=True, exist_ok=True)
+        shutil.move(str(origin), str(target))
+        return True
+
+    def _local(self, path: str) -> Path:
+        if path.startswith("file:"):
+            return Path("/" + path[len("file:") :].lstrip("/"))
+        inner = (path[len("dbfs:") :] if path.startswith("dbfs:") else path).lstrip("/")
+        if inner == "dbfs" or inner.startswith("dbfs/"):  # its name for programs, which Spark takes for it, too
+            inner = inner[len("dbfs") :].lstrip("/")
+        return self._dbfs / inner
+
+    def _info(self, local: Path) -> FileInfo:
+        try:
+            shown = "dbfs:/" + str(local.relative_to(self._dbfs))
+        except ValueError:
+            shown = f"file:{local}"
+        info = local.lstat()
+        slash = "/" if local.is_dir() else ""
+        return FileInfo(shown + slash, local.name + slash, 0 if slash else info.st_size, info.st_mtime_ns // 1_000_000)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise _not_offered(f"fs.{name}")
+
+
+class Secrets:
+    """`dbutils.secrets`: the workspace keeps none yet, and says so."""
+
+    def get(self, scope: str, key: str) -> NoReturn:
+        raise self._missing(f"secret {key!r} of scope {scope!r}")
+
+    def getBytes(self, scope: str, key: str) -> NoReturn:
+        raise self._missing(f"secret {key!r} of scope {scope!r}")
+
+    def listScopes(self) -> list[Any]:
+        """None: there are no scopes."""
+        return []
+
+    def list(self, scope: str) -> NoReturn:  # last: in the class its name hides the type's
+        raise self._missing(f"secret scope {scope!r}")
+
+    def _missing(self, what: str) -> NotImplementedError:
+        return NotImplementedError(
+            f"{what} does not exist: this workspace has no secret scopes yet. Pass the value in spark_env_vars of the cluster and"
+            " read it with os.environ; everybody who may see the cluster can read it there."
+        )
+
+
+class DBUtils:
+    """What users reach as `dbutils`."""
+
+    def __init__(self, *, publish: Callable[[dict[str, Any]], None], dbfs: Path) -> None:
+        self.notebook = Notebook(publish=publish)
+        self.fs = Files(dbfs=dbfs)
+        self.widgets = Widgets()
+        self.secrets = Secrets()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise _not_offered(name)
+
+
+def _not_offered(what: str) -> AttributeError:
+    return AttributeError(
+        f"dbutils.{what} is not offered on this cluster. Available: dbutils.fs (ls, head, put, mkdirs, rm, cp, mv),"
+        " dbutils.notebook.exit, dbutils.widgets."
+    )
+
+
+def make_dbutils(publish: Callable[[dict[str, Any]], None]) -> DBUtils:
+    """`dbutils` with the workspace's files where the node shows them ($DBFS_ROOT, else /dbfs)."""
+    return DBUtils(publish=publish, dbfs=Path(os.environ.get("DBFS_ROOT") or "/dbfs"))

@@ -1,0 +1,258 @@
+"""The process of one kernel: `start.py kernel DIRECTORY PARENT_PID WORK_DIR`.
+
+DIRECTORY holds connection.json and gets the sockets. The process attaches to the cluster's driver (attach.py), fills the
+user's namespace and serves the Jupyter protocol until its parent ends it, or ends itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import logging
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ipykernel.kernelapp import IPKernelApp
+from IPython.display import HTML
+from IPython.display import display as ipython_display
+from jupyter_client.jsonutil import json_default
+from traitlets.config import Config
+
+from .dbutils import NotebookExit, make_dbutils
+from .display import TABLE_MIME, make_display, pandas_table
+from .fs import make_fs_magic
+from .jar import run_main
+from .sql import run
+from .task import MAGIC, TaskFailed, make_task_magic
+
+GROUP_KEY = "brickyard_command"  # in the metadata of an execute request: the command's id
+OUTPUT_LIMIT = 10 * 1024 * 1024 + 1  # characters printed by one command; one more than any result can show
+SHOWN_FRAMES = 10  # at either end of a deep recursion
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(parent: int) -> None:
+    """Be killed when the thread that started this process ends."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it was gone before we asked
+        os._exit(1)
+
+
+def pack(value: Any) -> bytes:
+    """JSON for the wire. Jupyter's own packer fails on lone surrogates, and the output would be lost."""
+    return json.dumps(value, allow_nan=False, default=_wire_default).encode("ascii")
+
+
+def _wire_default(value: Any) -> Any:
+    return json_default(value)
+
+
+def make_app(directory: Path) -> Any:
+    """The Jupyter application, listening, with its streams and shell set up."""
+
+    class KernelApp(IPKernelApp):
+        def init_heartbeat(self) -> None:
+            """None: the parent watches the process itself."""
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.HistoryManager.hist_file = ":memory:"
+    config.InteractiveShell.cache_size = 0  # results are not kept in Out[...]: long-lived contexts would never free them
+    config.InteractiveShell.colors = "NoColor"
+    config.Completer.use_jedi = False
+    app = KernelApp.instance(config=config)
+    app.session.pack = pack
+    # Sockets are bound by a relative path, because a socket's path has 107 characters at most and directories may be longer.
+    os.chdir(str(directory))
+    app.initialize(["-f", str(directory / "connection.json"), "--log-level=50"])
+    return app
+
+
+class OutputBudget:
+    """Bounds what one command prints: what goes beyond is dropped here, before it costs anybody memory."""
+
+    def __init__(self) -> None:
+        self._left = OUTPUT_LIMIT
+
+    def refill(self) -> None:
+        self._left = OUTPUT_LIMIT
+
+    def guard(self, stream: Any) -> None:
+        """Put the stream's `write` under this budget."""
+        write = stream.write
+
+        def bounded(text: str) -> Any:
+            if not isinstance(text, str):
+                return write(text)  # let it raise
+            if self._left <= 0:
+                return len(text)
+            kept = text if len(text) <= self._left else text[: self._left]
+            self._left -= len(kept)
+            write(kept)
+            return len(text)
+
+        stream.write = bounded
+
+
+def leave(code: Any | None = None) -> NoReturn:
+    """`exit()` and `quit()`: they end the command, as sys.exit() does, and not the context."""
+    raise SystemExit(code)
+
+
+def show_error(shell: Any, kind: Any, error: BaseException, trace: Any, tb_offset: Any = None) -> list[str]:
+    """How exceptions are shown that IPython would not show well: not at all, without thousands of frames, or as a task's own."""
+    if isinstance(error, TaskFailed):
+        if error.text:
+            shell._showtraceback(type(error.error), error.error, [error.text])
+            return []
+        kind, trace, error = type(error.error), error.trace, error.error
+    if not isinstance(error, NotebookExit):
+        shell.showtraceback((kind, error, shorten_trace(trace)))
+    return []
+
+
+def shorten_trace(trace: Any, keep: int = SHOWN_FRAMES) -> Any:
+    """The traceback with its first and last frames. IPython takes many seconds to show those of a deep recursion."""
+    frames = []
+    while trace is not None:
+        frames.append(trace)
+        trace = trace.tb_next
+    if len(frames) > 2 * keep:
+        frames[keep - 1].tb_next = frames[-keep]
+    return frames[0] if frames else None
+
+
+def quiet_failed_queries() -> None:
+    """Spark 4 writes each failed query to stderr, as JSON with all of Java's stack, before it raises the error that is shown."""
+    with contextlib.suppress(ImportError):  # Spark 3
+        from pyspark.logger import PySparkLogger
+
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def fill_namespace(app: Any, kernel_spark: Any) -> None:
+    """What users find: spark, sc, sql, display, displayHTML, dbutils, and the %%sql magic."""
+    from pyspark.errors import PySparkException
+
+    shell = app.shell
+    spark = kernel_spark.spark
+
+    def publish(bundle: dict[str, Any]) -> None:
+        shell.display_pub.publish(data=bundle)
+
+    display = make_display(publish, ipython_display)
+
+    def sql_magic(_line: str, cell: str) -> None:
+        try:
+            frame = run(spark, cell)
+        except PySparkException as error:  # it is about the statement: the frames of ours and of PySpark say nothing of it
+            raise TaskFailed(error, text=f"{type(error).__name__}: {error}") from None
+        if frame is not None:
+            shell.user_ns["_sqldf"] = frame
+            display(frame)
+
+    def display_html(html: str) -> None:
+        ipython_display(HTML(html))
+
+    def frame_bundle(frame: Any) -> dict[str, Any]:
+        return {TABLE_MIME: pandas_table(frame, labelled=True)}
+
+    # The advice that comes with SystemExit is for people at a terminal.
+    warnings.filterwarnings("ignore", message="To exit: use 'exit', 'quit', or Ctrl-D.")
+    shell.register_magic_function(sql_magic, "cell", "sql")
+    shell.register_magic_function(make_task_magic(shell.user_ns, run_main), "cell", MAGIC)
+    shell.set_custom_exc((NotebookExit, RecursionError, TaskFailed), show_error)
+    # A cell's last value; what the user prints stays text. Nothing is imported for it.
+    shell.display_formatter.mimebundle_formatter.for_type_by_name("pandas.core.frame", "DataFrame", frame_bundle)
+    dbutils = make_dbutils(publish)
+    shell.register_magic_function(make_fs_magic(dbutils.fs, publish), "line", "fs")
+    names: dict[str, Any] = {
+        "spark": spark,
+        "sc": kernel_spark.context,
+        "sql": spark.sql,
+        "display": display,
+        "displayHTML": display_html,
+        "dbutils": dbutils,
+        "exit": leave,
+        "quit": leave,
+    }
+    shell.push(names, interactive=False)
+
+
+def described(cell: str) -> str:
+    """What the Spark UI shows of a command's jobs: how it begins, or which task it is."""
+    first, _, _ = cell.partition("\n")
+    magic, _, task = first.partition(" ")
+    return task.strip() if magic == f"%%{MAGIC}" else cell.strip()[:100]
+
+
+def before_each(app: Any, kernel_spark: Any, budget: OutputBudget) -> Callable[[Any], None]:
+    """The hook that runs before every command."""
+
+    def begin(info: Any) -> None:
+        budget.refill()
+        command_id = (app.kernel.get_parent().get("metadata") or {}).get(GROUP_KEY)
+        if not command_id:
+            return
+        try:
+            kernel_spark.begin(str(command_id), described(info.raw_cell or ""))
+        except Exception as error:
+            # Without a driver, code that does not need Spark still runs; code that does will say more.
+            print(f"Spark's driver does not answer: {error}", file=sys.stderr)
+
+    return begin
+
+
+def join_spark() -> Any:
+    """The kernel's way to Spark, as the environment says: through Spark Connect, or into the driver's JVM."""
+    if "SPARK_REMOTE" in os.environ:
+        from .connect import KernelConnect
+
+        return KernelConnect()
+    from .spark import KernelSpark
+
+    return KernelSpark()
+
+
+def await_driver() -> None:
+    """Until the parent says that there is a driver. Everything that takes long without one is done by then: the imports."""
+    if not sys.stdin.readline():
+        sys.exit(0)  # it will never be needed
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+
+
+def hide_ourselves() -> None:
+    """Take our modules out of `sys.modules`; nothing of ours is imported any more. Users' code cannot import them then, and what
+    is pickled for Spark's workers, which do not have them, is pickled by value."""
+    package = __name__.partition(".")[0]
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        del sys.modules[name]
+
+
+def main() -> None:
+    directory, parent, work_dir = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    die_with_parent(parent)
+    if "hold" in sys.argv[4:]:
+        await_driver()
+    kernel_spark = join_spark()
+    app = make_app(directory)
+    budget = OutputBudget()
+    budget.guard(sys.stdout)
+    budget.guard(sys.stderr)
+    quiet_failed_queries()
+    fill_namespace(app, kernel_spark)
+    app.shell.events.register("pre_run_cell", before_each(app, kernel_spark, budget))
+    os.chdir(work_dir)
+    hide_ourselves()
+    sys.path[:] = ["", *(entry for entry in sys.path if entry != "")]  # users import from their working directory
+    sys.argv[:] = [""]
+    app.start()

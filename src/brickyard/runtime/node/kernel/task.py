@@ -1,0 +1,144 @@
+"""Tasks of runs inside a kernel: `%%brickyard_task` and a JSON object below it that says what to run.
+
+    {"kind": "python", "place": "dbfs" | "file", "path", "source"}    a Python file, as `python path parameters...` would
+    {"kind": "wheel", "package", "entry_point"}                       an entry point of a package, or a function in it
+    {"kind": "jar", "class"}                                          the main method of a class, in the driver's JVM
+
+and with each "parameters": [...], "wheels": [...] and "jars": [...], paths of the workspace's files. Code runs with what
+notebooks have (spark, dbutils, ...) in place. An error is shown as the task's own: without frames of this module.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import linecache
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from .wheels import WheelError, add_wheel
+
+MAGIC = "brickyard_task"
+
+
+class TaskFailed(Exception):
+    """Carries an error of the task's own code out of here, with the traceback from its first frame on, or with a text instead."""
+
+    def __init__(self, error: BaseException, *, trace: TracebackType | None = None, text: str = "") -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.trace = trace
+        self.text = text
+
+
+class TaskError(Exception):
+    """The task cannot run here; the message says why, and where it can."""
+
+
+class JavaFailed(Exception):
+    """The program threw: the class of what it threw, its message, and the stack trace as Java prints it."""
+
+    def __init__(self, name: str, message: str, trace: str) -> None:
+        super().__init__(message)
+        self.name = name
+        self.message = message
+        self.trace = trace
+
+
+def make_task_magic(namespace: dict[str, Any], run_main: Callable[..., None]) -> Callable[[str, str], None]:
+    """The cell magic; tasks run in `namespace`, which is the dictionary of `__main__`. `run_main` is `jar.py`'s."""
+
+    def run_task(_line: str, cell: str) -> None:
+        task = json.loads(cell)
+        try:
+            for path in task.get("wheels") or ():
+                add_wheel(Path(shown_path("dbfs", str(path))), namespace["spark"], _own_directory())
+        except WheelError as error:
+            raise TaskFailed(error, text=f"WheelError: {error}") from None
+        if task["kind"] == "jar":
+            jars = [shown_path("dbfs", str(path)) for path in task.get("jars") or ()]
+            main, output = str(task["class"]), _own_directory() / "jar-output"
+            _guarded(lambda: run_main(namespace["spark"], main, _parameters(task), jars, output))
+        else:
+            _guarded(_python(task, namespace) if task["kind"] == "python" else _wheel(task))
+
+    return run_task
+
+
+def shown_path(place: str, path: str) -> str:
+    """The path of a file as code on this node knows it."""
+    root = os.environ.get("DBFS_ROOT") or "/dbfs"
+    return root.rstrip("/") + path if place == "dbfs" else path
+
+
+def _own_directory() -> Path:
+    """A directory that goes with this process."""
+    return Path(os.environ["JUPYTER_RUNTIME_DIR"])
+
+
+def _python(task: dict[str, Any], namespace: dict[str, Any]) -> Callable[[], Any]:
+    path = shown_path(str(task["place"]), str(task["path"]))
+    source = str(task["source"])
+    sys.argv[:] = [path, *_parameters(task)]
+    directory = str(Path(path).parent)
+    if Path(directory).is_dir():
+        sys.path.insert(0, directory)  # its neighbours can be imported, as for every script
+    # For tracebacks: the file itself need not be on this node.
+    linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
+    namespace["__file__"] = path
+    return lambda: exec(compile(source, path, "exec", dont_inherit=True), namespace)  # noqa: S102 - it is what tasks are
+
+
+def _wheel(task: dict[str, Any]) -> Callable[[], Any]:
+    package, name = str(task["package"]), str(task["entry_point"])
+    sys.argv[:] = [package, *_parameters(task)]
+
+    def call() -> Any:
+        from importlib.metadata import PackageNotFoundError, distribution
+
+        try:
+            found = [each for each in distribution(package).entry_points if each.name == name]
+        except PackageNotFoundError:
+            found = []
+        function = found[0].load() if found else getattr(importlib.import_module(package.replace("-", "_")), name)
+        return function()
+
+    return call
+
+
+def _parameters(task: dict[str, Any]) -> list[str]:
+    return [str(each) for each in task.get("parameters") or ()]
+
+
+def _guarded(work: Callable[[], Any]) -> None:
+    """Run it. Raises TaskFailed with its error; an exit with status 0 is none."""
+    try:
+        work()
+    except SystemExit as error:
+        if error.code not in (None, 0):
+            raise TaskFailed(error, trace=own_frames(error.__traceback__)) from None
+    except KeyboardInterrupt:
+        raise
+    except TaskError as error:
+        raise TaskFailed(error, text=f"TaskError: {error}") from None
+    except JavaFailed as error:
+        shown = type(error.name, (Exception,), {})(error.message)
+        raise TaskFailed(shown, text=error.trace) from None
+    except BaseException as error:
+        if type(error).__name__ == "NotebookExit":
+            raise  # dbutils.notebook.exit: a result, not an error
+        trace = own_frames(error.__traceback__)
+        text = "" if trace is not None else "".join(traceback.format_exception_only(type(error), error))
+        raise TaskFailed(error, trace=trace, text=text) from None
+
+
+def own_frames(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback behind the frames of this module, with which it begins."""
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    return trace

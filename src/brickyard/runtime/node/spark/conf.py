@@ -1,0 +1,341 @@
+"""The Spark configuration of a node: what is ours, what is a default, and what the user decides. Pure.
+
+* OWN settings say where the cluster's parts are and who may talk to them. The user's values are left out, with a note.
+* DEFAULTS are what a cluster has when its conf is silent.
+* MERGED settings keep the user's values and gain ours: Java options of the executors, filters of the web UI, interceptors of
+  Spark 3's Connect server.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..jvm.launch import PATIENT_COMPILER, SUBMIT_CONF, LaunchError, archive_flags, size_mb, user_env
+
+JWS_FILTER = "org.apache.spark.ui.JWSFilter"
+INTERCEPTORS, GUARD_TOKEN = "spark.connect.grpc.interceptor.classes", "spark.brickyard.connect.token"
+GUARD_CLASS, APART_GUARD_CLASS = "brickyard.TokenGuard", "brickyard.UserGuard"
+CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
+COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
+EXECUTOR_SHARE = 0.75  # of a worker's memory; the rest is for Python workers and what a JVM needs beside its heap
+MINIMUM_EXECUTOR_MB = 384
+
+OWN = (
+    "spark.master", "spark.submit.deployMode", "spark.driver.host", "spark.driver.bindAddress", "spark.local.dir",
+    "spark.authenticate", "spark.authenticate.secret", "spark.authenticate.secret.file", "spark.authenticate.secret.driver.file",
+    "spark.authenticate.secret.executor.file", "spark.connect.grpc.binding.address", "spark.connect.grpc.binding.port",
+    "spark.connect.authenticate.token", "spark.brickyard.connect.token", "spark.master.rest.enabled", "spark.ui.reverseProxy",
+    "spark.hadoop.fs.dbfs.impl", "spark.hadoop.fs.file.impl",
+)  # fmt: skip
+CONSUMED = (
+    "spark.driver.memory",
+    "spark.driver.extraJavaOptions",
+    "spark.driver.defaultJavaOptions",
+    "spark.driver.extraClassPath",
+)
+
+
+class NodeConf(NamedTuple):
+    """`values`: every setting. `notes`: sentences about settings of the user that could not be used."""
+
+    values: dict[str, str]
+    notes: list[str]
+
+
+class Place(NamedTuple):
+    """Where a node's parts are."""
+
+    host: str  # address that every port is bound to
+    node_dir: str
+    ui_key: str  # key of the tokens that open the web UI, base64url
+    dbfs_dir: str = "/dbfs"
+    cluster_dir: str = ""  # what all nodes of the cluster see, and no others; "": there is none, as in a training
+
+    @property
+    def catalog_dir(self) -> str:
+        """Where the driver keeps what it knows of tables."""
+        return f"{self.cluster_dir}/catalog"
+
+    @property
+    def writes_dir(self) -> str:
+        """For the records of writes that have not ended."""
+        return f"{self.cluster_dir}/writes"
+
+    @property
+    def scratch_dir(self) -> str:
+        """For what lasts no longer than the driver."""
+        return f"{self.cluster_dir}/scratch"
+
+
+def dbfs_dir(env: Mapping[str, str]) -> str:
+    """Where a node sees the workspace's files."""
+    return env.get("DBFS_ROOT") or "/dbfs"
+
+
+def authentication(secret: str) -> dict[str, str]:
+    """Settings that every RPC end of a cluster shares. For a SparkConf only, never for a command line."""
+    return {"spark.authenticate": "true", "spark.authenticate.secret": secret}
+
+
+def master_conf(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
+    return {
+        **authentication(assignment["secret"]),
+        "spark.master.rest.enabled": "false",
+        "spark.ui.killEnabled": "false",
+        "spark.local.dir": f"{place.node_dir}/work/local",
+        "spark.worker.timeout": "60",
+    }
+
+
+def worker_conf(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
+    """The user's `spark.worker.*` settings count; nothing else of the conf concerns a worker."""
+    theirs = {key: value for key, value in (assignment.get("spark_conf") or {}).items() if key.startswith("spark.worker.")}
+    return {
+        **theirs,
+        **authentication(assignment["secret"]),
+        "spark.decommission.enabled": "true",
+        "spark.ui.killEnabled": "false",
+        "spark.local.dir": f"{place.node_dir}/work/local",
+    }
+
+
+def executor_memory_mb(worker_memory_mb: int) -> int:
+    """Heap of the one executor that fills a worker."""
+    return max(MINIMUM_EXECUTOR_MB, int(worker_memory_mb * EXECUTOR_SHARE))
+
+
+def driver_conf(
+    assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Place, *, master_url: str, executor_archive: str
+) -> NodeConf:
+    """Everything for the driver's SparkContext. Raises LaunchError when the workers can never satisfy it."""
+    asked: Mapping[str, str] = assignment.get("spark_conf") or {}
+    notes = [f"{key} is decided by the cluster; the value of its Spark configuration is not used." for key in OWN if key in asked]
+    if asked.get("spark.master", "").startswith("local[") and master_url.startswith("local["):
+        notes = [note for note in notes if not note.startswith("spark.master ")]  # the single-node profile asks for what it gets
+    values = {**_defaults(assignment, place), **{key: value for key, value in asked.items() if key not in OWN}}
+    for key in CONSUMED:  # the JVM was started with them; Spark shows them in its environment
+        if key in asked:
+            values[key] = asked[key]
+    values.update(_own(assignment, manifest, place, master_url))
+    values.update(_files(manifest, place, values, single=master_url.startswith("local[")))
+    values["spark.executor.extraJavaOptions"] = _executor_java_options(asked, executor_archive)
+    notes += _leave_out_plugin(values)
+    notes += _guard_ui(values, asked, manifest, place)
+    _check_size(assignment, values, master_url)
+    return NodeConf(values, notes)
+
+
+def without_submitted(values: Mapping[str, str]) -> dict[str, str]:
+    """Without the settings that SparkSubmit has resolved: Spark must see its results, not what the user wrote."""
+    return {key: value for key, value in values.items() if key not in SUBMIT_CONF}
+
+
+def has_connect(assignment: Mapping[str, Any], manifest: Mapping[str, Any]) -> bool:
+    """Whether the driver can serve Spark Connect."""
+    return not without_connect(assignment, manifest)
+
+
+def without_connect(assignment: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
+    """Why the driver cannot serve Spark Connect; "" when it can. Every user of the machine can reach its port, so it is never
+    served without a token."""
+    if not manifest["has_connect"]:
+        return (
+            f"this cluster's Spark {manifest['spark_version']} has no Spark Connect server: for Spark 3 it is a separate Maven "
+            "artifact, which could not be had when the runtime was installed "
+            f"({manifest['connect_missing'] or 'it was not looked for'}). Choose a spark_version on Spark 4 (17.3.x-scala2.13 or "
+            "newer), or have the runtime removed and installed again where the artifact can be had."
+        )
+    return "" if assignment.get("connect_token") else "this cluster was started without a token for Spark Connect. Restart it."
+
+
+def has_own_guard(manifest: Mapping[str, Any]) -> bool:
+    """Whether Spark's Connect server asks for tokens by itself."""
+    return spark_line(manifest) >= (4, 0)
+
+
+def spark_line(manifest: Mapping[str, Any]) -> tuple[int, int]:
+    major, minor = str(manifest["spark_version"]).split(".")[:2]
+    return int(major), int(minor)
+
+
+def _defaults(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
+    cores, memory_mb = worker_size(assignment)
+    values = {
+        "spark.app.name": assignment.get("cluster_name") or assignment["cluster_id"],
+        "spark.executor.cores": str(cores),
+        "spark.executor.memory": f"{executor_memory_mb(memory_mb)}m",
+        "spark.ui.enabled": "false",
+        # For the UI of a cluster that has ended. One compressed file, among the logs that are kept; of Spark's codecs, Zstandard
+        # writes out what it has when it is asked to, so that the log of a running cluster can be read too.
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": f"file:{place.node_dir}/logs/eventlog",
+        "spark.eventLog.compress": "true",
+        "spark.eventLog.compression.codec": "zstd",
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.warehouse.dir": f"file:{place.cluster_dir or place.node_dir + '/work'}/warehouse",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.legacy.createHiveTableByDefault": "false",
+        # A worker has one executor. Another one that is free now is better than this one later: blocks travel fast.
+        "spark.locality.wait": "0s",
+        # Nodes may share an address and never a disk: blocks of another executor come through its port.
+        "spark.shuffle.readHostLocalDisk": "false",
+        "spark.decommission.enabled": "true",
+        "spark.storage.decommission.enabled": "true",
+        "spark.storage.decommission.rddBlocks.enabled": "true",
+        "spark.storage.decommission.shuffleBlocks.enabled": "true",
+        # An executor leaves when a round finds nothing left to move; with Spark's 30 s between rounds none leaves sooner.
+        "spark.storage.decommission.replicationReattemptInterval": "2s",
+        "spark.databricks.clusterUsageTags.clusterId": assignment["cluster_id"],
+        "spark.databricks.clusterUsageTags.clusterName": assignment.get("cluster_name", ""),
+        "spark.databricks.clusterUsageTags.sparkVersion": assignment.get("runtime", ""),
+        "spark.databricks.clusterUsageTags.clusterNodeType": assignment.get("node_type_id", ""),
+        "spark.databricks.clusterUsageTags.clusterAllTags": _tags_text(assignment),
+    }
+    values.update({f"spark.executorEnv.{key}": value for key, value in user_env(assignment.get("spark_env_vars") or {})})
+    return values
+
+
+def _tags_text(assignment: Mapping[str, Any]) -> str:
+    """The cluster's tags as programs look for them: [{"key": ..., "value": ...}, ...]."""
+    tags = {**(assignment.get("custom_tags") or {}), **(assignment.get("default_tags") or {})}
+    return json.dumps([{"key": key, "value": value} for key, value in tags.items()])
+
+
+def _own(assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Place, master_url: str) -> dict[str, str]:
+    values = {
+        **authentication(assignment["secret"]),
+        "spark.master": master_url,
+        "spark.submit.deployMode": "client",
+        "spark.driver.host": place.host,
+        "spark.driver.bindAddress": place.host,
+        "spark.local.dir": f"{place.node_dir}/work/local",
+    }
+    if has_connect(assignment, manifest):
+        values["spark.connect.grpc.binding.address"] = place.host
+        values["spark.connect.grpc.binding.port"] = "0"
+        theirs = (assignment.get("spark_conf") or {}).get(INTERCEPTORS, "")
+        if assignment.get("user_isolation"):
+            values[INTERCEPTORS] = _joined(APART_GUARD_CLASS, theirs)
+        elif has_own_guard(manifest):
+            values["spark.connect.authenticate.token"] = assignment["connect_token"]
+        else:
+            values[GUARD_TOKEN] = assignment["connect_token"]
+            values[INTERCEPTORS] = _joined(GUARD_CLASS, theirs)
+    return values
+
+
+def _files(manifest: Mapping[str, Any], place: Place, values: Mapping[str, str], *, single: bool) -> dict[str, str]:
+    """Our file systems (java/NodeFiles.java): dbfs:/ everywhere, and file:/ only where every node sees what is written."""
+    classes = manifest.get("classes")
+    if not classes:
+        return {}
+    shared = "" if single or not place.cluster_dir else f"{place.cluster_dir}:{place.dbfs_dir}:{place.node_dir}/logs/eventlog"
+    hadoop = {
+        "fs.dbfs.impl": "brickyard.DbfsFiles",
+        "fs.file.impl": "brickyard.NodeFiles",
+        "fs.AbstractFileSystem.dbfs.impl": "brickyard.DbfsContext",
+        "fs.AbstractFileSystem.file.impl": "brickyard.NodeContext",
+        "fs.brickyard.dbfs.root": place.dbfs_dir,
+        "fs.brickyard.shared": shared,
+    }
+    if place.cluster_dir:
+        temporary = f"{place.node_dir}/tmp"  # noqa: S108 - the node's own
+        hadoop |= {
+            "fs.brickyard.temporary": temporary,
+            "fs.brickyard.scratch": place.scratch_dir,
+            "fs.brickyard.writes": place.writes_dir,
+        }
+    # Of a worker's environment, this ends up last on the class path of its executors: archives stay of use.
+    extra = "spark.executorEnv.SPARK_DIST_CLASSPATH"
+    return {
+        "spark.hadoop.fs.defaultFS": values.get("spark.hadoop.fs.defaultFS", "dbfs:///"),  # what a path without a scheme is in
+        **{f"spark.hadoop.{key}": value for key, value in hadoop.items()},
+        extra: ":".join(filter(None, [values.get(extra), classes])),
+        COMMIT_PROTOCOL: values.get(COMMIT_PROTOCOL, "brickyard.KeptCommit"),
+    }
+
+
+def keeps_writes(manifest: Mapping[str, Any], place: Place) -> bool:
+    """Whether there may be records of writes that a driver has not finished."""
+    return bool(manifest.get("classes") and place.cluster_dir)
+
+
+def keeps_catalog(manifest: Mapping[str, Any], place: Place, conf: Mapping[str, str]) -> bool:
+    """Whether what Spark knows of tables is to be kept by us: Hive's metastore keeps it by itself."""
+    return keeps_writes(manifest, place) and conf["spark.sql.catalogImplementation"] == "in-memory"
+
+
+def _leave_out_plugin(values: dict[str, str]) -> list[str]:
+    """Spark's own plugin would start a second Connect server, or keep the cluster's from starting."""
+    names = [name.strip() for name in values.get("spark.plugins", "").split(",")]
+    if CONNECT_PLUGIN not in names:
+        return []
+    values["spark.plugins"] = ",".join(name for name in names if name != CONNECT_PLUGIN)
+    return [f"{CONNECT_PLUGIN} of spark.plugins is left out: the cluster serves Spark Connect by itself."]
+
+
+def _executor_java_options(asked: Mapping[str, str], archive: str) -> str:
+    """Ours, quick to start, then the user's, which win. Another collector, or an archive of the user's, stays theirs."""
+    theirs = asked.get("spark.executor.extraJavaOptions", "")
+    ours = ["-XX:-UsePerfData", *PATIENT_COMPILER]
+    if "GC" not in theirs:
+        ours.append("-XX:+UseParallelGC")
+    if archive and "SharedArchiveFile" not in theirs and "ArchiveClassesAtExit" not in theirs:
+        ours += archive_flags(archive)
+    return " ".join([*ours, *([theirs] if theirs else [])])
+
+
+def _guard_ui(values: dict[str, str], asked: Mapping[str, str], manifest: Mapping[str, Any], place: Place) -> list[str]:
+    """The driver's UI is off unless it is asked for; and since everybody on the machine can reach it, it is served only to
+    holders of a token, or not at all where Spark has no such guard."""
+    if asked.get("spark.ui.enabled", "").lower() != "true":
+        return []
+    if spark_line(manifest) < (4, 0):
+        values["spark.ui.enabled"] = "false"
+        return ["spark.ui.enabled is not used: Spark 3 cannot keep the users of other clusters out of its web UI."]
+    filters = values.get("spark.ui.filters", "")
+    values.update(guarded_ui(place.ui_key))
+    values["spark.ui.filters"] = _joined(JWS_FILTER, filters)
+    return []
+
+
+def guarded_ui(key: str) -> dict[str, str]:
+    """Settings of a web UI that only holders of a token signed with `key` (base64url) can see."""
+    return {
+        "spark.ui.port": "0",
+        "spark.ui.killEnabled": "false",
+        "spark.ui.filters": JWS_FILTER,
+        f"spark.{JWS_FILTER}.param.secretKey": key,
+    }
+
+
+def worker_size(assignment: Mapping[str, Any]) -> tuple[int, int]:
+    """Cores and MiB of the cluster's workers: as the assignment says, else as this node has."""
+    cores = int(assignment.get("worker_cores") or assignment["cores"])
+    return cores, int(assignment.get("worker_memory_mb") or assignment["memory_mb"])
+
+
+def _check_size(assignment: Mapping[str, Any], values: Mapping[str, str], master_url: str) -> None:
+    """An executor that is larger than its worker never starts, and every job waits for ever: say so instead."""
+    if master_url.startswith("local[") or not assignment.get("worker_memory_mb"):
+        return
+    cores, memory_mb = worker_size(assignment)
+    wanted_mb, wanted_cores = size_mb(values["spark.executor.memory"]), values["spark.executor.cores"]
+    if wanted_mb is not None and wanted_mb > memory_mb:
+        raise LaunchError(
+            f"spark.executor.memory is {values['spark.executor.memory']}, and a worker has {memory_mb} MiB: no executor could "
+            "start. Lower it, or choose a larger node type."
+        )
+    if wanted_cores.isdigit() and int(wanted_cores) > cores:
+        raise LaunchError(
+            f"spark.executor.cores is {wanted_cores}, and a worker has {cores} cores: no executor could start. Lower it, or "
+            "choose a larger node type."
+        )
+
+
+def _joined(first: str, rest: str) -> str:
+    names = [name.strip() for name in rest.split(",") if name.strip() and name.strip() != first]
+    return ",".join([first, *names])

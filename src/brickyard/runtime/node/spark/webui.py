@@ -1,0 +1,46 @@
+"""The driver's web UI, made when somebody first asks for it: clusters start without it, and most never need one.
+
+Spark keeps everything that the UI shows whether there is one or not (the live AppStatusStore), so a late one misses nothing.
+Every user of the machine can reach its port; it is served only to holders of a token (JWSFilter, Spark 4).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JError
+
+from . import conf as sparkconf
+from .parts import Scala
+
+
+def open_web_ui(scala: Scala, sc: Any, key: str) -> Any:
+    """A bound SparkUI of that SparkContext, guarded by `key`. Raises Py4JError."""
+    if sc.ui().isDefined():  # the user's conf asked for it, and `sparkconf` has put the guard before it
+        return sc.ui().get()
+    conf = sc.getConf()
+    for name, value in sparkconf.guarded_ui(key).items():
+        conf.set(name, value)
+    companion = scala.object("org.apache.spark.ui", "SparkUI")
+    version = getattr(companion, "create$default$8")()
+    ui = companion.create(
+        scala.jvm.scala.Option.apply(sc), sc.statusStore(), conf, sc.env().securityManager(), sc.appName(), "", sc.startTime(),
+        version,
+    )  # fmt: skip
+    ui.setAppId(sc.applicationId())
+    ui.bind()
+    with contextlib.suppress(Py4JError):  # the pages of Spark's core are there without it
+        session = scala.jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
+        scala.jvm.org.apache.spark.sql.execution.ui.SQLTab(session.sharedState().statusStore(), ui)
+        _add_connect(scala, sc, ui)
+    ui.attachAllHandlers()
+    return ui
+
+
+def _add_connect(scala: Scala, sc: Any, ui: Any) -> None:
+    """The sessions and operations of Spark Connect: what its server notes of them lies where the rest of the UI finds its own."""
+    pages = scala.jvm.org.apache.spark.sql.connect.ui
+    if isinstance(pages.SparkConnectServerTab, JavaClass):  # this runtime has Spark Connect
+        pages.SparkConnectServerTab(pages.SparkConnectServerAppStatusStore(sc.statusStore().store()), ui)

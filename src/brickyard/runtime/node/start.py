@@ -1,0 +1,34 @@
+"""`python start.py PROGRAM ARGUMENTS...`: a program of this directory, in the runtime's own interpreter.
+
+The directory becomes the package NAME of this process, and is not on `sys.path`: see `__init__.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+NAME = "_brickyard_node"
+PROGRAMS = {
+    "host": "host.main",
+    "kernel": "kernel.main",
+    "train": "training.train",
+    "train-work": "training.work",
+    "compile-classes": "training.compile_classes",
+}
+
+
+def mount() -> None:
+    """Make this directory the package NAME. Python has put it on `sys.path` as the directory of the program that it runs."""
+    here = str(Path(__file__).resolve().parent)
+    sys.path[:] = [entry for entry in sys.path if entry != here]
+    package = ModuleType(NAME)
+    package.__path__ = [here]
+    sys.modules[NAME] = package
+
+
+if __name__ == "__main__":
+    mount()
+    sys.exit(import_module(f"{NAME}.{PROGRAMS[sys.argv.pop(1)]}").main())

@@ -1,0 +1,1 @@
+"""Programs that the installation of a runtime runs: class-data archives, and our classes for Spark."""

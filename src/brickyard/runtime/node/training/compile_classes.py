@@ -1,0 +1,108 @@
+"""Compiles our classes for Spark: `start.py compile-classes --manifest FILE --out JAR`.
+
+The compiler is the one that Spark brings for its queries, so that no JDK is needed. The JAR appears complete or not at all.
+Exit code 1 and a last {"error": ...} line when it cannot be done.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+
+from ..jvm.errors import error_text
+from ..jvm.launch import JvmOptions
+from ..jvm.process import Jvm
+from ..processes import Spawner
+from .program import run_program
+
+HOST = "127.0.0.1"
+HEAP_MB = 256
+SOURCES = Path(__file__).resolve().parents[1] / "java"
+FACES = {"CatalogFace": "org.apache.spark.sql.catalyst.catalog.ExternalCatalog"}
+BOXES = {"boolean": "Boolean", "int": "Integer", "long": "Long", "double": "Double"}
+METHOD = re.compile(r"public (?:abstract|default) ([\w.]+) [\w.]+\.(\w+)\(([^)]*)\)")  # what it gives, its name, what it takes
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same sources make the same JAR
+
+
+class CompileError(Exception):
+    """The classes could not be compiled; the message says why."""
+
+
+def compile_all(jvm: Any) -> dict[str, bytes]:
+    """Name -> bytes of every class. Raises Py4JError for what the runtime's Spark does not have. A source may use the faces, and
+    the classes of sources before it in the alphabet."""
+    found: dict[str, bytes] = {}
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    texts = [face(name, trait, [str(each) for each in loader.loadClass(trait).getMethods()]) for name, trait in FACES.items()]
+    for text in texts + [source.read_text() for source in sorted(SOURCES.glob("*.java"))]:
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(loader)
+        compiler.cook(text)
+        loader = compiler.getClassLoader()
+        found.update({str(name): bytes(code) for name, code in dict(compiler.getBytecodes()).items()})
+    return found
+
+
+def face(name: str, trait: str, methods: Iterable[str]) -> str:
+    """A class that hands every call of a Scala trait to an InvocationHandler, and throws what that throws. A
+    java.lang.reflect.Proxy would wrap Spark's own errors, which Java checks and Scala does not declare: nobody could catch or
+    read them. `methods`: as Java prints them."""
+    return f"""
+package brickyard;
+final class {name} implements {trait} {{
+    private final java.lang.reflect.InvocationHandler handler;
+    {name}(java.lang.reflect.InvocationHandler handler) {{
+        this.handler = handler;
+    }}
+    private Object call(String name, Class[] types, Object[] arguments) {{
+        try {{
+            return this.handler.invoke(this, {trait}.class.getMethod(name, types), arguments);
+        }} catch (Throwable error) {{
+            return new scala.util.Failure(error).get(); // throws it
+        }}
+    }}
+    {"".join(_method(*found.groups()) for found in map(METHOD.match, methods) if found)}
+}}
+"""
+
+
+def _method(returned: str, name: str, parameters: str) -> str:
+    types = [each.replace("$", ".") for each in parameters.split(",") if each]
+    taken = ", ".join(f"{each} a{index}" for index, each in enumerate(types))
+    classes = ", ".join(f"{each}.class" for each in types)
+    given = ", ".join(f"(Object) a{index}" for index in range(len(types)))
+    call = f'call("{name}", new Class[] {{{classes}}}, new Object[] {{{given}}})'
+    answer = f"{call};" if returned == "void" else f"return ({BOXES.get(returned, returned)}) {call};"
+    return f"public {returned} {name}({taken}) {{ {answer} }}\n"
+
+
+def write_jar(classes: Mapping[str, bytes], out: Path) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    draft = out.with_name(f".{out.name}.{os.getpid()}")
+    with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as jar:
+        for name, code in sorted(classes.items()):
+            jar.writestr(zipfile.ZipInfo(name.replace(".", "/") + ".class", _EPOCH), code)
+    draft.replace(out)
+
+
+def run(manifest: Mapping[str, Any], out: Path, scratch: Path) -> None:
+    """Compile in a JVM of its own. Raises CompileError and JvmError."""
+    jvm = Jvm(spawner=Spawner(), manifest=manifest, options=JvmOptions(heap_mb=HEAP_MB), node_dir=scratch, host=HOST)
+    jvm.spawn()
+    try:
+        jvm.connect()
+        write_jar(compile_all(jvm.gateway.jvm), out)
+    except Py4JError as error:
+        raise CompileError(error_text(error)) from error  # only now: its text is in the JVM
+    finally:
+        jvm.stop(5.0)
+
+
+def main() -> int:
+    return run_program(run, description="Compile our classes for Spark.", out="the JAR to write")

@@ -1,0 +1,52 @@
+"""When a driver's activity is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from brickyard.runtime.node.spark import activity
+
+NO_COMMANDS = (False, 0)
+
+
+def idle(jobs: int = 1, connect_ms: int = 0) -> Any:
+    return activity.Activity(busy=False, jobs=jobs, connect_ms=connect_ms)
+
+
+def meter() -> Any:
+    made = activity.ActivityMeter()
+    made.touch(1_000)
+    assert made.sample(idle(), NO_COMMANDS, 2_000) is None
+    return made
+
+
+def test_beginning_and_end_are_told_at_once() -> None:
+    made = meter()
+    assert made.sample(activity.Activity(busy=True, jobs=2, connect_ms=0), NO_COMMANDS, 3_000) == {
+        "busy": True,
+        "last_activity_ms": 3_000,
+    }
+    assert made.sample(idle(2), NO_COMMANDS, 4_000) == {"busy": False, "last_activity_ms": 3_000}
+    assert made.sample(idle(2), NO_COMMANDS, 60_000) is None
+
+
+def test_a_job_between_two_samples_counts() -> None:
+    made = meter()
+    assert made.sample(idle(2), NO_COMMANDS, 9_000) == {"busy": False, "last_activity_ms": 9_000}
+
+
+def test_a_long_job_moves_the_last_activity_every_few_seconds() -> None:
+    made = meter()
+    told = [
+        made.sample(activity.Activity(busy=True, jobs=2, connect_ms=0), NO_COMMANDS, 3_000 + 1_000 * step) for step in range(11)
+    ]
+    assert [step for step, said in enumerate(told) if said] == [0, 5, 10]
+
+
+def test_connect_and_commands_count() -> None:
+    assert meter().sample(idle(connect_ms=8_000), NO_COMMANDS, 9_000) == {"busy": False, "last_activity_ms": 8_000}
+    assert meter().sample(idle(), (True, 8_900), 9_000) == {"busy": True, "last_activity_ms": 9_000}
+
+
+def test_a_clock_ahead_is_not_believed() -> None:
+    assert meter().sample(idle(connect_ms=99_000_000), NO_COMMANDS, 9_000) == {"busy": False, "last_activity_ms": 9_000}

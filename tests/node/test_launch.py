@@ -1,0 +1,148 @@
+"""Options of a node's JVM: what the user's settings make of them."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brickyard.runtime import NODE_CODE
+from brickyard.runtime.node.jvm import launch
+
+MANIFEST = {"java_home": "/j", "spark_home": "/s", "python": "/p/bin/python", "java_version": "17.0.1", "scala_version": "2.13"}
+
+
+def assignment(**fields: Any) -> dict[str, Any]:
+    return {"role": "driver", "cores": 2, "memory_mb": 4096, **fields}
+
+
+@pytest.mark.parametrize(
+    ("text", "mb"), [("4g", 4096), ("512m", 512), ("1024", 1024), (" 2 G ", 2048), ("2048k", 2), ("lots", None)]
+)
+def test_sizes(text: str, mb: int | None) -> None:
+    assert launch.size_mb(text) == mb
+
+
+def test_a_prepared_jvm_suits_an_assignment_without_wishes() -> None:
+    prepared = launch.prepared_options(2457, [], {"A": "1"}, "driver")
+    assert launch.wanted_options(assignment(spark_env_vars={"A": "1"}), prepared) == prepared
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [
+        {"spark_conf": {"spark.driver.memory": "1g"}},
+        {"spark_conf": {"spark.driver.extraJavaOptions": "-Dx=y"}},
+        {"spark_conf": {"spark.driver.extraClassPath": "/a.jar"}},
+        {"spark_conf": {"spark.jars.packages": "g:a:1"}},
+        {"spark_env_vars": {"A": "1"}},
+    ],
+)
+def test_a_prepared_jvm_does_not_suit_an_assignment_with_other_options(wishes: dict[str, Any]) -> None:
+    prepared = launch.prepared_options(2457, [], {}, "driver")
+    assert launch.wanted_options(assignment(**wishes), prepared) != prepared
+
+
+@pytest.mark.parametrize(
+    ("wishes", "reason"),
+    [
+        ({"spark_conf": {"spark.driver.memory": "1g"}}, "2457 MiB, and spark.driver.memory asks for 1024 MiB"),
+        ({"spark_conf": {"spark.driver.extraJavaOptions": "-Dx=y"}}, "spark.driver.extraJavaOptions"),
+        ({"spark_conf": {"spark.driver.extraClassPath": "/a.jar"}}, "spark.driver.extraClassPath"),
+        ({"spark_conf": {"spark.jars.packages": "g:a:1"}}, "spark.jars.packages"),
+        ({"spark_env_vars": {"A": "1"}}, "(A)"),
+        ({"role": "worker", "spark_env_vars": {"A": "1"}}, "(A)"),
+    ],
+)
+def test_why_a_warm_jvm_does_not_suit_is_said_by_name(wishes: dict[str, Any], reason: str) -> None:
+    prepared = launch.prepared_options(2457, [], {}, frugal=True)
+    assert reason in launch.difference(prepared, launch.wanted_options(assignment(**wishes), prepared))
+
+
+@pytest.mark.parametrize("role", ["driver", "single", "worker"])
+def test_a_warm_jvm_suits_whoever_wishes_nothing(role: str) -> None:
+    prepared = launch.prepared_options(2457, [], {}, frugal=True)
+    wanted = launch.wanted_options(assignment(role=role, spark_conf={"spark.sql.shuffle.partitions": "4"}), prepared)
+    assert wanted == prepared
+    assert launch.difference(prepared, wanted) == ""
+
+
+def test_a_warm_jvm_gives_memory_back() -> None:
+    line = command(launch.prepared_options(1000, [], {}, frugal=True))
+    assert [option for option in line if option.endswith("GC")] == ["-XX:+UseG1GC"]
+    assert "-Xms32m" in line
+
+
+def test_a_prepared_worker_stays_a_worker() -> None:
+    prepared = launch.prepared_options(512, [], {}, "worker")
+    assert launch.wanted_options(assignment(role="worker"), prepared) == prepared
+
+
+def test_a_jvm_prepared_for_any_role_becomes_a_worker_too() -> None:
+    prepared = launch.prepared_options(512, [], {})
+    assert launch.wanted_options(assignment(role="worker"), prepared) == prepared
+
+
+@pytest.mark.parametrize(
+    ("conf", "name"),
+    [
+        ({"spark.driver.memory": "much"}, "spark.driver.memory"),
+        ({"spark.driver.extraJavaOptions": "-Xmx2g"}, "spark.driver.extraJavaOptions"),
+        ({"spark.driver.extraJavaOptions": "-Da='"}, "spark.driver.extraJavaOptions"),
+    ],
+)
+def test_settings_that_make_no_jvm_are_named(conf: dict[str, str], name: str) -> None:
+    with pytest.raises(launch.LaunchError, match=name):
+        launch.wanted_options(assignment(spark_conf=conf), None)
+
+
+def test_the_users_variables_reach_the_jvm_but_not_the_nodes_own() -> None:
+    env = {"A": "1", "SPARK_HOME": "/theirs", "PYSPARK_PYTHON": "/databricks/python3/bin/python3"}
+    options = launch.wanted_options(assignment(spark_env_vars=env), None)
+    made = launch.environment(MANIFEST, options, {"PATH": "/bin", "PYTHONPATH": "/x"}, host="127.0.0.1", node_dir=Path("/n"))
+    assert made["A"] == "1"
+    assert made["SPARK_HOME"] == "/s"
+    assert made["PYSPARK_PYTHON"] == "/p/bin/python", "an interpreter that is not there is not used"
+    assert "PYTHONPATH" not in made
+
+
+def command(options: Any, **more: Any) -> list[str]:
+    made: list[str] = launch.command(MANIFEST, options, node_dir=Path("/n"), archive="/a.jsa", **more)
+    return made
+
+
+def test_the_class_path_is_the_same_for_every_node() -> None:
+    line = command(launch.JvmOptions(heap_mb=1000))
+    assert line[line.index("-cp") + 1] == "/s/jars/*"
+    assert "-XX:SharedArchiveFile=/a.jsa" in line
+    assert line[-1] == launch.GATEWAY
+
+
+def test_the_users_collector_replaces_ours_and_his_options_come_last() -> None:
+    line = command(launch.JvmOptions(heap_mb=1000, java_options=("-XX:+UseG1GC", "-XX:TieredStopAtLevel=1")))
+    assert [option for option in line if option.endswith("GC")] == ["-XX:+UseG1GC"]
+    assert line.index("-XX:TieredStopAtLevel=1") > line.index("-XX:-UsePerfData")
+
+
+def test_jars_go_through_submit_with_a_properties_file() -> None:
+    line = command(launch.JvmOptions(heap_mb=1000), properties="/n/conf/p")
+    assert line[-4:] == [launch.SUBMIT, "--properties-file", "/n/conf/p", "pyspark-shell"]
+
+
+@pytest.mark.parametrize(
+    ("version", "flag"), [("17.0.15", False), ("21.0.8", False), ("25.0.2", True), ("1.8.0", False), ("", False)]
+)
+def test_new_java_is_told_what_spark_may_do(version: str, flag: bool) -> None:
+    assert ("--sun-misc-unsafe-memory-access=allow" in launch.module_flags(version)) is flag
+
+
+def test_properties_survive_what_users_write() -> None:
+    text = launch.properties_text({"a key": " x=y\\z\nend"})
+    assert text == "a\\ key=\\ x=y\\\\z\\nend\n"
+
+
+@pytest.mark.parametrize("file", sorted(NODE_CODE.rglob("*.py")), ids=lambda file: str(file.relative_to(NODE_CODE)))
+def test_the_oldest_interpreter_can_read_the_scripts(file: Path) -> None:
+    ast.parse(file.read_text(), feature_version=(3, 8))

@@ -1,0 +1,298 @@
+"""How the end of a driver's JVM is told, whichever of its signs is seen first."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from brickyard.runtime.node import protocol
+from brickyard.runtime.node.host.report import Report
+from brickyard.runtime.node.jvm.launch import JvmOptions
+from brickyard.runtime.node.spark.load import Stage
+from tests.support.patience import PATIENCE_S, until
+
+
+class Py4JError(Exception):
+    pass
+
+
+class Py4JNetworkError(Py4JError):
+    pass
+
+
+class Py4JJavaError(Py4JError):
+    def __init__(self, trace: str) -> None:
+        super().__init__(trace)
+        self.java_exception = self
+        self._trace = trace
+
+    def toString(self) -> str:
+        return self._trace
+
+    def getCause(self) -> None:
+        return None
+
+
+@pytest.fixture
+def roles(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module, with a stand-in for py4j, which is in runtimes only."""
+    package, errors = ModuleType("py4j"), ModuleType("py4j.protocol")
+    for error in (Py4JError, Py4JJavaError, Py4JNetworkError):
+        setattr(errors, error.__name__, error)
+    monkeypatch.setitem(sys.modules, "py4j", package)
+    monkeypatch.setitem(sys.modules, "py4j.protocol", errors)
+    return importlib.import_module("brickyard.runtime.node.host.driver")
+
+
+class Channel(protocol.Channel):
+    """The pipe to an agent that only listens."""
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, Any]] = []
+        self.failed = threading.Event()
+
+    def status(self, **fields: Any) -> None:
+        self.told.append(fields)
+        if fields.get("phase") == "failed":
+            self.failed.set()
+
+    def log(self, line: str) -> None:
+        """Nobody reads it here."""
+
+    def failure(self) -> dict[str, Any]:
+        assert self.failed.wait(PATIENCE_S)
+        found = [fields["failure"] for fields in self.told if "failure" in fields]
+        assert len(found) == 1
+        failure: dict[str, Any] = found[0]
+        return failure
+
+
+class Jvm:
+    """A JVM that lives; with `last_words`, it is about to end, and does so while somebody waits for it."""
+
+    def __init__(self, directory: Path, last_words: str) -> None:
+        self.options = JvmOptions(heap_mb=512)
+        self.node_dir = directory
+        self.log_file, self.stderr_file = directory / "driver.log", directory / "stderr.log"
+        self._last_words = last_words
+        self._on_end: Callable[[int], None] = lambda _: None
+        self.alive = True
+
+    def ended(self, patience_s: float) -> bool:
+        if self._last_words and patience_s:
+            self.alive = False
+            self.stderr_file.write_text(self._last_words)
+            self._on_end(3)
+        return not self.alive
+
+    def on_end(self, callback: Callable[[int], None]) -> None:
+        self._on_end = callback
+
+
+def place(roles: ModuleType) -> Any:
+    return roles.sparkconf.Place(host="127.0.0.1", node_dir="/none", ui_key="")
+
+
+def fail(roles: ModuleType, directory: Path, error: Exception, *, ready: bool = True, last_words: str = "") -> dict[str, Any]:
+    """A driver whose work meets an error. Returns the failure that is told."""
+    channel = Channel()
+    report = Report(channel)
+    if ready:
+        report.tell(phase="ready")
+
+    class Driver(roles.Role):  # type: ignore[misc, name-defined] # the module is loaded at run time
+        def _take(self) -> None:
+            raise error
+
+    assignment = {"role": "single", "spark_conf": {}}
+    Driver(jvm=Jvm(directory, last_words), assignment=assignment, place=place(roles), report=report).start()
+    return channel.failure()
+
+
+OUT_OF_MEMORY = "Terminating due to java.lang.OutOfMemoryError: Java heap space\n"
+
+
+@pytest.mark.parametrize(
+    "error", [ConnectionRefusedError("refused"), Py4JError("Answer from Java side is empty"), TypeError("JavaPackage")]
+)
+def test_a_broken_connection_before_the_end_does_not_hide_how_the_jvm_ended(
+    roles: ModuleType, tmp_path: Path, error: Exception
+) -> None:
+    failure = fail(roles, tmp_path, error, last_words=OUT_OF_MEMORY)
+    assert failure["code"] == "DRIVER_OUT_OF_MEMORY"
+
+
+def test_an_answer_of_java_is_told_at_once(roles: ModuleType, tmp_path: Path) -> None:
+    error = Py4JJavaError("org.apache.spark.SparkException: no such serializer")
+    failure = fail(roles, tmp_path, error, ready=False)
+    assert failure["code"] == "SPARK_STARTUP_FAILURE"
+    assert "no such serializer" in failure["message"]
+
+
+def test_an_error_of_a_driver_that_was_ready_is_no_failed_start(roles: ModuleType, tmp_path: Path) -> None:
+    failure = fail(roles, tmp_path, RuntimeError("broken"))
+    assert failure["code"] == "DRIVER_UNEXPECTED_FAILURE"
+    assert "broken" in failure["message"]
+
+
+class StartingDriver:
+    """A driver that starts; `catalog` is what reading its tables comes to."""
+
+    def __init__(self, catalog: Callable[[], list[str]]) -> None:
+        self._catalog = catalog
+
+    def first_job(self) -> None:
+        """An executor has answered."""
+
+    def keep_catalog(self, _directory: str, _writes: str) -> list[str]:
+        return self._catalog()
+
+
+def starting(roles: ModuleType, directory: Path, driver: StartingDriver) -> tuple[Any, Channel]:
+    """A driver's role that has been started."""
+
+    class Starting(roles.DriverRole):  # type: ignore[misc, name-defined] # the module is loaded at run time
+        def _start_master(self) -> str:
+            return "local[1]"
+
+        def _start_driver(self, _master_url: str) -> StartingDriver:
+            self._keeps_catalog = True
+            return driver
+
+    channel = Channel()
+    assignment = {"role": "single", "spark_conf": {}}
+    common = {
+        "jvm": Jvm(directory, ""),
+        "assignment": assignment,
+        "place": place(roles),
+        "report": Report(channel),
+    }
+    role = Starting(on_ready=lambda: None, commands=lambda: (False, 0), **common)
+    role.start()
+    return role, channel
+
+
+def test_the_first_session_is_made_when_the_driver_is_ready(roles: ModuleType, tmp_path: Path) -> None:
+    reading, read = threading.Event(), threading.Event()
+
+    def catalog() -> list[str]:
+        reading.set()
+        assert read.wait(PATIENCE_S)
+        return []
+
+    role, channel = starting(roles, tmp_path, StartingDriver(catalog))
+    assert reading.wait(PATIENCE_S)
+    assert [fields["phase"] for fields in channel.told if "phase" in fields][-1] == "ready", "it would cost the start two seconds"
+    assert not role.open_within(0.0), "a session that is made now would not see the tables"
+    read.set()
+    assert role.open_within(PATIENCE_S)
+    role._stopping.set()
+
+
+def test_a_catalog_that_cannot_be_had_is_a_failed_start(roles: ModuleType, tmp_path: Path) -> None:
+    def catalog() -> list[str]:
+        raise Py4JJavaError("java.nio.file.AccessDeniedException: /cluster/catalog")
+
+    role, channel = starting(roles, tmp_path, StartingDriver(catalog))
+    failure = channel.failure()
+    assert failure["code"] == "SPARK_STARTUP_FAILURE"
+    assert "/cluster/catalog" in failure["message"]
+    assert not role.open_within(0.0)
+
+
+class FakeDriver:
+    """What a driver is asked about its work; `asked` counts how often its executors were."""
+
+    def __init__(self) -> None:
+        self.waiting, self.asked = 0, 0
+
+    def stages(self) -> list[Any]:
+        return [Stage(tasks=1 + self.waiting, running=1, done=0)] if self.waiting else []
+
+    def executors(self) -> list[dict[str, Any]]:
+        self.asked += 1
+        return [{"id": "0", "maxTasks": 1, "activeTasks": 0, "memoryUsed": 0, "diskUsed": 0, "totalShuffleWrite": 0}]
+
+
+class FakeMaster:
+    def homes(self) -> dict[str, str]:
+        return {"0": "127.0.0.1:7078"}
+
+
+def test_a_load_is_asked_for_when_it_matters(roles: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = Channel()
+    role = roles.DriverRole(
+        on_ready=lambda: None,
+        commands=lambda: (False, 0),
+        jvm=Jvm(tmp_path, ""),
+        assignment={"role": "driver"},
+        place=place(roles),
+        report=Report(channel),
+    )
+    driver, master = FakeDriver(), FakeMaster()
+
+    def tell(*, busy: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
+        before = len(channel.told)
+        role._tell_load(driver, master, roles.Activity(busy=busy, jobs=jobs, connect_ms=0))
+        return [fields["load"] for fields in channel.told[before:]]
+
+    role._report.tell(alive_workers=("127.0.0.1:7078",))
+    role._calm_until = float("inf")
+    assert not tell(busy=True), "the first user's first jobs come before it"
+    driver.waiting = 3
+    (load,) = tell(busy=True)
+    assert (load["pending"], load["workers"][0][0]) == (3, "127.0.0.1:7078")
+    role._calm_until, driver.waiting = 0.0, 0
+    (load,) = tell()
+    assert load["pending"] == 0
+    asked = driver.asked
+    assert not tell(), "nothing has changed"
+    assert driver.asked == asked + 1, "but what the executors hold may not be known yet"
+    monkeypatch.setattr(roles, "LAG_S", 0.0)
+    assert not tell(), "nothing has begun since"
+    assert driver.asked == asked + 1
+    tell(jobs=2)
+    assert driver.asked == asked + 2
+    role._report.tell(alive_workers=())
+    tell(jobs=2)
+    assert driver.asked == asked + 3, "workers have come or gone"
+
+
+def test_the_pulse_counts_how_long_nothing_is_answered(roles: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    pulse = sys.modules["brickyard.runtime.node.host.pulse"]
+    monkeypatch.setattr(pulse, "ASK_S", 0.01)
+    monkeypatch.setattr(pulse, "TICK_S", 0.01)
+    answers, stop = threading.Event(), threading.Event()
+
+    def question() -> None:
+        answers.wait(PATIENCE_S)
+        raise Py4JJavaError("what Java raises is an answer, too")
+
+    felt = pulse.Pulse(question, stop=stop)
+    felt.start()
+    until(lambda: felt.silent_s > 0.2)
+    answers.set()
+    until(lambda: felt.silent_s < 0.1)
+    stop.set()
+
+
+def test_a_broken_connection_is_no_answer(roles: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    pulse = sys.modules["brickyard.runtime.node.host.pulse"]
+    monkeypatch.setattr(pulse, "ASK_S", 0.01)
+    monkeypatch.setattr(pulse, "TICK_S", 0.01)
+    stop = threading.Event()
+
+    def question() -> None:
+        raise Py4JNetworkError("connection refused")
+
+    felt = pulse.Pulse(question, stop=stop)
+    felt.start()
+    until(lambda: felt.silent_s > 0.5)
+    stop.set()

@@ -1,0 +1,169 @@
+"""The Spark configuration of a node: ours, defaults, and the user's."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from brickyard.runtime.node.jvm import launch
+from brickyard.runtime.node.spark import conf as sparkconf
+
+PLACE = sparkconf.Place(host="127.0.0.1", node_dir="/n", ui_key="key")
+SPARK_4 = {"spark_version": "4.0.5", "has_connect": True, "python": "/p"}
+SPARK_3 = {"spark_version": "3.5.9", "has_connect": False, "connect_missing": "", "python": "/p"}
+
+
+def assignment(conf: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
+    base = {"cluster_id": "c-1", "cluster_name": "name", "role": "driver", "cores": 4, "memory_mb": 8192, "secret": "s3cret"}
+    return {**base, "connect_token": "token", "spark_conf": conf or {}, **fields}
+
+
+def conf_of(
+    assigned: dict[str, Any], manifest: dict[str, Any] = SPARK_4, master: str = "spark://127.0.0.1:1", archive: str = ""
+) -> Any:
+    return sparkconf.driver_conf(assigned, manifest, PLACE, master_url=master, executor_archive=archive)
+
+
+def test_the_users_value_wins_over_a_default() -> None:
+    assert conf_of(assignment({"spark.app.name": "mine"})).values["spark.app.name"] == "mine"
+    assert conf_of(assignment()).values["spark.app.name"] == "name"
+
+
+def test_programs_find_the_clusters_tags() -> None:
+    made = conf_of(assignment(default_tags={"ClusterId": "c-1"}, custom_tags={"team": "a"}))
+    tags = json.loads(made.values["spark.databricks.clusterUsageTags.clusterAllTags"])
+    assert {tag["key"]: tag["value"] for tag in tags} == {"ClusterId": "c-1", "team": "a"}
+
+
+def test_what_keeps_the_cluster_together_is_not_the_users() -> None:
+    made = conf_of(assignment({"spark.driver.host": "10.0.0.1", "spark.authenticate": "false"}))
+    assert made.values["spark.driver.host"] == "127.0.0.1"
+    assert made.values["spark.authenticate"] == "true"
+    assert {note.split()[0] for note in made.notes} == {"spark.driver.host", "spark.authenticate"}
+
+
+def test_the_single_node_profile_is_not_worth_a_note() -> None:
+    made = conf_of(assignment({"spark.master": "local[*]"}), master="local[4]")
+    assert made.notes == []
+    assert made.values["spark.master"] == "local[4]"
+
+
+def test_connect_is_served_with_its_token_or_not_at_all() -> None:
+    with_token = conf_of(assignment({"spark.plugins": "a.B"})).values
+    assert with_token["spark.plugins"] == "a.B", "Connect is started when it is asked for, not by its plugin"
+    assert with_token["spark.connect.authenticate.token"] == "token"
+    assert with_token["spark.connect.grpc.binding.address"] == "127.0.0.1"
+    for without in (conf_of(assignment(connect_token="")), conf_of(assignment(), SPARK_3)):
+        assert not [key for key in without.values if key.startswith("spark.connect")]
+    missing = {**SPARK_3, "connect_missing": "the network is down"}
+    assert "Maven artifact, which could not be had" in sparkconf.without_connect(assignment(), missing)
+    assert "(the network is down)" in sparkconf.without_connect(assignment(), missing)
+
+
+def test_connect_of_spark_3_is_guarded_by_us() -> None:
+    theirs = {"spark.connect.grpc.interceptor.classes": "x.Y"}
+    made = conf_of(assignment(theirs), {**SPARK_3, "has_connect": True}).values
+    assert made["spark.connect.grpc.interceptor.classes"] == "brickyard.TokenGuard,x.Y"
+    assert made["spark.brickyard.connect.token"] == "token"
+    assert "spark.connect.authenticate.token" not in made
+    assert "spark.connect.grpc.interceptor.classes" not in conf_of(assignment()).values, "Spark 4 has its own"
+
+
+def test_sparks_own_connect_plugin_is_left_out() -> None:
+    made = conf_of(assignment({"spark.plugins": f"a.B, {sparkconf.CONNECT_PLUGIN}"}))
+    assert made.values["spark.plugins"] == "a.B"
+    assert "serves Spark Connect by itself" in made.notes[0]
+
+
+def test_the_web_ui_is_off_or_guarded() -> None:
+    assert conf_of(assignment()).values["spark.ui.enabled"] == "false"
+    asked = {"spark.ui.enabled": "true", "spark.ui.filters": "x.Y"}
+    guarded = conf_of(assignment(asked)).values
+    assert guarded["spark.ui.filters"] == f"{sparkconf.JWS_FILTER},x.Y"
+    assert guarded[f"spark.{sparkconf.JWS_FILTER}.param.secretKey"] == "key"
+    old = conf_of(assignment(asked), SPARK_3)
+    assert old.values["spark.ui.enabled"] == "false"
+    assert "spark.ui.enabled" in old.notes[0]
+
+
+def test_executors_get_ours_and_the_users_java_options() -> None:
+    options = conf_of(assignment({"spark.executor.extraJavaOptions": "-Dx=y"}), archive="/e.jsa").values[
+        "spark.executor.extraJavaOptions"
+    ]
+    assert options.endswith(" -Dx=y")
+    assert "-XX:SharedArchiveFile=/e.jsa" in options
+    own_collector = conf_of(assignment({"spark.executor.extraJavaOptions": "-XX:+UseZGC"})).values
+    assert "Parallel" not in own_collector["spark.executor.extraJavaOptions"]
+
+
+def test_executors_fill_their_worker() -> None:
+    values = conf_of(assignment()).values
+    assert (values["spark.executor.cores"], values["spark.executor.memory"]) == ("4", "6144m")
+    other = conf_of(assignment(worker_cores=2, worker_memory_mb=2000)).values
+    assert (other["spark.executor.cores"], other["spark.executor.memory"]) == ("2", "1500m")
+
+
+@pytest.mark.parametrize("conf", [{"spark.executor.memory": "3g"}, {"spark.executor.cores": "3"}])
+def test_executors_that_no_worker_can_hold_are_refused(conf: dict[str, str]) -> None:
+    with pytest.raises(launch.LaunchError, match=next(iter(conf))):
+        conf_of(assignment(conf, worker_cores=2, worker_memory_mb=2048))
+
+
+def test_variables_reach_the_executors() -> None:
+    made = conf_of(assignment(spark_env_vars={"A": "1", "SPARK_HOME": "/x"})).values
+    assert made["spark.executorEnv.A"] == "1"
+    assert "spark.executorEnv.SPARK_HOME" not in made
+
+
+def test_a_worker_takes_its_own_settings_only() -> None:
+    made = sparkconf.worker_conf(assignment({"spark.worker.cleanup.enabled": "true", "spark.sql.x": "y"}), PLACE)
+    assert made["spark.worker.cleanup.enabled"] == "true"
+    assert "spark.sql.x" not in made
+    assert made["spark.decommission.enabled"] == "true"
+
+
+def test_what_submit_resolved_is_not_given_again() -> None:
+    assert sparkconf.without_submitted({"spark.jars.packages": "a", "spark.x": "y"}) == {"spark.x": "y"}
+
+
+SHARED = PLACE._replace(cluster_dir="/cluster")
+WITH_CLASSES = {**SPARK_4, "classes": "/r/classes/1.jar"}
+
+
+def files_of(conf: dict[str, str] | None = None, master: str = "spark://127.0.0.1:1", place: Any = SHARED) -> dict[str, str]:
+    made = sparkconf.driver_conf(assignment(conf), WITH_CLASSES, place, master_url=master, executor_archive="")
+    values: dict[str, str] = made.values
+    return values
+
+
+def test_tables_and_paths_without_a_scheme_are_where_every_node_sees_them() -> None:
+    values = files_of()
+    assert values["spark.sql.warehouse.dir"] == "file:/cluster/warehouse"
+    assert values["spark.hadoop.fs.defaultFS"] == "dbfs:///"
+    assert values["spark.executorEnv.SPARK_DIST_CLASSPATH"] == "/r/classes/1.jar"
+    assert values["spark.sql.legacy.createHiveTableByDefault"] == "false"
+
+
+def test_file_paths_are_written_where_all_nodes_see_them_and_anywhere_on_a_single_node() -> None:
+    assert files_of()["spark.hadoop.fs.brickyard.shared"] == "/cluster:/dbfs:/n/logs/eventlog"
+    assert files_of(master="local[4]")["spark.hadoop.fs.brickyard.shared"] == ""
+
+
+def test_the_users_class_path_of_executors_stays() -> None:
+    values = files_of({"spark.executorEnv.SPARK_DIST_CLASSPATH": "/mine.jar", "spark.hadoop.fs.defaultFS": "file:///"})
+    assert values["spark.executorEnv.SPARK_DIST_CLASSPATH"] == "/mine.jar:/r/classes/1.jar"
+    assert values["spark.hadoop.fs.defaultFS"] == "file:///"
+
+
+def test_the_catalog_is_kept_unless_hive_keeps_it() -> None:
+    assert sparkconf.keeps_catalog(WITH_CLASSES, SHARED, files_of())
+    assert not sparkconf.keeps_catalog(WITH_CLASSES, SHARED, files_of({"spark.sql.catalogImplementation": "hive"}))
+    assert not sparkconf.keeps_catalog(WITH_CLASSES, PLACE, files_of(place=PLACE)), "a training has no cluster"
+
+
+def test_the_class_path_that_archives_were_made_with_comes_first() -> None:
+    options = launch.JvmOptions(heap_mb=512)
+    without = launch.class_path({"spark_home": "/s"}, options)
+    assert launch.class_path({"spark_home": "/s", "classes": "/r/1.jar"}, options) == f"{without}:/r/1.jar"
