@@ -56,9 +56,7 @@ def brickyard(**settings: str) -> Iterator[Served]:
             "BRICKYARD_ENDS_WITH": str(os.getpid()),
             **{f"BRICKYARD_{key.upper()}": value for key, value in settings.items()},
         }
-        with _process(
-            [sys.executable, "-m", "brickyard.cli.server"], environment, f"http://127.0.0.1:{port}", "/readyz"
-        ) as served:
+        with _process([sys.executable, "-m", "brickyard.server"], environment, f"http://127.0.0.1:{port}", "/readyz") as served:
             yield served
 
 

@@ -58,7 +58,7 @@ def test_overload_is_told_and_the_sdk_waits_for_room(server: Server) -> None:
     w = server.client()
     made = w.clusters.create(**BODY).result()
     with ThreadPoolExecutor(4) as threads:
-        stall = Stall(server.application._store, threads)
+        stall = Stall(server.application.store, threads)
         try:
             assert w.clusters.get(str(made.cluster_id)).state is State.RUNNING, "what is read is not refused"
             status, retry_after, error = answer(server, "POST", "clusters/create", BODY)

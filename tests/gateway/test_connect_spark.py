@@ -136,7 +136,7 @@ def test_the_spark_ui_is_there_for_those_who_may_see_it(way: Way) -> None:
     # Its own port is closed to everybody else on this machine.
     assert way.server.application is not None
     me = Caller(user_name="admin@brickyard.local", user_id="1", is_admin=True, token_id="")
-    own = asyncio.run(way.server.application.ui_sources.find(me, way.cluster_id))
+    own = asyncio.run(way.server.application.parts.gateway.ui_sources.find(me, way.cluster_id))
     try:
         assert requests.get(own.url + "/jobs/", timeout=PATIENCE_S).status_code == 403
     except requests.ConnectionError:  # the cluster has a network of its own, and nobody out here has a way in

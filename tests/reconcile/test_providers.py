@@ -109,7 +109,7 @@ def test_a_server_records_the_provider_and_tells_agents_the_public_url(tmp_path:
         _, made = await workspace.post("create", **body)
         _, pool = await workspace.pool("POST", "create", instance_pool_name="p", node_type_id="small", min_idle_instances=1)
         await workspace.until(made["cluster_id"], "RUNNING")
-        rows = await workspace.app._store.read(lambda tx: tx.instances.many(tx.instances.states()))
+        rows = await workspace.app.store.read(lambda tx: tx.instances.many(tx.instances.states()))
         assert {row.pool_id for row in rows} == {"", pool["instance_pool_id"]}
         assert {row.provider for row in rows} == {"simulated"}
         assert machines.called == {"http://10.0.0.7:8080"}

@@ -293,7 +293,7 @@ class ApiMachine(RuleBasedStateMachine):
     def no_cluster_has_more_than_it_wants(self) -> None:
         if not hasattr(self, "workspace"):
             return
-        clusters, nodes = self.workspace.app._store.read_sync(
+        clusters, nodes = self.workspace.app.store.read_sync(
             lambda tx: (tx.clusters.many(self.wishes), tx.instances.of_clusters(self.wishes))
         )
         for name, cluster in clusters.items():
@@ -310,7 +310,7 @@ class ApiMachine(RuleBasedStateMachine):
     def no_pool_has_more_than_its_capacity(self) -> None:
         if not hasattr(self, "workspace"):
             return
-        standings = self.workspace.app._store.read_sync(lambda tx: tx.instances.standings())
+        standings = self.workspace.app.store.read_sync(lambda tx: tx.instances.standings())
         for name, wanted in self.pools.items():
             there = sum(count for kind, count in standings.get(name, {}).items() if kind is not Standing.NONE)
             most = 1_000_000 if wanted.capacity is None else wanted.capacity
@@ -350,7 +350,7 @@ class ApiMachine(RuleBasedStateMachine):
 
     def _left_over(self) -> str:
         alive = {each for each, seen in self.workspace.machines.observe().items() if seen.alive}
-        recorded, nodes, standings = self.workspace.app._store.read_sync(
+        recorded, nodes, standings = self.workspace.app.store.read_sync(
             lambda tx: (tx.instances.states(), tx.instances.of_clusters(self.wishes), tx.instances.standings())
         )
         if left := {cluster_id for cluster_id, _ in recorded.values() if cluster_id} - self.wishes.keys():
@@ -392,7 +392,7 @@ class ApiMachine(RuleBasedStateMachine):
             owned += [node["instance_id"] for node in (*found.get("executors", ()), *([found["driver"]] if wish.runs else []))]
             await self._check_events(name, wish)
         assert len(owned) == len(set(owned)), "an instance is in two clusters"
-        recorded = self.workspace.app._store.read_sync(lambda tx: tx.instances.states())
+        recorded = self.workspace.app.store.read_sync(lambda tx: tx.instances.states())
         assert self.workspace.machines.observe().keys() == recorded.keys()
         in_clusters = {instance_id for instance_id, (cluster_id, _) in recorded.items() if cluster_id}
         growing = any(self._short(wish) for wish in self.wishes.values())  # a cluster that is short goes on trying

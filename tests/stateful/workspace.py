@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from brickyard.app import Application
 from brickyard.config import Settings
 from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Cluster, public_state
@@ -17,6 +16,7 @@ from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
 from brickyard.domain.states import State
 from brickyard.nodes.sessions import AgentService
 from brickyard.providers.simulated import SimulatedProvider
+from brickyard.server.lifecycle import Application
 from brickyard.store.changeset import Changes
 from brickyard.store.clusters import ClusterRows
 from brickyard.testing.builders import SMALL
@@ -110,8 +110,8 @@ class Workspace:
             clock=self._clock,
         )
         self.app = await self._life.enter_async_context(opened)
-        self.app._store.on_commit(self._committed)
-        self._line.connect(self.app.agents)
+        self.app.store.on_commit(self._committed)
+        self._line.connect(self.app.parts.nodes.agents)
         self.machines.attach(self._line)
 
     def _committed(self, changed: Changes) -> None:
@@ -136,8 +136,8 @@ class Workspace:
     async def pass_time(self, ms: int) -> None:
         """Let what is due be done, and the machines do something."""
         self.clock.advance(ms=ms)
-        await self.app.monitor.look()
-        await self.app.loop.first_pass()
+        await self.app.parts.loops.monitor.look()
+        await self.app.parts.loops.clusters.first_pass()
         await asyncio.sleep(0.002)
 
     async def state(self, cluster_id: str) -> str:

@@ -16,10 +16,10 @@ import uvicorn
 from databricks.sdk import WorkspaceClient
 
 from brickyard.api.serving import serving
-from brickyard.app import Application
 from brickyard.config import Settings, default_cache_dir
 from brickyard.domain.clock import Clock, Ids
 from brickyard.providers.base import Provider
+from brickyard.server.lifecycle import Application
 from brickyard.store.store import Store
 from tests.support.patience import PATIENCE_S
 
@@ -48,7 +48,7 @@ class Server:
     def store(self) -> Store:
         """The server's own, for tests that make trouble in it."""
         assert self.application is not None
-        return self.application._store
+        return self.application.store
 
     def client(self, token: str = TOKEN) -> WorkspaceClient:
         """The official SDK, pointed here."""

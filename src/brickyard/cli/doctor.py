@@ -14,13 +14,13 @@ import click
 
 from brickyard.agent import measure
 from brickyard.agent.pressure import disk_floor, text
-from brickyard.cli import CliError, limits
-from brickyard.cli.machine import Allowed, allowed_here
 from brickyard.cli.options import place, serving, settings
-from brickyard.cli.up import listen
 from brickyard.config import Settings
+from brickyard.lifecycle import limits
+from brickyard.lifecycle.machine import Allowed, allowed_here
 from brickyard.lifecycle.packageindex import uv_environment
 from brickyard.lifecycle.workspace import Workspace
+from brickyard.server.preflight import ServerError, listen
 
 MUCH = 8  # memory_overcommit above it: more nodes may use the whole machine at once than any machine takes
 ASKED_FOR = "pyspark"  # what every runtime needs from the index
@@ -122,8 +122,8 @@ def _port(chosen: Settings) -> Finding:
         return Finding("port", "ok", f"a server runs: process {running.pid} at {running.url}")
     try:
         listen(chosen.host, chosen.port).close()
-    except CliError as error:
-        return Finding("port", "broken", error.message)
+    except ServerError as error:
+        return Finding("port", "broken", str(error))
     return Finding("port", "ok", f"{chosen.host}:{chosen.port} is free" if chosen.port else "the server takes a free one")
 
 
@@ -138,8 +138,8 @@ def _connect_port(chosen: Settings) -> Finding:
     port = chosen.connect_port or DEFAULT_PORT
     try:
         listen(chosen.host, port).close()
-    except CliError as error:
-        remedy = error.message.replace("--port (0 finds a free one)", "--connect-port (0 is none)")
+    except ServerError as error:
+        remedy = str(error).replace("--port (0 finds a free one)", "--connect-port (0 is none)")
         return Finding(name, "broken" if chosen.connect_port else "note", remedy)
     return Finding(name, "ok", f"{chosen.host}:{port} is free")
 

@@ -12,6 +12,7 @@ from brickyard.cli import CliError
 from brickyard.cli.options import found_by, place, settings
 from brickyard.cli.progress import working
 from brickyard.config import Settings
+from brickyard.lifecycle.messages import nodes_left
 from brickyard.lifecycle.workspace import Running, Workspace, WorkspaceError
 
 LIMIT_S = 60.0
@@ -72,15 +73,6 @@ def end_nodes(workspace: Workspace) -> int:
     if left:
         raise CliError(nodes_left(left))
     return found
-
-
-def nodes_left(instances: list[str]) -> str:
-    """What is said of nodes that live on."""
-    names = ", ".join(instances)
-    return (
-        f"the server has stopped, but {len(instances)} of its nodes could not be ended: {names}. Run `brickyard down` again; the "
-        f"processes are those with BRICKYARD_INSTANCE_ID={instances[0]} and so on in their environment."
-    )
 
 
 def _stop(workspace: Workspace, running: Running, *, keep_nodes: bool) -> None:

@@ -19,9 +19,11 @@ from brickyard.cli.down import stop_server
 from brickyard.cli.options import place, settings
 from brickyard.cli.options import serving as serving_options
 from brickyard.cli.progress import Say, Shown, working
-from brickyard.cli.up import START_LIMIT_S, listen, start_detached, token_line
+from brickyard.cli.up import START_LIMIT_S, start_detached
 from brickyard.config import Settings
+from brickyard.lifecycle.messages import token_line
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
+from brickyard.server.preflight import ServerError, listen
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
@@ -154,7 +156,7 @@ class _Quickstart:
         if self._any_port:
             try:
                 listen(self._settings.host, self._settings.port).close()
-            except CliError:
+            except ServerError:
                 say(f"  port {self._settings.port} is in use: taking a free one")
                 return msgspec.structs.replace(self._settings, port=0)
         return self._settings

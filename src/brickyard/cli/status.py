@@ -15,9 +15,9 @@ from brickyard import __version__
 from brickyard.cli import CliError
 from brickyard.cli.client import serving
 from brickyard.cli.http import get
-from brickyard.cli.machine import allowed_here
 from brickyard.cli.options import found_by, place, settings
 from brickyard.config import Settings
+from brickyard.lifecycle.machine import allowed_here
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 
 if TYPE_CHECKING:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -14,21 +11,19 @@ from typing import Any, NamedTuple
 
 import click
 
-from brickyard.cli import CliError, limits
+from brickyard.cli import CliError
 from brickyard.cli.http import get
 from brickyard.cli.interrupts import held_back
 from brickyard.cli.options import place, serving, settings
 from brickyard.cli.progress import working
 from brickyard.config import Settings
 from brickyard.interrupts import Importing
+from brickyard.lifecycle.logs import LOG_LIMIT
+from brickyard.lifecycle.messages import token_line, why_it_ended
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
+from brickyard.server.preflight import ServerError, prepared
 
 START_LIMIT_S = 90.0
-_REMEDIES = {
-    errno.EADDRNOTAVAIL: "Name an address of this machine with --host.",
-    errno.EACCES: "Ports below 1024 are for root: choose a higher one with --port.",
-}
-LOG_LIMIT = 20 * 2**20  # bytes of server.log after which a new one is begun
 
 
 class Started(NamedTuple):
@@ -58,8 +53,8 @@ def command(detach: bool, config_file: Path | None, **options: Any) -> None:
                 click.echo(token_line(workspace, started.new_token))
             click.echo("Next: brickyard configure, brickyard status; stop it with brickyard down.")
         else:
-            serve(chosen, workspace, detached=False)
-    except WorkspaceError as error:
+            serve(chosen, workspace)
+    except (ServerError, WorkspaceError) as error:
         raise CliError(str(error)) from error
 
 
@@ -74,7 +69,7 @@ def start_detached(chosen: Settings, workspace: Workspace) -> Started:
     try:
         with log, held_back():
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "brickyard.cli.server"],
+                [sys.executable, "-P", "-m", "brickyard.server"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -90,53 +85,13 @@ def start_detached(chosen: Settings, workspace: Workspace) -> Started:
     return Started(url, workspace.stored_token() if token_is_new else "")
 
 
-def serve(chosen: Settings, workspace: Workspace, *, detached: bool) -> None:
-    """Run the server in this process until it is told to stop. Raises CliError, WorkspaceError."""
-    _check_limits()
-    workspace.prepare()
-    _check_places(chosen)
-    workspace.lock()
-    listening = listen(chosen.host, chosen.port)
+def serve(chosen: Settings, workspace: Workspace) -> None:
+    """Run the server in this process until it is told to stop. Raises ServerError, WorkspaceError."""
+    listening = prepared(chosen, workspace)
     with Importing():
-        from brickyard.cli.server import run  # noqa: PLC0415 - heavy, and not needed to find out that the port is taken
+        from brickyard.server.process import run  # noqa: PLC0415 - heavy, and not needed to find out that the port is taken
 
-    run(chosen, workspace, listening, detached=detached)
-
-
-def _check_places(chosen: Settings) -> None:
-    """What would only be noticed when a cluster or a task needs it. Raises CliError."""
-    if chosen.cache_dir.exists() and not chosen.cache_dir.is_dir():
-        raise CliError(f"cache_dir is {chosen.cache_dir}, which is a file. Choose a directory with --cache-dir.")
-    if chosen.task_files_dir and not chosen.task_files_dir.is_dir():
-        raise CliError(f"task_files_dir is {chosen.task_files_dir}, which is no directory. Make it, or leave the setting out.")
-
-
-def _check_limits() -> None:
-    """Open as many files as we may; nodes inherit that. Raises CliError when it is too few for a single one."""
-    limits.raise_files()
-    found = limits.files()
-    if found.state == "broken":
-        raise CliError(found.text)
-    if found.state == "note":
-        click.echo(f"Warning: {found.text}", err=True)
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises CliError."""
-    try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family, socket.SOCK_STREAM)
-    except OSError as error:
-        raise CliError(f"cannot listen on {host}: {error.strerror}. Name an address of this machine with --host.") from error
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind(address)
-        listening.listen(1024)
-    except OSError as error:
-        listening.close()
-        remedy = _REMEDIES.get(error.errno or 0, "Choose another port with --port (0 finds a free one).")
-        raise CliError(f"cannot listen on {host}:{port}: {error.strerror}. {remedy}") from error
-    return listening
+    run(chosen, workspace, listening, detached=False)
 
 
 def as_environment(chosen: Settings) -> dict[str, str]:
@@ -148,11 +103,6 @@ def as_environment(chosen: Settings) -> dict[str, str]:
             continue
         found[f"BRICKYARD_{name.upper()}"] = str(value).lower() if isinstance(value, bool) else str(value)
     return {**found, "BRICKYARD_CONFIG": ""}
-
-
-def token_line(workspace: Workspace, token: str) -> str:
-    """How a new administrator's token is shown, once."""
-    return f"Admin token (shown this once, kept in {workspace.data_dir / 'admin-token'}): {token}"
 
 
 def _wait_until_it_serves(process: subprocess.Popen[bytes], workspace: Workspace, start: int) -> str:
@@ -193,14 +143,7 @@ def _open_log(workspace: Workspace) -> tuple[Any, int]:
     return log, log.seek(0, os.SEEK_END)
 
 
-def _why_it_ended(line: str) -> str:
-    """Of a line of the log that says why a server did not start, as `brickyard.cli.server` writes it; "" of any other."""
-    if line.startswith('{"level": "error", "event": "ended"'):
-        return str(json.loads(line)["why"])
-    return line.removeprefix("brickyard: ") if line.startswith("brickyard: ") else ""
-
-
 def _last_words(log: Path, start: int) -> str:
     lines = [line for line in log.read_bytes()[start:].decode(errors="replace").splitlines() if line.strip()]
-    said = next((words for line in reversed(lines) if (words := _why_it_ended(line))), "")
+    said = next((words for line in reversed(lines) if (words := why_it_ended(line))), "")
     return said or f"the server ended at once. Its log {log} says: {' / '.join(lines[-3:]) or 'nothing'}"

@@ -1,1 +1,1 @@
-"""The server as a process: its data directory, lock, secrets, logs, start and end. Imports config and domain only."""
+"""What a server and its commands share: data directory, lock, secrets, logs, limits. Imports the domain and the agent only."""

@@ -15,6 +15,7 @@ from typing import Any, TextIO, cast
 import structlog
 from structlog.typing import EventDict, Processor
 
+LOG_LIMIT = 20 * 2**20  # bytes of server.log after which a new one is begun
 _SECRET_NAME = re.compile(r"token|secret|password|authorization|credential", re.IGNORECASE)
 _SECRET_TEXT = (
     (re.compile(r"dapi[0-9a-f]{8,}"), "dapi***"),

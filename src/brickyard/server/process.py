@@ -1,11 +1,10 @@
-"""The server process: signals and logging around `brickyard.app`."""
+"""The server process: signals, the web server, and what it tells, around `lifecycle.Application`."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import gc
-import json
 import os
 import signal
 import socket
@@ -20,17 +19,16 @@ import uvloop
 
 from brickyard import __version__
 from brickyard.api.serving import serving
-from brickyard.app import Application
-from brickyard.cli import CliError
-from brickyard.cli.down import nodes_left
-from brickyard.cli.machine import allowed_here
-from brickyard.cli.up import LOG_LIMIT, serve, token_line
 from brickyard.config import ConfigError, Settings, load
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.gateway.errors import GatewayError
 from brickyard.lifecycle import logs, owner
+from brickyard.lifecycle.machine import allowed_here
+from brickyard.lifecycle.messages import ended_line, nodes_left, token_line
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 from brickyard.providers.base import SetupError
+from brickyard.server.lifecycle import Application
+from brickyard.server.preflight import ServerError, prepared
 from brickyard.store.serverlock import DatabaseInUse
 from brickyard.store.store import StoreError
 
@@ -42,7 +40,7 @@ log = structlog.get_logger("brickyard")
 
 
 def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, detached: bool) -> None:
-    """Serve until a signal; the data directory is locked and the socket bound. Raises CliError, WorkspaceError."""
+    """Serve until a signal; the data directory is locked and the socket bound. Raises ServerError, WorkspaceError."""
     _ask_to_be_spared()
     logs.configure(level=chosen.log_level, form=chosen.log_format)
     for secret in ("BRICKYARD_ADMIN_TOKEN", "BRICKYARD_METRICS_TOKEN"):
@@ -54,11 +52,12 @@ def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, det
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_Server(chosen, workspace, listening, detached=detached).run())
     except StoreError as error:
-        raise CliError(f"{error}. Check the path and the disk, or database_url.") from error
+        raise ServerError(f"{error}. Check the path and the disk, or database_url.") from error
     except DatabaseTrouble as error:  # while it starts: later ones are answered by the API, and waited for by the loops
-        raise CliError(f"the database cannot be used: {error.reason}. Free space on its disk, or check database_url.") from error
+        remedy = "Free space on its disk, or check database_url."
+        raise ServerError(f"the database cannot be used: {error.reason}. {remedy}") from error
     except (GatewayError, DatabaseInUse, SetupError) as error:
-        raise CliError(str(error)) from error
+        raise ServerError(str(error)) from error
     finally:
         workspace.withdraw()
 
@@ -109,21 +108,21 @@ class _Server:
             why = self._why or ("another server has taken its database" if lost else "the web server has ended")
             log.info("stopping", why=why, nodes="kept" if keep else "ended")
             left = await application.close(keep_nodes=keep, why=why)
-            application.agents.release()
+            application.parts.nodes.agents.release()
             server.should_exit = True
             await served
             for task in (stopping, displaced, *beside):
                 task.cancel()
         log.info("stopped")
         if left:
-            raise CliError(nodes_left(left))
+            raise ServerError(nodes_left(left))
         if lost:
-            raise CliError(f"stopped, because {why}. Its nodes have ended.")
+            raise ServerError(f"stopped, because {why}. Its nodes have ended.")
 
     async def _rotate_log(self) -> None:
         """Bound server.log, which a detached server writes to, while it runs."""
         while self._detached:
-            await asyncio.to_thread(logs.rotate, self._workspace.log_file, limit=LOG_LIMIT)
+            await asyncio.to_thread(logs.rotate, self._workspace.log_file, limit=logs.LOG_LIMIT)
             await asyncio.sleep(ROTATE_S)
 
     async def _end_with_owner(self) -> None:
@@ -197,17 +196,13 @@ def _url(listening: socket.socket) -> str:
 
 
 def main() -> int:
-    """`python -m brickyard.cli.server`: what `up --detach` starts; its settings are in the environment."""
+    """Serve in the background, as the settings in the environment say. Returns the exit code."""
     try:
         chosen = load()
-        serve(chosen, Workspace(chosen.data_dir), detached=True)
-    except (CliError, ConfigError, WorkspaceError) as error:
+        workspace = Workspace(chosen.data_dir)
+        run(chosen, workspace, prepared(chosen, workspace), detached=True)
+    except (ServerError, ConfigError, WorkspaceError) as error:
         as_json = os.environ.get("BRICKYARD_LOG_FORMAT") == "json"
-        said = json.dumps({"level": "error", "event": "ended", "why": str(error)}) if as_json else f"brickyard: {error}"
-        sys.stderr.write(f"{said}\n")
+        sys.stderr.write(f"{ended_line(str(error), as_json=as_json)}\n")
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,12 +1,12 @@
-"""What the composition root decides by itself."""
+"""What is decided where a server is put together."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from brickyard.app import workspace_id
 from brickyard.domain.clock import Ids
+from brickyard.server.assembly import workspace_id
 from brickyard.store.store import Store
 from tests.support.patience import PATIENCE_S
 

@@ -1,0 +1,316 @@
+"""What a server is made of, and what each part is made from. Nothing runs yet: `lifecycle` starts and stops it.
+
+One function a group, in the order in which they need each other; `assemble` is the whole. A new part belongs to the group of its
+kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from starlette.types import ASGIApp
+
+from brickyard.api.app import build_app
+from brickyard.api.context import ApiContext
+from brickyard.config import Settings
+from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.node import ServerAddress
+from brickyard.domain.nodeops import AgentClient
+from brickyard.gateway.history import HistoryServers
+from brickyard.gateway.sparkui import PREFIX, SparkUi
+from brickyard.gateway.uisources import UiSources
+from brickyard.nodes.client import HttpAgentClient
+from brickyard.nodes.loads import Loads
+from brickyard.nodes.sessions import AgentService
+from brickyard.nodes.tokens import InstanceTokens
+from brickyard.plan.autoscale import Rules
+from brickyard.plan.policy import Policy
+from brickyard.providers.base import Provider
+from brickyard.providers.capacity import GIB, allowance
+from brickyard.providers.fleet import Providers
+from brickyard.reconcile.clusters import ClusterLoop
+from brickyard.reconcile.instances import InstanceMonitor
+from brickyard.reconcile.measures import ClusterMeasures
+from brickyard.reconcile.retention import Retention
+from brickyard.reconcile.room import DiskRoom
+from brickyard.reconcile.runs import RunLoop
+from brickyard.runtime.catalogue import rows as runtimes
+from brickyard.server.metrics import WorkspaceMetrics
+from brickyard.services.access import Authorizer
+from brickyard.services.attach import AttachService
+from brickyard.services.clusters import ClusterService
+from brickyard.services.commands import CommandService
+from brickyard.services.dbfs import DbfsService
+from brickyard.services.pools import PoolService
+from brickyard.services.runs import RunService
+from brickyard.services.taskfiles import TaskFiles
+from brickyard.services.tasknodes import DriverTasks
+from brickyard.services.tokens import TokenService
+from brickyard.services.uilinks import UiLinks
+from brickyard.services.users import UserService
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """What is there before anything is made of it, and outlives that. Agents call `server_url`, and may turn to any of
+    `servers`."""
+
+    settings: Settings
+    server_url: str
+    servers: Callable[[], tuple[ServerAddress, ...]]
+    workspace_key: bytes
+    store: Store
+    provider: Provider
+    clock: Clock
+    ids: Ids
+    metrics: CollectorRegistry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nodes:
+    """The server's side of the agents."""
+
+    client: AgentClient
+    tokens: InstanceTokens
+    loads: Loads
+    agents: AgentService
+    tasks: DriverTasks
+    files: TaskFiles
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loops:
+    """What works in the background."""
+
+    clusters: ClusterLoop
+    monitor: InstanceMonitor
+    runs: RunLoop
+    retention: Retention
+    room: DiskRoom
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """What the API and the gateway call."""
+
+    tokens: TokenService
+    users: UserService
+    clusters: ClusterService
+    pools: PoolService
+    attach: AttachService
+    commands: CommandService
+    runs: RunService
+    dbfs: DbfsService
+    links: UiLinks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gateway:
+    """The ways to what clusters serve. Spark Connect, which has a port of its own, is opened by `lifecycle`."""
+
+    history: HistoryServers
+    ui_sources: UiSources
+    spark_ui: SparkUi
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """A server, at rest."""
+
+    nodes: Nodes
+    loops: Loops
+    services: Services
+    gateway: Gateway
+
+
+def assemble(given: Resources) -> Parts:
+    """All but the application that is served: `application` makes that of it."""
+    loops: Loops
+
+    def wake(cluster_id: str) -> None:
+        loops.clusters.wake(cluster_id)  # which is made second: it and the agents' service need each other
+
+    nodes = _nodes(given, wake=wake)
+    loops = _loops(given, nodes)
+    services = _services(given, nodes, loops)
+    given.store.on_commit(loops.runs.changed)
+    given.metrics.register(WorkspaceMetrics(given.store, given.provider, loops.room))
+    ProcessCollector(registry=given.metrics)
+    return Parts(nodes=nodes, loops=loops, services=services, gateway=_gateway(given, services))
+
+
+def application(
+    given: Resources, parts: Parts, *, ready: Callable[[], Awaitable[str]], loop_lag_s: Callable[[], float]
+) -> ASGIApp:
+    """What the web server serves."""
+    services, loops = parts.services, parts.loops
+    context = ApiContext(
+        clusters=services.clusters,
+        pools=services.pools,
+        agents=parts.nodes.agents,
+        tokens=services.tokens,
+        users=services.users,
+        commands=services.commands,
+        runs=services.runs,
+        dbfs=services.dbfs,
+        attach=services.attach,
+        ui_links=services.links,
+        workspace_id=workspace_id(given.store, given.ids),
+        lag_s=lambda: max(given.store.lag_s, loops.clusters.lag_s, loop_lag_s()),
+        ready=ready,
+        metrics=given.metrics,
+        metrics_token=given.settings.metrics_token,
+    )
+    return build_app(context, mounts={PREFIX: parts.gateway.spark_ui})
+
+
+def _nodes(given: Resources, *, wake: Callable[[str], None]) -> Nodes:
+    client, tokens, loads = given.provider.agent_client() or HttpAgentClient(), InstanceTokens(key=given.workspace_key), Loads()
+    files = TaskFiles(dbfs=given.settings.data_dir / "dbfs", machine=given.settings.task_files_dir)
+    return Nodes(
+        client=client,
+        tokens=tokens,
+        loads=loads,
+        agents=AgentService(
+            store=given.store,
+            clock=given.clock,
+            tokens=tokens,
+            wake=wake,
+            silence_s=given.settings.agent_silence_s,
+            loads=loads,
+            servers=given.servers,
+        ),
+        tasks=DriverTasks(agents=client, tokens=tokens, files=files),
+        files=files,
+    )
+
+
+def _loops(given: Resources, nodes: Nodes) -> Loops:
+    settings, store, clock, ids = given.settings, given.store, given.clock, given.ids
+    providers = Providers(given.provider)
+    retention = Retention(store=store, clock=clock, logs=settings.data_dir / "logs", clusters=settings.data_dir / "clusters")
+    clusters = ClusterLoop(
+        measures=ClusterMeasures(registry=given.metrics),
+        store=store,
+        providers=providers,
+        clock=clock,
+        ids=ids,
+        policy=_policy(settings, given.provider),
+        tokens=nodes.tokens,
+        server_url=lambda: given.server_url,
+        servers=given.servers,
+        silent=nodes.agents.silent,
+        loads=nodes.loads,
+        on_gone=retention.cluster_gone,
+    )
+    return Loops(
+        clusters=clusters,
+        monitor=InstanceMonitor(
+            store=store,
+            providers=providers,
+            clock=clock,
+            silent=nodes.agents.silent,
+            wake=clusters.wake,
+            on_gone=nodes.agents.forget,
+        ),
+        runs=RunLoop(store=store, clock=clock, ids=ids, nodes=nodes.tasks, wake_cluster=clusters.wake),
+        retention=retention,
+        room=DiskRoom(
+            store=store,
+            data_dir=settings.data_dir,
+            min_free=int(settings.min_free_disk_gb * GIB),
+            dbfs_limit=allowance(settings.dbfs_gb, settings.data_dir),
+        ),
+    )
+
+
+def _services(given: Resources, nodes: Nodes, loops: Loops) -> Services:
+    settings, store, clock, ids = given.settings, given.store, given.clock, given.ids
+    authorizer = Authorizer()
+    clusters = ClusterService(
+        store=store,
+        clock=clock,
+        ids=ids,
+        node_types=given.provider.node_types,
+        runtimes=runtimes,
+        photon=settings.photon == "standard",
+        authorizer=authorizer,
+        wake=loops.clusters.wake,
+    )
+    return Services(
+        tokens=TokenService(store=store, clock=clock, ids=ids, authorizer=authorizer),
+        users=UserService(store=store, authorizer=authorizer),
+        clusters=clusters,
+        pools=PoolService(
+            store=store,
+            clock=clock,
+            ids=ids,
+            node_types=given.provider.node_types,
+            runtimes=runtimes,
+            authorizer=authorizer,
+            wake=loops.clusters.wake,
+        ),
+        attach=AttachService(store=store, authorizer=authorizer, agents=nodes.client, tokens=nodes.tokens, start=clusters.start),
+        commands=CommandService(store=store, authorizer=authorizer, agents=nodes.client, tokens=nodes.tokens, ids=ids),
+        runs=RunService(
+            store=store,
+            clock=clock,
+            ids=ids,
+            authorizer=authorizer,
+            specify=clusters.commands.specify,
+            files=nodes.files,
+            wake=loops.runs.wake,
+        ),
+        dbfs=DbfsService(
+            root=settings.data_dir / "dbfs",
+            spool=settings.data_dir / "uploads",
+            store=store,
+            authorizer=authorizer,
+            clock=clock,
+            refusal=loops.room.refusal,
+        ),
+        links=UiLinks(key=given.workspace_key, store=store, clock=clock),
+    )
+
+
+def _gateway(given: Resources, services: Services) -> Gateway:
+    history = HistoryServers(settings=given.settings)
+    sources = UiSources(attach=services.attach, history=history)
+    return Gateway(
+        history=history,
+        ui_sources=sources,
+        spark_ui=SparkUi(tokens=services.tokens, links=services.links, sources=sources),
+    )
+
+
+def _policy(settings: Settings, provider: Provider) -> Policy:
+    rules = Rules(
+        up_after_ms=int(settings.autoscale_up_after_s * 1000), down_after_ms=int(settings.autoscale_down_after_s * 1000)
+    )
+    return Policy(
+        launch_timeout_ms=int(settings.launch_timeout_s * 1000),
+        silence_ms=int(settings.spark_silence_s * 1000),
+        give_up_ms=int(settings.driver_give_up_s * 1000),
+        autoscale=rules,
+        spot_market=provider.spot_market,
+        provider=provider.name,
+    )
+
+
+def workspace_id(store: Store, ids: Ids) -> str:
+    """The workspace's number, made at its first start: 16 digits, as Databricks has them. All its servers find the same one."""
+    offered = str(10**15 + int(ids.hex(12), 16) % (9 * 10**15))
+
+    def work(tx: Tx) -> str:
+        tx.lock("workspace_id")
+        known = tx.get_meta("workspace_id")
+        if known is None:
+            tx.set_meta("workspace_id", offered)
+        return known or offered
+
+    known = store.read_sync(lambda tx: tx.get_meta("workspace_id"))
+    return known or store.write_sync(work)

@@ -1,0 +1,211 @@
+"""A server's life: its parts are opened, started, kept running, stopped and closed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import structlog
+from prometheus_client import CollectorRegistry
+from sqlalchemy.exc import DBAPIError
+from starlette.types import ASGIApp
+
+from brickyard.config import Settings
+from brickyard.domain.clock import Clock, Ids, SystemClock
+from brickyard.domain.node import ServerAddress
+from brickyard.gateway.errors import GatewayError
+from brickyard.lifecycle.looplag import LoopLag
+from brickyard.providers import registry
+from brickyard.providers.base import Provider, Setup
+from brickyard.runtime.catalogue import rows as runtimes
+from brickyard.server.assembly import Resources, application, assemble
+from brickyard.store import serverlock
+from brickyard.store.serverlock import ServerLock
+from brickyard.store.store import Store
+
+if TYPE_CHECKING:
+    from brickyard.gateway.connect import ConnectGateway
+
+log = structlog.get_logger(__name__)
+
+LOCK_LOOK_S = 1.0
+RECORD_LIMIT_S = 5.0  # for writing down why clusters end: a database that hangs must not keep their nodes
+
+
+class Application:
+    """A workspace's server without its socket. Make it with `Application.open`."""
+
+    def __init__(self, given: Resources, *, lock: ServerLock, admin_token: str) -> None:
+        self._given = given
+        self._lock = lock
+        self._admin = (given.settings.admin_user, admin_token)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._not_ready = "the server is starting"
+        self._loop_lag = LoopLag()
+        self.displaced = asyncio.Event()  # another server has the database now: this one must stop
+        self.connect: ConnectGateway | None = None
+        self.parts = assemble(given)
+        self.asgi: ASGIApp = application(given, self.parts, ready=self._ready, loop_lag_s=lambda: self._loop_lag.lag_s)
+
+    @property
+    def store(self) -> Store:
+        """The database of the workspace."""
+        return self._given.store
+
+    @property
+    def runs_nodes_here(self) -> bool:
+        """Whether nodes are processes of this machine."""
+        return self._given.provider.where == "here"
+
+    async def _ready(self) -> str:
+        """Why the API cannot be used now; "" when it can be."""
+        trouble = None if self._not_ready else await self.store.check()
+        return self._not_ready or (trouble.message if trouble is not None else "")
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(
+        cls,
+        settings: Settings,
+        *,
+        server_url: str,
+        workspace_key: bytes,
+        admin_token: str,
+        provider: Provider | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+    ) -> AsyncIterator[Application]:
+        """A server whose loops run, until the block is left. Raises StoreError, and DatabaseInUse while another server has it.
+
+        Nodes stay as they are when it is left: `close` decides about them.
+        """
+        url = settings.database_url or f"sqlite:///{settings.data_dir / 'brickyard.db'}"
+        with contextlib.ExitStack() as opened:
+            lock = opened.enter_context(contextlib.closing(serverlock.take(url)))
+            # Nobody else writes there while we have the lock; whoever takes it makes us stop within a moment.
+            store = opened.enter_context(contextlib.closing(Store.open(url, exclusive=True)))
+            called = settings.public_url.rstrip("/") or server_url
+            if provider is None:
+                provider = registry.open_provider(Setup(settings=settings, server_url=called, runtimes=runtimes()))
+            servers = (ServerAddress(url=called, file=str(settings.data_dir / "server.json")),)
+            given = Resources(
+                settings=settings,
+                server_url=called,
+                servers=lambda: servers,
+                workspace_key=workspace_key,
+                store=store,
+                provider=provider,
+                clock=clock or SystemClock(),
+                ids=ids or Ids(),
+                metrics=CollectorRegistry(),
+            )
+            server = cls(given, lock=lock, admin_token=admin_token)
+            try:
+                await server.start()
+                yield server
+            finally:
+                await server.stop()
+
+    async def start(self) -> None:
+        """The first passes run before the API serves; then the loops go on in the background."""
+        agents, loops, provider = self.parts.nodes.agents, self.parts.loops, self._given.provider
+        await self.parts.services.tokens.ensure_admin(*self._admin)
+        provider.attach(agents)
+        # Agents of an earlier server get as long as ever to find this one before they count as silent.
+        agents.expect((await self.store.read(lambda tx: tx.instances.states(), background=True)).keys())
+        await loops.monitor.look()
+        await loops.clusters.first_pass()
+        self._tasks = [asyncio.create_task(_forever(name, run)) for name, run in self._background().items()]
+        await self._open_connect()
+        self._not_ready = ""
+
+    def _background(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """What runs as long as the server, by the name that the log has for it."""
+        loops = self.parts.loops
+        return {
+            "clusters": loops.clusters.run,
+            "instances": loops.monitor.run,
+            "retention": loops.retention.run,
+            "runs": loops.runs.run,
+            "server lock": self._watch_lock,
+            "room": loops.room.run,
+            "event loop": self._loop_lag.watch,
+            **self._given.provider.background(),
+        }
+
+    async def _open_connect(self) -> None:
+        """Serve Spark Connect, unless it is off. Raises GatewayError; where only the default port was tried, and is taken, the
+        server does without."""
+        settings, services = self._given.settings, self.parts.services
+        asked = settings.connect_port
+        if asked == 0 or (asked is None and self._given.provider.where == "nowhere"):
+            return
+        from brickyard.gateway.entrance import open_gateway  # noqa: PLC0415 - gRPC, only where it is used
+
+        try:
+            self.connect = await open_gateway(settings, tokens=services.tokens, attach=services.attach)
+        except GatewayError as error:
+            if asked is not None or error.fatal:
+                raise
+            log.warning("connect_is_off", why=str(error))
+        else:
+            log.info("connect_serves", host=settings.host, port=self.connect.port)
+
+    async def stop(self) -> None:
+        """End the loops; agents and Spark go on."""
+        self._not_ready = "the server is stopping"
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        if self.connect is not None:
+            await self.connect.stop()
+        await self.parts.gateway.history.close()
+        await self.parts.gateway.spark_ui.close()
+        await self.parts.nodes.client.close()
+
+    async def close(self, *, keep_nodes: bool, why: str = "it was told to") -> list[str]:
+        """Before leaving for good: end the loops, then the local nodes unless they are to be kept for the next start. Nodes end
+        whatever else fails; returns the instances that live on against our will.
+
+        `why`, a phrase, is what their clusters say of it from then on.
+        """
+        provider = self._given.provider
+        ends = provider.ends_with_server and not keep_nodes
+        try:
+            await self.stop()
+            if ends and not self.displaced.is_set():
+                async with asyncio.timeout(RECORD_LIMIT_S):
+                    await self.parts.services.clusters.end_all(why)
+                    await self.parts.services.pools.end_idle()
+        except Exception as error:
+            log.warning("stop_not_recorded", why=str(getattr(error, "reason", error)) or type(error).__name__)
+        await asyncio.to_thread(provider.close, keep_nodes=keep_nodes)
+        return sorted(await asyncio.to_thread(provider.observe)) if ends else []
+
+    async def _watch_lock(self) -> None:
+        """See that no other server takes the database while we serve it."""
+        while not self.displaced.is_set():
+            await asyncio.sleep(LOCK_LOOK_S)
+            if not await asyncio.to_thread(self._has_lock):
+                log.error("displaced", why="another server took the database while the connection to it was lost")
+                self.displaced.set()
+        await asyncio.Event().wait()  # until we are stopped
+
+    def _has_lock(self) -> bool:
+        try:
+            return self._lock.held()
+        except DBAPIError:  # nobody can have what cannot be reached
+            return True
+
+
+async def _forever(name: str, run: Callable[[], Awaitable[None]]) -> None:
+    """A loop that ends by an error is started again: the server's work must not stop while it serves."""
+    while True:
+        try:
+            await run()
+        except Exception:
+            log.exception("loop_failed", loop=name)
+        await asyncio.sleep(1.0)

@@ -1,0 +1,85 @@
+"""The workspace's own measurements, beside those that the loops and the API keep of their work."""
+
+from __future__ import annotations
+
+import platform
+
+import msgspec
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from brickyard import __version__
+from brickyard.domain.errors import DatabaseTrouble
+from brickyard.providers.base import Provider
+from brickyard.reconcile.room import DiskRoom
+from brickyard.services.pools import pool_stats
+from brickyard.store.store import Store
+
+
+class WorkspaceMetrics(Collector):
+    """Counts of clusters and instances by state, what each pool has, and the room that is left, read when they are asked for."""
+
+    def __init__(self, store: Store, provider: Provider, room: DiskRoom) -> None:
+        self._store = store
+        self._provider = provider
+        self._disk = room
+
+    def collect(self) -> list[Metric]:
+        up = GaugeMetricFamily("brickyard_database_up", "Whether the database can be used; without it the counts are missing")
+        try:
+            counts = self._counts()
+        except DatabaseTrouble:
+            counts = []
+        up.add_metric([], float(bool(counts)))
+        build = InfoMetricFamily("brickyard_build", "Version of the server, and of the Python that it runs in")
+        build.add_metric([], {"version": __version__, "python_version": platform.python_version()})
+        return [build, up, *counts, *self._room(), *self._disk_room()]
+
+    def _counts(self) -> list[Metric]:
+        clusters, instances, pools, standings = self._store.read_sync(
+            lambda tx: (tx.clusters.count_by_state(), tx.instances.count_by_state(), tx.pools.active(), tx.instances.standings())
+        )
+        families: list[Metric] = []
+        for name, text, counts in (
+            ("brickyard_clusters", "Clusters by public state", clusters),
+            ("brickyard_instances", "Instances by lifecycle state", instances),
+        ):
+            family = GaugeMetricFamily(name, text, labels=["state"])
+            for state, count in counts.items():
+                family.add_metric([state], count)
+            families.append(family)
+        of_pools = GaugeMetricFamily(
+            "brickyard_pool_instances", "Instances of a pool, by its stats", labels=["instance_pool_id", "count"]
+        )
+        for pool in pools:
+            for name, number in msgspec.structs.asdict(pool_stats(standings.get(pool.instance_pool_id, {}))).items():
+                of_pools.add_metric([pool.instance_pool_id, name.removesuffix("_count")], number)
+        return [*families, of_pools]
+
+    def _disk_room(self) -> list[Metric]:
+        total, free = self._disk.disk()
+        found: list[Metric] = []
+        for name, text, value in (
+            ("brickyard_disk_size_bytes", "Size of the data directory's disk", total),
+            ("brickyard_disk_free_bytes", "What is free of it", free),
+            ("brickyard_dbfs_bytes", "What the workspace's files take", self._disk.dbfs_used),
+            ("brickyard_dbfs_limit_bytes", "What they may take", self._disk.dbfs_limit),
+        ):
+            family = GaugeMetricFamily(name, text)
+            family.add_metric([], value)
+            found.append(family)
+        return found
+
+    def _room(self) -> list[Metric]:
+        capacity = self._provider.capacity()
+        if capacity is None:
+            return []
+        return [
+            GaugeMetricFamily(name, text, value=value)
+            for name, text, value in (
+                ("brickyard_capacity_cores", "Logical cores that the provider offers", capacity.cores_total),
+                ("brickyard_free_cores", "Logical cores that no node has", capacity.cores_left),
+                ("brickyard_capacity_memory_bytes", "Memory that the provider offers", capacity.memory_mb_total * 2**20),
+                ("brickyard_free_memory_bytes", "Memory that no node has", capacity.memory_mb_left * 2**20),
+            )
+        ]

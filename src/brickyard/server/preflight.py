@@ -1,0 +1,66 @@
+"""What a server checks and takes before anything heavy is loaded: limits, places, the data directory's lock, the port."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+import click
+
+from brickyard.config import Settings
+from brickyard.lifecycle import limits
+from brickyard.lifecycle.workspace import Workspace
+
+_REMEDIES = {
+    errno.EADDRNOTAVAIL: "Name an address of this machine with --host.",
+    errno.EACCES: "Ports below 1024 are for root: choose a higher one with --port.",
+}
+
+
+class ServerError(Exception):
+    """Why a server cannot start, or ended: one line that says what is wrong and what to do."""
+
+
+def prepared(chosen: Settings, workspace: Workspace) -> socket.socket:
+    """Lock the data directory and bind the port. Raises ServerError, WorkspaceError."""
+    _check_limits()
+    workspace.prepare()
+    _check_places(chosen)
+    workspace.lock()
+    return listen(chosen.host, chosen.port)
+
+
+def _check_places(chosen: Settings) -> None:
+    """What would only be noticed when a cluster or a task needs it. Raises ServerError."""
+    if chosen.cache_dir.exists() and not chosen.cache_dir.is_dir():
+        raise ServerError(f"cache_dir is {chosen.cache_dir}, which is a file. Choose a directory with --cache-dir.")
+    if chosen.task_files_dir and not chosen.task_files_dir.is_dir():
+        raise ServerError(f"task_files_dir is {chosen.task_files_dir}, which is no directory. Make it, or leave the setting out.")
+
+
+def _check_limits() -> None:
+    """Open as many files as we may; nodes inherit that. Raises ServerError when it is too few for a single one."""
+    limits.raise_files()
+    found = limits.files()
+    if found.state == "broken":
+        raise ServerError(found.text)
+    if found.state == "note":
+        click.echo(f"Warning: {found.text}", err=True)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises ServerError."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise ServerError(f"cannot listen on {host}: {error.strerror}. Name an address of this machine with --host.") from error
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(address)
+        listening.listen(1024)
+    except OSError as error:
+        listening.close()
+        remedy = _REMEDIES.get(error.errno or 0, "Choose another port with --port (0 finds a free one).")
+        raise ServerError(f"cannot listen on {host}:{port}: {error.strerror}. {remedy}") from error
+    return listening
