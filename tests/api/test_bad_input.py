@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import requests
 
-from brickyard.api.registry import BODY_LIMIT
+from brickyard.api.edge.registry import BODY_LIMIT
 from brickyard.domain.errors import RETRY_PHRASES
 from brickyard.domain.requests import CreateCluster
 from brickyard.plan.spec import MAX_SPEC

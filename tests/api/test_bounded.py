@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import requests
 
-from brickyard.api import bounded
+from brickyard.api.edge import bounded
 from tests.support.patience import PATIENCE_S, until
 from tests.support.server import TOKEN, Server
 

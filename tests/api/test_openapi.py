@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from brickyard.api.app import all_operations
-from brickyard.api.openapi import document, openapi_operation
+from brickyard.api.edge.openapi import document, openapi_operation
 from tests.support.patience import PATIENCE_S
 from tests.support.server import TOKEN, Server
 

@@ -15,10 +15,10 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from brickyard.api import attached, commands, dbfs, wire
 from brickyard.api.app import all_operations
 from brickyard.api.context import ApiContext
-from brickyard.api.registry import EVERY, Auth, Empty, Need, Operation
+from brickyard.api.databricks import attached, commands, dbfs, wire
+from brickyard.api.edge.registry import EVERY, Auth, Empty, Need, Operation
 from brickyard.domain import pools
 from brickyard.domain import requests as ask
 from brickyard.domain import runviews as view

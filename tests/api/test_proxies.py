@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from brickyard.api.serving import serving
+from brickyard.api.edge.serving import serving
 from brickyard.config import ConfigError, load
 from tests.support.patience import PATIENCE_S
 from tests.support.server import TOKEN, Server

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brickyard.api.forms import form_parts, stream_parts
+from brickyard.api.edge.forms import form_parts, stream_parts
 from brickyard.domain.errors import MalformedRequest
 
 BOUNDARY = b"x-y"

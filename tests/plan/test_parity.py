@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from brickyard.api.app import all_operations
-from brickyard.api.routes import Routes
+from brickyard.api.edge.routes import Routes
 from brickyard.domain.states import State
 from brickyard.plan.refused import REFUSED
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import uvicorn
 from databricks.sdk import WorkspaceClient
 
-from brickyard.api.serving import serving
+from brickyard.api.edge.serving import serving
 from brickyard.config import Settings, default_cache_dir
 from brickyard.domain.clock import Clock, Ids
 from brickyard.providers.base import Provider

@@ -1,1 +1,1 @@
-"""The wire: operation registry, wire structs, one module per API group, error mapping, OpenAPI."""
+"""The APIs of the server: `edge` is how HTTP is spoken, the others are what can be asked."""

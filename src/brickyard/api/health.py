@@ -8,8 +8,8 @@ import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from brickyard.api.context import ApiContext
-from brickyard.api.errors import RETRY_AFTER_S
-from brickyard.api.registry import Auth, Empty, Operation, Reply
+from brickyard.api.edge.errors import RETRY_AFTER_S
+from brickyard.api.edge.registry import Auth, Empty, Operation, Reply
 from brickyard.domain.spec import Wire
 from brickyard.services.caller import Caller
 

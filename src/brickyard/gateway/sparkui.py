@@ -17,9 +17,9 @@ import structlog
 from starlette.types import Receive, Scope, Send
 from yarl import URL
 
-from brickyard.api.credentials import bearer_of
-from brickyard.api.errors import error_reply
-from brickyard.api.registry import ErrorStyle
+from brickyard.api.edge.credentials import bearer_of
+from brickyard.api.edge.errors import error_reply
+from brickyard.api.edge.registry import ErrorStyle
 from brickyard.domain.errors import ApiError, ResourceDoesNotExist, TemporarilyUnavailable, Unauthenticated
 from brickyard.gateway import pages
 from brickyard.gateway.ways import short

@@ -18,7 +18,7 @@ import uvicorn
 import uvloop
 
 from brickyard import __version__
-from brickyard.api.serving import serving
+from brickyard.api.edge.serving import serving
 from brickyard.config import ConfigError, Settings, load
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.gateway.errors import GatewayError

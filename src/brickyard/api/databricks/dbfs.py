@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from brickyard.api.context import ApiContext
-from brickyard.api.registry import Handler, Need, Operation
+from brickyard.api.edge.registry import Handler, Need, Operation
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.spec import Wire
 from brickyard.services.caller import Caller

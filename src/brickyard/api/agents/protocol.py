@@ -7,14 +7,22 @@ from dataclasses import replace
 import msgspec
 
 from brickyard.api.context import ApiContext
-from brickyard.api.errors import error_reply
-from brickyard.api.registry import Auth, ErrorStyle, Operation, Reply
-from brickyard.api.wire import AssignmentQuery
+from brickyard.api.edge.errors import error_reply
+from brickyard.api.edge.registry import Auth, ErrorStyle, Operation, Reply
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
+from brickyard.domain.spec import Wire
 from brickyard.services.caller import Caller
 
 REPORT_LIMIT = 1024 * 1024  # bytes: it is read before its sender is known
+
+
+class AssignmentQuery(Wire, frozen=True, kw_only=True):
+    """The long poll of an agent: answer when the assignment's version is not `have`, or after `wait` seconds."""
+
+    instance_id: str
+    have: int = 0
+    wait: float = 0.0
 
 
 async def _status(ctx: ApiContext, caller: Caller, request: StatusReport) -> StatusReply | Reply:

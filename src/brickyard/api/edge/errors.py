@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from brickyard.api.registry import ErrorStyle, Reply
+from brickyard.api.edge.registry import ErrorStyle, Reply
 from brickyard.domain.errors import RETRY_PHRASES, ApiError, ClusterNotReady
 
 RETRY_AFTER_S = 1

@@ -12,8 +12,8 @@ import msgspec
 
 from brickyard import __version__
 from brickyard.api.context import ApiContext
-from brickyard.api.decode import query_keys
-from brickyard.api.registry import Auth, Empty, ErrorStyle, Operation, Reply
+from brickyard.api.edge.decode import query_keys
+from brickyard.api.edge.registry import Auth, Empty, ErrorStyle, Operation, Reply
 from brickyard.services.caller import Caller
 
 PATH = "/openapi.json"

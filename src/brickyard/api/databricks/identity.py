@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import uuid
 
-from brickyard.api import wire
 from brickyard.api.context import ApiContext
-from brickyard.api.registry import Auth, Empty, ErrorStyle, Need, Operation
+from brickyard.api.databricks import wire
+from brickyard.api.edge.registry import Auth, Empty, ErrorStyle, Need, Operation
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.identity import TokenRow, UserRow
 from brickyard.services.caller import Caller

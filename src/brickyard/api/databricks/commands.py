@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from brickyard.api.context import ApiContext
-from brickyard.api.registry import ErrorStyle, Handler, Need, Operation
+from brickyard.api.edge.registry import ErrorStyle, Handler, Need, Operation
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.errors import CommandError
 from brickyard.domain.states import CommandStatus, ContextStatus, ResultType

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from brickyard.api.context import ApiContext
-from brickyard.api.registry import EVERY, Handler, Need, Operation
+from brickyard.api.edge.registry import EVERY, Handler, Need, Operation
 from brickyard.domain import runviews as view
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.tasks import SubmitRun

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import msgspec
 
 from brickyard.api.context import ApiContext
-from brickyard.api.registry import Need, Operation
+from brickyard.api.edge.registry import Need, Operation
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.services.attach import AttachedTo
 from brickyard.services.caller import Caller

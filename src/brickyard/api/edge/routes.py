@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from brickyard.api.registry import Operation
+from brickyard.api.edge.registry import Operation
 
 _PARAMETER = re.compile(r"\{(\w+)(:path)?\}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from brickyard.api.context import ApiContext
-from brickyard.api.registry import EVERY, Empty, ErrorStyle, Handler, Need, Operation
+from brickyard.api.edge.registry import EVERY, Empty, ErrorStyle, Handler, Need, Operation
 from brickyard.domain import requests as ask
 from brickyard.domain import views as view
 from brickyard.domain.access import ObjectKind, Permission

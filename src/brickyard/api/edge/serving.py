@@ -7,7 +7,7 @@ from typing import Any
 
 import uvicorn
 
-from brickyard.api.bounded import BoundedHttp
+from brickyard.api.edge.bounded import BoundedHttp
 
 DRAIN_S = 2  # requests in flight get so long when the server stops
 _MAPPED_BITS = 96  # of ::ffff:0:0/96, before the IPv4 address

@@ -1,5 +1,5 @@
 """Requests and responses that concern the API alone. Those of clusters, which services work with, are in `domain.requests` and
-`domain.views`; those of agents in `domain.node`."""
+`domain.views`."""
 
 from __future__ import annotations
 
@@ -74,11 +74,3 @@ class ScimUser(Wire, frozen=True, kw_only=True):
     emails: list[ScimValue]
     groups: list[ScimValue]
     entitlements: list[ScimValue]
-
-
-class AssignmentQuery(Wire, frozen=True, kw_only=True):
-    """The long poll of an agent: answer when the assignment's version is not `have`, or after `wait` seconds."""
-
-    instance_id: str
-    have: int = 0
-    wait: float = 0.0

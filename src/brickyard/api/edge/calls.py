@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import structlog
 
-from brickyard.api.registry import Answer
+from brickyard.api.edge.registry import Answer
 from brickyard.domain.errors import ApiError
 from brickyard.services.caller import Caller
 

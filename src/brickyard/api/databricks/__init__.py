@@ -1,0 +1,1 @@
+"""The Databricks API: one module a group of operations."""

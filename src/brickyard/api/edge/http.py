@@ -1,0 +1,279 @@
+"""The edge: a plain ASGI application over the operations of the registry.
+
+The path of a request: find the operation (one dictionary), authenticate, decode, call the handler, encode. There is no
+middleware: what every request needs is here, and costs what is written here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import itertools
+import random
+import secrets
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import msgspec
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from brickyard.api.context import ApiContext
+from brickyard.api.edge.calls import ANONYMOUS, Call
+from brickyard.api.edge.credentials import bearer_of
+from brickyard.api.edge.decode import RequestDecoder
+from brickyard.api.edge.errors import error_reply
+from brickyard.api.edge.forms import form_boundary, form_parts, stream_parts
+from brickyard.api.edge.measures import RequestMetrics
+from brickyard.api.edge.registry import Answer, Auth, ErrorStyle, Operation, Reply, Upload
+from brickyard.api.edge.routes import Routes
+from brickyard.domain.errors import (
+    ApiError,
+    EndpointNotFound,
+    RequestLimitExceeded,
+    RequestTooLarge,
+    StorageFull,
+    Unauthenticated,
+    is_full_disk,
+)
+from brickyard.plan import admission
+from brickyard.services.caller import Caller
+
+DRAIN_LIMIT = 64 * 1024 * 1024  # bytes of a refused body that are read and dropped, so that the client hears why
+
+_log = structlog.get_logger(__name__)
+_encode = msgspec.json.Encoder().encode
+
+
+class InternalError(ApiError):
+    """A bug of ours; the log says which."""
+
+
+class _Disconnected(Exception):
+    """The client has gone: there is nobody to answer."""
+
+
+class Edge:
+    """The ASGI application."""
+
+    def __init__(self, *, context: ApiContext, operations: tuple[Operation, ...], mounts: Mapping[str, ASGIApp]) -> None:
+        self._context = context
+        self._routes = Routes(operations)
+        self._decoders = {operation.name: RequestDecoder(operation.request) for operation in operations}
+        self._mounts = tuple(sorted(mounts.items(), key=lambda mount: -len(mount[0])))  # the longest prefix wins
+        self._metrics = RequestMetrics(registry=context.metrics)
+        self._request_prefix = secrets.token_hex(6)
+        self._request_numbers = itertools.count(1)
+        self._workspace = (b"x-databricks-org-id", context.workspace_id.encode())
+        self._json = (b"content-type", b"application/json")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        kind = scope["type"]
+        if kind == "lifespan":
+            await _lifespan(receive, send)
+            return
+        if (mounted := self._mount(scope)) is not None:
+            await mounted(scope, receive, send)
+        elif kind == "http":
+            await self._http(scope, receive, send)
+        elif kind == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        method, path = scope["method"], scope["path"]
+        request_id = f"{self._request_prefix}-{next(self._request_numbers):x}"
+        wanted = "GET" if method == "HEAD" else method
+        match = self._routes.match(wanted, path, scope.get("raw_path") or path.encode())
+        name, call, failure = "none", Call(), None
+        try:
+            if match is None:
+                answer: Answer = self._unmatched(scope)
+            else:
+                operation, name = match[0], match[0].name
+                answer = await self._answer(operation, match[1], scope, receive, call)
+        except ApiError as error:
+            failure = error
+            answer = error_reply(error, match[0].error_style if match else ErrorStyle.API)
+        except _Disconnected:
+            return
+        except Exception as error:
+            failure = _failure(error, request_id, name)
+            answer = error_reply(failure, match[0].error_style if match else ErrorStyle.API)
+        status = await self._send(send, answer, request_id, head=method == "HEAD")
+        seconds = time.perf_counter() - started
+        self._metrics.observe(name, status, seconds)
+        if match is not None and match[0].changes:
+            call.log(name, answer, failure, status=status, seconds=seconds, request_id=request_id)
+
+    async def _answer(
+        self, operation: Operation, parameters: dict[str, str] | None, scope: Scope, receive: Receive, call: Call
+    ) -> Answer:
+        caller = ANONYMOUS
+        if operation.auth is Auth.USER:
+            caller = call.caller = await self._authenticate(scope)
+        elif operation.auth is Auth.METRICS:
+            self._check_metrics_token(bearer_of(scope["headers"]))
+        if operation.with_base_url:
+            parameters = {**(parameters or {}), "base_url": _base_url(scope)}
+        decoder = self._decoders[operation.name]
+        if operation.upload is not None and (boundary := form_boundary(scope["headers"])):
+            return await self._upload(operation.upload, caller, boundary, receive)
+        if operation.reads_body:
+            raw = await _read(scope, receive, operation.body_limit)
+            self._admit(operation)
+            if operation.form is not None and (boundary := form_boundary(scope["headers"])):
+                raw, parameters = b"", {**operation.form(form_parts(raw, boundary)), **(parameters or {})}
+            request = decoder.body(raw, parameters)
+        else:
+            request = decoder.query(scope["query_string"], parameters)
+        if operation.auth is Auth.AGENT and not self._context.agents.authenticate(
+            request.instance_id, bearer_of(scope["headers"])
+        ):
+            raise Unauthenticated("This is not the token of that instance.")
+        call.request = request
+        if operation.looks and (pause_s := admission.pause_s(self._context.lag_s())):
+            await asyncio.sleep(pause_s)
+        return await operation.handler(self._context, caller, request)
+
+    def _admit(self, operation: Operation) -> None:
+        """Raises RequestLimitExceeded while more has been asked for than is done in time: better now than after a client's
+        patience. What is read or ended is always taken on."""
+        if operation.makes_work and admission.refused(lag_s := self._context.lag_s(), random.random()):  # noqa: S311 - no secret
+            raise RequestLimitExceeded(
+                f"The workspace is overloaded: what was asked for before has waited for {lag_s:.0f} s. Ask again in a moment."
+            )
+
+    async def _upload(self, upload: Upload, caller: Caller, boundary: bytes, receive: Receive) -> Answer:
+        chunks = _chunks(receive)
+        try:
+            return await upload(self._context, caller, stream_parts(chunks, boundary))
+        except ApiError:
+            size = 0
+            async for chunk in chunks:  # as in `_read`: a client that cannot finish sending never reads the answer
+                size += len(chunk)
+                if size > DRAIN_LIMIT:
+                    break
+            raise
+
+    async def _authenticate(self, scope: Scope) -> Caller:
+        bearer = bearer_of(scope["headers"])
+        if not bearer:
+            raise Unauthenticated("Credential was not sent or was of an unsupported type for this API. Send a token as a bearer.")
+        caller = await self._context.tokens.authenticate(bearer)
+        if caller is None:
+            raise Unauthenticated("Invalid access token. It is not known to this workspace, has expired or was revoked.")
+        return caller
+
+    def _check_metrics_token(self, bearer: str) -> None:
+        wanted = self._context.metrics_token
+        if wanted and not hmac.compare_digest(bearer.encode(), wanted.encode()):
+            raise Unauthenticated("Measurements are for those who send the setting metrics_token as a bearer.")
+
+    def _mount(self, scope: Scope) -> ASGIApp | None:
+        if self._mounts:
+            path = scope["path"]
+            for prefix, app in self._mounts:
+                if path.startswith(prefix):
+                    return app
+        return None
+
+    def _unmatched(self, scope: Scope) -> Reply:
+        method, path = scope["method"], scope["path"]
+        if method == "OPTIONS":
+            methods = self._routes.methods(path, scope.get("raw_path") or path.encode())
+            if methods:
+                allowed = [*methods, "HEAD", "OPTIONS"] if "GET" in methods else [*methods, "OPTIONS"]
+                return Reply(status=204, body=b"", headers=(("allow", ", ".join(allowed)),))
+        raise EndpointNotFound(f"No API found for '{method} {path[:500]}'")
+
+    async def _send(self, send: Send, answer: Answer, request_id: str, *, head: bool) -> int:
+        status = 200
+        extra: tuple[tuple[bytes, bytes], ...] = ()
+        content_type = self._json
+        if isinstance(answer, bytes):
+            body = answer
+        elif isinstance(answer, Reply):
+            body, status = answer.body, answer.status
+            content_type = (b"content-type", answer.content_type.encode())
+            extra = tuple((key.encode(), value.encode()) for key, value in answer.headers)
+        else:
+            body = b"{}" if answer is None else _encode(answer)
+        headers = [self._workspace, (b"x-request-id", request_id.encode()), *extra]
+        if status != 204:
+            headers += [content_type, (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if head else body})
+        return status
+
+
+def _failure(error: Exception, request_id: str, operation: str) -> ApiError:
+    """What the client is told of an error that no service has put into words."""
+    if is_full_disk(error):
+        return StorageFull("The server's disk is full. Free space there.")
+    _log.error("A request failed", request_id=request_id, operation=operation, exc_info=error)
+    return InternalError(f"The server failed to answer this request. Its log says why, under request id {request_id}.")
+
+
+async def _read(scope: Scope, receive: Receive, limit: int) -> bytes:
+    """The body. Raises RequestTooLarge without having kept more than `limit` bytes of it."""
+    declared = 0
+    for key, value in scope["headers"]:
+        if key == b"content-length" and value.isdigit():
+            declared = int(value)
+    message = await _next(receive)
+    if declared <= limit and not message.get("more_body"):
+        body: bytes = message.get("body", b"")
+        if len(body) <= limit:
+            return body
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size <= limit and declared <= limit:
+            chunks.append(chunk)
+        elif size > DRAIN_LIMIT or not message.get("more_body"):
+            # The rest was read and dropped: a client whose sending fails half-way never reads the answer, and tries again.
+            raise RequestTooLarge(f"The request body is larger than the {limit} bytes that this call takes.")
+        else:
+            chunks.clear()
+        if not message.get("more_body"):
+            return b"".join(chunks)
+        message = await _next(receive)
+
+
+async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
+    """The body as it arrives."""
+    more = True
+    while more:
+        message = await _next(receive)
+        more = message.get("more_body", False)
+        yield message.get("body", b"")
+
+
+async def _next(receive: Receive) -> Message:
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise _Disconnected
+    return message
+
+
+def _base_url(scope: Scope) -> str:
+    """The address at which the client reached us."""
+    for key, value in scope["headers"]:
+        if key == b"host":
+            return f"{scope['scheme']}://{value.decode('latin-1')}"
+    host, port = scope.get("server") or ("localhost", None)
+    return f"{scope['scheme']}://{host}:{port}" if port else f"{scope['scheme']}://{host}"
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    """Starting and stopping is the composition root's business."""
+    while True:
+        message: dict[str, Any] = dict(await receive())
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
