@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
-from brickyard.cli.status import draw_clusters
+from brickyard.cli.status import POOL_COUNTS, _pool_table, draw_clusters
 
 CLUSTER = {
     "cluster_id": "0101-000000-testtest", "cluster_name": "my-cluster", "state": "TERMINATED", "nodes": 0, "cores": 0,
     "memory_mb": 0, "state_message": "Termination requested by admin@brickyard.local\nand more",
+}  # fmt: skip
+POOL: dict[str, Any] = {
+    "instance_pool_id": "0101-000000-pool", "node_type_id": "i3.xlarge", "preloaded_spark_versions": [], "max_capacity": None,
+    **{f"{name}_count": 0 for name in POOL_COUNTS},
 }  # fmt: skip
 
 
@@ -25,3 +30,17 @@ def test_names_and_messages_stay_whole(columns: int, capsys: pytest.CaptureFixtu
     assert "Termination requested by admin@brickyard.local" in drawn
     assert ("│ Termination" in drawn) == (columns > 80), "with few columns it has a line of its own"
     assert max(map(len, drawn.splitlines())) <= columns
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+def test_a_terminal_is_not_told_what_to_do(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    hostile = "a\x1b]0;b\x07\x1b[31mc\r\u202ed\ne\x9b2J"
+    draw_clusters([{**CLUSTER, "cluster_name": hostile, "state_message": hostile}])
+    _pool_table([{**POOL, "instance_pool_name": hostile, "message": hostile}])
+    drawn = re.sub(r"\x1b\[[13]?m|\x1b\[0m", "", capsys.readouterr().out)
+    assert "a?]0;b??[31mc" in drawn.replace("│", "").replace(" ", "")
+    assert all(character.isprintable() or character == "\n" for character in drawn)

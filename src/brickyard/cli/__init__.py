@@ -112,4 +112,9 @@ def _in_words(error: Exception) -> str:
 
 
 def _complain(message: str) -> None:
-    click.echo(f"brickyard: {message}", err=True)
+    click.echo("\n".join(printable(line) for line in f"brickyard: {message}".splitlines()), err=True)
+
+
+def printable(line: str) -> str:
+    """Without control characters, which a terminal would obey: names and messages of clusters come from their users."""
+    return "".join(character if character.isprintable() or character == "\t" else "?" for character in line)

@@ -14,7 +14,7 @@ from databricks.sdk import WorkspaceClient
 from databricks.sdk.errors.base import DatabricksError
 from databricks.sdk.service.compute import ClusterDetails, Language, ResultType, State
 
-from brickyard.cli import CliError
+from brickyard.cli import CliError, printable
 from brickyard.cli.flights import Airline, Data
 from brickyard.cli.interrupts import held_back
 from brickyard.cli.progress import Say, Shown
@@ -144,7 +144,7 @@ def _running(w: WorkspaceClient, cluster_id: str, say: Shown) -> ClusterDetails:
     while time.monotonic() - started < START_LIMIT_S:
         cluster = w.clusters.get(cluster_id)
         state = cluster.state.value if cluster.state else "UNKNOWN"
-        line = f"{state}: {cluster.state_message}".splitlines()[0] if cluster.state_message else state
+        line = printable(f"{state}: {cluster.state_message}".splitlines()[0]) if cluster.state_message else state
         say.now(line.removeprefix("PENDING: "))
         line = _INSTALLING.sub(r"\1", line)
         if line != last:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brickyard import __version__
-from brickyard.cli import CliError
+from brickyard.cli import CliError, printable
 from brickyard.cli.client import serving
 from brickyard.cli.http import get
 from brickyard.cli.options import found_by, place, settings
@@ -200,9 +200,9 @@ def _pool_table(pools: list[dict[str, Any]]) -> None:
     table.add_column("Message", overflow="fold")
     for each in pools:
         numbers = (str(each[f"{name}_count"]) for name in POOL_COUNTS)
-        names = (each["instance_pool_id"], each["instance_pool_name"], each["node_type_id"])
+        names = (each["instance_pool_id"], printable(each["instance_pool_name"]), each["node_type_id"])
         limit = "none" if each["max_capacity"] is None else str(each["max_capacity"])
-        table.add_row(*names, ", ".join(each["preloaded_spark_versions"]), *numbers, limit, each["message"])
+        table.add_row(*names, ", ".join(each["preloaded_spark_versions"]), *numbers, limit, printable(each["message"]))
     _console().print(table)
 
 
@@ -219,10 +219,10 @@ def draw_clusters(clusters: list[dict[str, Any]]) -> None:
         table.add_column(name, justify="right")
     if wide:
         table.add_column("Message", overflow="fold")
-    messages = {each["cluster_id"]: (each["state_message"].splitlines() or [""])[0] for each in clusters}
+    messages = {each["cluster_id"]: printable((each["state_message"].splitlines() or [""])[0]) for each in clusters}
     for each in clusters:
         sizes = (str(each["nodes"]), f"{each['cores']:g}", f"{each['memory_mb'] / 1024:g}") if each["nodes"] else ("", "", "")
-        row = (each["cluster_id"], each["cluster_name"], each["state"], *sizes)
+        row = (each["cluster_id"], printable(each["cluster_name"]), each["state"], *sizes)
         table.add_row(*row, *((messages[each["cluster_id"]],) if wide else ()))
     console.print(table)
     if not wide:
