@@ -26,9 +26,9 @@ from brickyard.nodes.sessions import record_report
 from brickyard.plan.autoscale import Rules
 from brickyard.plan.policy import Policy
 from brickyard.providers.base import Observed
-from brickyard.reconcile.apply import run_pass
-from brickyard.reconcile.clusters import record_launch
+from brickyard.reconcile.clusters import pass_over_cluster
 from brickyard.reconcile.instances import mark_gone
+from brickyard.reconcile.launches import record_launch
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.clusters import ClusterService
@@ -110,12 +110,12 @@ class Steps:
             if node.role is Role.DRIVER and node.assignment is not None and node.status.generation == node.assignment.generation:
                 loads.hear(node.instance_id, node.assignment.generation, load)
         now = self.clock.now_ms()
-        outside = self.store.write_sync(
-            lambda tx: run_pass(
+        left = self.store.write_sync(
+            lambda tx: pass_over_cluster(
                 tx, self.cluster_id, now=now, sizes=SIZES, policy=POLICY, ids=self.ids, silent=frozenset(), loads=loads
             )
         )
-        self.launches |= {node.instance_id: node for node in outside.launch}
+        self.launches |= {node.instance_id: node for node in left.calls.launch}
         self.check(before, load)
 
     def check(self, before: dict[str, Instance], load: Load) -> None:

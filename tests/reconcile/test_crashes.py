@@ -12,15 +12,15 @@ import pytest
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.states import State
 from brickyard.providers.base import LaunchRequest, Observed, Provider
-from brickyard.providers.fleet import Providers
+from brickyard.providers.simulated import SimulatedProvider
 from brickyard.store.store import Store
 from tests.reconcile.crashes import Crash, Fuse, FusedStore, end, first_of, killed_at_every_step
 from tests.reconcile.world import World, check_books, provider
 
 
-def fused(world: World, fuse: Fuse, *, before: bool) -> None:
-    """Have the world's writes and provider calls burn the fuse: before they take effect, or after."""
-    launch, terminate = world.provider.launch, world.provider.terminate
+def fused(store: Store, provider: SimulatedProvider, fuse: Fuse, *, before: bool, **fields: Any) -> World:
+    """A server whose loops' writes burn the fuse, before they take effect or after; it calls no provider once it has blown."""
+    launch, terminate = provider.launch, provider.terminate
 
     def guarded(call: Callable[..., None]) -> Callable[..., None]:
         def run(*args: Any, **kwargs: Any) -> None:
@@ -30,8 +30,8 @@ def fused(world: World, fuse: Fuse, *, before: bool) -> None:
 
         return run
 
-    world.loop._store = world.monitor._store = FusedStore(world.store, fuse, before=before)  # type: ignore[assignment] # a test's stand-in
-    world.loop._providers = world.monitor._providers = Providers(_Guarded(world.provider, guarded(launch), guarded(terminate)))
+    written: Any = FusedStore(store, fuse, before=before)
+    return World(store, provider, called=_Guarded(provider, guarded(launch), guarded(terminate)), written=written, **fields)
 
 
 class _Guarded(Provider):
@@ -56,13 +56,12 @@ class _Guarded(Provider):
 async def crash_and_recover(store: Store, act: str, steps: int, *, before: bool) -> bool:
     """Returns whether the crash came before the work was done."""
     simulated = provider()
-    first = World(store, simulated)
     if act != "create":
         async with World(store, simulated).running() as calm:
             await calm.create("c", num_workers=2)
             await calm.wait("c", State.RUNNING)
     fuse = Fuse(steps)
-    fused(first, fuse, before=before)
+    first = fused(store, simulated, fuse, before=before)
     simulated.attach(first.agents)
     tasks = [asyncio.create_task(first.loop.run()), asyncio.create_task(first.monitor.run())]
     doing: Callable[[], Any] = {

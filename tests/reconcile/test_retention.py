@@ -18,7 +18,7 @@ from brickyard.domain.queries import EventFilter
 from brickyard.domain.requests import ClusterId, CreateCluster, EditCluster, GetEvents, ResizeCluster, StartCluster
 from brickyard.nodes.loads import Loads
 from brickyard.plan.policy import Policy
-from brickyard.reconcile.apply import run_pass
+from brickyard.reconcile.clusters import pass_over_cluster
 from brickyard.reconcile.retention import EVENTS_KEPT_MS, Retention
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -96,7 +96,14 @@ def test_two_passes_purge_once(store: Store) -> None:
     clock = ManualClock()
     put(store, terminated("old", clock.now_ms() - RETENTION_MS))
     once = functools.partial(
-        run_pass, cluster_id="old", now=clock.now_ms(), sizes=SIZES, policy=Policy(), ids=Ids(), silent=frozenset(), loads=Loads()
+        pass_over_cluster,
+        cluster_id="old",
+        now=clock.now_ms(),
+        sizes=SIZES,
+        policy=Policy(),
+        ids=Ids(),
+        silent=frozenset(),
+        loads=Loads(),
     )
 
     async def both() -> None:

@@ -17,10 +17,11 @@ from brickyard.nodes.loads import Loads
 from brickyard.nodes.sessions import AgentService
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.plan.policy import Policy
+from brickyard.providers.base import Provider
 from brickyard.providers.fleet import Providers
 from brickyard.providers.simulated import Knobs, SimulatedProvider
-from brickyard.reconcile.clusters import ClusterLoop
 from brickyard.reconcile.instances import InstanceMonitor
+from brickyard.reconcile.loops import OwnerLoops
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SMALL, cluster
@@ -32,14 +33,26 @@ CLOCK = SystemClock()
 class World:
     """One server process; make a second one over the same store and provider to play a restart."""
 
-    def __init__(self, store: Store, provider: SimulatedProvider, *, policy: Policy | None = None, clock: Clock = CLOCK) -> None:
+    def __init__(
+        self,
+        store: Store,
+        provider: SimulatedProvider,
+        *,
+        policy: Policy | None = None,
+        clock: Clock = CLOCK,
+        called: Provider | None = None,
+        written: Store | None = None,
+        number: int = 0,
+    ) -> None:
+        """`called` and `written`: what the loops use in place of the provider and the store. `number`: which server it is."""
         self.store = store
+        loops_store, providers = written or store, Providers(called or provider)
         self.provider = provider
         tokens, loads = InstanceTokens(key=b"k" * 32), Loads()
         self.agents = AgentService(store=store, clock=clock, tokens=tokens, wake=self.wake, silence_s=30, loads=loads)
-        self.loop = ClusterLoop(
-            store=store,
-            providers=Providers(provider),
+        self.loop = OwnerLoops(
+            store=loops_store,
+            providers=providers,
             clock=clock,
             ids=Ids(),
             policy=policy or Policy(launch_backoff_ms=10, grow_backoff_ms=200),
@@ -47,10 +60,11 @@ class World:
             server_url=lambda: "http://127.0.0.1:1",
             silent=self.agents.silent,
             loads=loads,
+            server=lambda: number,
         )
         self.monitor = InstanceMonitor(
-            store=store,
-            providers=Providers(provider),
+            store=loops_store,
+            providers=providers,
             clock=clock,
             silent=self.agents.silent,
             wake=self.loop.wake,

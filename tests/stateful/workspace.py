@@ -137,7 +137,7 @@ class Workspace:
         """Let what is due be done, and the machines do something."""
         self.clock.advance(ms=ms)
         await self.app.parts.loops.monitor.look()
-        await self.app.parts.loops.clusters.first_pass()
+        await self.app.parts.loops.owners.first_pass()
         await asyncio.sleep(0.002)
 
     async def state(self, cluster_id: str) -> str:

@@ -134,6 +134,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     ready_ms: int = 0
     attempts: int = 0
     not_before_ms: int = 0  # do not try to launch before that
+    launcher: int = 0  # the server that has leased the launch
     launch_error: LaunchError | None = None
     lost: str = ""  # why it is going although nobody asked for it
     loss_told: bool = False  # its cluster has drawn its conclusions from that

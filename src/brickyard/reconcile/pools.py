@@ -1,27 +1,71 @@
-"""One pass over one instance pool: read, plan, write, in one transaction."""
+"""The loop over instance pools, and a pass over one: read, plan, write, in one transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from brickyard.domain.clock import Ids
+from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.cluster import Instance
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Role
-from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.nodetypes import Catalogue, NodeType
 from brickyard.domain.pools import Pool, Standing
 from brickyard.plan.assignments import idle_assignment
 from brickyard.plan.policy import Policy
 from brickyard.plan.pool import plan_pool
-from brickyard.reconcile.apply import Outside, lease_launches
+from brickyard.reconcile.launches import Launches, ProviderCalls, lease_launches
+from brickyard.reconcile.loop import KeyedLoop
+from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
+AT_ONCE = 16
 
-def run_pool_pass(tx: Tx, pool_id: str, *, now: int, sizes: Mapping[str, NodeType], policy: Policy, ids: Ids) -> Outside:
+
+class PoolLoop:
+    """Passes over instance pools."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        ids: Ids,
+        policy: Policy,
+        node_types: Catalogue,
+        launches: Launches,
+        server: Callable[[], int],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._policy = policy
+        self._node_types = node_types
+        self._launches = launches
+        self._server = server
+        self._loop = KeyedLoop(name="pools", store=store, clock=clock, rows=lambda tx: tx.pools, work=self._pass, at_once=AT_ONCE)
+        self.wake, self.run, self.first_pass = self._loop.wake, self._loop.run, self._loop.first_pass
+
+    @property
+    def lag_s(self) -> float:
+        """For how long the pool has waited for its pass that has waited longest."""
+        return self._loop.lag_s
+
+    async def _pass(self, pool_id: str, _timed: bool) -> None:
+        now, sizes, server = self._clock.now_ms(), self._node_types.now(), self._server()
+
+        def work(tx: Tx) -> ProviderCalls:
+            return pass_over_pool(tx, pool_id, now=now, sizes=sizes, policy=self._policy, ids=self._ids, server=server)
+
+        self._launches.begin(await self._store.write(work, background=True), sizes)
+
+
+def pass_over_pool(
+    tx: Tx, pool_id: str, *, now: int, sizes: Mapping[str, NodeType], policy: Policy, ids: Ids, server: int = 0
+) -> ProviderCalls:
     """Look after the idle instances of a pool. Its row stays locked until the commit: no cluster takes one meanwhile."""
     pool = tx.pools.get(pool_id)
     if pool is None:
-        return Outside()
+        return ProviderCalls()
     idle = tx.instances.idle_of_pool(pool_id)
     standings = tx.instances.standings(pool_id).get(pool_id, {})
     used = standings.get(Standing.USED, 0) + standings.get(Standing.PENDING_USED, 0)
@@ -31,14 +75,14 @@ def run_pool_pass(tx: Tx, pool_id: str, *, now: int, sizes: Mapping[str, NodeTyp
         tx.instances.delete(instance)
     if decided.purge:
         tx.pools.delete(pool_id)
-        return Outside()
+        return ProviderCalls()
     left = {instance.instance_id for instance in decided.removed}
     after = [decided.instances.get(row.instance_id, row) for row in idle if row.instance_id not in left]
     created = [
         _new_instance(pool, now=now, sizes=sizes, policy=policy, ids=ids)
         for _ in range(decided.new if pool.spec.node_type_id in sizes else 0)
     ]
-    launch, due = lease_launches([*after, *created], now=now, policy=policy, due=decided.due_ms)
+    launch, due = lease_launches([*after, *created], now=now, policy=policy, due=decided.due_ms, server=server)
     leased = {instance.instance_id: instance for instance in launch}
     old = {row.instance_id: row for row in idle}
     for row in (leased.get(row.instance_id, row) for row in after):
@@ -49,7 +93,7 @@ def run_pool_pass(tx: Tx, pool_id: str, *, now: int, sizes: Mapping[str, NodeTyp
     if decided.pool != pool:
         tx.pools.update(decided.pool)
     tx.pools.schedule(pool_id, due)
-    return Outside(
+    return ProviderCalls(
         launch=launch, terminate=tuple(row for row in decided.instances.values() if row.state is InstanceState.TERMINATING)
     )
 

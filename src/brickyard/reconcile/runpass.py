@@ -38,7 +38,7 @@ class Calls(msgspec.Struct, frozen=True, kw_only=True):
     due_ms: int | None = None
 
 
-def run_pass(tx: Tx, run_id: int, *, now: int, ids: Ids) -> Calls:
+def pass_over_run(tx: Tx, run_id: int, *, now: int, ids: Ids) -> Calls:
     """The rows of the run and of its clusters stay locked until the commit, so nothing comes between what was read and what is
     written. Clusters are locked in the order of their ids, so two runs that share some cannot wait for each other."""
     run = tx.runs.get(run_id)

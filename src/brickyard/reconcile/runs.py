@@ -18,17 +18,17 @@ from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.run import Conclusion, Output, Run
 from brickyard.plan.run import begun, closed, concluded
-from brickyard.reconcile.runpass import Call, Calls, run_pass
+from brickyard.reconcile.loop import CLAIM_MS, KeyedLoop
+from brickyard.reconcile.runpass import Call, Calls, pass_over_run
 from brickyard.store.changeset import Changes
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 log = structlog.get_logger(__name__)
 
-POLL_S = 5.0  # for what no timer and no wake of this process knows of
 AT_ONCE = 8  # passes
-_BATCH, _MANY = 256, 1_000_000
-_EVER_MS = 2**62
+_EVER_MS, _MANY = 2**62, 1_000_000
+_EARLY_MS = 50  # that a timer may ring before its time by the machine's clock
 
 
 class NodeSilent(Exception):
@@ -63,7 +63,12 @@ class TaskNodes(Protocol):
 
 
 class RunLoop:
-    """`wake` from anywhere on the event loop; `run` until cancelled."""
+    """`wake` from anywhere on the event loop; `run` until cancelled.
+
+    Whoever made the last pass over a run follows it: sets a timer for the next one, and hears of changes of its clusters. An
+    active run is due every few seconds, so another server's poll finds one whose server is no more; a server whose timer comes
+    second forgets it.
+    """
 
     def __init__(self, *, store: Store, clock: Clock, ids: Ids, nodes: TaskNodes, wake_cluster: Callable[[str], None]) -> None:
         self._store = store
@@ -71,24 +76,17 @@ class RunLoop:
         self._ids = ids
         self._nodes = nodes
         self._wake_cluster = wake_cluster
-        self._passes = asyncio.Semaphore(AT_ONCE)
-        self._running: dict[int, asyncio.Task[None]] = {}
-        self._again: set[int] = set()  # woken while running: one more pass when it is done
-        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._loop = KeyedLoop(name="runs", store=store, clock=clock, rows=lambda tx: tx.runs, work=self._pass, at_once=AT_ONCE)
+        self.wake = self._loop.wake
         self._followers: dict[str, set[int]] = {}  # cluster -> runs that its changes concern
         self._follows: dict[int, frozenset[str]] = {}
         self._calls: dict[int, asyncio.Task[None]] = {}  # one at a time about each attempt
         self._missed: set[int] = set()  # attempts about which another call was wanted meanwhile
-        self._stopped = False
 
-    def wake(self, run_id: int) -> None:
-        """Have a pass soon. Merges with one that is under way."""
-        if self._stopped:
-            return
-        if run_id in self._running:
-            self._again.add(run_id)
-        else:
-            self._running[run_id] = asyncio.create_task(self._drive(run_id))
+    @property
+    def lag_s(self) -> float:
+        """For how long the run has waited for its pass that has waited longest."""
+        return self._loop.lag_s
 
     def changed(self, changes: Changes) -> None:
         """What a commit changed: clusters that runs wait for or are on."""
@@ -98,55 +96,28 @@ class RunLoop:
 
     async def run(self) -> None:
         """Poll for due runs until cancelled; everything that was begun for them ends with it."""
-        self._stopped = False
         try:
-            # First every active one, due or not: no timer and no wake of this process knows of them yet.
-            await self._poll(_EVER_MS, _MANY)
-            while True:
-                await asyncio.sleep(POLL_S)
-                await self._poll(self._clock.now_ms(), _BATCH)
+            if self._store.exclusive:  # all are ours, and no timer and no wake of this process knows of them yet
+                await self._store.usable()
+                for run_id in await self._store.read(lambda tx: tx.runs.due(_EVER_MS, _MANY), background=True):
+                    self.wake(run_id)
+            await self._loop.run()
         finally:
-            self._stopped = True
-            for timer in self._timers.values():
-                timer.cancel()
-            left = [*self._running.values(), *self._calls.values()]
+            left = list(self._calls.values())
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
 
-    async def _poll(self, until_ms: int, limit: int) -> None:
-        while True:
-            await self._store.usable()
-            try:
-                for run_id in await self._store.read(lambda tx: tx.runs.due(until_ms, limit), background=True):
-                    self.wake(run_id)
-            except DatabaseTrouble:
-                continue
-            except Exception:
-                log.exception("run_poll_failed")
-            return
+    async def _pass(self, run_id: int, timed: bool) -> int | None:
+        now, claims = self._clock.now_ms(), timed and not self._store.exclusive
 
-    async def _drive(self, run_id: int) -> None:
-        try:
-            while True:
-                self._again.discard(run_id)
-                await self._store.usable()
-                try:
-                    async with self._passes:
-                        await self._pass(run_id)
-                except DatabaseTrouble:
-                    continue
-                if run_id not in self._again:
-                    return
-        except Exception:
-            log.exception("run_pass_failed", run_id=run_id)  # the row is still due: the poll brings it back
-        finally:
-            self._running.pop(run_id, None)
+        def work(tx: Tx) -> Calls:
+            if claims and not tx.runs.claim_one(run_id, now + _EARLY_MS, now + CLAIM_MS):
+                return Calls()  # another server has made a pass meanwhile, and follows the run
+            return pass_over_run(tx, run_id, now=now, ids=self._ids)
 
-    async def _pass(self, run_id: int) -> None:
-        calls = await self._store.write(lambda tx: run_pass(tx, run_id, now=self._clock.now_ms(), ids=self._ids), background=True)
+        calls = await self._store.write(work, background=True)
         self._follow(run_id, calls.follows)
-        self._set_timer(run_id, calls)
         for cluster_id in calls.clusters:
             self._wake_cluster(cluster_id)
         for call in calls.begin:
@@ -155,6 +126,7 @@ class RunLoop:
             self._begin(call, self._look)
         for call in calls.end:
             self._begin(call, self._end)
+        return calls.due_ms
 
     def _follow(self, run_id: int, clusters: frozenset[str]) -> None:
         for cluster_id in self._follows.pop(run_id, frozenset()) - clusters:
@@ -165,13 +137,6 @@ class RunLoop:
             self._follows[run_id] = clusters
         for cluster_id in clusters:
             self._followers.setdefault(cluster_id, set()).add(run_id)
-
-    def _set_timer(self, run_id: int, calls: Calls) -> None:
-        if (old := self._timers.pop(run_id, None)) is not None:
-            old.cancel()
-        if calls.due_ms is not None:
-            delay_s = max(0.0, (calls.due_ms - self._clock.now_ms()) / 1000)
-            self._timers[run_id] = asyncio.get_running_loop().call_later(delay_s, self.wake, run_id)
 
     # -- calls to drivers --------------------------------------------------------------------------------------------
 

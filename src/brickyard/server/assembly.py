@@ -30,8 +30,8 @@ from brickyard.plan.policy import Policy
 from brickyard.providers.base import Provider
 from brickyard.providers.capacity import GIB, allowance
 from brickyard.providers.fleet import Providers
-from brickyard.reconcile.clusters import ClusterLoop
 from brickyard.reconcile.instances import InstanceMonitor
+from brickyard.reconcile.loops import OwnerLoops
 from brickyard.reconcile.measures import ClusterMeasures
 from brickyard.reconcile.retention import Retention
 from brickyard.reconcile.room import DiskRoom
@@ -86,7 +86,7 @@ class Nodes:
 class Loops:
     """What works in the background."""
 
-    clusters: ClusterLoop
+    owners: OwnerLoops
     monitor: InstanceMonitor
     runs: RunLoop
     retention: Retention
@@ -132,7 +132,7 @@ def assemble(given: Resources) -> Parts:
     loops: Loops
 
     def wake(cluster_id: str) -> None:
-        loops.clusters.wake(cluster_id)  # which is made second: it and the agents' service need each other
+        loops.owners.wake(cluster_id)  # which is made second: it and the agents' service need each other
 
     nodes = _nodes(given, wake=wake)
     loops = _loops(given, nodes)
@@ -160,7 +160,7 @@ def application(
         attach=services.attach,
         ui_links=services.links,
         workspace_id=workspace_id(given.store, given.ids),
-        lag_s=lambda: max(given.store.lag_s, loops.clusters.lag_s, loop_lag_s()),
+        lag_s=lambda: max(given.store.lag_s, loops.owners.lag_s, loop_lag_s()),
         ready=ready,
         metrics=given.metrics,
         metrics_token=given.settings.metrics_token,
@@ -193,7 +193,7 @@ def _loops(given: Resources, nodes: Nodes) -> Loops:
     settings, store, clock, ids = given.settings, given.store, given.clock, given.ids
     providers = Providers(given.provider)
     retention = Retention(store=store, clock=clock, logs=settings.data_dir / "logs", clusters=settings.data_dir / "clusters")
-    clusters = ClusterLoop(
+    owners = OwnerLoops(
         measures=ClusterMeasures(registry=given.metrics),
         store=store,
         providers=providers,
@@ -208,16 +208,16 @@ def _loops(given: Resources, nodes: Nodes) -> Loops:
         on_gone=retention.cluster_gone,
     )
     return Loops(
-        clusters=clusters,
+        owners=owners,
         monitor=InstanceMonitor(
             store=store,
             providers=providers,
             clock=clock,
             silent=nodes.agents.silent,
-            wake=clusters.wake,
+            wake=owners.wake,
             on_gone=nodes.agents.forget,
         ),
-        runs=RunLoop(store=store, clock=clock, ids=ids, nodes=nodes.tasks, wake_cluster=clusters.wake),
+        runs=RunLoop(store=store, clock=clock, ids=ids, nodes=nodes.tasks, wake_cluster=owners.wake),
         retention=retention,
         room=DiskRoom(
             store=store,
@@ -239,7 +239,7 @@ def _services(given: Resources, nodes: Nodes, loops: Loops) -> Services:
         runtimes=runtimes,
         photon=settings.photon == "standard",
         authorizer=authorizer,
-        wake=loops.clusters.wake,
+        wake=loops.owners.wake,
     )
     return Services(
         tokens=TokenService(store=store, clock=clock, ids=ids, authorizer=authorizer),
@@ -252,7 +252,7 @@ def _services(given: Resources, nodes: Nodes, loops: Loops) -> Services:
             node_types=given.provider.node_types,
             runtimes=runtimes,
             authorizer=authorizer,
-            wake=loops.clusters.wake,
+            wake=loops.owners.wake,
         ),
         attach=AttachService(store=store, authorizer=authorizer, agents=nodes.client, tokens=nodes.tokens, start=clusters.start),
         commands=CommandService(store=store, authorizer=authorizer, agents=nodes.client, tokens=nodes.tokens, ids=ids),

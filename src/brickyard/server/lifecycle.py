@@ -116,7 +116,7 @@ class Application:
         # Agents of an earlier server get as long as ever to find this one before they count as silent.
         agents.expect((await self.store.read(lambda tx: tx.instances.states(), background=True)).keys())
         await loops.monitor.look()
-        await loops.clusters.first_pass()
+        await loops.owners.first_pass()
         self._tasks = [asyncio.create_task(_forever(name, run)) for name, run in self._background().items()]
         await self._open_connect()
         self._not_ready = ""
@@ -125,7 +125,7 @@ class Application:
         """What runs as long as the server, by the name that the log has for it."""
         loops = self.parts.loops
         return {
-            "clusters": loops.clusters.run,
+            "clusters and pools": loops.owners.run,
             "instances": loops.monitor.run,
             "retention": loops.retention.run,
             "runs": loops.runs.run,

@@ -120,6 +120,10 @@ class ClusterRows:
         """Ids of clusters that the loop must look at, longest waiting first."""
         return list(self._connection.execute(_DUE.select, {"now": now_ms, "limit": limit}).scalars())
 
+    def claim(self, now_ms: int, limit: int, until_ms: int) -> list[str]:
+        """Ids of clusters that are due and that nobody has locked. They are due again at `until_ms`, or when a pass says."""
+        return list(self._connection.execute(_DUE.claim, {"now": now_ms, "limit": limit, "until": until_ms}).scalars())
+
     def by_idempotency_token(self, token: str) -> Cluster | None:
         """The active cluster that was created with the token: one that runs or is to run."""
         for doc in self._connection.execute(_BY_TOKEN, {"token": token}).scalars():

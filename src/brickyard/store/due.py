@@ -1,4 +1,8 @@
-"""When a loop must look at a row: the column `due_ms` of clusters, pools and runs alike."""
+"""When a loop must look at a row: the column `due_ms` of clusters, pools and runs alike.
+
+Every server goes by its own clock. One that is ahead of the others claims rows by as much too early, which costs a pass that
+finds little to do; one that is behind, by as much too late.
+"""
 
 from __future__ import annotations
 
@@ -20,3 +24,9 @@ class Due:
         self.schedule = row.values(due_ms=at)
         # Parameters now, limit. The ids of rows that are due, longest waiting first.
         self.select = select(key).where(due <= bindparam("now")).order_by(due).limit(bindparam("limit"))
+        # Parameters now, limit, until. The same, of rows that nobody has locked: they are due again at `until`. In a WITH,
+        # which is worked out once; a plain subquery may be asked again for every row, and take more than its limit.
+        free = self.select.with_for_update(skip_locked=True).cte("free")
+        self.claim = update(table).where(key.in_(select(free.c[key.name]))).values(due_ms=bindparam("until")).returning(key)
+        # Parameters id, now, until. The same for one row, which is waited for: whether it was still due.
+        self.claim_one = row.where(due <= bindparam("now")).values(due_ms=bindparam("until"))

@@ -87,3 +87,7 @@ class PoolRows:
     def due(self, now_ms: int, limit: int) -> list[str]:
         """Ids of pools that the loop must look at, longest waiting first."""
         return list(self._connection.execute(_DUE.select, {"now": now_ms, "limit": limit}).scalars())
+
+    def claim(self, now_ms: int, limit: int, until_ms: int) -> list[str]:
+        """Ids of pools that are due and that nobody has locked. They are due again at `until_ms`, or when a pass says."""
+        return list(self._connection.execute(_DUE.claim, {"now": now_ms, "limit": limit, "until": until_ms}).scalars())

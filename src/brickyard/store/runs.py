@@ -106,6 +106,14 @@ class RunRows:
         """Ids of runs that the loop must look at, longest waiting first."""
         return list(self._connection.execute(_DUE.select, {"now": now_ms, "limit": limit}).scalars())
 
+    def claim(self, now_ms: int, limit: int, until_ms: int) -> list[int]:
+        """Ids of runs that are due and that nobody has locked. They are due again at `until_ms`, or when a pass says."""
+        return list(self._connection.execute(_DUE.claim, {"now": now_ms, "limit": limit, "until": until_ms}).scalars())
+
+    def claim_one(self, run_id: int, now_ms: int, until_ms: int) -> bool:
+        """Whether the run is due. Then it is locked until the commit, and due again at `until_ms`."""
+        return self._connection.execute(_DUE.claim_one, {"id": run_id, "now": now_ms, "until": until_ms}).rowcount > 0
+
     def by_idempotency_token(self, token: str) -> int | None:
         """The run that was submitted with the token."""
         return self._connection.execute(_BY_TOKEN, {"token": token}).scalar()

@@ -1,0 +1,186 @@
+"""Calls of providers that passes leave to do: launches and terminations, made beside the passes and recorded when they are over.
+
+A launch is leased in the instance's row before the call (`not_before_ms`, `launcher`), so nobody repeats it while it is made. One
+whose server died is repeated when it is known that the server is gone, or when the lease ends. Launching is idempotent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+import structlog
+
+from brickyard.domain.clock import Clock
+from brickyard.domain.cluster import Instance, LaunchError
+from brickyard.domain.errors import DatabaseTrouble
+from brickyard.domain.instances import InstanceState
+from brickyard.domain.node import ServerAddress
+from brickyard.domain.nodetypes import NodeType
+from brickyard.nodes.tokens import InstanceTokens
+from brickyard.plan.policy import Policy
+from brickyard.providers.base import CapacityError, LaunchRequest, ProviderError
+from brickyard.providers.fleet import Providers
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+log = structlog.get_logger(__name__)
+
+CALLS = 8  # of the provider, at once
+
+
+class ProviderCalls(msgspec.Struct, frozen=True, kw_only=True):
+    """Instances that a pass leaves to be launched and to be ended."""
+
+    launch: tuple[Instance, ...] = ()
+    terminate: tuple[Instance, ...] = ()
+
+
+class Launches:
+    """`begin` on the event loop; `close` when done. `wake` is told whose launch is over."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        providers: Providers,
+        clock: Clock,
+        tokens: InstanceTokens,
+        server_url: Callable[[], str],
+        servers: Callable[[], tuple[ServerAddress, ...]],
+        wake: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._providers = providers
+        self._clock = clock
+        self._tokens = tokens
+        self._server_url = server_url
+        self._servers = servers
+        self._wake = wake
+        self._threads = _threads()
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    def begin(self, calls: ProviderCalls, sizes: Mapping[str, NodeType]) -> None:
+        """Make the calls of one pass. It does not wait: a slow launch delays neither the next pass nor another launch."""
+        for instance in calls.terminate:
+            self._begin(self._terminate(instance))
+        for instance in calls.launch:
+            self._begin(self._launch(instance, sizes.get(instance.node_type_id)))
+
+    def close(self) -> None:
+        """The loops end: forget what is under way. A call that a provider is at ends by itself."""
+        for task in self._under_way:
+            task.cancel()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads = _threads()  # for another run of the loops; no thread is begun before a call
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._under_way.add(task)  # kept, so that it is not collected half-way
+        task.add_done_callback(self._under_way.discard)
+
+    async def _launch(self, instance: Instance, node_type: NodeType | None) -> None:
+        error = await self._refused(instance, node_type)
+        now = self._clock.now_ms()
+        # Whoever has it by now: a cluster may have taken it from its pool meanwhile. What the database cannot take is not lost:
+        # the launch is repeated when its lease ends, and answers the same.
+        with contextlib.suppress(DatabaseTrouble):
+            owner_id = await self._store.write(
+                lambda tx: record_launch(tx, instance.instance_id, error, now=now), background=True
+            )
+            if owner_id:
+                self._wake(owner_id)
+
+    async def _refused(self, instance: Instance, node_type: NodeType | None) -> LaunchError | None:
+        """Have the provider launch the instance; what it refused it with. `node_type` is None where it is offered no more."""
+        if node_type is None:
+            return LaunchError(kind="InvalidError", message=f"node type {instance.node_type_id} is not offered any more")
+        if (provider := self._providers.of(instance.provider)) is None:
+            return LaunchError(kind="InvalidError", message=f"its provider {instance.provider} is not configured any more")
+        request = LaunchRequest(
+            instance_id=instance.instance_id,
+            node_type=node_type,
+            spot=instance.spot,
+            server_url=self._server_url(),
+            servers=self._servers(),
+            agent_token=self._tokens.agent_token(instance.instance_id),
+            server_token=self._tokens.server_token(instance.instance_id),
+            tags={"ClusterId": instance.cluster_id, "InstancePoolId": instance.pool_id, "Role": instance.role.value},
+        )
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._threads, provider.launch, request)
+        except CapacityError as refused:
+            return LaunchError(kind="CapacityError", message=str(refused), asked=refused.asked, left=refused.left)
+        except ProviderError as refused:
+            return LaunchError(kind=type(refused).__name__, message=str(refused))
+        except Exception as broken:  # a provider's bug is handled as an error that may pass, and is logged whole
+            log.exception("launch_failed", instance_id=instance.instance_id)
+            return LaunchError(kind="TransientError", message=f"{type(broken).__name__}: {broken}")
+        return None
+
+    async def _terminate(self, instance: Instance) -> None:
+        """A first attempt, for speed; the monitor repeats it until the provider no longer lists the instance."""
+        if (provider := self._providers.of(instance.provider)) is None:
+            return  # the monitor tells of it
+        with contextlib.suppress(ProviderError):
+            await asyncio.get_running_loop().run_in_executor(
+                self._threads, lambda: provider.terminate(instance.instance_id, reason=instance.lost or "released")
+            )
+
+
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(CALLS, thread_name_prefix="provider")
+
+
+def lease_launches(
+    instances: Sequence[Instance], *, now: int, policy: Policy, due: int | None, server: int
+) -> tuple[tuple[Instance, ...], int | None]:
+    """The requested instances whose turn it is, leased for the server of that number; and when to look again at those whose turn
+    is later."""
+    leased: list[Instance] = []
+    for instance in instances:
+        if instance.state is not InstanceState.REQUESTED or instance.launch_error is not None:
+            continue
+        next_look = instance.not_before_ms
+        if next_look <= now:
+            next_look = now + policy.launch_lease_ms
+            attempts = instance.attempts + 1
+            leased.append(msgspec.structs.replace(instance, attempts=attempts, not_before_ms=next_look, launcher=server))
+        due = next_look if due is None else min(due, next_look)
+    return tuple(leased), due
+
+
+async def take_over_launches(store: Store, living: frozenset[int]) -> set[str]:
+    """End the launch leases of servers that are not among the living, so that others repeat them now; returns who must look."""
+    states = await store.read(lambda tx: tx.instances.states(), background=True)
+    requested = [key for key, (_, state) in states.items() if state is InstanceState.REQUESTED]
+    # One in a transaction: they have many owners, and whoever locks several of those must do it in one order.
+    works = (store.write(functools.partial(_end_lease, instance_id=key, living=living), background=True) for key in requested)
+    return set(await asyncio.gather(*works)) - {""}
+
+
+def _end_lease(tx: Tx, instance_id: str, living: frozenset[int]) -> str:
+    instance = tx.lock_owner(instance_id)  # its agent may be calling home now
+    if instance is None or instance.state is not InstanceState.REQUESTED or instance.launcher in living:
+        return ""
+    tx.instances.update(msgspec.structs.replace(instance, not_before_ms=0))
+    tx.wake_owner(instance)
+    return instance.owner_id
+
+
+def record_launch(tx: Tx, instance_id: str, error: LaunchError | None, *, now: int) -> str:
+    """Write what came of a launch call; returns who must look at it, or "". The agent may have called home before the call
+    returned, and the instance may have been sent away meanwhile: then its state stays."""
+    instance = tx.lock_owner(instance_id)
+    if instance is None or instance.state is not InstanceState.REQUESTED:
+        return ""
+    if error is None:
+        tx.instances.update(msgspec.structs.replace(instance, state=InstanceState.LAUNCHED, launched_ms=now))
+    else:
+        tx.instances.update(msgspec.structs.replace(instance, launch_error=error))
+    tx.wake_owner(instance)
+    return instance.owner_id

@@ -1,0 +1,100 @@
+"""The loops over whoever can have an instance: a cluster, or, while it is idle, its pool. They share the calls of providers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry
+
+from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.node import ServerAddress
+from brickyard.domain.nodetypes import Catalogue
+from brickyard.domain.pools import is_pool_id
+from brickyard.nodes.loads import Loads
+from brickyard.nodes.tokens import InstanceTokens
+from brickyard.plan.policy import Policy
+from brickyard.providers.fleet import Providers
+from brickyard.reconcile.clusters import ClusterLoop
+from brickyard.reconcile.launches import Launches, take_over_launches
+from brickyard.reconcile.measures import ClusterMeasures
+from brickyard.reconcile.pools import PoolLoop
+from brickyard.store.store import Store
+
+
+class OwnerLoops:
+    """`wake` from anywhere on the event loop, with the id of a cluster or of a pool; `run` until cancelled. `server` tells the
+    number of this server among those of the workspace."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        providers: Providers,
+        clock: Clock,
+        ids: Ids,
+        policy: Policy,
+        tokens: InstanceTokens,
+        server_url: Callable[[], str],
+        servers: Callable[[], tuple[ServerAddress, ...]] = tuple,
+        silent: Callable[[], frozenset[str]],
+        loads: Loads,
+        measures: ClusterMeasures | None = None,
+        on_gone: Callable[[], None] = lambda: None,
+        server: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._store = store
+        self._launches = Launches(
+            store=store, providers=providers, clock=clock, tokens=tokens, server_url=server_url, servers=servers, wake=self.wake
+        )
+        node_types = Catalogue(providers.default.node_types)
+        self._pools = PoolLoop(
+            store=store, clock=clock, ids=ids, policy=policy, node_types=node_types, launches=self._launches, server=server
+        )
+        self._clusters = ClusterLoop(
+            store=store,
+            clock=clock,
+            ids=ids,
+            policy=policy,
+            node_types=node_types,
+            launches=self._launches,
+            server=server,
+            silent=silent,
+            loads=loads,
+            measures=measures or ClusterMeasures(registry=CollectorRegistry()),
+            wake_pool=self._pools.wake,
+            on_gone=on_gone,
+        )
+
+    def wake(self, owner_id: str) -> None:
+        """Have a pass over the cluster or the pool soon. Merges with one that is already waiting."""
+        (self._pools if is_pool_id(owner_id) else self._clusters).wake(owner_id)
+
+    @property
+    def lag_s(self) -> float:
+        """For how long the cluster or pool has waited for its pass that has waited longest."""
+        return max(self._clusters.lag_s, self._pools.lag_s)
+
+    async def run(self) -> None:
+        """Poll for due clusters and pools and work on them until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._clusters.run())
+                group.create_task(self._pools.run())
+        finally:
+            self._launches.close()
+
+    async def take_over(self, living: frozenset[int]) -> None:
+        """Repeat the launches of servers that are gone. `living`: the numbers of those that are not."""
+        for owner_id in await take_over_launches(self._store, living):
+            self.wake(owner_id)
+
+    async def first_pass(self) -> None:
+        """Look at every cluster and pool that is due, before the API serves: what a killed server left behind is picked up here.
+
+        Where no other server can be at work, launches that one had begun are repeated at once instead of when their lease ends.
+        """
+        if self._store.exclusive:
+            await self.take_over(frozenset())
+        await self._clusters.first_pass()
+        await self._pools.first_pass()

@@ -1,0 +1,273 @@
+"""The loop itself: wakes merge, one pass a key, timers, pauses, and claims where others are at work."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import structlog.testing
+
+from brickyard.domain.clock import SystemClock
+from brickyard.domain.errors import DatabaseAway
+from brickyard.reconcile import loop as module
+from brickyard.reconcile.loop import BATCH, CLAIM_MS, KeyedLoop
+from tests.support.patience import PATIENCE_S
+
+CLOCK = SystemClock()
+
+
+class Database:
+    """Due rows in memory; `away` while it cannot be used."""
+
+    def __init__(self, *, exclusive: bool = True) -> None:
+        self.exclusive = exclusive
+        self.rows: dict[str, int] = {}
+        self.limits: list[int] = []
+        self.back = asyncio.Event()
+        self.back.set()
+
+    async def usable(self) -> None:
+        await self.back.wait()
+
+    async def read(self, work: Callable[[Any], Any], *, background: bool) -> Any:
+        assert background
+        return work(self)
+
+    async def write(self, work: Callable[[Any], Any], *, background: bool) -> Any:
+        assert background
+        assert not self.exclusive, "a select costs less"
+        return work(self)
+
+    def due(self, now_ms: int, limit: int) -> list[str]:
+        return [key for key, at in self.rows.items() if at <= now_ms][:limit]
+
+    def claim(self, now_ms: int, limit: int, until_ms: int) -> list[str]:
+        assert until_ms == now_ms + CLAIM_MS
+        self.limits.append(limit)
+        found = self.due(now_ms, limit)
+        self.rows |= dict.fromkeys(found, until_ms)
+        return found
+
+
+class Passes:
+    """What a loop has done: every pass, and who is at one."""
+
+    def __init__(self, database: Database, *, at_once: int = 4) -> None:
+        self.database = database
+        self.done: list[tuple[str, bool]] = []
+        self.at: list[str] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.changed = asyncio.Condition()
+        self.then: Callable[[str], Awaitable[int | None] | int | None] = lambda _: None
+        store: Any = database
+        rows: Any = lambda _: database  # noqa: E731 - untyped, as the store that it stands for
+        self.loop: KeyedLoop[str] = KeyedLoop(name="test", store=store, clock=CLOCK, rows=rows, work=self.work, at_once=at_once)
+
+    async def work(self, key: str, timed: bool) -> int | None:
+        assert key not in self.at, "one at a time"
+        self.at.append(key)
+        try:
+            async with self.changed:
+                self.changed.notify_all()
+            await self.gate.wait()
+            self.database.rows.pop(key, None)
+            self.done.append((key, timed))
+            due = self.then(key)
+            assert due is None or isinstance(due, int)
+            return due
+        finally:
+            self.at.remove(key)
+            async with self.changed:
+                self.changed.notify_all()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE_S), self.changed:
+            await self.changed.wait_for(condition)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[Passes]:
+        task = asyncio.create_task(self.loop.run())
+        try:
+            yield self
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    @property
+    def keys(self) -> list[str]:
+        return [key for key, _ in self.done]
+
+
+def play(scenario: Callable[[Passes], Awaitable[None]], *, exclusive: bool = True, at_once: int = 4) -> None:
+    async def run() -> None:
+        async with Passes(Database(exclusive=exclusive), at_once=at_once).running() as passes:
+            await scenario(passes)
+
+    asyncio.run(run())
+
+
+def test_a_wake_starts_its_pass_at_once() -> None:
+    async def scenario(passes: Passes) -> None:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the workers wait for work
+        passes.gate.clear()
+        passes.loop.wake("a")
+        for _ in range(3):  # turns of the event loop
+            await asyncio.sleep(0)
+        assert passes.at == ["a"]
+        passes.gate.set()
+
+    play(scenario)
+
+
+def test_wakes_merge_and_a_wake_during_a_pass_makes_one_more() -> None:
+    async def scenario(passes: Passes) -> None:
+        passes.gate.clear()
+        for _ in range(5):
+            passes.loop.wake("a")
+        await passes.until(lambda: passes.at == ["a"])
+        for _ in range(5):
+            passes.loop.wake("a")
+        passes.loop.wake("b")
+        await passes.until(lambda: passes.at == ["a", "b"])
+        passes.gate.set()
+        await passes.until(lambda: len(passes.done) == 3 and not passes.at)
+        assert sorted(passes.keys) == ["a", "a", "b"]
+
+    play(scenario)
+
+
+def test_the_lag_is_the_longest_wait_for_a_worker() -> None:
+    async def scenario(passes: Passes) -> None:
+        passes.gate.clear()
+        passes.loop.wake("a")
+        await passes.until(lambda: passes.at == ["a"])
+        assert passes.loop.lag_s == 0.0
+        passes.loop.wake("b")
+        await asyncio.sleep(0.02)
+        assert passes.loop.lag_s >= 0.02
+        passes.gate.set()
+        await passes.until(lambda: passes.keys == ["a", "b"])
+        assert passes.loop.lag_s == 0.0
+
+    play(scenario, at_once=1)
+
+
+def test_a_pass_says_when_to_look_again_and_a_wake_comes_first() -> None:
+    async def scenario(passes: Passes) -> None:
+        began = CLOCK.now_ms()
+        passes.then = lambda _: began + 60 if len(passes.done) == 1 else None
+        passes.loop.wake("a")
+        await passes.until(lambda: len(passes.done) == 2)
+        assert CLOCK.now_ms() >= began + 59  # a timer may ring a moment early
+        assert passes.done == [("a", False), ("a", True)], "the second was a timer's"
+        passes.then = lambda _: CLOCK.now_ms() + 1_000_000
+        passes.loop.wake("a")
+        passes.loop.wake("a")
+        await passes.until(lambda: len(passes.done) == 3)
+        assert passes.done[2] == ("a", False)
+
+    play(scenario)
+
+
+def test_what_is_due_is_found_without_a_wake() -> None:
+    async def run() -> None:
+        passes = Passes(Database())
+        passes.database.rows = {"a": 0, "b": 0, "later": 2**60}
+        async with passes.running():
+            await passes.until(lambda: len(passes.done) == 2)
+            assert sorted(passes.keys) == ["a", "b"]
+
+    asyncio.run(run())
+
+
+def test_beside_other_servers_rows_are_claimed_and_no_more_than_there_is_time_for() -> None:
+    async def run() -> None:
+        passes = Passes(Database(exclusive=False), at_once=1)
+        passes.gate.clear()
+        for number in range(11):
+            passes.loop.wake(f"w{number}")
+        passes.database.rows = dict.fromkeys((f"c{number:03}" for number in range(300)), 0)
+        async with passes.running():
+            await passes.until(lambda: len(passes.at) == 1)
+            limit = passes.database.limits[0]
+            assert limit in (BATCH - 11, BATCH - 10)
+            assert len(passes.database.due(CLOCK.now_ms(), 1_000)) == 300 - limit, "the others' share"
+            passes.gate.set()
+
+    asyncio.run(run())
+
+
+def test_the_first_pass_beside_others_is_one_claim() -> None:
+    async def run() -> None:
+        passes = Passes(Database(exclusive=False))
+        passes.database.rows = dict.fromkeys((f"c{number:03}" for number in range(BATCH + 5)), 0)
+        await passes.loop.first_pass()
+        assert len(passes.done) == BATCH
+
+    asyncio.run(run())
+
+
+def test_an_error_is_logged_once_and_the_poll_brings_the_key_back_after_longer_and_longer_pauses(monkeypatch: Any) -> None:
+    monkeypatch.setattr(module, "POLL_S", 0.01)
+    monkeypatch.setattr(module, "_PAUSE_S", (0.05, 0.2))
+
+    async def scenario(passes: Passes) -> None:
+        loop = asyncio.get_running_loop()
+        times: list[float] = []
+
+        def fail(key: str) -> None:
+            times.append(loop.time())
+            passes.database.rows[key] = 0  # nothing was committed
+            if len(times) <= 3:
+                raise ValueError("a bug")
+            del passes.database.rows[key]
+
+        passes.then = fail
+        with structlog.testing.capture_logs() as logs:
+            passes.loop.wake("a")
+            await passes.until(lambda: len(times) == 4 and not passes.at)
+            await asyncio.sleep(0)
+        pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
+        assert all(pause >= least for pause, least in zip(pauses, (0.05, 0.1, 0.2), strict=True)), pauses
+        assert [each["event"] for each in logs] == ["pass_failed", "pass_recovered"]
+
+    play(scenario)
+
+
+def test_a_wake_does_not_wait_for_the_pause_after_an_error() -> None:
+    async def scenario(passes: Passes) -> None:
+        def fail(_: str) -> None:
+            if len(passes.done) == 1:
+                raise ValueError("a bug")
+
+        passes.then = fail
+        with structlog.testing.capture_logs():
+            passes.loop.wake("a")
+            await passes.until(lambda: len(passes.done) == 1 and not passes.at)
+            passes.loop.wake("a")
+            await passes.until(lambda: len(passes.done) == 2)
+
+    play(scenario)
+
+
+def test_trouble_with_the_database_is_waited_for_and_the_pass_repeated() -> None:
+    async def scenario(passes: Passes) -> None:
+        def fail(_: str) -> None:
+            if len(passes.done) == 1:
+                passes.database.back.clear()
+                raise DatabaseAway("gone")
+
+        passes.then = fail
+        passes.loop.wake("a")
+        await passes.until(lambda: len(passes.done) == 1 and not passes.at)
+        await asyncio.sleep(0.02)
+        assert len(passes.done) == 1, "it waits"
+        passes.database.back.set()
+        await passes.until(lambda: len(passes.done) == 2)
+
+    play(scenario)

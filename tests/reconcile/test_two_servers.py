@@ -1,0 +1,285 @@
+"""Several servers on one PostgreSQL database: they share the work, and what one leaves undone another one finishes in seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+import structlog.testing
+
+from brickyard.domain.cluster import Target, public_state
+from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
+from brickyard.domain.run import RunResultState
+from brickyard.domain.states import State
+from brickyard.nodes.sessions import AgentService
+from brickyard.providers.base import LaunchRequest
+from brickyard.store.store import Store
+from brickyard.testing.clock import ManualClock
+from tests.reconcile.crashes import Fuse, FusedStore, end
+from tests.reconcile.runworld import RunWorld, task
+from tests.reconcile.test_crashes import fused
+from tests.reconcile.test_pools import POOL, create, make_pool, taken_over
+from tests.reconcile.test_run_crashes import FusedNodes
+from tests.reconcile.world import World, provider
+from tests.support.patience import PATIENCE_S, until
+from tests.support.postgres import Postgres
+
+DOOMED = 14  # servers that die, each one step later than the one before
+TAKEOVER_S = 5
+BAD = {"pass_failed", "poll_failed", "launch_failed", "task_call_failed", "database_unavailable"}
+
+
+@pytest.fixture
+def two(postgres: Postgres) -> Iterator[tuple[Store, Store, str]]:
+    url = postgres.new_database()
+    one, other = Store.open(url), Store.open(url)
+    yield one, other, url
+    one.close()
+    other.close()
+
+
+class AnyServer:
+    """The agents' line to some living server, another one each time."""
+
+    def __init__(self, *servers: AgentService) -> None:
+        self.living = list(servers)
+        self._random = random.Random(7)  # noqa: S311 - the same choices each time
+
+    async def report(self, report: StatusReport) -> StatusReply:
+        return await self._random.choice(self.living).report(report)
+
+    async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply:
+        return await self._random.choice(self.living).assignment(instance_id, have, min(wait_s, 2.0))
+
+    def lose(self, server: AgentService) -> None:
+        """It dies: whoever waits for it turns to another one."""
+        if server in self.living:
+            self.living.remove(server)
+            server.release()
+
+
+@asynccontextmanager
+async def loops(*worlds: World) -> AsyncIterator[None]:
+    """The servers' loops, and the instance monitor of the first."""
+    tasks = [asyncio.create_task(world.loop.run()) for world in worlds]
+    tasks.append(asyncio.create_task(worlds[0].monitor.run()))
+    try:
+        yield
+    finally:
+        await end(tasks)
+
+
+async def doom(world: World, fuse: Fuse, line: AnyServer, survivor: World) -> None:
+    """A server lives until its fuse blows, and then does nothing any more."""
+    running = [asyncio.create_task(world.loop.run())]
+    if isinstance(world, RunWorld):
+        running.append(asyncio.create_task(world.runs.run()))
+    try:
+        await fuse.blown.wait()
+    finally:
+        await end(running)
+        line.lose(world.agents)
+        await survivor.loop.take_over(frozenset({0}))  # the membership tells who is left
+
+
+async def within(clock: ManualClock, reached: Callable[[], Any]) -> None:
+    """Reached after five seconds of the servers' time, however long the test takes for it."""
+    for _ in range(TAKEOVER_S):
+        clock.advance(seconds=1)
+        await asyncio.sleep(0.05)
+    async with asyncio.timeout(PATIENCE_S):
+        while not await reached():
+            await asyncio.sleep(0.1)
+
+
+def test_what_dead_servers_left_is_done_in_seconds_and_nothing_twice(two: tuple[Store, Store, str]) -> None:
+    """Servers that die at every step of creating, resizing and ending clusters; one lives on beside them."""
+    one, other, _ = two
+    clock, simulated = ManualClock(), provider()
+    launched: Counter[str] = Counter()
+    launch = simulated.launch
+
+    def counted(request: LaunchRequest) -> None:
+        launched[request.instance_id] += 1
+        launch(request)
+
+    simulated.launch = counted  # type: ignore[method-assign] # counts
+
+    async def settled(survivor: World, names: list[str], state: State) -> bool:
+        found = await other.read(lambda tx: tx.clusters.many(names))
+        nodes = await other.read(lambda tx: tx.instances.of_clusters(names))
+        return all(
+            public_state(found[name]) is state
+            and len([node for node in nodes[name] if node.live]) == (found[name].num_workers + 1 if state is State.RUNNING else 0)
+            for name in names
+        ) and set(simulated.observe()) == {node.instance_id for rows in nodes.values() for node in rows}
+
+    async def scenario() -> None:
+        survivor = World(other, simulated, clock=clock)
+        fuses = [Fuse(steps + 1) for steps in range(DOOMED)]
+        doomed = [
+            fused(one, simulated, fuse, before=bool(steps % 2), clock=clock, number=steps + 1) for steps, fuse in enumerate(fuses)
+        ]
+        line = AnyServer(survivor.agents, *(world.agents for world in doomed))
+        simulated.attach(line)
+        async with loops(survivor):
+            deaths = [asyncio.create_task(doom(*each, line, survivor)) for each in zip(doomed, fuses, strict=True)]
+            try:
+                names = [await world.create(f"c-{number}", num_workers=2) for number, world in enumerate(doomed)]
+                await within(clock, lambda: settled(survivor, names, State.RUNNING))
+                assert len(launched) == 3 * DOOMED, "no instance too many"
+                for world, name in zip(doomed, names, strict=True):
+                    await world.resize(name, 3)
+                await within(clock, lambda: settled(survivor, names, State.RUNNING))
+                assert len(launched) == 4 * DOOMED
+                for world, name in zip(doomed, names, strict=True):
+                    await world.terminate(name)
+                await within(clock, lambda: settled(survivor, names, State.TERMINATED))
+                assert sum(fuse.blown.is_set() for fuse in fuses) >= DOOMED // 2, "servers died"
+            finally:
+                await end(deaths)
+        repeated = {name: count for name, count in launched.items() if count > 1}
+        assert len(repeated) <= DOOMED, "only launches of servers that died meanwhile are repeated"
+        assert set(repeated.values()) <= {2}
+
+    with structlog.testing.capture_logs() as logs:
+        asyncio.run(scenario())
+    assert not [each for each in logs if each["event"] in BAD]
+
+
+def test_runs_of_dead_servers_go_on_in_seconds_and_no_task_begins_twice(two: tuple[Store, Store, str], tmp_path: Path) -> None:
+    one, other, _ = two
+    simulated = provider()
+
+    async def scenario() -> None:
+        survivor = RunWorld(other, simulated, tmp_path)
+        survivor.file("a", "one")
+        survivor.file("b", "two")
+        fuses = [Fuse(3 * steps + 1) for steps in range(6)]
+        doomed = []
+        for steps, fuse in enumerate(fuses):
+            world = RunWorld(one, simulated, tmp_path)
+            world.runs._store = FusedStore(one, fuse, before=bool(steps % 2))  # type: ignore[assignment] # a test's stand-in
+            world.runs._nodes = FusedNodes(world.runs._nodes, fuse, before=bool(steps % 2))
+            doomed.append(world)
+        line = AnyServer(survivor.agents, *(world.agents for world in doomed))
+        simulated.attach(line)
+        async with loops(survivor):
+            others = [asyncio.create_task(survivor.runs.run())]
+            others += [asyncio.create_task(doom(world, fuse, line, survivor)) for world, fuse in zip(doomed, fuses, strict=True)]
+            try:
+                runs = [await world.submit(task("a"), task("b", "a")) for world in doomed]
+                for run_id in runs:
+                    assert (await survivor.over(run_id)).state.result_state is RunResultState.SUCCESS
+                assert sum(fuse.blown.is_set() for fuse in fuses) >= 3, "servers died"
+            finally:
+                await end(others)
+        begun = [command for _, command in simulated.kernels.begun]
+        assert len(begun) == len(set(begun)) == 2 * len(runs), "each task began once"
+
+    with structlog.testing.capture_logs() as logs:
+        asyncio.run(scenario())
+    assert not [each for each in logs if each["event"] in BAD]
+
+
+def test_two_servers_at_work_lose_no_change_and_never_wait_for_each_other_in_a_circle(two: tuple[Store, Store, str]) -> None:
+    """Clusters take from one pool and give back to it while users change both, on two servers that share all the work."""
+    one, other, url = two
+    simulated = provider()
+    chosen = random.Random(3)  # noqa: S311 - the same choices each time
+    names = [f"c-{number}" for number in range(6)]
+    counted: Counter[str] = Counter()
+
+    def change(name: str) -> Callable[[Any], None]:
+        """What users do, at random, and a count in a field that nothing else changes."""
+        kind, workers, warm = chosen.randrange(4), chosen.randrange(1, 4), chosen.randrange(6)
+
+        def work(tx: Any) -> None:
+            of = tx.clusters.get(name)
+            of = msgspec.structs.replace(of, unpinned_ms=of.unpinned_ms + 1)
+            if kind == 0 and of.target is Target.RUNNING:
+                of = msgspec.structs.replace(of, target=Target.TERMINATED, ended=False)
+            elif kind == 1 and public_state(of) is State.TERMINATED:
+                of = msgspec.structs.replace(of, target=Target.RUNNING, ended=False, incarnation=of.incarnation + 1, sized=True)
+            elif kind == 2 and of.up:
+                of = msgspec.structs.replace(of, spec=msgspec.structs.replace(of.spec, num_workers=workers), sized=False)
+            tx.clusters.update(of)
+            tx.clusters.wake(name)
+            if kind == 3:
+                pool = tx.pools.get(POOL)
+                tx.pools.update(msgspec.structs.replace(pool, spec=msgspec.structs.replace(pool.spec, min_idle_instances=warm)))
+                tx.pools.wake(POOL)
+
+        return work
+
+    async def user(world: World, name: str) -> None:
+        for _ in range(12):
+            await world.store.write(change(name))
+            counted[name] += 1
+            world.wake(name)
+            world.wake(POOL)
+            await asyncio.sleep(chosen.uniform(0.0, 0.1))
+
+    async def rest(worlds: list[World]) -> None:
+        """Everything runs again, and comes to rest."""
+
+        def work(tx: Any) -> None:
+            for name in names:
+                of = tx.clusters.get(name)
+                if of.target is not Target.RUNNING:
+                    of = msgspec.structs.replace(of, incarnation=of.incarnation + 1, sized=True)
+                of = msgspec.structs.replace(of, target=Target.RUNNING, ended=False)
+                tx.clusters.update(of)
+                tx.clusters.wake(name)
+
+        await one.write(work)
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                found = await one.read(lambda tx: tx.clusters.many(names))
+                rows = await one.read(lambda tx: tx.instances.many(tx.instances.states()))
+                own = Counter(row.cluster_id for row in rows)
+                if (
+                    all(of.up and own[of.cluster_id] == of.num_workers + 1 for of in found.values())
+                    and {row.instance_id for row in rows} == set(simulated.observe())
+                    and all(
+                        row.status.generation == row.assignment.generation for row in rows if row.cluster_id and row.assignment
+                    )
+                ):
+                    taken_over(rows, list(found.values()))
+                    assert {name: of.unpinned_ms for name, of in found.items()} == counted, "no change is lost"
+                    return
+                await asyncio.sleep(0.1)
+
+    async def scenario() -> None:
+        worlds = [World(store, simulated) for store in (one, other)]
+        simulated.attach(AnyServer(*(world.agents for world in worlds)))
+        async with loops(*worlds):
+            await make_pool(worlds[0], min_idle_instances=3)
+            for name in names:
+                await create(worlds[0], name, num_workers=2)
+            await asyncio.gather(*(user(world, name) for name in names for world in worlds))
+            await rest(worlds)
+
+    with structlog.testing.capture_logs() as logs:
+        asyncio.run(scenario())
+    assert not [each for each in logs if each["event"] in BAD]
+    one.close()
+    other.close()
+
+    def deadlocks() -> int:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("SELECT pg_stat_clear_snapshot()")
+            count = connection.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").fetchone()
+            assert count is not None
+            return int(count[0])
+
+    until(lambda: deadlocks() >= 0)
+    assert deadlocks() == 0
