@@ -152,14 +152,16 @@ def mark_gone(tx: Tx, suspects: Mapping[str, str], listed: Mapping[str, Observed
     rows = tx.instances.many(suspects)
     # Clusters, then pools, then their instances, each in one order: no deadlock. One that changes hands meanwhile is not found
     # below, and the next look finds it.
-    for cluster_id in sorted({row.cluster_id for row in rows} - {""}):
+    cluster_ids = sorted({row.cluster_id for row in rows} - {""})
+    for cluster_id in cluster_ids:
         tx.clusters.lock(cluster_id)
+    pools = tx.pools.many(row.pool_id for row in rows if not row.cluster_id)
+    for cluster_id in cluster_ids:
         for instance in tx.instances.of_cluster(cluster_id):
             if _moved_on(tx, instance, suspects, listed, before=before):
                 tx.clusters.wake(cluster_id)
                 woken.add(cluster_id)
-    for pool_id in sorted({row.pool_id for row in rows if not row.cluster_id}):
-        tx.pools.get(pool_id)
+    for pool_id in pools:
         for instance in tx.instances.idle_of_pool(pool_id):
             if _moved_on(tx, instance, suspects, listed, before=before):
                 tx.pools.wake(pool_id)

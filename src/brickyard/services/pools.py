@@ -129,8 +129,8 @@ class PoolService:
         server fills the pools again."""
 
         def work(tx: Tx) -> None:
-            for pool in tx.pools.active():
-                tx.pools.get(pool.instance_pool_id)  # locked before its instances, as everywhere
+            # Locked before their instances and in one order, as everywhere.
+            for pool in tx.pools.many(pool.instance_pool_id for pool in tx.pools.active()).values():
                 for row in tx.instances.idle_of_pool(pool.instance_pool_id):
                     if row.live:
                         tx.instances.update(msgspec.structs.replace(row, state=InstanceState.TERMINATING))

@@ -61,6 +61,12 @@ class InstanceRows:
         doc = self._connection.execute(self._get, {"id": instance_id}).scalar()
         return None if doc is None else self._seen(_decode(doc))
 
+    def guarded(self, instance_id: str) -> Instance | None:
+        """The instance without a lock of its own, for whoever has locked its pool: nobody changes an idle one without. Whoever has
+        taken it from the pool since may hold its lock, and wait for the pool's."""
+        doc = self._connection.execute(_GET, {"id": instance_id}).scalar()
+        return None if doc is None else self._seen(_decode(doc))
+
     def get_with_cluster(self, instance_id: str) -> Instance | None:
         """The instance, locked behind its cluster, in one statement; None where no cluster has it. For PostgreSQL."""
         doc = self._connection.execute(_GET_WITH_CLUSTER, {"id": instance_id}).scalar()

@@ -16,6 +16,10 @@ from brickyard.store.runs import RunRows
 from brickyard.store.tables import meta
 
 
+class ChangedHands(Exception):
+    """What was to be locked has another owner now: the unit is to begin anew. For the writer alone."""
+
+
 class Tx:
     """What a unit of work works with. Not for use after the unit has returned."""
 
@@ -59,24 +63,24 @@ class Tx:
     def lock_owner(self, instance_id: str) -> Instance | None:
         """The instance, with whoever has it locked before it: its cluster, or its pool while it is idle.
 
-        Race: it may change hands between the look and the lock; then the new owner is locked as well.
+        Race: it may change hands between the look and the lock. Then the lock on its earlier owner has to go before the new one
+        is locked, or two transactions could wait for each other: the whole unit begins anew.
         """
         if not self._locking:
             return self.instances.get(instance_id)
         if (found := self.instances.get_with_cluster(instance_id)) is not None:
             return found
-        while True:
-            owner = self.instances.owner_of(instance_id)
-            if owner is None:
-                return None
-            cluster_id, pool_id = owner
-            if cluster_id:
-                self.clusters.lock(cluster_id)
-            else:
-                self.pools.get(pool_id)
-            instance = self.instances.get(instance_id)
-            if instance is None or (instance.cluster_id, instance.pool_id) == owner:
-                return instance
+        owner = self.instances.owner_of(instance_id)
+        if owner is None:
+            return None
+        cluster_id, pool_id = owner
+        if cluster_id and self.clusters.existing([cluster_id]):
+            raise ChangedHands
+        self.pools.get(pool_id)
+        instance = self.instances.guarded(instance_id)
+        if instance is not None and (instance.cluster_id, instance.pool_id) != owner:
+            raise ChangedHands
+        return instance
 
     def wake_owner(self, instance: Instance) -> None:
         """Have the loop look at the cluster or the pool that has the instance."""

@@ -25,7 +25,7 @@ from sqlalchemy.exc import OperationalError
 from brickyard.domain.errors import DatabaseAway
 from brickyard.store.changeset import Changes
 from brickyard.store.trouble import trouble_of
-from brickyard.store.tx import Tx
+from brickyard.store.tx import ChangedHands, Tx
 
 Work = Callable[[Tx], Any]
 
@@ -219,7 +219,8 @@ class Writer:
             self._deliver([Outcome(each.unit, error=DatabaseAway("the server is stopping")) for each in left])
 
     def _one(self, unit: Unit) -> Outcome:
-        for attempt in range(1, _ATTEMPTS + 1):
+        attempt = 1
+        while True:
             try:
                 with self._engine.connect() as connection, connection.begin():
                     tx = Tx(connection, locking=True)
@@ -231,9 +232,11 @@ class Writer:
             except OperationalError as error:
                 if getattr(error.orig, "sqlstate", None) not in _RETRIED_SQLSTATES or attempt == _ATTEMPTS:
                     return Outcome(unit, error=error)
+                attempt += 1
+            except ChangedHands:  # as often as it takes: somebody else got on each time
+                continue
             except BaseException as error:
                 return Outcome(unit, error=error)
-        raise AssertionError("the last attempt returns")
 
     def _several(self, queue: deque[Ticket], turn_s: float) -> list[Outcome]:
         outcomes: list[Outcome] = []

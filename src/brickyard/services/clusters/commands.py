@@ -54,6 +54,8 @@ class ClusterCommands:
         self._may_create(tx, caller)
         token = request.idempotency_token or ""
         changes.check_idempotency_token(token)
+        copied = request.clone_from.source_cluster_id if request.clone_from else None
+        source = tx.clusters.get(copied) if copied is not None else None  # locked before any pool, as everywhere
         offered = self._offered(tx, caller, request)
         specified = changes.specify(changes.plain_spec(request), offered, user=caller.user_name)
         if token:
@@ -62,10 +64,9 @@ class ClusterCommands:
             tx.lock(f"idempotency/{token}")
             if (same := tx.clusters.by_idempotency_token(token)) is not None:
                 return same.cluster_id
-        if request.clone_from:
-            source = tx.clusters.get(request.clone_from.source_cluster_id)
+        if copied is not None:
             if source is None or source.deleted_ms:
-                raise missing_cluster(tx, request.clone_from.source_cluster_id)
+                raise missing_cluster(tx, copied)
             self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_cluster(source), to="clone")
         changes.check_single_user(specified.spec, offered, user=caller.user_name)
         asked = self._asked(caller)
@@ -159,7 +160,7 @@ class ClusterCommands:
 
     def end_all(self, tx: Tx, why: str) -> None:
         """The server is about to stop and to end every node: terminate what runs, with that as its reason (`why`, a phrase)."""
-        for cluster_id in tx.clusters.running():
+        for cluster_id in sorted(tx.clusters.running()):  # locked in one order, as everywhere
             cluster = tx.clusters.get(cluster_id)
             if cluster is not None:
                 _write(tx, cluster, changes.shut_down(cluster, why=why, now=self._clock.now_ms()))
