@@ -62,7 +62,7 @@ class InstanceRows:
         return None if doc is None else self._seen(_decode(doc))
 
     def guarded(self, instance_id: str) -> Instance | None:
-        """The instance without a lock of its own, for whoever has locked its pool: nobody changes an idle one without. Whoever has
+        """The instance without a lock of its own, for whoever has locked its pool, as all do who change an idle one. One that has
         taken it from the pool since may hold its lock, and wait for the pool's."""
         doc = self._connection.execute(_GET, {"id": instance_id}).scalar()
         return None if doc is None else self._seen(_decode(doc))
