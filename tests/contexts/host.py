@@ -32,12 +32,14 @@ class Refused(Exception):
 class Host:
     """`kernel_host.py` at the other end of two pipes."""
 
-    def __init__(self, runtime: RuntimeManifest, node_dir: Path, *options: str) -> None:
+    def __init__(self, runtime: RuntimeManifest, node_dir: Path, *options: str, python_path: str = "") -> None:
         self.node_dir = node_dir
         env = {**os.environ, "JAVA_HOME": runtime.java_home, "SPARK_HOME": runtime.spark_home, "PYSPARK_PYTHON": runtime.python}
         env["SPARK_DIST_CLASSPATH"] = runtime.classes
         for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
             env.pop(name, None)
+        if python_path:
+            env["PYTHONPATH"] = python_path
         command = [runtime.python, str(Path(__file__).parent / "kernel_host.py"), str(NODE_CODE), str(node_dir), *options]
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._read()
@@ -121,9 +123,9 @@ def summary(results: dict[str, Any]) -> str:
 
 
 @contextlib.contextmanager
-def host_of(runtime: str, directory: Path, *options: str) -> Iterator[Host]:
+def host_of(runtime: str, directory: Path, *options: str, python_path: str = "") -> Iterator[Host]:
     """A host until the block is left, with what it must leave behind: nothing."""
-    made = Host(msgspec.convert(manifest_of(runtime), RuntimeManifest), directory, *options)
+    made = Host(msgspec.convert(manifest_of(runtime), RuntimeManifest), directory, *options, python_path=python_path)
     try:
         yield made
         made.end()

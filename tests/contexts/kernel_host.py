@@ -54,9 +54,9 @@ def main() -> None:
         builder.config(name, value)
     spark = builder.getOrCreate()
     gateway = spark.sparkContext._gateway.gateway_parameters
-    parts = node("spark.parts")
+    scala = node("jvm.scala")
     connect = node("connect.apart").ApartConnectServer(
-        parts.Scala(spark.sparkContext._gateway), spark.sparkContext._jsc.sc(), token="the-token"
+        scala.Scala(spark.sparkContext._gateway), spark.sparkContext._jsc.sc(), token="the-token"
     )
 
     def cancel_group(group: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.contexts.host import Context, Host, host_of
-from tests.node.mounting import MOUNT
+from tests.node.namesakes import MOUNT
 from tests.support.patience import until
 from tests.support.runtimes import SPARK_4
 

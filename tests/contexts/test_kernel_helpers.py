@@ -18,6 +18,7 @@ from brickyard.runtime.node.kernel import dbutils as kernel_dbutils
 from brickyard.runtime.node.kernel import display as kernel_display
 from brickyard.runtime.node.kernel import fs as kernel_fs
 from brickyard.runtime.node.kernel import sql as kernel_sql
+from brickyard.runtime.node.wire import EXIT_MIME, TABLE_MIME
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_the_fs_magic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     fs("rm /nothing")
     assert capsys.readouterr().out.split() == ["True", "True", "hello", "True", "True", "True", "True", "False"]
     fs("ls dbfs:/")
-    table = said[0][kernel_display.TABLE_MIME]
+    table = said[0][TABLE_MIME]
     assert [column["name"] for column in table["schema"]] == ["path", "name", "size", "modificationTime"]
     assert [row[0] for row in table["data"]] == ["dbfs:/a/", "dbfs:/c/", "dbfs:/with a space.txt"]
 
@@ -130,7 +131,7 @@ def test_leaving_a_notebook_publishes_the_value() -> None:
     utils = kernel_dbutils.make_dbutils(said.append)
     with pytest.raises(kernel_dbutils.NotebookExit):
         utils.notebook.exit({"a": 1})
-    assert said == [{kernel_dbutils.EXIT_MIME: {"value": "{'a': 1}"}, "text/plain": "{'a': 1}"}]
+    assert said == [{EXIT_MIME: {"value": "{'a': 1}"}, "text/plain": "{'a': 1}"}]
 
 
 @pytest.mark.parametrize("name", ["jobs", "fs.mount", "notebook.run"])

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from brickyard.runtime import NODE_CODE
 from tests.contexts.host import Context, Host, Refused, host_of, summary
-from tests.node.mounting import MOUNT
+from tests.node.namesakes import MOUNT, OURS, THEIRS, namesakes
 from tests.support.patience import until
 from tests.support.runtimes import SPARK_3, SPARK_4
 
@@ -19,7 +20,9 @@ pytestmark = pytest.mark.spark
 @pytest.fixture(scope="module", params=[SPARK_4, SPARK_3])
 def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     # A long path, as data directories in homes have: longer than a socket's may be.
-    with host_of(request.param, tmp_path_factory.mktemp("node-" + "x" * 60)) as made:
+    # Among what users may import there is a module with the name of every one of ours.
+    theirs = namesakes(tmp_path_factory.mktemp("theirs"))
+    with host_of(request.param, tmp_path_factory.mktemp("node-" + "x" * 60), python_path=str(theirs)) as made:
         yield made
 
 
@@ -47,6 +50,37 @@ def test_the_namespace(python: Context) -> None:
     assert python.text("sc.parallelize(range(4), 2).map(lambda x: x * x).sum()") == "14"
     assert "ignored" in python.text("spark.stop(); spark.range(3).count()")
     assert python.text("import os; os.environ['HOME'] == os.path.dirname(os.getcwd()) + '/home'") == "True"
+
+
+def test_modules_of_users_may_have_any_name(python: Context) -> None:
+    """They find their own ones, and none of ours."""
+    imports = f"""
+said = set()
+for name in {sorted(OURS - {"_brickyard_node"})!r}:
+    try:
+        __import__(name)
+    except ImportError as error:
+        said.add(str(error))
+    else:
+        said.add(name)
+said
+"""
+    assert python.text(imports) == str({THEIRS})
+    seen = f"""
+import sys
+found = [getattr(module, "__file__", None) for module in sys.modules.values()] + sys.path
+[place for place in found if str(place).startswith({str(NODE_CODE)!r})]
+"""
+    assert python.text(seen) == "[]"
+
+
+def test_what_is_ours_reaches_the_workers_by_value(python: Context) -> None:
+    """They have no module of ours."""
+    python.run("import os; note = 'file:' + os.getcwd() + '/note.txt'; dbutils.fs.put(note, 'hello', True)")
+    python.run("entries = dbutils.fs.ls(note)")
+    assert python.text("sc.parallelize([1], 1).map(lambda _: entries[0].name).collect()") == "['note.txt']"
+    assert python.text("sc.parallelize(entries, 1).map(lambda entry: entry._replace(size=7)).first().size") == "7"
+    assert python.text("spark.createDataFrame(entries).first()['name']") == "'note.txt'"
 
 
 def test_widgets_files_and_secrets(python: Context) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard.runtime.node.contexts import results
+from brickyard.runtime.node.wire import EXIT_MIME, TABLE_MIME
 
 
 def fold(*messages: tuple[str, dict[str, Any]], limit: int = 10_000) -> dict[str, Any]:
@@ -75,18 +76,18 @@ def test_text_before_an_error_is_kept() -> None:
 
 
 def test_leaving_a_notebook_is_its_value_alone() -> None:
-    leave = ("display_data", {"data": {results.EXIT_MIME: {"value": '{"a": 1}'}, "text/plain": "x"}})
+    leave = ("display_data", {"data": {EXIT_MIME: {"value": '{"a": 1}'}, "text/plain": "x"}})
     assert fold(out("noise\n"), leave) == {"resultType": "text", "data": '{"a": 1}'}
 
 
 def test_too_large_a_notebook_value_is_an_error_that_says_what_to_do() -> None:
-    leave = ("display_data", {"data": {results.EXIT_MIME: {"value": "x" * 20_000}}})
+    leave = ("display_data", {"data": {EXIT_MIME: {"value": "x" * 20_000}}})
     assert "file" in fold(leave)["summary"]
 
 
 def test_a_table_keeps_printed_text_beside_it() -> None:
     table = {"schema": [{"name": "a", "type": '"long"', "metadata": "{}"}], "data": [[1]], "truncated": False}
-    outcome = fold(out("hello\n"), ("display_data", {"data": {results.TABLE_MIME: table}}))
+    outcome = fold(out("hello\n"), ("display_data", {"data": {TABLE_MIME: table}}))
     assert outcome == {"resultType": "table", "isJsonSchema": True, **table, "summary": "hello"}
 
 
@@ -118,7 +119,7 @@ def test_text_beyond_the_limit_is_cut_with_a_note() -> None:
 
 def test_a_table_that_no_result_can_hold_is_left_out() -> None:
     table = {"schema": [], "data": [["x" * 20_000]], "truncated": False}
-    assert fold(("display_data", {"data": {results.TABLE_MIME: table}}))["resultType"] == "text"
+    assert fold(("display_data", {"data": {TABLE_MIME: table}}))["resultType"] == "text"
 
 
 def test_a_failure_that_could_not_be_shown_is_a_failure() -> None:

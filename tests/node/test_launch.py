@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from brickyard.runtime import NODE_CODE
 from brickyard.runtime.node.jvm import launch
 
 MANIFEST = {"java_home": "/j", "spark_home": "/s", "python": "/p/bin/python", "java_version": "17.0.1", "scala_version": "2.13"}
@@ -141,8 +139,3 @@ def test_new_java_is_told_what_spark_may_do(version: str, flag: bool) -> None:
 def test_properties_survive_what_users_write() -> None:
     text = launch.properties_text({"a key": " x=y\\z\nend"})
     assert text == "a\\ key=\\ x=y\\\\z\\nend\n"
-
-
-@pytest.mark.parametrize("file", sorted(NODE_CODE.rglob("*.py")), ids=lambda file: str(file.relative_to(NODE_CODE)))
-def test_the_oldest_interpreter_can_read_the_scripts(file: Path) -> None:
-    ast.parse(file.read_text(), feature_version=(3, 8))

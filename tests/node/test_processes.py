@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from brickyard.runtime.node import processes
-from tests.node.mounting import MOUNT
+from tests.node.namesakes import MOUNT
 from tests.support.patience import until
 
 

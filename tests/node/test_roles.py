@@ -43,11 +43,13 @@ class Py4JJavaError(Py4JError):
 @pytest.fixture
 def roles(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The module, with a stand-in for py4j, which is in runtimes only."""
-    package, errors = ModuleType("py4j"), ModuleType("py4j.protocol")
+    package, errors, classes = ModuleType("py4j"), ModuleType("py4j.protocol"), ModuleType("py4j.java_gateway")
+    classes.JavaClass = object  # type: ignore[attr-defined] # it is made up
     for error in (Py4JError, Py4JJavaError, Py4JNetworkError):
         setattr(errors, error.__name__, error)
     monkeypatch.setitem(sys.modules, "py4j", package)
     monkeypatch.setitem(sys.modules, "py4j.protocol", errors)
+    monkeypatch.setitem(sys.modules, "py4j.java_gateway", classes)
     return importlib.import_module("brickyard.runtime.node.host.driver")
 
 

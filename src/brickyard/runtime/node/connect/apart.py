@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..jvm.janino import DRIVER_JAVA, at_hand
+from ..jvm.scala import Scala
 from .server import ConnectServer
-
-if TYPE_CHECKING:
-    from ..spark.parts import Scala
 
 GUARD_CLASS = "brickyard.UserGuard"  # as the conf names it to Spark
 GUARD_SOURCE = DRIVER_JAVA / "UserGuard.java"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from py4j.protocol import Py4JError
 
-if TYPE_CHECKING:
-    from ..spark.parts import Scala
+from ..jvm.scala import Scala
 
 OWN_USER = "context"  # whose the sessions of our own contexts are, to Spark
 NEVER = -1  # a time limit of Spark's session manager

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import zmq
 from jupyter_client.session import Session
 
+from ..wire import GROUP_KEY
 from .door import Doors
 from .process import Home, Process, Starter
 
 START = Path(__file__).resolve().parents[1] / "start.py"
-GROUP_KEY = "brickyard_command"  # as in kernel/main.py
 MAX_MESSAGE = 64 * 1024 * 1024  # bytes; larger ones are dropped unread
 LOG_TAIL = 4000  # characters
 _PORTS = {"shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5}

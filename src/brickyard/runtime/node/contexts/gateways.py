@@ -7,12 +7,12 @@ another), and the references to Java objects, which nobody would ever give up fo
 from __future__ import annotations
 
 import contextlib
-import secrets
 from typing import Any
 
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 from py4j.protocol import Py4JError
 
+from ..jvm.gateway import bounded
 from .door import Door, DoorError
 
 ANSWER_TIMEOUT_S = 20  # opening and closing takes milliseconds
@@ -37,13 +37,6 @@ class Gateways:
     def close(self) -> None:
         """Leave; the JVM goes on."""
         self._client.close()
-
-
-def bounded(jvm: Any) -> tuple[int, str, Any]:
-    """A Py4J server that bears strangers (java/BoundedPorts.java): its port, its secret, and itself. Raises Py4JError."""
-    secret = secrets.token_hex(32)
-    server = jvm.brickyard.BoundedPorts.py4j(secret)
-    return int(server.getJavaServer().getListeningPort()), secret, server
 
 
 def _shut(server: Any) -> None:

@@ -16,15 +16,15 @@ import json
 import re
 from typing import Any
 
+from ..wire import EXIT_MIME, TABLE_MIME
+
 LIMIT = 10 * 1024 * 1024  # bytes of a result as ASCII JSON: one fits on a line of the node host's protocol (16 MiB)
 SUMMARY_LIMIT = 4_000  # characters
 CAUSE_LIMIT = 256 * 1024  # characters
 PRINTED_LIMIT = 64 * 1024  # characters of printed text beside a table or an image
 MAX_IMAGES = 50
 
-TABLE_MIME = "application/vnd.brickyard.table+json"
 PLAIN_TRACEBACK = "Traceback (most recent call last):"
-EXIT_MIME = "application/vnd.brickyard.exit+json"
 IMAGE_MIMES = ("image/png", "image/jpeg", "image/gif")
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x9b[0-?]*[ -/]*[@-~]")

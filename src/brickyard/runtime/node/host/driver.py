@@ -14,13 +14,15 @@ from ..connect.apart import ApartConnectServer
 from ..connect.server import session_url
 from ..jvm.errors import error_text
 from ..jvm.process import usable
+from ..jvm.scala import Scala
 from ..protocol import OpError
 from ..spark import conf as sparkconf
 from ..spark import warm
 from ..spark.activity import Activity, ActivityMeter
+from ..spark.driver import Driver, load_event_log
 from ..spark.leaving import Leavers
 from ..spark.load import LoadMeter
-from ..spark.parts import Driver, Master, Scala, load_event_log
+from ..spark.standalone import Master
 from . import failures
 from .role import Role
 

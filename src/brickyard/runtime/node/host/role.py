@@ -16,8 +16,8 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from ..jvm.errors import error_text
 from ..jvm.launch import LaunchError
 from ..jvm.process import Jvm
+from ..jvm.scala import Scala
 from ..spark.conf import Place
-from ..spark.parts import Scala
 from . import failures
 from .pulse import Pulse
 from .report import Report

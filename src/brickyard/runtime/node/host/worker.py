@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ..jvm.launch import LaunchError
+from ..jvm.scala import Scala
 from ..spark import conf as sparkconf
 from ..spark.leaving import nudge_executors
-from ..spark.parts import Executor, Scala, Worker
+from ..spark.standalone import Executor, Worker
 from .role import Role
 
 REGISTER_TIMEOUT_S = 120.0

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from py4j.protocol import Py4JError
 
-if TYPE_CHECKING:
-    from ..spark.parts import Scala
+from .scala import Scala
 
 DRIVER_JAVA = Path(__file__).resolve().parents[1] / "java" / "driver"  # compiled in the driver, when it needs them
 

@@ -105,10 +105,10 @@ class Jvm:
     def _enter(self, port: int, secret: str) -> None:
         """Open the gateway. Spark's own port takes in without bound whatever a stranger sends, so one of ours takes its place;
         not while our classes are yet to be compiled, when nobody else is there."""
+        from .gateway import bounded, open_gateway  # Py4J takes time to load, and Java starts beside that
+
         self.port, self.secret, self.gateway = port, secret, open_gateway(port, secret)
         if self.manifest.get("classes"):
-            from ..contexts.gateways import bounded  # Py4J takes time to load, and Java starts beside that
-
             first = self.gateway
             self.port, self.secret, _ = bounded(first.jvm)
             self.gateway = open_gateway(self.port, self.secret)
@@ -154,16 +154,6 @@ class Jvm:
 
     def _info_file(self) -> Path:
         return self.node_dir / "conf" / "gateway.info"
-
-
-def open_gateway(port: int, secret: str) -> Any:
-    """A client of the gateway, of the kind that PySpark makes. Python lists become Java lists by themselves."""
-    from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
-
-    return ClientServer(
-        java_parameters=JavaParameters(port=port, auth_token=secret, auto_convert=True),
-        python_parameters=PythonParameters(port=0, eager_load=False),
-    )
 
 
 def usable(archive: str) -> str:

@@ -1,1 +1,1 @@
-"""What runs inside the process of a kernel, beside the user's code. It imports nothing of the other rooms."""
+"""What runs inside the process of a kernel, beside the user's code. It uses nothing of the other rooms."""

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+from ..wire import EXIT_MIME
 from .widgets import Widgets
-
-EXIT_MIME = "application/vnd.brickyard.exit+json"
 
 
 class NotebookExit(BaseException):

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-TABLE_MIME = "application/vnd.brickyard.table+json"
+from ..wire import TABLE_MIME
+
 MAX_ROWS = 1000
 _UTC = datetime.timezone.utc  # noqa: UP017 - `datetime.UTC` came with Python 3.11
 MAX_BYTES = 9 * 1024 * 1024  # of rows as JSON; below results.LIMIT, which leaves room for the schema

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from .display import TABLE_MIME
+from ..wire import TABLE_MIME
 
 
 class _Verb(NamedTuple):

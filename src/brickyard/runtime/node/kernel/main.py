@@ -24,14 +24,14 @@ from IPython.display import display as ipython_display
 from jupyter_client.jsonutil import json_default
 from traitlets.config import Config
 
+from ..wire import GROUP_KEY, TABLE_MIME
 from .dbutils import NotebookExit, make_dbutils
-from .display import TABLE_MIME, make_display, pandas_table
+from .display import make_display, pandas_table
 from .fs import make_fs_magic
 from .jar import run_main
 from .sql import run
 from .task import MAGIC, TaskFailed, make_task_magic
 
-GROUP_KEY = "brickyard_command"  # in the metadata of an execute request: the command's id
 OUTPUT_LIMIT = 10 * 1024 * 1024 + 1  # characters printed by one command; one more than any result can show
 SHOWN_FRAMES = 10  # at either end of a deep recursion
 PR_SET_PDEATHSIG = 1

@@ -12,8 +12,10 @@ from typing import Any
 from py4j.protocol import Py4JError
 
 from ..jvm.process import Jvm
+from ..jvm.scala import Scala
 from . import conf as sparkconf
-from .parts import Driver, Master, Scala, Worker
+from .driver import Driver
+from .standalone import Master, Worker
 
 CORES = 2
 MEMORY_MB = 1024

@@ -12,8 +12,8 @@ from typing import Any
 from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError
 
+from ..jvm.scala import Scala
 from . import conf as sparkconf
-from .parts import Scala
 
 
 def open_web_ui(scala: Scala, sc: Any, key: str) -> Any:

@@ -27,9 +27,11 @@ from ..jvm import launch
 from ..jvm.errors import error_text
 from ..jvm.launch import JvmOptions
 from ..jvm.process import Jvm
+from ..jvm.scala import Scala
 from ..processes import Spawner, adopt_orphans, descendants, kill_descendants
 from ..spark import conf as sparkconf
-from ..spark.parts import Driver, Master, Scala, Worker
+from ..spark.driver import Driver
+from ..spark.standalone import Master, Worker
 from .program import run_program, say
 
 START = Path(__file__).resolve().parents[1] / "start.py"

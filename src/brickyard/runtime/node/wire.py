@@ -1,0 +1,7 @@
+"""Names that a kernel and the node host both use in Jupyter's messages."""
+
+from __future__ import annotations
+
+GROUP_KEY = "brickyard_command"  # in the metadata of an execute request: the command's id
+TABLE_MIME = "application/vnd.brickyard.table+json"
+EXIT_MIME = "application/vnd.brickyard.exit+json"
