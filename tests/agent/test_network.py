@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brickyard.agent import network, sandbox
+from brickyard.agent import addresses, network, sandbox
 from brickyard.domain.node import Phase, Role
 from tests.agent.world import Instance, World, assignment, living, preparation, world
 from tests.support.patience import until
@@ -51,7 +51,7 @@ class Net:
 
     def instance(self, **changes: Any) -> Instance:
         self.count += 1
-        address = str(network.RANGE[256 + self.count])
+        address = str(addresses.RANGE[256 + self.count])
         ways = str(self.here.data_dir / "ways" / address)
         made = self.here.instance(network="isolated", address=address, ways_dir=ways, **changes)
         made.switchboard = self.switchboard
@@ -278,20 +278,20 @@ def test_a_shared_network_is_told_and_refused_where_it_must_not_be(tmp_path: Pat
 def test_what_cannot_be_had_is_said() -> None:
     place = Path(tempfile.mkdtemp())
     try:
-        with pytest.raises(network.NetworkError, match="without walls"):
+        with pytest.raises(addresses.NetworkError, match="without walls"):
             network.probe(place / "ways", sandbox.Plain())
     finally:
         shutil.rmtree(place)
 
 
-@given(st.integers(0, 2**32), st.sets(st.integers(0, network.RANGE.num_addresses - 1), max_size=20))
+@given(st.integers(0, 2**32), st.sets(st.integers(0, addresses.RANGE.num_addresses - 1), max_size=20))
 def test_addresses_are_nobody_elses(seed: int, taken: set[int]) -> None:
-    known = [str(network.RANGE[index]) for index in taken]
-    first = network.free_address(seed, known)
-    assert network.in_range(first)
+    known = [str(addresses.RANGE[index]) for index in taken]
+    first = addresses.free_address(seed, known)
+    assert addresses.in_range(first)
     assert first not in known
-    assert network.free_address(seed, known) == first
-    assert network.free_address(seed, [*known, first]) != first
+    assert addresses.free_address(seed, known) == first
+    assert addresses.free_address(seed, [*known, first]) != first
 
 
 @pytest.mark.parametrize(
@@ -303,15 +303,15 @@ def test_addresses_are_nobody_elses(seed: int, taken: set[int]) -> None:
     ],
 )  # fmt: skip
 def test_what_a_node_may_reach(host: str, why: str) -> None:
-    found = network.forbidden(host, 443, allow=["127.0.0.1:80"], internet=True, own=lambda address: address == "10.0.0.5")
+    found = addresses.forbidden(host, 443, allow=["127.0.0.1:80"], internet=True, own=lambda address: address == "10.0.0.5")
     assert (why in found) if why else found == ""
-    assert not network.forbidden(host, 443, allow=[f"{host}:443"], internet=False, own=lambda _: True)
-    assert network.forbidden(host, 443, allow=[], internet=False, own=lambda _: False)
+    assert not addresses.forbidden(host, 443, allow=[f"{host}:443"], internet=False, own=lambda _: True)
+    assert addresses.forbidden(host, 443, allow=[], internet=False, own=lambda _: False)
 
 
 def test_resolvers_and_masters_are_read() -> None:
     text = "# by hand\nnameserver 10.0.0.2\nnameserver ::1\nnameserver 127.0.0.53\nsearch x\nnameserver\nnameserver 10.0.0.2\n"
-    assert network.resolvers(text) == ["10.0.0.2", "127.0.0.53"]
-    assert network.master_host("spark://198.18.0.1:7077") == "198.18.0.1"
-    assert network.master_host("spark://198.18.0.1:7077/../x") == ""
-    assert network.is_own("127.0.0.1")
+    assert addresses.resolvers(text) == ["10.0.0.2", "127.0.0.53"]
+    assert addresses.master_host("spark://198.18.0.1:7077") == "198.18.0.1"
+    assert addresses.master_host("spark://198.18.0.1:7077/../x") == ""
+    assert addresses.is_own("127.0.0.1")

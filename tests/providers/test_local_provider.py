@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from brickyard.agent import network, sandbox
+from brickyard.agent import addresses, network, sandbox
 from brickyard.agent.config import AgentConfig
 from brickyard.config import Settings
 from brickyard.domain.node import Phase
@@ -116,7 +116,7 @@ def test_instances_have_networks_of_their_own_where_the_machine_allows_it(shop: 
     assert [config.network for config in configs] == [allowed.kind] * 2
     if allowed.kind == "isolated":
         assert len({config.address for config in configs}) == 2
-        assert all(network.in_range(config.node_host) for config in configs)
+        assert all(addresses.in_range(config.node_host) for config in configs)
     else:
         assert all(config.network_reason for config in configs)
     shop.gone(I1)

@@ -17,7 +17,8 @@ import msgspec
 import pytest
 
 from brickyard.agent import cgroups, sandbox
-from brickyard.agent.sandbox import Namespaces, View
+from brickyard.agent.sandbox import Namespaces
+from brickyard.agent.view import View
 from brickyard.runtime import NODE_CODE
 from tests.agent.world import living
 from tests.support.patience import PATIENCE_S, until

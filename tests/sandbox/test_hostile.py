@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from brickyard.agent import cgroups, sandbox
-from brickyard.agent.sandbox import View
+from brickyard.agent.view import View, write_unreadable
 from brickyard.domain.node import Phase
 from tests.agent.world import Instance, World, assignment, living, world
 from tests.support.patience import PATIENCE_S, until
@@ -360,8 +360,8 @@ for process in (plain, hidden):
 
 
 def test_nobody_looks_into_a_program_that_cannot_be_read(tmp_path: Path) -> None:
-    sandbox.write_unreadable(tmp_path / "sleep", Path("/usr/bin/sleep"))
-    sandbox.write_unreadable(tmp_path / "sleep", Path("/usr/bin/sleep"))  # a second node of the same instance
+    write_unreadable(tmp_path / "sleep", Path("/usr/bin/sleep"))
+    write_unreadable(tmp_path / "sleep", Path("/usr/bin/sleep"))  # a second node of the same instance
     view = View(
         read_only=(sys.prefix, sys.base_prefix), interpreter=sys.executable,
         unreadable=((str(tmp_path / "sleep"), "/usr/bin/sleep"),),

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from brickyard.agent import sandbox
-from brickyard.agent.sandbox import Isolation, View
+from brickyard.agent.sandbox import Isolation
+from brickyard.agent.view import View, mounts
 from tests.agent.world import SOURCE
 from tests.support.patience import PATIENCE_S
 
@@ -36,7 +37,7 @@ def view(places: Path, **changes: object) -> View:
 
 
 def test_outer_mounts_come_first_and_nothing_twice(places: Path) -> None:
-    found = sandbox.mounts(view(places))
+    found = mounts(view(places))
     targets = [target for _, _, target, _ in found]
     assert len(targets) == len(set(targets))
     assert [target.count("/") for target in targets] == sorted(target.count("/") for target in targets)
@@ -49,13 +50,13 @@ def test_outer_mounts_come_first_and_nothing_twice(places: Path) -> None:
 def test_a_cluster_has_a_directory_of_its_own_and_a_node_without_one_an_empty_place_for_it(places: Path) -> None:
     own = places / "data" / "clusters" / "a"
     own.mkdir(parents=True)
-    assert ("rw", str(own), "/cluster", "") in sandbox.mounts(view(places, cluster_dir=str(own)))
-    kinds = {target: kind for kind, _, target, _ in sandbox.mounts(view(places))}
+    assert ("rw", str(own), "/cluster", "") in mounts(view(places, cluster_dir=str(own)))
+    kinds = {target: kind for kind, _, target, _ in mounts(view(places))}
     assert kinds["/cluster"] == "tmpfs"
 
 
 def test_secrets_below_something_shown_are_hidden(places: Path) -> None:
-    found = sandbox.mounts(view(places, read_only=(str(places),)))
+    found = mounts(view(places, read_only=(str(places),)))
     kinds = {target: kind for kind, _, target, _ in found}
     assert kinds[str(places)] == "ro"
     assert kinds[str(places / "data")] == "tmpfs"
@@ -65,7 +66,7 @@ def test_secrets_below_something_shown_are_hidden(places: Path) -> None:
 def test_what_is_shown_below_something_hidden_stays_shown(places: Path) -> None:
     inner = places / "data" / "runtime"
     inner.mkdir()
-    found = sandbox.mounts(view(places, read_only=(str(places), str(inner))))
+    found = mounts(view(places, read_only=(str(places), str(inner))))
     assert ("ro", str(inner), str(inner), "") in found
 
 
@@ -75,7 +76,7 @@ def test_aliases_of_an_interpreter_are_shown_too(places: Path) -> None:
     venv = places / "cache" / "runtime" / "bin"
     venv.mkdir()
     (venv / "python").symlink_to(places / "alias" / "bin" / "python3")
-    found = sandbox.mounts(view(places, interpreter=str(venv / "python")))
+    found = mounts(view(places, interpreter=str(venv / "python")))
     shown = {target: source for kind, source, target, _ in found if kind == "ro"}
     assert shown[str(places / "alias")] == shown[str(places / "base")] == str(places / "base")
 
@@ -90,7 +91,7 @@ def test_links_to_an_interpreter_are_shown_without_what_lies_beside_them(places:
     venv.mkdir()
     (venv / "python").symlink_to("python3")
     (venv / "python3").symlink_to(bin_dir / "python3")
-    found = sandbox.mounts(view(places, interpreter=str(venv / "python")))
+    found = mounts(view(places, interpreter=str(venv / "python")))
     assert ("link", str(places / "base" / "bin" / "python3"), str(bin_dir / "python3"), "") in found
     assert [target for kind, _, target, _ in found if "home" in target or (kind == "link" and "base" in target)] == [
         str(bin_dir / "python3")
@@ -113,7 +114,7 @@ def test_an_interpreter_that_is_reached_through_a_link_elsewhere_runs_inside(tmp
 
 
 def test_devices_of_gpus_are_shown_to_those_who_have_them(places: Path) -> None:
-    assert not [each for each in sandbox.mounts(view(places)) if each[0] == "device"]
+    assert not [each for each in mounts(view(places)) if each[0] == "device"]
 
 
 def test_the_environment_is_an_allow_list(places: Path) -> None:

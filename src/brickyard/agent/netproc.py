@@ -2,12 +2,11 @@
 
 Started as `python -I -S netproc.py PLAN`, with the standard library only and a socket to the agent (`network.py`, which has the
 protocol). It sees bytes of hostile code and never looks at them; which connections may leave the namespace the agent decides.
-Two threads carry each connection: waiting in the kernel costs nothing, and no event loop stands between two sockets.
 
 `switchboard` in the plan makes the user namespace that owns all these networks, sends it, and ends.
 """
 
-# ruff: noqa: PTH100, PTH108, PTH120, PTH123 - pathlib costs start-up time, which every node pays
+# ruff: noqa: PTH100, PTH120, PTH123 - pathlib costs start-up time, which every node pays
 from __future__ import annotations
 
 import array
@@ -24,7 +23,8 @@ import sys
 import threading
 
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # at the end: neighbours have names of the standard library
-import netlink  # type: ignore[import-not-found]  # a neighbour: this file runs outside of the package
+import netlink  # type: ignore[import-not-found]  # neighbours: this file runs outside of the package
+from relay import carry, reset, serve, unix_listener  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False  # typing's own costs an import of `typing`
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ MAX_IN = 128
 MAX_LOOKUPS = 64
 DIAL_S, LOOKUP_S = 20.0, 5.0
 STACK = 192 << 10
-CHUNK = 128 << 10
 MESSAGE = 4096
 COMMON_PORTS = (80, 443)  # all that leads out where the kernel cannot redirect
 
@@ -228,59 +227,6 @@ def ask_namespace(ways: str) -> int:
 # ── connections ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def carry(left: socket.socket, right: socket.socket) -> None:
-    """Pass bytes on, both ways, until both sides have ended."""
-    back = threading.Thread(target=one_way, args=(right, left), daemon=True)
-    back.start()
-    one_way(left, right)
-    back.join()
-    left.close()
-    right.close()
-
-
-def one_way(source: socket.socket, target: socket.socket) -> None:
-    buffer = memoryview(bytearray(CHUNK))
-    try:
-        while count := source.recv_into(buffer):
-            target.sendall(buffer[:count])
-        target.shutdown(socket.SHUT_WR)
-    except OSError:
-        for each in (source, target):
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-
-
-def reset(connection: socket.socket) -> None:
-    """The nearest to a refusal that is left once a connection is accepted."""
-    with contextlib.suppress(OSError):
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
-    connection.close()
-
-
-def serve(listener: socket.socket, handle: Callable[[socket.socket], None], room: threading.Semaphore) -> None:
-    """Handle each connection on a thread of its own; when there are as many as there may be, the next one waits."""
-
-    def handled(connection: socket.socket) -> None:
-        try:
-            handle(connection)
-        except (OSError, RuntimeError):
-            connection.close()
-        finally:
-            room.release()
-
-    def loop() -> None:
-        while True:
-            room.acquire()
-            try:
-                connection = listener.accept()[0]
-                threading.Thread(target=handled, args=(connection,), daemon=True).start()
-            except (OSError, RuntimeError):  # it was gone again, or there is no descriptor or thread left just now
-                room.release()
-                threading.Event().wait(0.05)
-
-    threading.Thread(target=loop, daemon=True).start()
-
-
 def original(connection: socket.socket) -> tuple[str, int]:
     """Where a redirected connection was going to."""
     data = connection.getsockopt(socket.SOL_IP, SO_ORIGINAL_DST, 16)
@@ -381,15 +327,6 @@ def give_namespace(connection: socket.socket) -> None:
         namespace = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         socket.send_fds(connection, [b"{}"], [namespace])
         os.close(namespace)
-
-
-def unix_listener(name: str, kind: int) -> socket.socket:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(name)
-    listener = socket.socket(socket.AF_UNIX, kind)
-    listener.bind(name)
-    listener.listen(64)
-    return listener
 
 
 def obey(agent: Agent, plan: dict[str, Any], ways: Ways) -> None:

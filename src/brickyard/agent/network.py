@@ -21,10 +21,8 @@ from __future__ import annotations
 import array
 import asyncio
 import contextlib
-import ipaddress
 import json
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -36,18 +34,14 @@ from typing import Any, Literal
 import msgspec
 
 from brickyard.agent import files, sandbox
+from brickyard.agent.addresses import RANGE, NetworkError, forbidden, in_range, is_own, resolvers
+from brickyard.agent.view import View
 
-RANGE = ipaddress.ip_network("198.18.0.0/15")  # for tests of networks: nobody routes it, and no machine should have it
 START_S, CALL_S, DIAL_S = 20.0, 20.0, 15.0
 NETPROC = Path(__file__).with_name("netproc.py")
-_MASTER = re.compile(r"spark://([0-9.]+):([0-9]{1,5})")
 
 Kind = Literal["isolated", "shared"]
 Mode = Literal["auto", "isolated", "shared"]
-
-
-class NetworkError(Exception):
-    """A network cannot be had, or cannot do what it was asked; the message is for a person."""
 
 
 class Allowed(msgspec.Struct, frozen=True):
@@ -69,69 +63,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     switchboard: int  # descriptor of the user namespace that owns it
     internet: bool = True
     allow: tuple[str, ...] = ()  # ADDRESS:PORT of this machine that may be reached all the same
-
-
-# ── pure ────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def forbidden(host: str, port: int, *, allow: Sequence[str], internet: bool, own: Callable[[str], bool]) -> str:
-    """Why a node may not connect there; "" when it may. `own` says whether an address is this machine's."""
-    if f"{host}:{port}" in allow:
-        return ""
-    if not internet:
-        return "the internet is turned off"
-    address = ipaddress.ip_address(host)
-    if host.startswith("0.") or address.is_loopback or address.is_link_local or address.is_multicast or address.is_reserved:
-        return "this machine's loopback and link-local addresses cannot be reached"
-    if address in RANGE:
-        return "there is no such node in this cluster"
-    return "this machine's own addresses cannot be reached" if own(host) else ""
-
-
-def master_host(master_url: str) -> str:
-    """The address in a master's URL; "" when it is no such URL."""
-    match = _MASTER.fullmatch(master_url)
-    return match.group(1) if match else ""
-
-
-def in_range(host: str) -> bool:
-    """Whether it is the address of a node with a network of its own."""
-    try:
-        return ipaddress.ip_address(host) in RANGE
-    except ValueError:
-        return False
-
-
-def free_address(seed: int, taken: Sequence[str]) -> str:
-    """An address that is not taken; the same seed gives the same one as long as it is free. Raises NetworkError."""
-    size = RANGE.num_addresses
-    for step in range(size):
-        found = RANGE[(seed + step) % size]
-        if found.packed[3] not in (0, 255) and str(found) not in taken:
-            return str(found)
-    raise NetworkError("no address is left for another node")
-
-
-def resolvers(text: str) -> list[str]:
-    """The IPv4 name servers of a resolv.conf."""
-    found = [line.split()[1] for line in text.splitlines() if line.startswith("nameserver") and len(line.split()) > 1]
-    return list(dict.fromkeys(host for host in found if _is_ipv4(host)))[:3]
-
-
-def _is_ipv4(host: str) -> bool:
-    with contextlib.suppress(ValueError):
-        return ipaddress.ip_address(host).version == 4
-    return False
-
-
-def is_own(host: str) -> bool:
-    """Whether an address is this machine's: it would then be its own source."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((host, 9))
-            return bool(probe.getsockname()[0] == host)
-        except OSError:
-            return False
 
 
 # ── processes ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -261,7 +192,7 @@ def _try(stack: contextlib.ExitStack, place: Path, walls: sandbox.Sandbox, switc
         answer = json.loads(controls[0].recv(4096) or b'{"error": "the network process has ended"}')
         if answer.get("error"):
             raise NetworkError(answer["error"])
-    line = walls.command([], view=sandbox.View(), network=(switchboard, namespaces[0]))
+    line = walls.command([], view=View(), network=(switchboard, namespaces[0]))
     try:
         done = subprocess.run(
             line, env={}, capture_output=True, timeout=START_S, check=False, pass_fds=(switchboard, namespaces[0])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from brickyard.agent.addresses import NetworkError, in_range, master_host
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.host import HostError
-from brickyard.agent.network import Network, NetworkError, Plan, in_range, master_host
+from brickyard.agent.network import Network, Plan
 from brickyard.domain.node import Assignment
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from brickyard.agent import sandbox, silence
+from brickyard.agent.addresses import master_host
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.converge import Current, Stage, Step, decide
 from brickyard.agent.host import HostError, HostGone, NodeHost, cut_failure
 from brickyard.agent.log import LogFile
-from brickyard.agent.network import master_host
 from brickyard.agent.networks import Networks
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps import LADDER

@@ -22,6 +22,7 @@ import aiohttp
 import structlog
 
 from brickyard.agent import files, sandbox
+from brickyard.agent.view import View, write_etc
 from brickyard.config import Settings
 from brickyard.domain.errors import ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.domain.runtimes import RuntimeManifest
@@ -192,7 +193,7 @@ class _HistoryServer:
         manifest = self._manifest
         paths = (manifest.home, manifest.python_base, manifest.java_real, *sorted({str(each.parent) for each in self.logs}))
         etc = str(self._root / "etc")
-        view = sandbox.View(hostname="history", etc=etc, read_only=tuple(filter(None, paths)), node_dir=str(self._place))
+        view = View(hostname="history", etc=etc, read_only=tuple(filter(None, paths)), node_dir=str(self._place))
         argv = [
             f"{manifest.spark_home}/bin/spark-class", "org.apache.spark.deploy.history.HistoryServer",
             "--properties-file", str(self._place / "conf" / "history.conf"),
@@ -234,7 +235,7 @@ class _HistoryServer:
         """Directories, settings, and one directory with a link to every event log."""
         files.remove_tree(self._root)  # a killed server's
         self._place.mkdir(mode=0o700, parents=True)
-        sandbox.write_etc(self._root / "etc", hostname="history", host=HOST, home=str(self._place / "home"))
+        write_etc(self._root / "etc", hostname="history", host=HOST, home=str(self._place / "home"))
         for name in ("conf", "tmp", "home", "work", "events"):
             (self._place / name).mkdir(mode=0o700, parents=True)
         for number, path in enumerate(self.logs):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from brickyard.agent import sandbox
 from brickyard.agent.converge import Stage
 from brickyard.agent.host import HostError
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps import start
 from brickyard.agent.steps.work import Work
+from brickyard.agent.view import CLUSTER
 from brickyard.domain.node import Phase
 
 
@@ -32,7 +32,7 @@ def _cluster_dir(node: NodeState) -> str:
     shared = node.config.cluster_dir(node.cluster_id)
     if shared is None:
         return ""
-    return sandbox.CLUSTER if node.walled else str(shared)
+    return CLUSTER if node.walled else str(shared)
 
 
 WORK = Work(_join, progress="taking its role", limit_s=300.0)

@@ -17,6 +17,7 @@ from brickyard.agent.memory import heap_mb, java_options
 from brickyard.agent.pressure import node_memory_limit
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
+from brickyard.agent.view import View, write_etc, write_unreadable
 from brickyard.domain.node import Assignment
 from brickyard.domain.runtimes import RuntimeManifest
 
@@ -91,13 +92,13 @@ def _limit(node: NodeState, wanted: Assignment) -> cgroups.Group:
     return group
 
 
-def _view(config: AgentConfig, wanted: Assignment, manifest: RuntimeManifest) -> sandbox.View:
+def _view(config: AgentConfig, wanted: Assignment, manifest: RuntimeManifest) -> View:
     etc = config.directory / "etc"
-    sandbox.write_etc(etc, hostname=config.instance_id, host=config.node_host, home=str(config.node_dir / "home"))
+    write_etc(etc, hostname=config.instance_id, host=config.node_host, home=str(config.node_dir / "home"))
     java, copy = Path(manifest.java_real, "bin", "java"), config.directory / "java"
     if java.is_file():
-        sandbox.write_unreadable(copy, java)
-    return sandbox.View(
+        write_unreadable(copy, java)
+    return View(
         hostname=config.instance_id,
         etc=str(etc),
         read_only=tuple(path for path in (manifest.home, manifest.python_base, manifest.java_real, config.scripts_dir) if path),

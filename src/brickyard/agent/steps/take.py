@@ -12,6 +12,7 @@ from brickyard.agent.state import NodeState
 from brickyard.agent.steps import begin, join
 from brickyard.agent.steps.cool import cool
 from brickyard.agent.steps.work import Work
+from brickyard.agent.view import CLUSTER
 from brickyard.domain.node import Assignment, Phase
 
 REVEAL_TIMEOUT_S = 20.0  # it takes some 30 ms
@@ -33,7 +34,7 @@ async def _reveal(node: NodeState, wanted: Assignment) -> str:
     if shared is None or node.host is None or not node.walled:
         return ""
     command = sandbox.reveal(
-        node.config.python, source=shared, target=sandbox.CLUSTER, launcher=node.host.pid, kind=node.status.isolation
+        node.config.python, source=shared, target=CLUSTER, launcher=node.host.pid, kind=node.status.isolation
     )  # fmt: skip
     try:
         done = await asyncio.to_thread(

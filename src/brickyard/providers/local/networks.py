@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from brickyard.agent import network, sandbox
+from brickyard.agent import addresses, network, sandbox
 from brickyard.config import Settings
 
 log = structlog.get_logger()
@@ -45,7 +45,7 @@ class LocalNetworks:
         if self.allowed().kind == "shared":
             return ""
         seed = int.from_bytes(hashlib.blake2b(instance_id.encode(), digest_size=4).digest(), "big")
-        return network.free_address(seed, taken)
+        return addresses.free_address(seed, taken)
 
     def ways(self, address: str) -> Path:
         """Where sockets lead into the network of that address."""
@@ -76,6 +76,6 @@ class LocalNetworks:
         try:
             place = settings.data_dir / "ways" / f".probe-{os.getpid()}"
             self._switchboard = network.probe(place, walls, python=self._python)
-        except (network.NetworkError, OSError) as error:
+        except (addresses.NetworkError, OSError) as error:
             return network.Allowed("shared", str(error))
         return network.Allowed("isolated")

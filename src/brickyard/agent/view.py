@@ -1,0 +1,223 @@
+"""What the processes of a node see of the machine: `View` says what, `mounts` and `cells` turn it into lists for a launcher."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+
+Mount = tuple[str, str, str, str]  # kind (ro, rw, link, tmpfs, proc, dev, device), source, target, option of a tmpfs
+CLUSTER = "/cluster"  # what all nodes of a cluster see, and no others
+UID = 1000  # inside, where we are root outside: root would be trusted by programs that look at the number
+_TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - the node's own directory, inside
+_EMPTY = "mode=0555,size=1m"  # of a tmpfs that hides what it covers
+_TOP = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+# What programs need of the machine's configuration. Never all of /etc: it holds keys and other programs' secrets.
+_ETC = (
+    "alternatives", "ca-certificates", "crypto-policies", "fonts", "gai.conf", "host.conf", "java", "ld.so.cache", "ld.so.conf",
+    "ld.so.conf.d", "locale.alias", "localtime", "mime.types", "nsswitch.conf", "os-release", "debian_version",
+    "pki/ca-trust/extracted", "pki/java", "pki/tls/cert.pem", "pki/tls/certs", "pki/tls/openssl.cnf", "protocols", "resolv.conf",
+    "services", "ssl/certs", "ssl/openssl.cnf", "timezone",
+)  # fmt: skip
+_ETC_GLOBS = ("java-*", "jvm-*")  # where Debian and Fedora keep a JDK's own configuration
+# Parts of a fresh /proc that belong to the machine. Our user may be root outside: then its number alone opens them for writing.
+_PROC_READ_ONLY = ("bus", "fs", "irq", "sys", "sysrq-trigger")
+_PROC_HIDDEN = ("kallsyms", "kcore", "key-users", "keys", "kmsg", "kpagecount", "kpageflags", "sched_debug", "timer_list")
+_HARDWARE = ("/sys/devices/system/cpu", "/sys/devices/system/node")
+_GPU_HARDWARE = ("/sys/bus/pci", "/sys/class", "/sys/devices", "/sys/module")
+_GPU_SHARED = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "nvidia-caps")
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a node's processes may see of the machine, besides the operating system's programs."""
+
+    hostname: str = "node"
+    etc: str = ""  # directory with our own passwd, group, hosts, hostname (see `write_etc`)
+    read_only: tuple[str, ...] = ()  # runtime, interpreter, Java, scripts: at their own paths
+    unreadable: tuple[tuple[str, str], ...] = ()  # (copy made by `write_unreadable`, the program that it is shown as)
+    interpreter: str = ""  # a Python whose environment is in `read_only`: the links to its base are followed
+    node_dir: str = ""  # read-write, at its own path; its tmp/ is also /tmp
+    dbfs_dir: str = ""  # read-write, at /dbfs
+    cluster_dir: str = ""  # read-write, at /cluster; "": there is an empty directory, for `reveal.py`
+    hidden: tuple[str, ...] = ()  # never visible, even where they lie below something that is
+    gpus: tuple[int, ...] = ()
+    shared_memory_mb: int = 1024
+    cells: bool = False  # the command is a node host, which may ask for kernels in cells of their own (`cells.py`)
+
+
+def _way_to(python: str) -> Iterator[str]:
+    """The paths that the links from an interpreter's path lead through, the last of which is the program."""
+    path = Path(python)
+    for _ in range(10):
+        if not path.is_symlink():
+            break
+        path = Path(os.path.normpath(path.parent / path.readlink()))
+        yield str(path)
+
+
+def _interpreter(view: View) -> Iterator[Mount]:
+    """What leads from a virtual environment's python to its base: links that lie anywhere (~/.local/bin), each without its
+    neighbours, and the base's prefix by the alias that the last of them names it by."""
+    way = list(_way_to(view.interpreter)) if view.interpreter else []
+    aliases = [prefix for path in way[-1:] if (prefix := str(Path(path).parent.parent)) not in ("/", "/usr")]
+    yield from (("ro", os.path.realpath(alias), alias, "") for alias in aliases)
+    for path, to in pairwise(way):
+        if not any(_is_below(path, top) for top in ("/usr", *view.read_only, *aliases)):
+            yield ("link", to, path, "")
+
+
+def inner_uid() -> int:
+    """The user (and group) number inside."""
+    return os.getuid() or UID
+
+
+def write_etc(directory: Path, *, hostname: str, host: str, home: str) -> None:
+    """The few files of /etc that are the node's own. `directory` lies outside of what the node may write."""
+    directory.mkdir(mode=0o700, exist_ok=True)
+    uid = inner_uid()
+    try:
+        hosts = Path("/etc/hosts").read_text(errors="replace")
+    except OSError:
+        hosts = "127.0.0.1 localhost\n"
+    (directory / "passwd").write_text(f"root:x:0:0::/:/bin/false\nspark:x:{uid}:{uid}::{home}:/bin/sh\n")
+    (directory / "group").write_text(f"root:x:0:\nspark:x:{uid}:\n")
+    (directory / "hosts").write_text(f"{hosts.rstrip()}\n{host} {hostname}\n")
+    (directory / "hostname").write_text(f"{hostname}\n")
+
+
+def write_unreadable(copy: Path, program: Path) -> None:
+    """A copy of a program that can be run and not be read. The kernel lets no process of the same user look into what runs such
+    a program: its memory, its environment and its files stay its own."""
+    copy.unlink(missing_ok=True)
+    shutil.copyfile(program, copy)
+    copy.chmod(0o111)
+
+
+def mounts(view: View) -> list[Mount]:
+    """The view as mounts, outer ones first."""
+    given = [path for wanted in view.read_only for path in dict.fromkeys((wanted, os.path.realpath(wanted)))]
+    shown = [*_system(view), *(("ro", os.path.realpath(path), path, "") for path in dict.fromkeys(given)), *_interpreter(view)]
+    shown += _hide(view.hidden, shown)
+    shown += [("ro", copy, os.path.realpath(program), "") for copy, program in view.unreadable]
+    if view.node_dir:
+        shown.append(("rw", os.path.realpath(view.node_dir), view.node_dir, ""))
+        temporary = os.path.realpath(Path(view.node_dir, "tmp"))
+        shown += [("rw", temporary, target, "") for target in _TEMPORARY]
+    if view.dbfs_dir:
+        shown.append(("rw", os.path.realpath(view.dbfs_dir), "/dbfs", ""))
+    if view.cluster_dir:
+        shown.append(("rw", os.path.realpath(view.cluster_dir), CLUSTER, ""))
+    elif view.node_dir:
+        shown.append(("tmpfs", "", CLUSTER, _EMPTY))
+    shown.sort(key=lambda mount: mount[2].count("/"))
+    return [mount for index, mount in enumerate(shown) if not _repeats(mount, shown[:index])]
+
+
+def cells(view: View) -> dict[str, object]:
+    """What the cells of a node see over what the node sees, for the launcher. Outer mounts come first.
+
+    A kernel has everything of its own that can be written, but for the workspace's and the cluster's files. Nobody else sees the
+    directory that kernels' own are in.
+    """
+    shown, node = mounts(view), view.node_dir
+    own_proc = [mount for mount in shown if _is_below(mount[2], "/proc")]
+    fresh = [mount for mount in shown if mount[0] == "tmpfs" and mount[3] != _EMPTY]
+    temporary = [("own", "tmp", target, "") for target in _TEMPORARY]
+    own = [("own", name, f"{node}/{name}", "") for name in ("tmp", "home", "work")]
+    directory = f"{node}/kernels"
+    return {
+        "directory": directory,
+        "cwd": f"{node}/work",
+        "shared": CLUSTER,
+        "host": [*own_proc, ("tmpfs", "", directory, _EMPTY)],
+        "kernel": [
+            *own_proc, *fresh, ("pts", "", "/dev/pts", ""), *temporary, *_kept(shown, node), ("tmpfs", "", node, _EMPTY), *own
+        ],
+    }  # fmt: skip
+
+
+def _kept(shown: Sequence[Mount], node: str) -> Iterator[Mount]:
+    """What the node is shown below /tmp (a runtime, an interpreter) is there too where that is another directory."""
+    found: list[str] = []
+    for kind, source, target, _ in shown:
+        below = any(_is_below(target, top) and target != top for top in _TEMPORARY)
+        if below and not any(_is_below(target, outer) for outer in (node, *found)):
+            found.append(target)
+            yield (kind, source, target, "") if kind == "link" else ("keep", "", target, "")
+
+
+def _repeats(mount: Mount, before: Sequence[Mount]) -> bool:
+    """Whether it shows again what the innermost mount around it shows anyway (an interpreter in /usr)."""
+    kind, source, target, _ = mount
+    around = next((outer for outer in reversed(before) if _is_below(target, outer[2])), None)
+    return around is not None and kind == "ro" and around[0] == "ro" and around[1] + target[len(around[2]) :] == source
+
+
+def _system(view: View) -> Iterator[Mount]:
+    yield ("ro", "/usr", "/usr", "")
+    for path in _TOP:
+        if os.path.islink(path):  # noqa: PTH114 - plain strings all along
+            yield ("link", os.path.realpath(path).lstrip("/"), path, "")
+        elif os.path.isdir(path):  # noqa: PTH112 - as above
+            yield ("ro", path, path, "")
+    if Path("/nix/store").is_dir():
+        yield ("ro", "/nix/store", "/nix/store", "")
+    yield ("proc", "", "/proc", "")
+    for name in _PROC_READ_ONLY:
+        if Path("/proc", name).exists():
+            yield ("ro", f"/proc/{name}", f"/proc/{name}", "")
+    for name in _PROC_HIDDEN:
+        if Path("/proc", name).exists():
+            yield ("ro", "/dev/null", f"/proc/{name}", "")
+    yield ("dev", "", "/dev", "")
+    yield ("tmpfs", "", "/dev/shm", f"mode=1777,size={view.shared_memory_mb}m")  # noqa: S108 - a fresh one
+    yield ("tmpfs", "", "/run", "mode=0755,size=16m")
+    if not view.node_dir:
+        yield ("tmpfs", "", "/tmp", "mode=1777,size=16m")  # noqa: S108 - a fresh one
+    yield from _configuration(view.etc)
+    yield from _devices(view.gpus)
+
+
+def _configuration(etc: str) -> Iterator[Mount]:
+    names = [*_ETC, *(path.name for pattern in _ETC_GLOBS for path in sorted(Path("/etc").glob(pattern)))]
+    for name in dict.fromkeys(names):
+        path = f"/etc/{name}"
+        real = os.path.realpath(path)
+        if not os.path.exists(real):  # noqa: PTH110 - as above
+            continue
+        if os.path.islink(path) and real.startswith("/usr/"):  # noqa: PTH114 - Java reads the time zone from localtime's link
+            yield ("link", real, path, "")
+        else:
+            yield ("ro", real, path, "")
+    if etc:
+        for name in ("passwd", "group", "hosts", "hostname"):
+            yield ("ro", f"{etc}/{name}", f"/etc/{name}", "")
+
+
+def _devices(gpus: Sequence[int]) -> Iterator[Mount]:
+    for path in _GPU_HARDWARE if gpus else _HARDWARE:
+        if Path(path).is_dir():
+            yield ("ro", path, path, "")
+    if gpus:
+        for name in (*(f"nvidia{index}" for index in gpus), *_GPU_SHARED):
+            top = Path("/dev", name)
+            for device in sorted(top.iterdir()) if top.is_dir() else [top]:
+                if device.exists():
+                    yield ("device", str(device), str(device), "")
+
+
+def _is_below(path: str, top: str) -> bool:
+    return path == top or path.startswith(top.rstrip("/") + "/")
+
+
+def _hide(hidden: Sequence[str], shown: Sequence[Mount]) -> Iterator[Mount]:
+    """An empty directory over everything secret that lies below something shown."""
+    for path in hidden:
+        real = os.path.realpath(path)
+        for kind, source, target, _ in shown:
+            if kind == "ro" and _is_below(real, source) and Path(real).is_dir():
+                yield ("tmpfs", "", target + real[len(source) :], _EMPTY)
