@@ -7,13 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 from databricks.sdk import WorkspaceClient
-from databricks.sdk.service.compute import State, TerminationReasonCode
+from databricks.sdk.service.compute import CommandStatus, Language, State, TerminationReasonCode
 
 from brickyard.cli.http import get
-from tests.support.command import Cli
+from tests.support.command import Cli, processes_of
 from tests.support.patience import PATIENCE_S, until
+from tests.support.postgres import Postgres
 
 
 def test_up_status_configure_down(cli: Cli) -> None:
@@ -103,15 +105,55 @@ def test_down_says_in_each_cluster_why_it_ended(cli: Cli) -> None:
 def test_a_killed_server_is_followed_by_the_next(cli: Cli) -> None:
     assert cli.run("up", "--detach", BRICKYARD_ADMIN_TOKEN="dapi-mine").returncode == 0
     made = cli.client().clusters.create(spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=1)
-    running = cli.workspace.running()
-    assert running is not None
-    os.kill(running.pid, signal.SIGKILL)
-    until(lambda: cli.workspace.running() is None, "the end of the server")
+    kill(cli)
     assert cli.run("status").returncode == 3
     assert cli.run("up", "--detach").returncode == 0
     assert cli.workspace.stored_token() == "dapi-mine"
     assert cli.client().clusters.get(made.cluster_id).cluster_id == made.cluster_id
     assert cli.run("down").returncode == 0
+
+
+def test_on_postgresql_simulated_nodes_outlive_a_killed_server(cli: Cli, postgres: Postgres, tmp_path: Path) -> None:
+    """Their world is a process of its own there: it may have several servers."""
+    knobs, begun, database = tmp_path / "knobs.toml", tmp_path / "begun", postgres.new_database()
+    knobs.write_text(f'commands_file = "{begun}"')
+    up = ("up", "--detach", "--database-url", database, "--simulated-knobs", str(knobs))
+    assert cli.run(*up).returncode == 0
+    w = cli.client()
+    made = w.clusters.create(spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=2).result()
+    cluster_id = str(made.cluster_id)
+    context = w.command_execution.create(cluster_id=cluster_id, language=Language.PYTHON).result()
+    command = w.command_execution.execute(
+        cluster_id=cluster_id, context_id=context.id, language=Language.PYTHON, command="1 + 1"
+    ).result()
+    assert begun.read_text().split() == [command.id]
+
+    kill(cli)
+    assert cli.run(*up).returncode == 0
+    w = cli.client()
+    found = w.clusters.get(cluster_id)
+    assert (found.state, found.driver) == (State.RUNNING, made.driver), "the next server adopts them"
+    again = w.command_execution.command_status(cluster_id, str(context.id), str(command.id))
+    assert again.status is CommandStatus.FINISHED
+    assert begun.read_text().split() == [command.id], "it began once"
+    assert w.clusters.resize(cluster_id, num_workers=3).result().state is State.RUNNING
+
+    kill(cli)
+    assert "Nodes that a server had left there have ended: 4." in cli.run("down").stdout
+    assert cli.run(*up).returncode == 0
+    ended = cli.client().clusters.wait_get_cluster_terminated(cluster_id)
+    assert ended.termination_reason is not None
+    assert ended.termination_reason.code is TerminationReasonCode.DRIVER_UNREACHABLE
+    assert cli.run("down").returncode == 0
+    until(lambda: not processes_of(tmp_path), "nothing is left")
+
+
+def kill(cli: Cli) -> None:
+    """End the server as a machine that fails does."""
+    running = cli.workspace.running()
+    assert running is not None
+    os.kill(running.pid, signal.SIGKILL)
+    until(lambda: cli.workspace.running() is None, "the end of the server")
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -53,6 +53,23 @@ def end_nodes(workspace: Workspace) -> int:
 
     A server that stops ends its nodes by itself: this is for what one could not, or was killed before it did.
     """
+    return _end_local(workspace) + _end_simulated(workspace)
+
+
+def _end_simulated(workspace: Workspace) -> int:
+    """Those in a simulated world of its own process, unless a server uses it."""
+    if not (workspace.data_dir / "simulated").is_dir():
+        return 0
+    from brickyard.providers.base import ProviderError  # noqa: PLC0415 - rarely needed
+    from brickyard.providers.simulated import remote, wire  # noqa: PLC0415 - likewise
+
+    try:
+        return remote.end_unused(wire.directory(Settings(data_dir=workspace.data_dir)))
+    except ProviderError as error:
+        raise CliError(f"{error}. Run `brickyard down` again.") from error
+
+
+def _end_local(workspace: Workspace) -> int:
     instances = workspace.data_dir / "instances"
     if not instances.is_dir() or not any(instances.iterdir()):
         return 0

@@ -1,8 +1,11 @@
-"""The simulated provider: thousands of instances in the server's process that compute nothing, for tests (docs/testing.md)."""
+"""The simulated provider: thousands of instances that compute nothing, for tests (docs/testing.md).
+
+Its world lives in the server's process, where the workspace has one server; where it may have several, in a process of its own.
+"""
 
 from __future__ import annotations
 
-from brickyard.providers.base import Setup
+from brickyard.providers.base import Provider, Setup
 from brickyard.providers.nodetypes import cloud_types
 from brickyard.providers.simulated import knobsfile
 from brickyard.providers.simulated.knobsfile import Knobs
@@ -11,7 +14,12 @@ from brickyard.providers.simulated.provider import SimulatedProvider
 __all__ = ["Knobs", "SimulatedProvider", "open_provider"]
 
 
-def open_provider(setup: Setup) -> SimulatedProvider:
+def open_provider(setup: Setup) -> Provider:
     """The factory that is registered as `simulated`."""
-    path = setup.settings.simulated_knobs
-    return SimulatedProvider(node_types=cloud_types(), knobs=knobsfile.read(path) if path else None, knobs_file=path)
+    settings, path = setup.settings, setup.settings.simulated_knobs
+    knobs = knobsfile.read(path) if path else None
+    if settings.database_url.startswith("postgresql"):
+        from brickyard.providers.simulated.remote import RemoteSimulatedProvider  # noqa: PLC0415 - only where it is used
+
+        return RemoteSimulatedProvider(settings=settings, server_url=setup.server_url, node_types=cloud_types())
+    return SimulatedProvider(node_types=cloud_types(), knobs=knobs, knobs_file=path)

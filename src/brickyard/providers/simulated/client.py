@@ -1,31 +1,35 @@
-"""The agent client of a simulated workspace."""
+"""The agent client of a simulated workspace whose world lives in the server's process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
 from typing import Any
 
 from brickyard.domain.nodeops import AgentClient, AgentRefused, AgentUnreachable
-from brickyard.providers.simulated.kernels import KernelRefused, SimulatedKernels
+from brickyard.providers.simulated.kernels import KernelRefused
+from brickyard.providers.simulated.world import World
 
-DOMAIN = ".simulated.invalid"
+_DOMAIN = ".simulated.invalid"
+
+
+def endpoint(instance_id: str) -> str:
+    """What an instance's agent reports as its address."""
+    return f"http://{instance_id}{_DOMAIN}"
 
 
 class SimulatedAgentClient(AgentClient):
     """For simulated nodes, which compute nothing and say so, unless a test answers for them."""
 
-    def __init__(self, kernels: SimulatedKernels, listed: Callable[[], Container[str]]) -> None:
-        self._kernels = kernels
-        self._listed = listed
+    def __init__(self, world: World) -> None:
+        self._world = world
 
     async def call(
         self, endpoint: str, server_token: str, method: str, path: str, body: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        instance_id = endpoint.removeprefix("http://").removesuffix(DOMAIN)
-        if instance_id not in self._listed():
+        instance_id = endpoint.removeprefix("http://").removesuffix(_DOMAIN)
+        if self._world.agent(instance_id) is None:
             raise AgentUnreachable(f"{instance_id} is gone", sent=False)
         try:
-            return self._kernels.call(instance_id, method, path, body)
+            return self._world.kernels.call(instance_id, method, path, body)
         except KernelRefused as refused:
             raise AgentRefused(refused.code, refused.message) from refused
 

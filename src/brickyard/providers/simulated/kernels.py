@@ -1,16 +1,20 @@
-"""Execution contexts of simulated drivers: what they are asked to run is answered by a function, and nothing is computed.
+"""Execution contexts of simulated drivers, which compute nothing.
 
-Without such a function, which only tests give, they refuse: a simulated workspace never claims to compute. Contexts live as long
-as their driver and not with the server, so that a test can kill the server and see that nothing runs twice.
+They refuse: a simulated workspace never claims to compute. Tests let them accept commands, and answer by a function of their own
+(`compute`), or have each command noted in a file (the knob `commands_file`). Contexts live as long as their driver and not with
+the server, so that a test can kill servers and see that nothing runs twice.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from brickyard.providers.simulated.knobsfile import Knobs
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +37,8 @@ class KernelRefused(Exception):
 class SimulatedKernels:
     """The contexts of every simulated driver."""
 
-    def __init__(self) -> None:
+    def __init__(self, knobs: Callable[[], Knobs]) -> None:
+        self._knobs = knobs
         self.compute: Callable[[str], Answer] | None = None  # what is made of a command's text
         self.begun: list[tuple[str, str]] = []  # (instance, command) of everything that ever began
         self.generations: dict[str, int] = {}  # instance -> generation of its node
@@ -56,8 +61,8 @@ class SimulatedKernels:
 
     def call(self, instance_id: str, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """One request of the server to the agent of a driver (`agent/server.py`). Raises KernelRefused."""
-        compute, parts = self.compute, path.strip("/").split("/")
-        if compute is None or parts[:2] != ["v1", "contexts"]:
+        parts = path.strip("/").split("/")
+        if not (self.compute or self._knobs().commands_file) or parts[:2] != ["v1", "contexts"]:
             raise KernelRefused("INVALID", "this workspace runs on the simulated provider: its nodes compute nothing")
         asked = body or {}
         if asked.get("generation", 0) not in (0, self.generations.get(instance_id, 0)):
@@ -66,32 +71,48 @@ class SimulatedKernels:
             case ("POST",):
                 self._contexts.setdefault((instance_id, asked["context_id"]), {})
                 return {}
+            case ("GET", context):
+                self._context(instance_id, context)
+                return {"id": context, "status": "Running"}
             case ("DELETE", context):
                 self._context(instance_id, context)
                 del self._contexts[instance_id, context]
                 return {}
-            case ("POST", context, "commands"):
-                commands = self._context(instance_id, context)
-                if asked["command_id"] not in commands:
-                    self.begun.append((instance_id, asked["command_id"]))
-                    commands[asked["command_id"]] = (time.monotonic(), compute(asked["command"]))
-                return {}
-            case ("POST", context, "commands", command, "cancel"):
-                if command not in self._context(instance_id, context):
-                    raise KernelRefused("NOT_FOUND", f"command {command} does not exist")
-                printed = {"resultType": "error", "summary": "CommandCancelled", "data": "printed before"}
-                stopped = Answer(results=printed, status="Cancelled")
-                self._context(instance_id, context)[command] = (time.monotonic(), stopped)
-                return {}
-            case ("GET", context, "commands", command):
-                found = self._context(instance_id, context).get(command)
-                if found is None:
-                    raise KernelRefused("NOT_FOUND", f"command {command} does not exist")
-                since, answer = found
-                if time.monotonic() < since + answer.after_s:
-                    return {"id": command, "status": "Running", "results": None}
-                return {"id": command, "status": answer.status, "results": answer.results}
+            case (_, context, "commands", *rest):
+                return self._command(instance_id, context, asked, method, rest)
         raise KernelRefused("INVALID", f"simulated drivers do not do {method} {path}")
+
+    def _command(self, instance_id: str, context: str, asked: dict[str, Any], method: str, rest: list[str]) -> dict[str, Any]:
+        commands = self._context(instance_id, context)
+        name = rest[0] if rest else asked["command_id"]
+        if (method, *rest) == ("POST",):
+            if name not in commands:
+                commands[name] = (time.monotonic(), self._begin(instance_id, name, asked["command"]))
+            return {}
+        if name not in commands:
+            raise KernelRefused("NOT_FOUND", f"command {name} does not exist")
+        if rest[1:] == ["cancel"]:
+            printed = {"resultType": "error", "summary": "CommandCancelled", "data": "printed before"}
+            commands[name] = (time.monotonic(), Answer(results=printed, status="Cancelled"))
+            return {}
+        since, answer = commands[name]
+        if time.monotonic() < since + answer.after_s:
+            return {"id": name, "status": "Running", "results": None}
+        return {"id": name, "status": answer.status, "results": answer.results}
+
+    def _begin(self, instance_id: str, command_id: str, command: str) -> Answer:
+        """A command begins, for the first and only time."""
+        self.begun.append((instance_id, command_id))
+        if self.compute is not None:
+            return self.compute(command)
+        file = self._knobs().commands_file
+        try:
+            with Path(file).open("a") as notes:
+                notes.write(f"{command_id}\n")
+        except OSError as error:
+            raise KernelRefused("INVALID", f"commands_file: cannot write {file}: {error.strerror}") from error
+        noted = {"resultType": "text", "data": f"simulated: {command_id} was noted and not run"}
+        return Answer(results=noted, after_s=self._knobs().command_s)
 
     def _context(self, instance_id: str, context: str) -> dict[str, tuple[float, Answer]]:
         found = self._contexts.get((instance_id, context))

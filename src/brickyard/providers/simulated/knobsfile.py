@@ -14,7 +14,7 @@ from brickyard.providers.base import SetupError
 
 LOOK_EVERY_S = 0.1
 _PROBABILITIES = dict.fromkeys(("prepare_error", "launch_error", "node_failure", "never_registers", "jitter"), 1.0)
-_SECONDS = dict.fromkeys(("register_s", "start_s", "warm_start_s", "prepare_s", "stop_s"), 86_400.0)
+_SECONDS = dict.fromkeys(("register_s", "start_s", "warm_start_s", "prepare_s", "stop_s", "command_s"), 86_400.0)
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +35,8 @@ class Knobs(msgspec.Struct, kw_only=True):
     launch_error: float = 0.0  # launches that raise TransientError
     node_failure: float = 0.0  # nodes that fail instead of becoming ready
     never_registers: float = 0.0
+    commands_file: str = ""  # commands are accepted: each that begins adds its id to this file. Empty: they are refused
+    command_s: float = 0.0  # from a command's begin until it has finished
     seed: int = 0
 
 
@@ -91,4 +93,6 @@ def _decoded(path: Path, content: bytes) -> Knobs:
     for name, most in {**_SECONDS, **_PROBABILITIES}.items():
         if not 0 <= getattr(knobs, name) <= most:
             raise KnobsError(f"simulated_knobs: in {path}, {name} is {getattr(knobs, name)}; it must be between 0 and {most:g}.")
+    if knobs.commands_file and not Path(knobs.commands_file).is_absolute():
+        raise KnobsError(f"simulated_knobs: in {path}, commands_file is {knobs.commands_file!r}; it must be an absolute path.")
     return knobs

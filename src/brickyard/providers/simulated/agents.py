@@ -1,0 +1,213 @@
+"""Simulated agents: they behave towards the servers as real ones do, and compute nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from brickyard.domain.node import (
+    Assignment,
+    Failure,
+    Load,
+    NodeStatus,
+    Phase,
+    Role,
+    StatusReport,
+    WorkerLoad,
+)
+from brickyard.providers.base import Home, LaunchRequest
+from brickyard.providers.simulated.home import HomeMoved
+
+if TYPE_CHECKING:
+    from brickyard.providers.simulated.world import World
+
+POLL_S = 30.0
+
+
+class SimulatedAgent:
+    """Behaves towards the server as a real agent does: reports changes, polls for its assignment, follows it."""
+
+    def __init__(self, request: LaunchRequest, *, world: World, home: Home) -> None:
+        self.request = request
+        self.spot = request.spot
+        self._instance_id = request.instance_id
+        self._world = world
+        self._home = home
+        self._doing: set[asyncio.Future[None]] = set()  # held here, so that the collector leaves them alone
+        self._status = NodeStatus(isolation="none: simulated", limits="none: simulated", host="127.0.0.1")
+        self._assignment: Assignment | None = None
+        self._warm = False  # the runtime of the present generation was prepared before
+        self._speaking = asyncio.Lock()
+        self.alive = True
+
+    def start(self) -> None:
+        self._background(self._live())
+
+    def stop(self) -> None:
+        """Begin to end; the instance is gone after `stop_s`."""
+        if self.alive:
+            self.alive = False
+            self._background(self._end())
+
+    def cancel(self) -> None:
+        self.alive = False
+        for task in list(self._doing):
+            task.cancel()
+
+    def drives(self, cluster_id: str) -> bool:
+        current = self._assignment
+        return (
+            self.alive and current is not None and current.role in (Role.DRIVER, Role.SINGLE) and current.cluster_id == cluster_id
+        )
+
+    def hang(self, since_ms: int) -> None:
+        self._background(self._say(silent_since_ms=since_ms))
+
+    def fail(self, failure: Failure) -> None:
+        self._background(self._say(phase=Phase.FAILED, failure=failure))
+
+    def set_activity(self, *, busy: bool, last_activity_ms: int) -> None:
+        self._background(self._say(busy=busy, last_activity_ms=last_activity_ms))
+
+    def load_changed(self) -> None:
+        self._background(self._say(load=self._load()))
+
+    async def workers_changed(self, alive: set[str]) -> None:
+        await self._say(alive_workers=tuple(sorted(alive)), load=self._load())
+
+    def _load(self) -> Load | None:
+        """The cluster's tasks, on its workers one after the other."""
+        if self._assignment is None or self._assignment.role is not Role.DRIVER:
+            return None
+        cluster_id, now = self._assignment.cluster_id, time.time_ns() // 1_000_000
+        left, slots = self._world.tasks.get(cluster_id, (0, 1))
+        before = self._status.load or Load()
+        idle = {worker.address: worker.idle_since_ms for worker in before.workers}
+        workers = []
+        for address in sorted(self._world.masters.get(cluster_id, ())):
+            running = min(left, slots)
+            left -= running
+            since = 0 if running else idle.get(address) or now
+            workers.append(WorkerLoad(address=address, slots=slots, running=running, idle_since_ms=since, held_mb=0))
+        since = (before.backlog_since_ms or now) if left else 0
+        return Load(pending=left, backlog_since_ms=since, workers=tuple(workers))
+
+    async def _live(self) -> None:
+        await self._world.pause(self._world.knobs.register_s)
+        if self._world.chance(self._world.knobs.never_registers):
+            return
+        await self._say()
+        have = 0
+        while self.alive:
+            try:
+                reply = await self._home.assignment(self._instance_id, have, POLL_S)
+            except HomeMoved:
+                await self._say()
+                continue
+            if not reply.known:
+                self.stop()
+                return
+            if reply.assignment is not None and reply.assignment.version != have:
+                have = reply.assignment.version
+                await self._follow(reply.assignment)
+
+    async def _follow(self, wanted: Assignment) -> None:
+        before, self._assignment = self._assignment, wanted
+        fresh = before is None or before.generation != wanted.generation
+        if fresh:
+            self._warm = self._status.warm == wanted.runtime and wanted.role is not Role.WARM
+            self._world.kernels.renew(self._instance_id, wanted.generation)
+            self._status = NodeStatus(isolation=self._status.isolation, limits=self._status.limits, host="127.0.0.1")
+            self._status = msgspec.structs.replace(self._status, warm_start=self._warm)
+            if wanted.role in (Role.DRIVER, Role.SINGLE):
+                self._world.masters[wanted.cluster_id] = set()
+                self._world.drivers[wanted.cluster_id] = self
+        self._status = msgspec.structs.replace(self._status, assignment_version=wanted.version, generation=wanted.generation)
+        if wanted.role is Role.WARM:
+            if fresh:
+                self._background(self._prepare(wanted))
+        elif wanted.retiring:
+            await self._leave(wanted)
+        elif wanted.role is not Role.WORKER and fresh:
+            await self._become_driver(wanted)
+        elif wanted.role is Role.WORKER and wanted.master_url and self._status.phase is not Phase.READY:
+            await self._become_worker(wanted)
+        elif fresh:
+            await self._say(phase=Phase.PREPARING)
+
+    async def _prepare(self, wanted: Assignment) -> None:
+        if not wanted.runtime:
+            await self._say(phase=Phase.READY)
+            return
+        await self._say(phase=Phase.PREPARING)
+        await self._world.pause(self._world.knobs.prepare_s)
+        if not self.alive or self._assignment is not wanted:
+            return  # it was taken before it was warm
+        if self._world.chance(self._world.knobs.prepare_error):
+            failure = Failure(code="BOOTSTRAP_TIMEOUT", message="simulated failure of the preparation")
+            await self._say(phase=Phase.FAILED, failure=failure)
+        else:
+            await self._say(phase=Phase.READY, warm=wanted.runtime)
+
+    async def _become_driver(self, wanted: Assignment) -> None:
+        await self._say(phase=Phase.STARTING, master_url=f"spark://{self._instance_id}:7077")
+        if await self._came_up("DRIVER_UNEXPECTED_FAILURE"):
+            workers = self._world.masters.setdefault(wanted.cluster_id, set())
+            await self._say(phase=Phase.READY, alive_workers=tuple(sorted(workers)), load=self._load())
+
+    async def _become_worker(self, wanted: Assignment) -> None:
+        if not await self._came_up("WORKER_SETUP_FAILURE"):
+            return
+        address = f"{self._instance_id}:7078"
+        await self._say(phase=Phase.READY, worker_address=address)
+        workers = self._world.masters.setdefault(wanted.cluster_id, set())
+        workers.add(address)
+        await self._tell_driver(wanted.cluster_id, workers)
+
+    async def _leave(self, wanted: Assignment) -> None:
+        await self._say(phase=Phase.RETIRING)
+        workers = self._world.masters.setdefault(wanted.cluster_id, set())
+        workers.discard(self._status.worker_address)
+        await self._tell_driver(wanted.cluster_id, workers)
+        await self._say(phase=Phase.RETIRED)
+
+    async def _tell_driver(self, cluster_id: str, workers: set[str]) -> None:
+        driver = self._world.driver_of(cluster_id)
+        if driver is not None:
+            await driver.workers_changed(workers)
+
+    async def _came_up(self, code: str) -> bool:
+        knobs = self._world.knobs
+        await self._world.pause(knobs.warm_start_s if self._warm else knobs.start_s)
+        if self._world.chance(self._world.knobs.node_failure):
+            await self._say(phase=Phase.FAILED, failure=Failure(code=code, message="simulated node failure"))
+            return False
+        return True
+
+    async def _say(self, **changes: object) -> None:
+        self._status = msgspec.structs.replace(self._status, **changes)
+        async with self._speaking:  # one report at a time, always of what is so now
+            reply = await self._home.report(
+                StatusReport(
+                    instance_id=self._instance_id,
+                    boot_id="simulated",
+                    endpoint=self._world.endpoint(self._instance_id),
+                    pid=1,
+                    status=self._status,
+                )
+            )
+        if not reply.known:
+            self.stop()
+
+    async def _end(self) -> None:
+        await self._world.pause(self._world.knobs.stop_s)
+        self._world.gone(self._instance_id)
+
+    def _background(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._doing.add(task)
+        task.add_done_callback(self._doing.discard)

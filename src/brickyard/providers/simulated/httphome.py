@@ -1,0 +1,135 @@
+"""What simulated agents call when their world is a process of its own: the workspace's servers, over HTTP, as real agents do."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import random
+import time
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+from urllib.parse import urlencode
+
+import aiohttp
+import msgspec
+
+from brickyard.domain.node import AssignmentReply, ServerAddress, StatusReply, StatusReport
+from brickyard.providers.base import LaunchRequest
+from brickyard.providers.simulated.home import HomeMoved
+
+POLL_S = 10.0  # nothing else tells of a server that hangs
+ANSWER_S = 5.0  # until a server that has taken a request has answered it, beyond the time for which it was asked to wait
+CONNECT_S = 3.0
+REPORTS = 64  # at a time, to one server: each takes a connection, of which a server has not many for one peer
+BACKOFF_S = (0.1, 2.0)
+
+_Reply = TypeVar("_Reply", StatusReply, AssignmentReply)
+
+
+class _Proof(msgspec.Struct):
+    """What every answer of the workspace's own servers carries, also one that says why it cannot tell more now."""
+
+    server_token: str = ""
+
+
+class Line:
+    """The connections of all agents, and the servers that they know. Make it on the event loop of the world."""
+
+    def __init__(self, *, servers: Callable[[], set[str]], heard: Callable[[], None]) -> None:
+        """`servers`: those that are known besides the ones that answers name. `heard` is told of every answer that counts."""
+        self._servers = servers
+        self._named: set[str] = set()
+        self._heard = heard
+        self._reports = _session(limit_per_host=REPORTS)
+        self._polls = _session(limit_per_host=0)
+
+    async def close(self) -> None:
+        await self._reports.close()
+        await self._polls.close()
+
+    def told(self, servers: Iterable[ServerAddress]) -> None:
+        """These are the workspace's servers now."""
+        self._named = {server.url for server in servers} or self._named
+
+    def other_than(self, url: str) -> str:
+        """Another server's address, or the same where none is known."""
+        others = (self._servers() | self._named) - {url}
+        return random.choice(sorted(others)) if others else url  # noqa: S311 - spreads load, guards nothing
+
+    async def ask(
+        self, method: str, url: str, request: LaunchRequest, kind: type[_Reply], *, body: bytes = b"", wait_s: float = 0.0
+    ) -> _Reply | None:
+        """One exchange of an instance's agent with a server. None: that server does not answer as the workspace's own does."""
+        timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_S, sock_read=wait_s + ANSWER_S)
+        headers = {"Authorization": f"Bearer {request.agent_token}", "Content-Type": "application/json"}
+        session = self._polls if wait_s else self._reports
+        try:
+            async with session.request(method, url, data=body or None, headers=headers, timeout=timeout) as response:
+                answer = await response.read()
+            proof = msgspec.json.decode(answer, type=_Proof)
+            if not hmac.compare_digest(proof.server_token.encode(), request.server_token.encode()):
+                return None
+            self._heard()
+            if response.status != 200:
+                return None
+            reply = msgspec.json.decode(answer, type=kind)
+            self.told(reply.servers)
+        except (aiohttp.ClientError, OSError, msgspec.MsgspecError):  # TimeoutError is an OSError
+            return None
+        return reply
+
+
+def _session(*, limit_per_host: int) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, limit_per_host=limit_per_host, keepalive_timeout=30),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,
+        skip_auto_headers=("User-Agent", "Accept-Encoding"),
+    )
+
+
+class HttpHome:
+    """For one agent: the server that launched it, and another one whenever that one does not answer."""
+
+    def __init__(self, request: LaunchRequest, line: Line) -> None:
+        self._request = request
+        self._line = line
+        line.told(request.servers)
+        self._url = request.server_url.rstrip("/")
+        self._failures = 0
+        self._moves = 0
+
+    async def report(self, report: StatusReport) -> StatusReply:
+        """Repeated until a server has taken it."""
+        while True:
+            server = self._url
+            body = msgspec.json.encode(msgspec.structs.replace(report, moves=self._moves))
+            reply = await self._line.ask("POST", f"{server}/agent/v1/status", self._request, StatusReply, body=body)
+            if reply is not None:
+                self._failures = 0
+                return reply
+            await self._leave(server)
+
+    async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply:
+        server, began = self._url, time.monotonic()
+        query = urlencode({"instance_id": instance_id, "have": have, "wait": int(min(wait_s, POLL_S))})
+        url = f"{server}/agent/v1/assignment?{query}"
+        reply = await self._line.ask("GET", url, self._request, AssignmentReply, wait_s=POLL_S)
+        if reply is None:
+            await self._leave(server)
+            raise HomeMoved
+        self._failures = 0
+        version = reply.assignment.version if reply.assignment is not None else 0
+        if version == have and reply.known and time.monotonic() - began < 0.2:
+            await asyncio.sleep(0.2)  # a server that does not hold the poll, because it is about to stop
+        return reply
+
+    async def _leave(self, server: str) -> None:
+        """Go to another server at once; when that does not answer either, to the next one after a pause."""
+        if self._url == server:
+            self._url = self._line.other_than(server)
+            self._moves += self._url != server
+        if self._failures or self._url == server:
+            first, last = BACKOFF_S
+            await asyncio.sleep(min(last, first * 2.0 ** min(self._failures, 10)) * random.uniform(0.5, 1.0))  # noqa: S311 - likewise
+        self._failures += 1

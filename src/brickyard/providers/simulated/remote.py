@@ -1,0 +1,200 @@
+"""The simulated provider of a workspace that may have several servers: the world is a process of its own (`process.py`).
+
+The first server that needs it starts it; the others find it by the note in its directory. It lives through the end of any server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from brickyard.config import Settings
+from brickyard.domain.nodetypes import NodeType
+from brickyard.providers import bootstrap
+from brickyard.providers.base import LaunchRequest, Observed, Provider, TransientError
+from brickyard.providers.simulated import wire
+
+START_S = 30.0
+END_S = 10.0
+CALL_S = 10.0
+LOOK_S = 1.0
+_PAUSE_S = 0.02
+
+T = TypeVar("T")
+
+
+class RemoteSimulatedProvider(Provider):
+    """One server's side of it."""
+
+    name = "simulated"
+    ends_with_server = True
+    where = "nowhere"
+
+    def __init__(self, *, settings: Settings, server_url: str, node_types: Sequence[NodeType]) -> None:
+        self._place = wire.directory(settings)
+        self._settings = settings
+        self._node_types = tuple(node_types)
+        self._server = wire.Server(pid=os.getpid(), url=server_url, ends_with=settings.ends_with)
+        self._starting = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._known: wire.Note | None = None  # the world that knows of this server
+        self._left = False
+
+    def node_types(self) -> Sequence[NodeType]:
+        return self._node_types
+
+    def launch(self, request: LaunchRequest) -> None:
+        _call(self._world(), "launch", request, dict)
+
+    def terminate(self, instance_id: str, *, reason: str) -> None:
+        del reason
+        if wire.lives(self._place):
+            _call(self._world(), "terminate", wire.Gone(instance_id=instance_id), dict)
+
+    def observe(self) -> Mapping[str, Observed]:
+        """Nothing is there where no world lives: its instances have ended with it."""
+        if not wire.lives(self._place):
+            return {}
+        return {seen.instance_id: seen for seen in _call(self._world(), "observe", {}, list[Observed])}
+
+    def close(self, *, keep_nodes: bool) -> None:
+        with self._starting:  # a world that is being started now would not be found
+            self._left = True
+        if not keep_nodes:
+            end(self._place)
+            if self._process is not None:
+                self._process.wait()
+        elif (world := wire.find(self._place)) is not None:
+            with contextlib.suppress(TransientError):  # it finds out by itself
+                _call(world, "leave", self._server, dict)
+
+    def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        return {"simulated_world": self._stay_known}
+
+    async def _stay_known(self) -> None:
+        """Have a world, and have it know this server: agents that lose theirs come here."""
+        while True:
+            await asyncio.to_thread(self._world)
+            await asyncio.sleep(LOOK_S)
+
+    def _world(self) -> wire.Note:
+        """The world, which is started if there is none, and told of this server. Raises TransientError."""
+        found = wire.find(self._place)
+        if found is not None and found == self._known:
+            return found
+        with self._starting:
+            if self._left:
+                raise TransientError("the server is stopping")
+            found = wire.find(self._place) or self._start()
+            if found != self._known:
+                _call(found, "servers", self._server, dict)
+                self._known = found
+        return found
+
+    def _start(self) -> wire.Note:
+        """Start a world and wait until one serves: ours, or that of a server that was quicker. Raises TransientError."""
+        deadline = time.monotonic() + START_S
+        try:
+            while (found := wire.find(self._place)) is None:
+                if time.monotonic() > deadline:
+                    raise TransientError(
+                        f"the simulated world did not start within {START_S:.0f} s: see {self._place / wire.LOG}"
+                    )
+                if not wire.lives(self._place) and (self._process is None or self._process.poll() is not None):
+                    self._process = self._spawn()
+                time.sleep(_PAUSE_S)
+        except OSError as error:
+            raise TransientError(f"the simulated world cannot be started in {self._place}: {error}") from error
+        return found
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        chosen = self._settings
+        self._place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        command = [sys.executable, "-P", "-m", "brickyard.providers.simulated.process", "--directory", str(self._place)]
+        command += [
+            f"--orphan-grace-s={chosen.orphan_grace_s}",
+            "--log-level",
+            chosen.log_level,
+            "--log-format",
+            chosen.log_format,
+        ]
+        command += ["--knobs", str(chosen.simulated_knobs)] if chosen.simulated_knobs is not None else []
+        command += [f"--ends-with={chosen.ends_with}"] if chosen.ends_with is not None else []
+        log = os.open(self._place / wire.LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=bootstrap.environment(os.environ),
+                start_new_session=True,  # no signal that is meant for a server reaches it
+                cwd="/",
+            )
+        finally:
+            os.close(log)
+
+
+def end(place: Path) -> None:
+    """End the world of that place with all that is in it, and wait until it has ended. Raises TransientError."""
+    world = wire.find(place)
+    if world is None:
+        return
+    try:
+        _call(world, "end", wire.End(), wire.Ending)
+        _ended(place)
+    except TransientError:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(world.pid, signal.SIGKILL)  # it hangs
+        _ended(place)
+
+
+def end_unused(place: Path) -> int:
+    """The same for a world that no server uses; any other is left alone. Returns how many instances have ended with it.
+    Raises TransientError."""
+    world = wire.find(place)
+    if world is None or not (answer := _call(world, "end", wire.End(if_unused=True), wire.Ending)).ends:
+        return 0
+    _ended(place)
+    return answer.instances
+
+
+def _ended(place: Path) -> None:
+    """Wait until no world lives there."""
+    deadline = time.monotonic() + END_S
+    while wire.lives(place):
+        if time.monotonic() > deadline:
+            raise TransientError(f"the simulated world has not ended within {END_S:.0f} s: see {place / wire.LOG}")
+        time.sleep(_PAUSE_S)
+
+
+def _call(world: wire.Note, name: str, body: object, kind: type[T]) -> T:
+    """One call. Raises what the world raises, and TransientError where it does not answer."""
+    connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=CALL_S)
+    headers = {"Authorization": f"Bearer {world.token}", "Content-Type": "application/json"}
+    try:
+        connection.request("POST", f"/world/{name}", msgspec.json.encode(body), headers)
+        response = connection.getresponse()
+        status, answer = response.status, response.read()
+        if status == 409:
+            raise msgspec.json.decode(answer, type=wire.Refusal).error()
+        if status != 200:
+            raise TransientError(f"the simulated world answered {status}: {answer[:200].decode(errors='replace')}")
+        return msgspec.json.decode(answer, type=kind)
+    except (OSError, http.client.HTTPException, msgspec.MsgspecError) as error:
+        raise TransientError(f"the simulated world does not answer: {str(error) or type(error).__name__}") from error
+    finally:
+        connection.close()

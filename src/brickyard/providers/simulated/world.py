@@ -1,0 +1,153 @@
+"""The simulated world: thousands of instances with their agents on one event loop, and knobs for failures.
+
+It keeps the provider contract. Its agents (`agents.py`) call whatever `home` gives them: the server of their own process
+(`provider.py`), or servers over HTTP, when the world is a process of its own (`process.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+
+from brickyard.domain.node import Failure
+from brickyard.providers.base import CapacityError, Home, InvalidError, LaunchRequest, Observed, TransientError
+from brickyard.providers.simulated.agents import SimulatedAgent
+from brickyard.providers.simulated.kernels import SimulatedKernels
+from brickyard.providers.simulated.knobsfile import Knobs
+
+
+class World:
+    """Have it `begin` on the event loop that its agents shall run on. Safe to call from several threads."""
+
+    def __init__(
+        self, *, home: Callable[[LaunchRequest], Home], endpoint: Callable[[str], str], knobs: Knobs | None = None
+    ) -> None:
+        """`endpoint`: where servers call the agent of an instance."""
+        self.knobs = knobs or Knobs()
+        self.endpoint = endpoint
+        self._home_of = home
+        self._random = random.Random(self.knobs.seed)  # noqa: S311 - reproducible failures, not secrets
+        self._lock = threading.Lock()
+        self._agents: dict[str, SimulatedAgent] = {}
+        self._ended: set[str] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.masters: dict[str, set[str]] = {}  # cluster id -> addresses of the workers that registered
+        self.kernels = SimulatedKernels(lambda: self.knobs)
+        self.tasks: dict[str, tuple[int, int]] = {}  # cluster id -> (tasks to run, tasks that one worker runs at once)
+        self.drivers: dict[str, SimulatedAgent] = {}  # cluster id -> the node that drives it, or did
+
+    def begin(self) -> None:
+        """Run agents on the current event loop."""
+        self._loop = asyncio.get_running_loop()
+
+    def turn(self, knobs: Knobs) -> None:
+        """From now on these count."""
+        self.knobs = knobs
+
+    # -- the provider contract -----------------------------------------------------------------------------------------
+
+    def launch(self, request: LaunchRequest) -> None:
+        if self._loop is None:
+            raise TransientError("the simulated provider is not attached to a server yet")
+        with self._lock:
+            if request.instance_id in self._ended:
+                raise InvalidError(f"{request.instance_id} was terminated")
+            if request.instance_id in self._agents:
+                return
+            if self._chance(self.knobs.launch_error):
+                raise TransientError("simulated launch failure")
+            if len(self._agents) >= self.knobs.max_instances:
+                left = max(self.knobs.max_instances - len(self._agents), 0)
+                raise CapacityError(
+                    f"1 instance of {request.node_type.node_type_id} was asked for and {left} are left of "
+                    f"{self.knobs.max_instances}",
+                    asked="1 instance",
+                    left=f"{left} instances",
+                )
+            self._check_kind(request)
+            agent = SimulatedAgent(request, world=self, home=self._home_of(request))
+            self._agents[request.instance_id] = agent
+        self._loop.call_soon_threadsafe(agent.start)
+
+    def _check_kind(self, request: LaunchRequest) -> None:
+        name = request.node_type.node_type_id
+        if request.spot:  # counted for those only: with thousands of instances it takes longer than all the rest of a launch
+            spot = sum(1 for agent in self._agents.values() if agent.spot)
+            if spot >= self.knobs.max_spot:
+                raise CapacityError(f"no spot instance of {name} is left of {spot}", asked="1 instance", left="0 instances")
+        if name in self.knobs.full_types:
+            raise CapacityError(f"there are no instances of {name} now", asked="1 instance", left="0 instances")
+
+    def terminate(self, instance_id: str, *, reason: str) -> None:
+        del reason
+        with self._lock:
+            agent = self._agents.get(instance_id)
+            if agent is not None:
+                self._ended.add(instance_id)
+        if agent is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(agent.stop)
+
+    def observe(self) -> Mapping[str, Observed]:
+        with self._lock:
+            return {key: Observed(instance_id=key, alive=agent.alive) for key, agent in self._agents.items()}
+
+    def end(self) -> None:
+        """All instances are gone at once."""
+        with self._lock:
+            agents = list(self._agents.values())
+            self._agents.clear()
+        for agent in agents:
+            agent.cancel()
+
+    # -- failures to inject --------------------------------------------------------------------------------------------
+
+    def kill(self, instance_id: str) -> None:
+        """The machine goes away without a word."""
+        self.gone(instance_id)
+
+    def fail(self, instance_id: str, failure: Failure) -> None:
+        """The node reports a failure."""
+        self._agents[instance_id].fail(failure)
+
+    def set_activity(self, instance_id: str, *, busy: bool, last_activity_ms: int) -> None:
+        """What the driver says about work on it."""
+        self._agents[instance_id].set_activity(busy=busy, last_activity_ms=last_activity_ms)
+
+    def set_tasks(self, cluster_id: str, tasks: int, *, slots: int = 4) -> None:
+        """Give a running cluster so many tasks, of which each worker runs `slots` at once. They run until there are fewer."""
+        self.tasks[cluster_id] = (tasks, slots)
+        if (driver := self.driver_of(cluster_id)) is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(driver.load_changed)
+
+    # -- for the agents ------------------------------------------------------------------------------------------------
+
+    def agent(self, instance_id: str) -> SimulatedAgent | None:
+        """That instance's agent, if the instance exists."""
+        return self._agents.get(instance_id)
+
+    def pause(self, seconds: float) -> Awaitable[None]:
+        with self._lock:
+            spread = 1.0 + self.knobs.jitter * (2 * self._random.random() - 1)
+        return asyncio.sleep(seconds * spread)
+
+    def chance(self, probability: float) -> bool:
+        with self._lock:
+            return self._chance(probability)
+
+    def gone(self, instance_id: str) -> None:
+        """Forget an instance: it no longer exists."""
+        with self._lock:
+            agent = self._agents.pop(instance_id, None)
+            self._ended.add(instance_id)
+        self.kernels.forget(instance_id)
+        if agent is not None:
+            agent.cancel()
+
+    def driver_of(self, cluster_id: str) -> SimulatedAgent | None:
+        driver = self.drivers.get(cluster_id)
+        return driver if driver is not None and driver.drives(cluster_id) else None
+
+    def _chance(self, probability: float) -> bool:
+        return probability > 0 and self._random.random() < probability
