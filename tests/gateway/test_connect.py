@@ -401,7 +401,7 @@ def test_a_port_that_is_taken_is_an_error_that_says_what_to_do(tmp_path: Path) -
     async def work() -> None:
         with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
             async with world(tmp_path) as w:
-                again = type(w.gateway)(tokens=w.tokens, attach=w.attach)
+                again = type(w.gateway)(authenticator=w.authenticator, attach=w.attach)
                 for port in (taken.getsockname()[1], w.gateway.port):
                     with pytest.raises(GatewayError, match="--connect-port"):
                         await again.start("127.0.0.1", port)

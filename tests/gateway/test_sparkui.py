@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from brickyard.agent import files
+from brickyard.api.edge.authentication import Authenticator
 from brickyard.config import Settings
 from brickyard.domain.clock import Ids
 from brickyard.domain.errors import PermissionDenied, ResourceDoesNotExist, TemporarilyUnavailable
@@ -137,7 +138,7 @@ async def world(tmp_path: Path, run: str = "") -> AsyncIterator[World]:
     store = Store.open(f"sqlite:///{tmp_path / 'ui.db'}")
     tokens = TokenService(store=store, clock=clock, ids=Ids(), authorizer=Authorizer())
     links, sources = UiLinks(key=b"k" * 32, store=store, clock=clock), FakeSources(spark.url, run)
-    ui = SparkUi(tokens=tokens, links=links, sources=sources)
+    ui = SparkUi(authenticator=Authenticator(tokens=tokens, links=links), links=links, sources=sources)
     server = uvicorn.Server(uvicorn.Config(ui, host="127.0.0.1", port=0, log_level="critical", lifespan="off"))
     serving = asyncio.create_task(server.serve())
     while not server.started:

@@ -33,7 +33,7 @@ def test_a_certificate_made_here_is_kept_and_trusted(tmp_path: Path) -> None:
         assert pair(place) == made
         assert stat.S_IMODE((place / "connect-key.pem").stat().st_mode) == 0o600
         async with world(tmp_path) as w:
-            gateway = ConnectGateway(tokens=w.tokens, attach=w.attach, credentials=credentials)
+            gateway = ConnectGateway(authenticator=w.authenticator, attach=w.attach, credentials=credentials)
             await gateway.start("127.0.0.1", 0)
             try:
                 trusting = grpc.ssl_channel_credentials(made[0])

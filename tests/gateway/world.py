@@ -11,6 +11,7 @@ import grpc
 import grpc.aio
 import msgspec
 
+from brickyard.api.edge.authentication import Authenticator
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.node import Role
@@ -22,6 +23,7 @@ from brickyard.services.access import Authorizer
 from brickyard.services.attach import AttachService
 from brickyard.services.caller import Caller
 from brickyard.services.tokens import TokenService
+from brickyard.services.uilinks import UiLinks
 from brickyard.services.users import new_user
 from brickyard.store.store import Store
 from brickyard.testing.builders import cluster, instance, up
@@ -64,12 +66,15 @@ class World:
         self.now = 0.0
         clock, ids = ManualClock(), Ids()
         self.tokens = TokenService(store=store, clock=clock, ids=ids, authorizer=Authorizer())
+        self.authenticator = Authenticator(tokens=self.tokens, links=UiLinks(key=b"k" * 32, store=store, clock=clock))
         self.ids = ids
         self.attach = AttachService(
             store=store, authorizer=Authorizer(), agents=self.agent, tokens=InstanceTokens(key=b"k" * 32), start=self._start,
             pause_s=0.01,
         )  # fmt: skip
-        self.gateway = ConnectGateway(tokens=self.tokens, attach=self.attach, may_start=may_start, patience_s=patience_s)
+        self.gateway = ConnectGateway(
+            authenticator=self.authenticator, attach=self.attach, may_start=may_start, patience_s=patience_s
+        )
 
     async def _start(self, caller: Caller, request: StartCluster) -> None:
         self.started.append(request.cluster_id)

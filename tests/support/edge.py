@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import uvicorn
@@ -15,6 +15,8 @@ from prometheus_client import CollectorRegistry
 
 from brickyard.api.app import build_app
 from brickyard.api.context import ApiContext
+from brickyard.api.edge.authentication import Authenticator
+from brickyard.api.edge.registry import Operation
 from brickyard.services.caller import Caller
 from tests.support.patience import PATIENCE_S
 
@@ -33,14 +35,15 @@ async def _ready() -> str:
 
 
 @contextlib.contextmanager
-def edge(**services: Any) -> Iterator[str]:
-    """Serve the API with these services (those that are not given fail); yields its URL."""
+def edge(*, operations: Iterable[Operation] | None = None, **services: Any) -> Iterator[str]:
+    """Serve the API, or these operations, with these services (those that are not given fail); yields its URL."""
     given: dict[str, Any] = (
         dict.fromkeys(("clusters", "pools", "agents", "users", "commands", "runs", "dbfs", "attach", "ui_links")) | services
     )
     facts: dict[str, Any] = {"workspace_id": "1", "ready": _ready, "lag_s": lambda: 0.0, "metrics": CollectorRegistry()}
     context = ApiContext(**given, **facts, tokens=OneToken())  # type: ignore[arg-type] # fakes
-    server = uvicorn.Server(uvicorn.Config(build_app(context), host="127.0.0.1", port=0, log_level="warning", lifespan="off"))
+    app = build_app(context, authenticator=Authenticator(tokens=OneToken(), links=given["ui_links"]), operations=operations)
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", lifespan="off"))
     ready = threading.Event()
 
     async def serve() -> None:

@@ -10,6 +10,7 @@ from brickyard.api import health
 from brickyard.api.agents import protocol
 from brickyard.api.context import ApiContext
 from brickyard.api.databricks import attached, clusters, commands, dbfs, identity, jobs, pools
+from brickyard.api.edge.authentication import Authenticator
 from brickyard.api.edge.http import Edge
 from brickyard.api.edge.openapi import openapi_operation
 from brickyard.api.edge.registry import Operation
@@ -22,7 +23,11 @@ def all_operations() -> tuple[Operation, ...]:
 
 
 def build_app(
-    context: ApiContext, *, operations: Iterable[Operation] | None = None, mounts: Mapping[str, ASGIApp] | None = None
+    context: ApiContext,
+    *,
+    authenticator: Authenticator,
+    operations: Iterable[Operation] | None = None,
+    mounts: Mapping[str, ASGIApp] | None = None,
 ) -> ASGIApp:
     """The application.
 
@@ -30,4 +35,5 @@ def build_app(
     authentication. Adds the request metrics to `context.metrics`, so build one application per registry.
     """
     declared = all_operations() if operations is None else tuple(operations)
-    return Edge(context=context, operations=(*declared, openapi_operation(declared)), mounts=mounts or {})
+    served = (*declared, openapi_operation(declared))
+    return Edge(context=context, authenticator=authenticator, operations=served, mounts=mounts or {})

@@ -76,13 +76,17 @@ class AgentCalls(Protocol):
     async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply: ...
 
 
+async def _nothing_to_do() -> None:
+    """Where the registry has nothing that must be read from elsewhere."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ApiContext:
     """Built once, by the composition root.
 
     `ready` answers "" once the server may be used, and before that why not yet. `lag_s` is for how long work has waited that was
     asked for and is not begun: in the database's queue, for a loop or for the event loop. `metrics` is where `/metrics` reads
-    from; the API's own request metrics are registered there by `build_app`.
+    from, after `refresh_metrics`; the API's own request metrics are registered there by `build_app`.
     """
 
     clusters: ClusterCalls
@@ -99,4 +103,5 @@ class ApiContext:
     ready: Callable[[], Awaitable[str]]
     lag_s: Callable[[], float]
     metrics: CollectorRegistry
+    refresh_metrics: Callable[[], Awaitable[None]] = _nothing_to_do
     metrics_token: str = ""

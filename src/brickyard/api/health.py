@@ -8,8 +8,8 @@ import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from brickyard.api.context import ApiContext
-from brickyard.api.edge.errors import RETRY_AFTER_S
-from brickyard.api.edge.registry import Auth, Empty, Operation, Reply
+from brickyard.api.edge.dialects import RETRY_AFTER_S, Reply
+from brickyard.api.edge.registry import Auth, Empty, Operation
 from brickyard.domain.spec import Wire
 from brickyard.services.caller import Caller
 
@@ -33,7 +33,8 @@ async def _readyz(ctx: ApiContext, caller: Caller, request: Empty) -> Health | R
 
 
 async def _metrics(ctx: ApiContext, caller: Caller, request: Empty) -> Reply:
-    # On another thread: it reads the database, which may take its time.
+    await ctx.refresh_metrics()
+    # On another thread: it looks at this process and its disk.
     return Reply(body=await asyncio.to_thread(generate_latest, ctx.metrics), content_type=CONTENT_TYPE_LATEST)
 
 

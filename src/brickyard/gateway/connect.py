@@ -18,6 +18,7 @@ import grpc
 import grpc.aio
 import structlog
 
+from brickyard.api.edge.authentication import Authenticator
 from brickyard.domain.errors import (
     ApiError,
     InvalidParameterValue,
@@ -35,7 +36,6 @@ from brickyard.gateway.requests import sender
 from brickyard.services.attach import AttachService
 from brickyard.services.caller import Caller
 from brickyard.services.connectclients import ConnectClient, Session
-from brickyard.services.tokens import TokenService
 
 CLUSTER_ID = "x-databricks-cluster-id"
 USER = "x-brickyard-user"  # to the driver: whose the call is, which counts where users are kept apart (UserGuard.java)
@@ -43,6 +43,7 @@ MAX_MESSAGE = 128 << 20  # bytes: what Spark's own clients and servers take
 MAX_CALLS = 1_000  # at once, of all clients
 MAX_CALLS_OF_USER = 250
 MAX_RELAYS = 100  # connections to drivers that are kept though nothing runs on them
+NO_TOKEN = "No token was sent. Put a token of the workspace into the URL: sc://HOST:PORT/;token=TOKEN;..."  # noqa: S105 - none
 PATIENCE_S = 240.0  # a call waits so long for a cluster that is starting; Spark's clients try again after that
 _WINDOW = 1 << 20  # bytes of a stream that may be on their way to us; larger ones carried no more
 # Of a client's metadata these stay here: they are the gateway's, or belong to the connection.
@@ -90,13 +91,13 @@ class ConnectGateway:
     def __init__(
         self,
         *,
-        tokens: TokenService,
+        authenticator: Authenticator,
         attach: AttachService,
         credentials: grpc.ServerCredentials | None = None,
         may_start: bool = False,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        self._tokens = tokens
+        self._authenticator = authenticator
         self._doors = Doors(attach=attach, patience_s=patience_s, may_start=may_start)
         self._clients = attach.connect_clients
         self._credentials = credentials
@@ -135,7 +136,7 @@ class ConnectGateway:
         metadata = {str(key): value for key, value in context.invocation_metadata() or ()}
         user = ""
         try:
-            caller = await self._authenticate(metadata)
+            caller = await self._authenticator.of_metadata(metadata, missing=NO_TOKEN)
             user = self._enter(caller)
             door = await self._find(caller, _cluster_id(metadata))
             passed_on = _passed_on(metadata, door, user)
@@ -186,15 +187,6 @@ class ConnectGateway:
         self._calls[user] -= 1
         if self._calls[user] <= 0:
             del self._calls[user]
-
-    async def _authenticate(self, metadata: dict[str, Any]) -> Caller:
-        scheme, _, token = str(metadata.get("authorization", "")).partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
-            raise Unauthenticated("No token was sent. Put a token of the workspace into the URL: sc://HOST:PORT/;token=TOKEN;...")
-        caller = await self._tokens.authenticate(token.strip())
-        if caller is None:
-            raise Unauthenticated("Invalid access token. It is not known to this workspace, has expired or was revoked.")
-        return caller
 
     async def _relay(self, door: Door) -> Relay:
         if door.address not in self._relays and len(self._relays) >= MAX_RELAYS:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import grpc
 
+from brickyard.api.edge.authentication import Authenticator
 from brickyard.config import Settings
 from brickyard.gateway.connect import ConnectGateway
 from brickyard.gateway.errors import GatewayError
 from brickyard.services.attach import AttachService
-from brickyard.services.tokens import TokenService
 
 DEFAULT_PORT = 15002  # Spark's own
 
 
-async def open_gateway(settings: Settings, *, tokens: TokenService, attach: AttachService) -> ConnectGateway:
+async def open_gateway(settings: Settings, *, authenticator: Authenticator, attach: AttachService) -> ConnectGateway:
     """A gateway that serves. Raises GatewayError; a certificate that cannot be used is one."""
     gateway = ConnectGateway(
-        tokens=tokens, attach=attach, credentials=_credentials(settings), may_start=settings.connect_start_clusters
+        authenticator=authenticator, attach=attach, credentials=_credentials(settings), may_start=settings.connect_start_clusters
     )
     await gateway.start(settings.host, DEFAULT_PORT if settings.connect_port is None else settings.connect_port)
     return gateway

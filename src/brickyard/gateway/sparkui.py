@@ -17,14 +17,12 @@ import structlog
 from starlette.types import Receive, Scope, Send
 from yarl import URL
 
-from brickyard.api.edge.credentials import bearer_of
-from brickyard.api.edge.errors import error_reply
-from brickyard.api.edge.registry import ErrorStyle
-from brickyard.domain.errors import ApiError, ResourceDoesNotExist, TemporarilyUnavailable, Unauthenticated
+from brickyard.api.edge.authentication import Authenticator
+from brickyard.api.edge.dialects import PLAIN
+from brickyard.domain.errors import ApiError, ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.gateway import pages
 from brickyard.gateway.ways import short
 from brickyard.services.caller import Caller
-from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
 
 PREFIX = "/spark-ui/"
@@ -97,8 +95,8 @@ class _BrokeOff(Exception):
 class SparkUi:
     """The ASGI application that is mounted at `PREFIX`."""
 
-    def __init__(self, *, tokens: TokenService, links: UiLinks, sources: Sources) -> None:
-        self._tokens = tokens
+    def __init__(self, *, authenticator: Authenticator, links: UiLinks, sources: Sources) -> None:
+        self._authenticator = authenticator
         self._links = links
         self._sources = sources
         self._sessions: dict[str, aiohttp.ClientSession] = {}  # by way, the one used last at the end
@@ -155,16 +153,10 @@ class SparkUi:
 
     async def _caller(self, scope: Scope, cluster_id: str, given: str | None) -> Caller:
         if given:
-            if (caller := await self._links.caller(given, cluster_id)) is not None:
-                return caller
-            raise Unauthenticated("This link has expired, or is none of this workspace. Enter your token for a new one.")
-        bearer = bearer_of(scope["headers"])
-        if not bearer:
-            raise Unauthenticated("The Spark UI is for those who may attach to the cluster.")
-        known = await self._tokens.authenticate(bearer)
-        if known is None:
-            raise Unauthenticated("Invalid access token. It is not known to this workspace, has expired or was revoked.")
-        return known
+            return await self._authenticator.of_link(given, cluster_id)
+        return await self._authenticator.of_headers(
+            scope["headers"], missing="The Spark UI is for those who may attach to the cluster."
+        )
 
     async def _login(self, cluster_id: str, receive: Receive, send: Send) -> None:
         """A token from the form becomes a link. Whether the user may attach is asked when the link is used."""
@@ -175,9 +167,7 @@ class SparkUi:
             if len(body) > MAX_FORM or not message.get("more_body"):
                 break
         token = parse_qs(body[:MAX_FORM].decode("latin-1")).get("token", [""])[-1].strip()
-        caller = await self._tokens.authenticate(token)
-        if caller is None:
-            raise Unauthenticated("Invalid access token. It is not known to this workspace, has expired or was revoked.")
+        caller = await self._authenticator.of_token(token)
         await _redirect(send, f"/spark-ui/{cluster_id}/~{self._links.make(caller, cluster_id)[0]}/")
 
     async def _forward(self, upstream: Upstream, asked: _Asked, scope: Scope, receive: Receive, send: Send) -> None:
@@ -201,7 +191,7 @@ class SparkUi:
         """The error as a page for browsers, and in the API's shape for programs."""
         status = error.http_status
         if b"text/html" not in dict(scope["headers"]).get(b"accept", b""):
-            reply = error_reply(error, ErrorStyle.API)
+            reply = PLAIN.reply(error)
             await _send(send, status, reply.body, b"application/json", reply.headers)
         elif status == 401 and cluster_id:
             await _send(send, status, pages.login_page(cluster_id, error.message), b"text/html; charset=utf-8")

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 
 from brickyard.api.app import build_app
 from brickyard.api.context import ApiContext
+from brickyard.api.edge.authentication import Authenticator
 from brickyard.config import Settings
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.node import ServerAddress
@@ -124,7 +125,9 @@ class Parts:
     nodes: Nodes
     loops: Loops
     services: Services
+    authenticator: Authenticator
     gateway: Gateway
+    measures: WorkspaceMetrics
 
 
 def assemble(given: Resources) -> Parts:
@@ -137,10 +140,19 @@ def assemble(given: Resources) -> Parts:
     nodes = _nodes(given, wake=wake)
     loops = _loops(given, nodes)
     services = _services(given, nodes, loops)
+    authenticator = Authenticator(tokens=services.tokens, links=services.links)
     given.store.on_commit(loops.runs.changed)
-    given.metrics.register(WorkspaceMetrics(given.store, given.provider, loops.room))
+    measures = WorkspaceMetrics(given.store, given.provider, loops.room)
+    given.metrics.register(measures)
     ProcessCollector(registry=given.metrics)
-    return Parts(nodes=nodes, loops=loops, services=services, gateway=_gateway(given, services))
+    return Parts(
+        nodes=nodes,
+        loops=loops,
+        services=services,
+        authenticator=authenticator,
+        gateway=_gateway(given, services, authenticator),
+        measures=measures,
+    )
 
 
 def application(
@@ -163,9 +175,10 @@ def application(
         lag_s=lambda: max(given.store.lag_s, loops.owners.lag_s, loop_lag_s()),
         ready=ready,
         metrics=given.metrics,
+        refresh_metrics=parts.measures.refresh,
         metrics_token=given.settings.metrics_token,
     )
-    return build_app(context, mounts={PREFIX: parts.gateway.spark_ui})
+    return build_app(context, authenticator=parts.authenticator, mounts={PREFIX: parts.gateway.spark_ui})
 
 
 def _nodes(given: Resources, *, wake: Callable[[str], None]) -> Nodes:
@@ -277,13 +290,13 @@ def _services(given: Resources, nodes: Nodes, loops: Loops) -> Services:
     )
 
 
-def _gateway(given: Resources, services: Services) -> Gateway:
+def _gateway(given: Resources, services: Services, authenticator: Authenticator) -> Gateway:
     history = HistoryServers(settings=given.settings)
     sources = UiSources(attach=services.attach, history=history)
     return Gateway(
         history=history,
         ui_sources=sources,
-        spark_ui=SparkUi(tokens=services.tokens, links=services.links, sources=sources),
+        spark_ui=SparkUi(authenticator=authenticator, links=services.links, sources=sources),
     )
 
 

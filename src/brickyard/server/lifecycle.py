@@ -138,14 +138,14 @@ class Application:
     async def _open_connect(self) -> None:
         """Serve Spark Connect, unless it is off. Raises GatewayError; where only the default port was tried, and is taken, the
         server does without."""
-        settings, services = self._given.settings, self.parts.services
+        settings, parts = self._given.settings, self.parts
         asked = settings.connect_port
         if asked == 0 or (asked is None and self._given.provider.where == "nowhere"):
             return
         from brickyard.gateway.entrance import open_gateway  # noqa: PLC0415 - gRPC, only where it is used
 
         try:
-            self.connect = await open_gateway(settings, tokens=services.tokens, attach=services.attach)
+            self.connect = await open_gateway(settings, authenticator=parts.authenticator, attach=parts.services.attach)
         except GatewayError as error:
             if asked is not None or error.fatal:
                 raise

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from brickyard import __version__
-from brickyard.domain.errors import DatabaseTrouble
+from brickyard.domain.errors import DatabaseTrouble, RequestLimitExceeded
+from brickyard.domain.pools import Pool, Standing
 from brickyard.providers.base import Provider
 from brickyard.reconcile.room import DiskRoom
 from brickyard.services.pools import pool_stats
 from brickyard.store.store import Store
+from brickyard.store.tx import Tx
 
 
 class WorkspaceMetrics(Collector):
@@ -23,38 +27,22 @@ class WorkspaceMetrics(Collector):
         self._store = store
         self._provider = provider
         self._disk = room
+        self._counts: list[Metric] = []
+
+    async def refresh(self) -> None:
+        """Count anew, for the next `collect`: to be called on the event loop before that."""
+        try:
+            self._counts = _families(await self._store.read(_count))
+        except (DatabaseTrouble, RequestLimitExceeded):
+            self._counts = []
 
     def collect(self) -> list[Metric]:
+        counts = self._counts
         up = GaugeMetricFamily("brickyard_database_up", "Whether the database can be used; without it the counts are missing")
-        try:
-            counts = self._counts()
-        except DatabaseTrouble:
-            counts = []
         up.add_metric([], float(bool(counts)))
         build = InfoMetricFamily("brickyard_build", "Version of the server, and of the Python that it runs in")
         build.add_metric([], {"version": __version__, "python_version": platform.python_version()})
         return [build, up, *counts, *self._room(), *self._disk_room()]
-
-    def _counts(self) -> list[Metric]:
-        clusters, instances, pools, standings = self._store.read_sync(
-            lambda tx: (tx.clusters.count_by_state(), tx.instances.count_by_state(), tx.pools.active(), tx.instances.standings())
-        )
-        families: list[Metric] = []
-        for name, text, counts in (
-            ("brickyard_clusters", "Clusters by public state", clusters),
-            ("brickyard_instances", "Instances by lifecycle state", instances),
-        ):
-            family = GaugeMetricFamily(name, text, labels=["state"])
-            for state, count in counts.items():
-                family.add_metric([state], count)
-            families.append(family)
-        of_pools = GaugeMetricFamily(
-            "brickyard_pool_instances", "Instances of a pool, by its stats", labels=["instance_pool_id", "count"]
-        )
-        for pool in pools:
-            for name, number in msgspec.structs.asdict(pool_stats(standings.get(pool.instance_pool_id, {}))).items():
-                of_pools.add_metric([pool.instance_pool_id, name.removesuffix("_count")], number)
-        return [*families, of_pools]
 
     def _disk_room(self) -> list[Metric]:
         total, free = self._disk.disk()
@@ -83,3 +71,33 @@ class WorkspaceMetrics(Collector):
                 ("brickyard_free_memory_bytes", "Memory that no node has", capacity.memory_mb_left * 2**20),
             )
         ]
+
+
+class _Counts(NamedTuple):
+    clusters: Mapping[str, int]
+    instances: Mapping[str, int]
+    pools: Sequence[Pool]
+    standings: Mapping[str, Mapping[Standing, int]]
+
+
+def _count(tx: Tx) -> _Counts:
+    return _Counts(tx.clusters.count_by_state(), tx.instances.count_by_state(), tx.pools.active(), tx.instances.standings())
+
+
+def _families(found: _Counts) -> list[Metric]:
+    families: list[Metric] = []
+    for name, text, counts in (
+        ("brickyard_clusters", "Clusters by public state", found.clusters),
+        ("brickyard_instances", "Instances by lifecycle state", found.instances),
+    ):
+        family = GaugeMetricFamily(name, text, labels=["state"])
+        for state, count in counts.items():
+            family.add_metric([state], count)
+        families.append(family)
+    of_pools = GaugeMetricFamily(
+        "brickyard_pool_instances", "Instances of a pool, by its stats", labels=["instance_pool_id", "count"]
+    )
+    for pool in found.pools:
+        for name, number in msgspec.structs.asdict(pool_stats(found.standings.get(pool.instance_pool_id, {}))).items():
+            of_pools.add_metric([pool.instance_pool_id, name.removesuffix("_count")], number)
+    return [*families, of_pools]

@@ -7,8 +7,8 @@ from dataclasses import replace
 import msgspec
 
 from brickyard.api.context import ApiContext
-from brickyard.api.edge.errors import error_reply
-from brickyard.api.edge.registry import Auth, ErrorStyle, Operation, Reply
+from brickyard.api.edge.dialects import PLAIN, Reply
+from brickyard.api.edge.registry import Auth, Operation
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
 from brickyard.domain.spec import Wire
@@ -41,7 +41,7 @@ async def _assignment(ctx: ApiContext, caller: Caller, request: AssignmentQuery)
 
 def _not_now(ctx: ApiContext, instance_id: str, error: DatabaseTrouble) -> Reply:
     """The error, with the proof that it comes from the agent's own server: a node outlives any outage of the database."""
-    reply = error_reply(error, ErrorStyle.API)
+    reply = PLAIN.reply(error)
     body = msgspec.json.decode(reply.body) | {"server_token": ctx.agents.proof(instance_id)}
     return replace(reply, body=msgspec.json.encode(body))
 

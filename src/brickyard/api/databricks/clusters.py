@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from brickyard.api.context import ApiContext
-from brickyard.api.edge.registry import EVERY, Empty, ErrorStyle, Handler, Need, Operation
+from brickyard.api.databricks.dialects import CLUSTERS
+from brickyard.api.edge.registry import EVERY, Empty, Handler, Need, Operation
 from brickyard.domain import requests as ask
 from brickyard.domain import views as view
 from brickyard.domain.access import ObjectKind, Permission
@@ -140,7 +141,7 @@ def _operation(
         response=response,
         summary=summary,
         needs=_NEEDS[verb],
-        error_style=ErrorStyle.CLUSTERS,
+        dialect=CLUSTERS,
         makes_work=verb in ("create", "start", "restart", "edit", "update", "resize"),
         only_reads=only_reads,
     )

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from brickyard.api.context import ApiContext
-from brickyard.api.edge.registry import ErrorStyle, Handler, Need, Operation
+from brickyard.api.databricks.dialects import COMMANDS
+from brickyard.api.edge.registry import Handler, Need, Operation
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.errors import CommandError
 from brickyard.domain.states import CommandStatus, ContextStatus, ResultType
@@ -130,7 +131,7 @@ def _operation(
         response=response,
         summary=summary,
         needs=(Need(Permission.CAN_ATTACH_TO, ObjectKind.CLUSTER, "cluster_id"),),
-        error_style=ErrorStyle.COMMANDS,
+        dialect=COMMANDS,
         body_limit=BODY_LIMIT,
         errors=(403, 404, 500),
         **options,

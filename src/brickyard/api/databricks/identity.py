@@ -6,7 +6,8 @@ import uuid
 
 from brickyard.api.context import ApiContext
 from brickyard.api.databricks import wire
-from brickyard.api.edge.registry import Auth, Empty, ErrorStyle, Need, Operation
+from brickyard.api.databricks.dialects import SCIM
+from brickyard.api.edge.registry import Auth, Empty, Need, Operation
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.identity import TokenRow, UserRow
 from brickyard.services.caller import Caller
@@ -87,7 +88,7 @@ OPERATIONS: tuple[Operation, ...] = (
         response=wire.ScimUser,
         summary="The user whose token this is",
         needs=(Need(Permission.WORKSPACE_ACCESS, ObjectKind.WORKSPACE),),
-        error_style=ErrorStyle.SCIM,
+        dialect=SCIM,
     ),
     Operation(
         name="tokens.create",

@@ -20,13 +20,13 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from brickyard.api.context import ApiContext
+from brickyard.api.edge.authentication import Authenticator, bearer_of
 from brickyard.api.edge.calls import ANONYMOUS, Call
-from brickyard.api.edge.credentials import bearer_of
 from brickyard.api.edge.decode import RequestDecoder
-from brickyard.api.edge.errors import error_reply
+from brickyard.api.edge.dialects import PLAIN, Reply
 from brickyard.api.edge.forms import form_boundary, form_parts, stream_parts
 from brickyard.api.edge.measures import RequestMetrics
-from brickyard.api.edge.registry import Answer, Auth, ErrorStyle, Operation, Reply, Upload
+from brickyard.api.edge.registry import Answer, Auth, Operation, Upload
 from brickyard.api.edge.routes import Routes
 from brickyard.domain.errors import (
     ApiError,
@@ -57,8 +57,16 @@ class _Disconnected(Exception):
 class Edge:
     """The ASGI application."""
 
-    def __init__(self, *, context: ApiContext, operations: tuple[Operation, ...], mounts: Mapping[str, ASGIApp]) -> None:
+    def __init__(
+        self,
+        *,
+        context: ApiContext,
+        authenticator: Authenticator,
+        operations: tuple[Operation, ...],
+        mounts: Mapping[str, ASGIApp],
+    ) -> None:
         self._context = context
+        self._authenticator = authenticator
         self._routes = Routes(operations)
         self._decoders = {operation.name: RequestDecoder(operation.request) for operation in operations}
         self._mounts = tuple(sorted(mounts.items(), key=lambda mount: -len(mount[0])))  # the longest prefix wins
@@ -88,6 +96,7 @@ class Edge:
         wanted = "GET" if method == "HEAD" else method
         match = self._routes.match(wanted, path, scope.get("raw_path") or path.encode())
         name, call, failure = "none", Call(), None
+        dialect = match[0].dialect if match is not None else PLAIN
         try:
             if match is None:
                 answer: Answer = self._unmatched(scope)
@@ -96,12 +105,12 @@ class Edge:
                 answer = await self._answer(operation, match[1], scope, receive, call)
         except ApiError as error:
             failure = error
-            answer = error_reply(error, match[0].error_style if match else ErrorStyle.API)
+            answer = dialect.reply(error, request_id)
         except _Disconnected:
             return
         except Exception as error:
             failure = _failure(error, request_id, name)
-            answer = error_reply(failure, match[0].error_style if match else ErrorStyle.API)
+            answer = dialect.reply(failure, request_id)
         status = await self._send(send, answer, request_id, head=method == "HEAD")
         seconds = time.perf_counter() - started
         self._metrics.observe(name, status, seconds)
@@ -113,7 +122,7 @@ class Edge:
     ) -> Answer:
         caller = ANONYMOUS
         if operation.auth is Auth.USER:
-            caller = call.caller = await self._authenticate(scope)
+            caller = call.caller = await self._authenticator.of_headers(scope["headers"])
         elif operation.auth is Auth.METRICS:
             self._check_metrics_token(bearer_of(scope["headers"]))
         if operation.with_base_url:
@@ -157,15 +166,6 @@ class Edge:
                 if size > DRAIN_LIMIT:
                     break
             raise
-
-    async def _authenticate(self, scope: Scope) -> Caller:
-        bearer = bearer_of(scope["headers"])
-        if not bearer:
-            raise Unauthenticated("Credential was not sent or was of an unsupported type for this API. Send a token as a bearer.")
-        caller = await self._context.tokens.authenticate(bearer)
-        if caller is None:
-            raise Unauthenticated("Invalid access token. It is not known to this workspace, has expired or was revoked.")
-        return caller
 
     def _check_metrics_token(self, bearer: str) -> None:
         wanted = self._context.metrics_token

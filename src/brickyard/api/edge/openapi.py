@@ -13,7 +13,8 @@ import msgspec
 from brickyard import __version__
 from brickyard.api.context import ApiContext
 from brickyard.api.edge.decode import query_keys
-from brickyard.api.edge.registry import Auth, Empty, ErrorStyle, Operation, Reply
+from brickyard.api.edge.dialects import TEXT, Reply
+from brickyard.api.edge.registry import Auth, Empty, Operation
 from brickyard.services.caller import Caller
 
 PATH = "/openapi.json"
@@ -27,13 +28,6 @@ _REFUSALS = {
     500: "Not now, or a failure of the server; the message says which",
     429: "More is asked for than is done in time: try again after the time in Retry-After",
     503: "Not now: try again after the time in Retry-After",
-}
-_TEXT = {"type": "string"}
-_ERRORS: dict[ErrorStyle, tuple[str, dict[str, Any]]] = {
-    ErrorStyle.API: ("Error", {"error_code": _TEXT, "message": _TEXT}),
-    ErrorStyle.CLUSTERS: ("Error", {}),
-    ErrorStyle.COMMANDS: ("CommandError", {"error": _TEXT}),
-    ErrorStyle.SCIM: ("ScimError", {"schemas": {"type": "array", "items": _TEXT}, "detail": _TEXT, "status": _TEXT}),
 }
 
 
@@ -68,9 +62,9 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
     ordered = sorted(types, key=lambda kind: (kind.__name__, kind.__module__))
     references, schemas = msgspec.json.schema_components(ordered, ref_template=_TEMPLATE)
     known = dict(zip(ordered, references, strict=True))
-    for name, fields in _ERRORS.values():
-        if fields:
-            schemas[name] = {"title": name, "type": "object", "properties": fields, "required": sorted(fields)}
+    for each in (operation.dialect for operation in shown):
+        fields = each.properties
+        schemas[each.name] = {"title": each.name, "type": "object", "properties": fields, "required": sorted(fields)}
     paths: dict[str, dict[str, Any]] = {}
     for operation in shown:
         path = re.sub(r"{(\w+):path}", r"{\1}", operation.paths[0])
@@ -95,7 +89,7 @@ def _described(operation: Operation, known: Mapping[type, Any], schemas: Mapping
     summary, *others = operation.summary, *operation.paths[1:]
     answer: dict[str, Any] = known.get(operation.response or Empty, {"type": "object"})
     if operation.content_type != "application/json":
-        answer = _TEXT
+        answer = TEXT
     described: dict[str, Any] = {
         "operationId": operation.name,
         "tags": [operation.name.partition(".")[0]],
@@ -110,7 +104,7 @@ def _described(operation: Operation, known: Mapping[type, Any], schemas: Mapping
     if operation.auth is Auth.NONE:
         described["security"] = []
     in_path = set(re.findall(r"{(\w+)(?::path)?}", operation.paths[0]))
-    parameters = [{"name": name, "in": "path", "required": True, "schema": _TEXT} for name in sorted(in_path)]
+    parameters = [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in sorted(in_path)]
     if not operation.reads_body:
         parameters += _query(operation, without=in_path | ({"base_url"} if operation.with_base_url else set()))
     elif operation.request is not Empty:
@@ -166,10 +160,9 @@ def _statuses(operation: Operation) -> list[int]:
 
 
 def _refusal(operation: Operation, status: int) -> dict[str, Any]:
-    name = _ERRORS[operation.error_style][0]
     return {
         "description": _REFUSALS[status],
-        "content": {"application/json": {"schema": {"$ref": _TEMPLATE.format(name=name)}}},
+        "content": {"application/json": {"schema": {"$ref": _TEMPLATE.format(name=operation.dialect.name)}}},
     }
 
 

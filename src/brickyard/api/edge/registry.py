@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from brickyard.api.edge.dialects import PLAIN, Dialect, Reply
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.services.caller import Caller
 
@@ -32,27 +33,8 @@ class Auth(Enum):
     NONE = "none"
 
 
-class ErrorStyle(Enum):
-    """The shape of an error's body. CLUSTERS is API with the error details that the cluster manager adds to status 400."""
-
-    API = "api"
-    CLUSTERS = "clusters"
-    COMMANDS = "1.2"
-    SCIM = "scim"
-
-
 class Empty(msgspec.Struct, frozen=True):
     """A request without arguments."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reply:
-    """An answer in full, where JSON with status 200 will not do."""
-
-    body: bytes
-    status: int = 200
-    content_type: str = "application/json"
-    headers: tuple[tuple[str, str], ...] = ()
 
 
 Answer = msgspec.Struct | bytes | Reply | None
@@ -94,7 +76,7 @@ class Operation:
     summary: str
     needs: tuple[Need, ...]  # of the caller; none for operations that are not for users
     auth: Auth = Auth.USER
-    error_style: ErrorStyle = ErrorStyle.API
+    dialect: Dialect = PLAIN
     body_limit: int = BODY_LIMIT
     documented: bool = True  # is in the OpenAPI document
     only_reads: bool = False  # changes nothing, although it is a POST

@@ -1,0 +1,58 @@
+"""What `/metrics` says of the workspace."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from brickyard.providers.simulated import SimulatedProvider
+from brickyard.reconcile.room import DiskRoom
+from brickyard.server.metrics import WorkspaceMetrics
+from brickyard.store.store import Store
+from brickyard.testing.builders import SMALL, cluster
+from tests.support.patience import PATIENCE_S
+
+MANY = 16  # more reads than the store has threads for
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store.open(f"sqlite:///{tmp_path / 'test.db'}")
+    yield opened
+    opened.close()
+
+
+def measures(store: Store, place: Path) -> tuple[WorkspaceMetrics, CollectorRegistry]:
+    registry = CollectorRegistry()
+    made = WorkspaceMetrics(
+        store, SimulatedProvider(node_types=[SMALL]), DiskRoom(store=store, data_dir=place, min_free=0, dbfs_limit=1)
+    )
+    registry.register(made)
+    return made, registry
+
+
+def test_counts_are_read_on_the_stores_threads(store: Store, tmp_path: Path) -> None:
+    """They wait their turn behind other reads, and block nothing else meanwhile."""
+
+    async def work() -> None:
+        made, registry = measures(store, tmp_path)
+        await store.write(lambda tx: tx.clusters.insert(cluster()))
+        free = threading.Event()
+        try:
+            held = [asyncio.create_task(store.read(lambda _: free.wait(PATIENCE_S))) for _ in range(MANY)]
+            refreshing = asyncio.create_task(made.refresh())
+            done, _ = await asyncio.wait({refreshing}, timeout=0.1)
+            assert not done
+            assert registry.get_sample_value("brickyard_database_up") == 0
+        finally:
+            free.set()
+        await asyncio.gather(refreshing, *held)
+        assert registry.get_sample_value("brickyard_database_up") == 1
+        assert registry.get_sample_value("brickyard_clusters", {"state": "PENDING"}) == 1
+
+    asyncio.run(work())
