@@ -27,7 +27,7 @@ MANIFEST = {
 def config(tmp_path: Path) -> AgentConfig:
     return AgentConfig(
         instance_id="i-1", agent_token="a", server_token="s", server_url="", instance_dir=str(tmp_path), cache_dir=str(tmp_path),
-        logs_dir=str(tmp_path), scripts_dir=str(tmp_path), python=sys.executable, environments={"key": "fake"},
+        logs_dir=str(tmp_path), node_code_dir=str(tmp_path), python=sys.executable, environments={"key": "fake"},
     )  # fmt: skip
 
 

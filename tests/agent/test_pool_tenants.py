@@ -63,7 +63,7 @@ def provider(data_dir: Path, cache_dir: Path) -> LocalProvider:
     data_dir.mkdir(mode=0o700)
     settings = Settings(data_dir=data_dir, cache_dir=cache_dir)
     return LocalProvider(
-        settings=settings, server_file=data_dir / "server.json", environments={RUNTIME: "fake"}, scripts_dir=FAKES
+        settings=settings, server_file=data_dir / "server.json", environments={RUNTIME: "fake"}, node_code_dir=FAKES
     )
 
 

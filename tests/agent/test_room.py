@@ -115,7 +115,7 @@ class Ended:
 def watch(top: Path, name: str, node: Ended) -> Watch:
     config = AgentConfig(
         instance_id=name, agent_token="", server_token="", server_url="", instance_dir=str(top / "instances" / name),
-        cache_dir="", logs_dir="", scripts_dir="",
+        cache_dir="", logs_dir="", node_code_dir="",
     )  # fmt: skip
     return Watch(config=config, node=node, log=LogFile(top / f"{name}.log"))
 

@@ -157,7 +157,7 @@ def config(
 ) -> AgentConfig:
     return AgentConfig(
         instance_id="i-1", agent_token="a", server_token="s", server_url=url, server_file=file, servers=servers,
-        instance_dir=str(tmp_path), cache_dir="/", logs_dir="/", scripts_dir="/",
+        instance_dir=str(tmp_path), cache_dir="/", logs_dir="/", node_code_dir="/",
     )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ async def _failed(tmp_path: Path, work: Work, *, role: Role = Role.DRIVER) -> No
     """The status of a node whose INSTALL is `work`, once it has failed."""
     config = AgentConfig(
         instance_id="i-1", agent_token="a", server_token="s", server_url="", instance_dir=str(tmp_path), cache_dir=str(tmp_path),
-        logs_dir=str(tmp_path / "logs"), scripts_dir=str(tmp_path),
+        logs_dir=str(tmp_path / "logs"), node_code_dir=str(tmp_path),
     )  # fmt: skip
     over, told = asyncio.Event(), list[NodeStatus]()
 

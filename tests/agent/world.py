@@ -295,7 +295,7 @@ class World:
             server_file=str(self.server.file), instance_dir=str(self.data_dir / "instances" / instance_id),
             data_dir=str(self.data_dir), cache_dir=str(self.cache_dir), logs_dir=str(self.data_dir / "logs"),
             dbfs_dir=str(self.data_dir / "dbfs"), clusters_dir=str(self.data_dir / "clusters"),
-            scripts_dir=str(FAKES), environments={"fake": "fake"},
+            node_code_dir=str(FAKES), environments={"fake": "fake"},
         )  # fmt: skip
         made = Instance(self, msgspec.structs.replace(config, **changes))
         self.instances.append(made)

@@ -87,7 +87,7 @@ class TestLocal(ProviderContract):
                 node_types=(SMALL, HUGE),
                 machine=Room(8, 32 * 1024),
                 environments={"fake": "fake"},
-                scripts_dir=FAKES,
+                node_code_dir=FAKES,
             )
 
         def agents(instance_id: str) -> int:

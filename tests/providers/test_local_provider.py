@@ -57,7 +57,7 @@ class Shop:
             node_types=(SMALL, LARGE, GPU),
             machine=Room(2, 32 * 1024, 2),
             environments={"fake": "fake"},
-            scripts_dir=FAKES,
+            node_code_dir=FAKES,
         )
 
     def request(self, instance_id: str, node_type: NodeType = SMALL) -> LaunchRequest:

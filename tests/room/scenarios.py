@@ -81,7 +81,7 @@ def workspace(disk: Path, **settings: float) -> Iterator[Workspace]:
     chosen = Settings(data_dir=here.data_dir, cache_dir=here.cache_dir, **settings)  # type: ignore[arg-type] # numbers only
     provider = LocalProvider(
         settings=chosen, server_file=here.server.file, node_types=(SMALL,), machine=Room(8, 64 * 1024, 0),
-        environments={RUNTIME: "fake"}, scripts_dir=FAKES,
+        environments={RUNTIME: "fake"}, node_code_dir=FAKES,
     )  # fmt: skip
     with Server.running(here.data_dir, instances=provider, cache_dir=here.cache_dir, connect_port=0, **settings) as server:  # type: ignore[arg-type]
         made = Workspace(here, server, provider)

@@ -130,7 +130,7 @@ def test_nothing_else_of_the_machine_is_there(prison: Prison) -> None:
 
 
 def _shown(prison: Prison) -> list[str]:
-    return [sys.prefix, sys.base_prefix, str(prison.here.cache_dir), prison.instance.config.scripts_dir]
+    return [sys.prefix, sys.base_prefix, str(prison.here.cache_dir), prison.instance.config.node_code_dir]
 
 
 def test_its_environment_holds_no_token(prison: Prison) -> None:
@@ -174,7 +174,7 @@ def test_the_runtime_and_the_system_cannot_be_written(prison: Prison) -> None:
     places = [
         *_shown(prison)[:2],
         str(prison.here.cache_dir / "runtimes" / "fake"),
-        prison.instance.config.scripts_dir,
+        prison.instance.config.node_code_dir,
         "/usr",
         "/usr/bin",
         "/",

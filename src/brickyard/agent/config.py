@@ -26,7 +26,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     logs_dir: str
     dbfs_dir: str = ""
     clusters_dir: str = ""  # with a directory for every cluster, which all of its nodes share
-    scripts_dir: str  # runtime/node: start.py, and all that it runs on a node
+    node_code_dir: str  # runtime/node: start.py, and all that it runs on a node
     python: str = sys.executable  # runs `-m brickyard.runtime` and the launcher
     host: str = "127.0.0.1"  # our own address, and the node's where it shares the machine's network
     network: Literal["isolated", "shared"] = "shared"

@@ -37,7 +37,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
     hostname: str = "node"
     etc: str = ""  # directory with our own passwd, group, hosts, hostname (see `write_etc`)
-    read_only: tuple[str, ...] = ()  # runtime, interpreter, Java, scripts: at their own paths
+    read_only: tuple[str, ...] = ()  # runtime, interpreter, Java, our code for the node: at their own paths
     unreadable: tuple[tuple[str, str], ...] = ()  # (copy made by `write_unreadable`, the program that it is shown as)
     interpreter: str = ""  # a Python whose environment is in `read_only`: the links to its base are followed
     node_dir: str = ""  # read-write, at its own path; its tmp/ is also /tmp

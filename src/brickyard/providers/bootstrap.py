@@ -33,7 +33,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: Path | None = None  # the workspace's, if it is there: hidden from the node, all but its own directories
     dbfs_dir: Path | None = None  # the workspace's files, and what the nodes of a cluster share: where all machines mount them
     clusters_dir: Path | None = None
-    scripts_dir: Path = NODE_CODE  # as it is installed here
+    node_code_dir: Path = NODE_CODE  # as it is installed here
     python: str = sys.executable
     server_file: Path | None = None  # server.json, on the server's own machine
 
@@ -55,7 +55,7 @@ def agent_config(
         logs_dir=str(machine.logs_dir),
         dbfs_dir=_text(machine.dbfs_dir),
         clusters_dir=_text(machine.clusters_dir),
-        scripts_dir=str(machine.scripts_dir),
+        node_code_dir=str(machine.node_code_dir),
         python=machine.python,
         isolation=settings.isolation,
         orphan_grace_s=settings.orphan_grace_s,

@@ -56,7 +56,7 @@ def installed(config: AgentConfig, runtime: str) -> RuntimeManifest | None:
     try:
         data = Path(config.cache_dir, "runtimes", environment, "runtime.json").read_bytes()
         manifest = msgspec.json.decode(data, type=RuntimeManifest)
-        sources = [source.read_bytes() for source in sorted(Path(config.scripts_dir, "java").glob("*.java"))]
+        sources = [source.read_bytes() for source in sorted(Path(config.node_code_dir, "java").glob("*.java"))]
         if not sources:
             return manifest
         classes = classes_path(manifest.home, sources)

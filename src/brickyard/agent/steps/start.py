@@ -57,7 +57,7 @@ async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManif
     node.host = host = node.make_host()
     walls = sandbox.choose(config.isolation, isolation, python=config.python)
     view = await asyncio.to_thread(_view, config, wanted, manifest)
-    command = [manifest.python, str(Path(config.scripts_dir, "start.py")), "host"]
+    command = [manifest.python, str(Path(config.node_code_dir, "start.py")), "host"]
     tmp = str(config.node_dir / "tmp") if walls.kind == "none" else "/tmp"  # noqa: S108 - the node's own, inside
     env = sandbox.environment(config.instance_id, node_dir=config.node_dir, tmp=tmp, source=os.environ)
     if config.dbfs_dir:  # where the workspace's files are, for code that must not care whether it is isolated
@@ -101,7 +101,7 @@ def _view(config: AgentConfig, wanted: Assignment, manifest: RuntimeManifest) ->
     return View(
         hostname=config.instance_id,
         etc=str(etc),
-        read_only=tuple(path for path in (manifest.home, manifest.python_base, manifest.java_real, config.scripts_dir) if path),
+        read_only=tuple(path for path in (manifest.home, manifest.python_base, manifest.java_real, config.node_code_dir) if path),
         unreadable=((str(copy), str(java)),) if java.is_file() else (),
         interpreter=manifest.python,
         node_dir=config.instance_dir + "/node",

@@ -86,7 +86,7 @@ class LocalProvider(Provider):
         node_types: Sequence[NodeType] | None = None,
         machine: Room | None = None,
         environments: Mapping[str, str] | None = None,
-        scripts_dir: Path | None = None,
+        node_code_dir: Path | None = None,
         python: str = sys.executable,
         clock: Clock | None = None,
     ) -> None:
@@ -97,7 +97,7 @@ class LocalProvider(Provider):
         self._total = self._machine.times(cores=settings.cpu_overcommit, memory=settings.memory_overcommit)
         known = bootstrap.environments_of(catalogue.rows())
         self._environments = known if environments is None else dict(environments)
-        self._scripts = scripts_dir or NODE_CODE
+        self._node_code_dir = node_code_dir or NODE_CODE
         self._python = python
         self._clock = clock or SystemClock()
         self._root = settings.data_dir / "instances"
@@ -172,7 +172,7 @@ class LocalProvider(Provider):
             data_dir=settings.data_dir,
             dbfs_dir=settings.data_dir / "dbfs",
             clusters_dir=settings.data_dir / "clusters",
-            scripts_dir=self._scripts,
+            node_code_dir=self._node_code_dir,
             python=self._python,
             server_file=self._server_file,
         )
