@@ -48,7 +48,7 @@ class World:
         self.store = store
         loops_store, providers = written or store, Providers(called or provider)
         self.provider = provider
-        tokens, loads = InstanceTokens(key=b"k" * 32), Loads()
+        tokens, loads = InstanceTokens(key=b"k" * 32), Loads(alone=lambda: store.exclusive)
         self.agents = AgentService(store=store, clock=clock, tokens=tokens, wake=self.wake, silence_s=30, loads=loads)
         self.loop = OwnerLoops(
             store=loops_store,
@@ -66,7 +66,7 @@ class World:
             store=loops_store,
             providers=providers,
             clock=clock,
-            silent=self.agents.silent,
+            judge=self.agents.judge,
             wake=self.loop.wake,
             on_gone=self.agents.forget,
         )
@@ -79,7 +79,8 @@ class World:
         self.provider.attach(self.agents)
         await self.monitor.look()
         await self.loop.first_pass()
-        tasks = [asyncio.create_task(self.loop.run()), asyncio.create_task(self.monitor.run())]
+        works = (self.loop.run(), self.monitor.run(), self.agents.run())
+        tasks = [asyncio.create_task(work) for work in works]
         try:
             yield self
         finally:

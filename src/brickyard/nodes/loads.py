@@ -1,20 +1,40 @@
-"""What drivers have to do, as they said last: in memory only.
+"""What drivers have to do, as they said last.
 
 A load changes every second while a cluster works, and is worth nothing once it is old: after a restart the next heartbeat brings
-it again. Where several servers share a database, the one that a driver reports to is the one that scales its cluster.
+it again. A server that is alone keeps loads in memory. Where several share a database, a cluster's pass may run on another one
+than its driver reports to: that one reads what was written down (`hearing.py`).
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
+import msgspec
+
 from brickyard.domain.node import Load
+from brickyard.store.tx import Tx
+
+OWN_S = 6.0  # a driver reports every 5 s: one that has not may report to another server
+OLD_S = 15.0  # what is older says nothing of a driver that works
+ASK_AGAIN_S = 30.0  # another server may have seen that a cluster follows its load now
+
+
+class _Told(msgspec.Struct, frozen=True):
+    generation: int
+    load: Load
+    at_s: float = 0.0  # where it was heard
 
 
 class Loads:
-    """Read on the store's threads, written on the event loop: every entry is immutable and replaced whole."""
+    """Read on the store's threads, written on the event loop: every entry is immutable and replaced whole. `alone`: whether all
+    drivers report to this server."""
 
-    def __init__(self) -> None:
-        self._loads: dict[str, tuple[int, Load]] = {}
-        self._followed: set[str] = set()
+    def __init__(self, *, alone: Callable[[], bool] = lambda: True, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._alone = alone
+        self._monotonic = monotonic
+        self._loads: dict[str, _Told] = {}
+        self._followed: dict[str, tuple[bool, float]] = {}  # whether a cluster's size follows its load, and when that was seen
 
     def hear(self, instance_id: str, generation: int, load: Load | None) -> bool:
         """Take what a driver reports; returns whether it says something new."""
@@ -22,23 +42,35 @@ class Loads:
             self._loads.pop(instance_id, None)
             return False
         before = self._loads.get(instance_id)
-        self._loads[instance_id] = (generation, load)
-        return before != (generation, load)
+        self._loads[instance_id] = _Told(generation, load, self._monotonic())
+        return before is None or (before.generation, before.load) != (generation, load)
 
-    def of(self, instance_id: str, generation: int) -> Load | None:
+    def of(self, tx: Tx, instance_id: str, generation: int) -> Load | None:
         """The load of a driver of that generation; None where it is not known."""
         found = self._loads.get(instance_id)
-        return found[1] if found is not None and found[0] == generation else None
+        if not self._alone() and (found is None or self._monotonic() - found.at_s > OWN_S):
+            written = tx.heard.load(instance_id, within_ms=int(OLD_S * 1000))
+            found = None if written is None else msgspec.json.decode(written, type=_Told)
+        return found.load if found is not None and found.generation == generation else None
+
+    def told(self, instance_id: str) -> str | None:
+        """What is written down for other servers."""
+        found = self._loads.get(instance_id)
+        return None if found is None else msgspec.json.encode(_Told(found.generation, found.load)).decode()
 
     def follow(self, cluster_id: str, wanted: bool) -> bool:
         """Whether a change of the cluster's load is worth a pass from now on. Returns whether it was not, and is now."""
-        fresh = wanted and cluster_id not in self._followed
-        (self._followed.add if wanted else self._followed.discard)(cluster_id)
-        return fresh
+        before, _ = self._followed.get(cluster_id, (False, 0.0))
+        if wanted or not self._alone():
+            self._followed[cluster_id] = (wanted, self._monotonic())
+        else:
+            self._followed.pop(cluster_id, None)
+        return wanted and not before
 
     def follows(self, cluster_id: str) -> bool:
-        """Whether the cluster's size follows its load."""
-        return cluster_id in self._followed
+        """Whether the cluster's size follows its load. Where another server may know better, a pass finds out."""
+        wanted, seen_s = self._followed.get(cluster_id, (False, float("-inf")))
+        return wanted or (not self._alone() and self._monotonic() - seen_s > ASK_AGAIN_S)
 
     def forget(self, instance_id: str) -> None:
         """The instance is gone."""

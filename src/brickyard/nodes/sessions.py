@@ -1,6 +1,6 @@
 """What agents call: reports of nodes, and the assignments that they wait for.
 
-Heartbeats live in memory; the database is written only when a node's status changes.
+The database is written when a node's status changes. That an agent was heard of is kept by `hearing.py`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ import msgspec
 
 from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Instance
+from brickyard.domain.errors import DatabaseAway
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import AssignmentReply, NodeStatus, Phase, ServerAddress, StatusReply, StatusReport
+from brickyard.nodes.hearing import Hearing
 from brickyard.nodes.loads import Loads
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 MAX_WAIT_S = 30.0
+LOOK_S, LOOK_UNTOLD_S = 10.0, 1.0  # between two looks for what other servers changed, where they tell it and where they do not
 ANSWER_S = 60.0  # an answer that nothing has changed is given again for so long
 _TEXT_LIMIT = 8_000
 _NOTHING = NodeStatus()
@@ -45,20 +48,17 @@ class AgentService:
         self._clock = clock
         self._tokens = tokens
         self._wake = wake
-        self._silence_s = silence_s
         self._loads = loads
         self._servers = servers
         self._monotonic = monotonic
-        self._started = monotonic()
-        self._heard: dict[str, float] = {}
+        self._hearing = Hearing(store=store, loads=loads, silence_s=silence_s, monotonic=monotonic)
         self._known: dict[str, tuple[StatusReport, str | None]] = {}  # the last report that was written, and its cluster
         self._waiters: dict[str, set[asyncio.Event]] = {}
         self._answers: dict[str, tuple[AssignmentReply, float]] = {}  # the last one, and until when it may be given again
         self._turns: dict[str, asyncio.Lock] = {}
-        self._quiet: frozenset[str] = frozenset()
-        self._quiet_at = 0.0
         self._leaving = False
         store.on_commit(lambda changes: self.assignments_changed(changes.instances))
+        store.on_gap(self._look_again)
 
     def authenticate(self, instance_id: str, bearer: str) -> bool:
         """Whether the bearer token is that instance's own."""
@@ -76,7 +76,9 @@ class AgentService:
 
     async def _report(self, report: StatusReport) -> StatusReply:
         instance_id = report.instance_id
-        self._heard[instance_id] = self._monotonic()
+        if self._hearing.behind:  # other servers take the agent for silent: it must turn to one of them
+            raise DatabaseAway("what agents say cannot be recorded")
+        self._hearing.hear(instance_id)
         busier = self._loads.hear(instance_id, report.status.generation, report.status.load)
         report = msgspec.structs.replace(report, status=_bounded(report.status))
         last = self._known.get(instance_id)
@@ -100,7 +102,7 @@ class AgentService:
             while True:
                 # Cleared before the read: a change after the read sets it again, so none is missed.
                 changed.clear()
-                self._heard[instance_id] = self._monotonic()
+                self._hearing.hear(instance_id)
                 reply = self._answered(instance_id) or await self._read(instance_id, changed)
                 if not reply.known or _version(reply) != have or not await self._change(changed, deadline):
                     return reply
@@ -113,7 +115,7 @@ class AgentService:
     def _answered(self, instance_id: str) -> AssignmentReply | None:
         """The last answer, while it is surely true: an agent that waits for nothing costs a read a minute."""
         reply, until = self._answers.get(instance_id, (None, 0.0))
-        return reply if self._monotonic() < until else None
+        return reply if self._monotonic() < until and self._store.exclusive else None
 
     async def _read(self, instance_id: str, changed: asyncio.Event) -> AssignmentReply:
         instance = await self._store.read(lambda tx: tx.instances.get(instance_id), background=True)
@@ -130,9 +132,10 @@ class AgentService:
         if left <= 0 or self._leaving:
             return False
         try:
-            # Another server on the same database cannot ring our bell: then look again now and then.
+            # What another server changes is told by the change feed, which can fail: look again now and then.
             # (Not wait_for, which makes a task: thousands of agents wait here.)
-            async with asyncio.timeout(left if self._store.exclusive else min(left, 1.0)):
+            look_s = left if self._store.exclusive else LOOK_S if self._store.told else LOOK_UNTOLD_S
+            async with asyncio.timeout(min(left, look_s)):
                 await changed.wait()
         except TimeoutError:
             return not self._store.exclusive
@@ -145,28 +148,31 @@ class AgentService:
             for waiter in self._waiters.get(instance_id, ()):
                 waiter.set()
 
+    def _look_again(self) -> None:
+        """Any assignment may be another one, or may be changed by another server from now on."""
+        self._answers.clear()
+        self.assignments_changed(list(self._waiters))
+
     def release(self) -> None:
         """The server is about to end: answer every long poll now, so that none holds it up."""
         self._leaving = True
         self.assignments_changed(list(self._waiters))
 
-    def silent(self) -> frozenset[str]:
-        """Instances that were heard of by this process and then said nothing for too long, and registered ones that it has
-        never heard of although it has listened for as long (`expect`)."""
-        now = self._monotonic()
-        if now - self._quiet_at >= 1.0:
-            self._quiet_at = now
-            self._quiet = frozenset(key for key, at in self._heard.items() if now - at > self._silence_s)
-        return self._quiet
+    async def judge(self, registered: Iterable[str]) -> frozenset[str]:
+        """Those of the registered instances whose agents have said nothing to any server for too long. Raises DatabaseTrouble."""
+        return await self._hearing.judge(registered)
 
-    def expect(self, instance_ids: Iterable[str]) -> None:
-        """Count these as heard of now: at start-up, agents get as long as ever to find the new server."""
-        for instance_id in instance_ids:
-            self._heard.setdefault(instance_id, self._monotonic())
+    def silent(self) -> frozenset[str]:
+        """What `judge` found last, if that was lately."""
+        return self._hearing.silent()
+
+    async def run(self) -> None:
+        """Tell the other servers who is heard of, until cancelled."""
+        await self._hearing.run(self.forget)
 
     def forget(self, instance_id: str) -> None:
         """The instance is gone: keep nothing of it."""
-        self._heard.pop(instance_id, None)
+        self._hearing.forget(instance_id)
         self._answers.pop(instance_id, None)
         self._known.pop(instance_id, None)
         self._loads.forget(instance_id)

@@ -134,7 +134,7 @@ def pass_over_cluster(
     before = tx.instances.of_cluster(cluster_id)
     # Its own instances are locked before the pools: nobody else locks them without the cluster, so that cannot be a deadlock.
     rooms = _rooms(tx, cluster, before)
-    load = next((found for each in before if (found := _load(each, cluster, loads)) is not None), None)
+    load = next((found for each in before if (found := _load(tx, each, cluster, loads)) is not None), None)
     decided = plan(cluster, before, now=now, sizes=sizes, policy=policy, silent=silent, load=load, rooms=rooms)
     if decided.purge:
         return _purge(tx, cluster, decided, now)
@@ -178,11 +178,11 @@ def _rooms(tx: Tx, cluster: Cluster, instances: Sequence[Instance]) -> dict[str,
     return rooms
 
 
-def _load(node: Instance, cluster: Cluster, loads: Loads) -> Load | None:
+def _load(tx: Tx, node: Instance, cluster: Cluster, loads: Loads) -> Load | None:
     """What a node says of the cluster's work, if it is its driver."""
     if node.role is Role.WORKER or node.generation != cluster.incarnation or node.assignment is None:
         return None
-    return loads.of(node.instance_id, node.assignment.generation)
+    return loads.of(tx, node.instance_id, node.assignment.generation)
 
 
 def _purge(tx: Tx, cluster: Cluster, decided: Plan, now: int) -> FollowUp:

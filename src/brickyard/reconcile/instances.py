@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
@@ -34,7 +34,7 @@ SHARE = 0.05  # of the time may be spent on looking, as long as that keeps it wi
 
 
 class InstanceMonitor:
-    """`run` until cancelled."""
+    """`run` until cancelled. `judge` says which of the registered instances have been silent for too long."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class InstanceMonitor:
         store: Store,
         providers: Providers,
         clock: Clock,
-        silent: Callable[[], frozenset[str]],
+        judge: Callable[[Iterable[str]], Awaitable[frozenset[str]]],
         wake: Callable[[str], None],
         on_gone: Callable[[str], None],
     ) -> None:
@@ -50,7 +50,7 @@ class InstanceMonitor:
         self._providers = providers
         self._told: set[str] = set()  # of these it was said that their provider is not configured
         self._clock = clock
-        self._silent = silent
+        self._judge = judge
         self._wake = wake
         self._on_gone = on_gone
         self._calls = ThreadPoolExecutor(4, thread_name_prefix="monitor")
@@ -91,7 +91,8 @@ class InstanceMonitor:
         for instance_id in listed.keys() - states.keys() - foreign.keys():
             log.warning("orphan_instance", instance_id=instance_id, provider=where[instance_id][0].name)
             ending[instance_id] = "it belongs to no cluster and no pool of this workspace"
-        suspects = suspicious(states, listed, silent=self._silent())
+        registered = [instance_id for instance_id, (_, state) in states.items() if state is InstanceState.REGISTERED]
+        suspects = suspicious(states, listed, silent=await self._judge(registered))
         if suspects:
             for cluster_id in await self._store.write(
                 lambda tx: mark_gone(tx, suspects, listed, before=started), background=True

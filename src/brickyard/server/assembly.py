@@ -182,7 +182,8 @@ def application(
 
 
 def _nodes(given: Resources, *, wake: Callable[[str], None]) -> Nodes:
-    client, tokens, loads = given.provider.agent_client() or HttpAgentClient(), InstanceTokens(key=given.workspace_key), Loads()
+    client, tokens = given.provider.agent_client() or HttpAgentClient(), InstanceTokens(key=given.workspace_key)
+    loads = Loads(alone=lambda: given.store.exclusive)
     files = TaskFiles(dbfs=given.settings.data_dir / "dbfs", machine=given.settings.task_files_dir)
     return Nodes(
         client=client,
@@ -226,7 +227,7 @@ def _loops(given: Resources, nodes: Nodes) -> Loops:
             store=store,
             providers=providers,
             clock=clock,
-            silent=nodes.agents.silent,
+            judge=nodes.agents.judge,
             wake=owners.wake,
             on_gone=nodes.agents.forget,
         ),

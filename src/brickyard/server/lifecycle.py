@@ -110,11 +110,9 @@ class Application:
 
     async def start(self) -> None:
         """The first passes run before the API serves; then the loops go on in the background."""
-        agents, loops, provider = self.parts.nodes.agents, self.parts.loops, self._given.provider
+        loops = self.parts.loops
         await self.parts.services.tokens.ensure_admin(*self._admin)
-        provider.attach(agents)
-        # Agents of an earlier server get as long as ever to find this one before they count as silent.
-        agents.expect((await self.store.read(lambda tx: tx.instances.states(), background=True)).keys())
+        self._given.provider.attach(self.parts.nodes.agents)
         await loops.monitor.look()
         await loops.owners.first_pass()
         self._tasks = [asyncio.create_task(_forever(name, run)) for name, run in self._background().items()]
@@ -127,6 +125,7 @@ class Application:
         return {
             "clusters and pools": loops.owners.run,
             "instances": loops.monitor.run,
+            "agents": self.parts.nodes.agents.run,
             "retention": loops.retention.run,
             "runs": loops.runs.run,
             "server lock": self._watch_lock,

@@ -56,6 +56,7 @@ class ChangeFeed:
         self._me = uuid.uuid4().hex[:12]
         self.proved_s = float("-inf")  # everything that was committed before then has been told, time.monotonic()
         self._asked_s = float("-inf")
+        self.listening = False  # what other servers commit is told, sooner or later
         self._asked = threading.Event()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="store-changes", daemon=True)
@@ -88,12 +89,14 @@ class ChangeFeed:
             try:
                 with self._connect() as connection:
                     connection.execute(f"LISTEN {CHANNEL}")
+                    self.listening = True
                     self._post(self._gap)
                     if lost:
                         log.info("change_feed_is_back")
                     pause_s, lost = AGAIN_S[0], False
                     self._follow(connection)
             except (psycopg.Error, OSError) as error:
+                self.listening = False
                 self._prove(float("-inf"))
                 if not lost and not self._closed:
                     lost = True

@@ -129,6 +129,11 @@ class Store:
         Only then may what was read before be given again. To be asked on the event loop."""
         return self.exclusive or (self._feed is not None and self._feed.fresh)
 
+    @property
+    def told(self) -> bool:
+        """Whether listeners are told of every server's commits, sooner or later. Otherwise one has to look."""
+        return self.exclusive or (self._feed is not None and self._feed.listening)
+
     async def read(self, work: Callable[[Tx], T], *, background: bool = False) -> T:
         """Run `work` on a snapshot. It must not write. Unless `background` (nobody waits for it), raises RequestLimitExceeded or
         DatabaseAway when it is not begun after WAIT_S."""

@@ -147,6 +147,14 @@ meta = Table(
     Column("value", Text, nullable=False),
 )
 
+heard = Table(  # see `store.heard`
+    "heard",
+    metadata,
+    Column("instance_id", String(64), primary_key=True),
+    Column("heard_ms", BigInteger, nullable=False),  # by the database's clock
+    Column("load", Text, nullable=True),  # JSON: what a driver says that it has to do
+)
+
 spent_tokens = Table(
     "spent_tokens",
     metadata,

@@ -8,6 +8,7 @@ from brickyard.domain.cluster import Instance
 from brickyard.store.changeset import Changes
 from brickyard.store.clusters import ClusterRows
 from brickyard.store.events import EventRows
+from brickyard.store.heard import HeardRows
 from brickyard.store.identity import TokenRows, UserRows
 from brickyard.store.instances import InstanceRows
 from brickyard.store.listing import ListingRows
@@ -35,6 +36,7 @@ class Tx:
         self.runs = RunRows(connection, locking=locking, changed=self._changed)
         self.tokens = TokenRows(connection)
         self.users = UserRows(connection)
+        self.heard = HeardRows(connection)
 
     def get_meta(self, key: str) -> str | None:
         """A fact about the workspace itself, such as its id."""

@@ -1,0 +1,132 @@
+"""Who was heard of, and for whom that is written down.
+
+A server that is alone keeps it in memory. Servers that share a database write it down for each other once a second, in one
+statement, and whoever looks after instances judges by all of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import structlog
+
+from brickyard.domain.errors import DatabaseTrouble
+from brickyard.nodes.loads import OLD_S, Loads
+from brickyard.plan.silence import Silence
+from brickyard.store.heard import Heard
+from brickyard.store.store import Store
+
+log = structlog.get_logger(__name__)
+
+WRITE_S = 1.0
+BEHIND_S = 10.0  # what was heard and could not be written for so long might as well not have been heard
+PAUSE_S = 10.0  # between two looks at what was heard; the monitor looks at least every 5 s
+PRUNE_S = 60.0
+
+
+class Hearing:
+    """One per server. `forget` is told of instances that are no more, where another server has seen to their end."""
+
+    def __init__(self, *, store: Store, loads: Loads, silence_s: float, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._loads = loads
+        self._monotonic = monotonic
+        self._heard: dict[str, float] = {}
+        self._unwritten: dict[str, float] = {}
+        self._unwritten_since: float | None = None
+        self._writing_since: float | None = None
+        self._silence = Silence(after_s=silence_s, pause_s=PAUSE_S)
+        self._shared = False
+        self._verdict: frozenset[str] = frozenset()
+        self._judged = float("-inf")
+
+    def hear(self, instance_id: str) -> None:
+        """Its agent has just called."""
+        now = self._heard[instance_id] = self._monotonic()
+        if not self._store.exclusive:
+            self._unwritten[instance_id] = now
+            if self._unwritten_since is None:
+                self._unwritten_since = now
+
+    def forget(self, instance_id: str) -> None:
+        """The instance is gone."""
+        self._heard.pop(instance_id, None)
+        self._unwritten.pop(instance_id, None)
+
+    @property
+    def behind(self) -> bool:
+        """Whether other servers cannot know for too long whom this one has heard: agents must turn to one that can tell."""
+        since = [at for at in (self._writing_since, self._unwritten_since) if at is not None]
+        return bool(since) and not self._store.exclusive and self._monotonic() - min(since) > BEHIND_S
+
+    async def judge(self, registered: Iterable[str]) -> frozenset[str]:
+        """Those of the registered instances whose agents no server has heard of for too long, as far as this server could see
+        what the others have heard. To be asked at least every PAUSE_S. Raises DatabaseTrouble."""
+        registered, shared = set(registered), not self._store.exclusive
+        if shared and self._shared and self._monotonic() - self._judged < WRITE_S:
+            return self._verdict & registered
+        if shared != self._shared:  # other marks from now on
+            self._shared = shared
+            self._silence.forget()
+        marks: Mapping[str, float] = self._heard
+        if shared:
+            try:
+                marks = await self._store.write(lambda tx: tx.heard.marks(), background=True)
+            except DatabaseTrouble:
+                self._silence.forget()
+                raise
+        self._judged = self._monotonic()
+        self._verdict = self._silence.look(registered, marks, now_s=self._judged)
+        return self._verdict
+
+    def silent(self) -> frozenset[str]:
+        """What was judged last, if that was lately."""
+        return self._verdict if self._monotonic() - self._judged <= PAUSE_S else frozenset()
+
+    async def write(self) -> None:
+        """Write down what was heard since the last time, unless nobody else wants to know. Raises DatabaseTrouble."""
+        batch, self._unwritten = self._unwritten, {}
+        since, self._unwritten_since = self._unwritten_since, None
+        if self._store.exclusive or not batch:
+            return
+        self._writing_since, now = since, self._monotonic()
+        rows = [
+            Heard(id=instance_id, age_ms=int((now - at) * 1000), load=self._loads.told(instance_id))
+            for instance_id, at in batch.items()
+        ]
+        try:
+            await self._store.write(lambda tx: tx.heard.note(rows), background=True)
+        except BaseException:
+            self._unwritten = batch | self._unwritten
+            self._unwritten_since = since
+            raise
+        finally:
+            self._writing_since = None
+
+    async def run(self, forget: Callable[[str], None]) -> None:
+        """Write once a second until cancelled. `forget` is told of instances that are no more, now and then: another server may
+        have seen to their end."""
+        pruned = self._monotonic()
+        while True:
+            await asyncio.sleep(WRITE_S)
+            try:
+                await self.write()
+                if self._monotonic() - pruned > PRUNE_S:
+                    pruned = self._monotonic()
+                    await self._prune(forget)
+            except DatabaseTrouble:
+                await self._store.usable()
+
+    async def _prune(self, forget: Callable[[str], None]) -> None:
+        if self._store.exclusive:
+            return
+        await self._store.write(lambda tx: tx.heard.prune(), background=True)
+        known = frozenset(self._heard)  # before the read: one that calls for the first time meanwhile stays
+        states = await self._store.read(lambda tx: tx.instances.states(), background=True)
+        for instance_id in known - states.keys():
+            forget(instance_id)
+        for instance_id, at in self._heard.items():
+            if self._monotonic() - at > OLD_S:  # it calls another server, so what it told this one is no longer so
+                self._loads.forget(instance_id)
