@@ -53,3 +53,16 @@ def test_the_directory_is_on_no_path() -> None:
     code = f"import sys; {MOUNT}; import _brickyard_node.protocol; print({str(NODE_CODE)!r} in sys.path)"
     done = subprocess.run([sys.executable, "-c", code], cwd=NODE_CODE, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_a_kernel_imports_ours_only_while_it_starts() -> None:
+    """It takes them out of `sys.modules` before the first command: what a function imports later would not be found."""
+    late = {
+        (file.stem, outer.name)
+        for file in (NODE_CODE / "kernel").glob("*.py")
+        for outer in ast.walk(ast.parse(file.read_text()))
+        if isinstance(outer, ast.FunctionDef)
+        for node in ast.walk(outer)
+        if isinstance(node, ast.ImportFrom) and node.level
+    }
+    assert late == {("main", "join_spark")}

@@ -116,7 +116,7 @@ def test_an_error_has_the_files_own_traceback(run: Run) -> None:
         run(**python("def f():\n    return 1 / 0\n\nf()\n"))
     shown = "".join(traceback.format_exception(type(caught.value.error), caught.value.error, caught.value.trace))
     assert "return 1 / 0" in shown and "ZeroDivisionError" in shown
-    assert "kernel_task" not in shown
+    assert "runtime/node" not in shown
 
 
 def test_a_file_that_is_no_python_fails_as_such(run: Run) -> None:

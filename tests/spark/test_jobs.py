@@ -160,7 +160,7 @@ def test_tasks_of_every_kind(tmp_path: Path) -> None:
         assert outputs["second"].error == "ValueError: the first task wrote 500500"
         trace = outputs["second"].error_trace or ""
         assert 'broken(dbutils.fs.head("dbfs:/jobs/total"))' in trace and "raise ValueError" in trace
-        assert "kernel_task" not in trace and "brickyard_task" not in trace, "the traceback is the file's own"
+        assert "runtime/node" not in trace and "brickyard_task" not in trace, "the traceback is the file's own"
         assert outputs["wheel"].logs == "wheel 55 ['--a=1']"
         assert outputs["jar"].logs == "counted 7"
         assert outputs["thrown"].error == "java.lang.IllegalStateException: on purpose"

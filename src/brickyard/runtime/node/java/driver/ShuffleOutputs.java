@@ -9,7 +9,7 @@ import org.apache.spark.storage.BlockManagerId;
  * Counts the shuffle outputs that an executor holds. The driver knows where each of them is, and offers no sum; from Python every
  * one would be three calls.
  *
- * Compiled where it is used (parts.py) by the compiler that Spark brings for its queries, which knows no generics.
+ * Compiled where it is used (spark/driver.py) by the compiler that Spark brings for its queries, which knows no generics.
  */
 public final class ShuffleOutputs {
     public long on(MapOutputTrackerMaster tracker, String executorId) {

@@ -12,7 +12,7 @@ import org.sparkproject.connect.grpc.Status;
 /**
  * Lets in calls that bear the cluster's token, and no others: what Spark 4's Connect server does itself, for Spark 3's.
  *
- * Compiled where it is used (connect_older.py) by the compiler that Spark brings for its queries, which knows no generics.
+ * Compiled where it is used (connect/older.py) by the compiler that Spark brings for its queries, which knows no generics.
  */
 public final class TokenGuard implements ServerInterceptor {
     private static final Metadata.Key AUTHORIZATION = Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);

@@ -31,7 +31,7 @@ import org.sparkproject.connect.protobuf.Message;
  * the place of what the client says; or the token of one context's session, which is good for that session only. What would bring
  * code into the driver's JVM is refused.
  *
- * Compiled where it is used (connect_apart.py) by the compiler that Spark brings for its queries, which knows no generics.
+ * Compiled where it is used (connect/apart.py) by the compiler that Spark brings for its queries, which knows no generics.
  */
 public final class UserGuard implements ServerInterceptor {
     private static final Metadata.Key AUTHORIZATION = Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
