@@ -138,6 +138,12 @@ def test_on_postgresql_simulated_nodes_outlive_a_killed_server(cli: Cli, postgre
     assert begun.read_text().split() == [command.id], "it began once"
     assert w.clusters.resize(cluster_id, num_workers=3).result().state is State.RUNNING
 
+    os.kill(json.loads((cli.data / "simulated" / "world.json").read_text())["pid"], signal.SIGKILL)
+    ended = w.clusters.wait_get_cluster_terminated(cluster_id)
+    assert ended.termination_reason is not None
+    assert ended.termination_reason.code is TerminationReasonCode.DRIVER_UNREACHABLE
+    assert w.clusters.start(cluster_id).result().state is State.RUNNING, "there is another world"
+
     kill(cli)
     assert "Nodes that a server had left there have ended: 4." in cli.run("down").stdout
     assert cli.run(*up).returncode == 0

@@ -34,7 +34,7 @@ def command(keep_nodes: bool, config_file: Path | None, **options: Any) -> None:
         click.echo("The server has stopped." + (" Its nodes run on." if kept else ""))
         return
     click.echo(f"No server runs on {workspace.data_dir} (chosen {found}).")
-    if not kept and (ended := end_nodes(workspace)):
+    if not kept and (ended := end_nodes(workspace) + end_simulated(workspace)):
         click.echo(f"Nodes that a server had left there have ended: {ended}.")
 
 
@@ -53,23 +53,6 @@ def end_nodes(workspace: Workspace) -> int:
 
     A server that stops ends its nodes by itself: this is for what one could not, or was killed before it did.
     """
-    return _end_local(workspace) + _end_simulated(workspace)
-
-
-def _end_simulated(workspace: Workspace) -> int:
-    """Those in a simulated world of its own process, unless a server uses it."""
-    if not (workspace.data_dir / "simulated").is_dir():
-        return 0
-    from brickyard.providers.base import ProviderError  # noqa: PLC0415 - rarely needed
-    from brickyard.providers.simulated import remote, wire  # noqa: PLC0415 - likewise
-
-    try:
-        return remote.end_unused(wire.directory(Settings(data_dir=workspace.data_dir)))
-    except ProviderError as error:
-        raise CliError(f"{error}. Run `brickyard down` again.") from error
-
-
-def _end_local(workspace: Workspace) -> int:
     instances = workspace.data_dir / "instances"
     if not instances.is_dir() or not any(instances.iterdir()):
         return 0
@@ -90,6 +73,20 @@ def _end_local(workspace: Workspace) -> int:
     if left:
         raise CliError(nodes_left(left))
     return found
+
+
+def end_simulated(workspace: Workspace) -> int:
+    """The same for simulated nodes, which live on in a process of their own when their servers were killed. Servers that stop in
+    order end them by themselves, and those that another server uses are left alone."""
+    if not (workspace.data_dir / "simulated").is_dir():
+        return 0
+    from brickyard.providers.base import ProviderError  # noqa: PLC0415 - rarely needed
+    from brickyard.providers.simulated import remote, wire  # noqa: PLC0415 - likewise
+
+    try:
+        return remote.end_unused(wire.directory(Settings(data_dir=workspace.data_dir)))
+    except ProviderError as error:
+        raise CliError(f"{error}. Run `brickyard down` again.") from error
 
 
 def _stop(workspace: Workspace, running: Running, *, keep_nodes: bool) -> None:
