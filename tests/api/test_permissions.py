@@ -35,7 +35,7 @@ from brickyard.services.attach import AttachService
 from brickyard.services.caller import Caller
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
-from brickyard.services.dbfs import DbfsService
+from brickyard.services.files import DbfsService
 from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
 from brickyard.services.taskfiles import TaskFiles
@@ -132,7 +132,7 @@ class World:
                 files=TaskFiles(dbfs=root / "dbfs", machine=None),
                 wake=lambda _: None,
             ),
-            dbfs=DbfsService(root=root / "dbfs", spool=root / "spool", store=store, clock=clock, authorizer=recorder),
+            dbfs=DbfsService(root=root / "dbfs", uploads=root / "spool", store=store, clock=clock, authorizer=recorder),
             attach=AttachService(store=store, authorizer=recorder, agents=self.agents, tokens=tokens, start=clusters.start),
             ui_links=UiLinks(key=b"k" * 32, store=store, clock=clock),
             workspace_id="1",

@@ -29,10 +29,12 @@ from brickyard.domain.errors import (
     ResourceDoesNotExist,
     StorageFull,
 )
-from brickyard.services import safetree
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
-from brickyard.services.dbfs import HANDLE_IDLE_MS, MAX_BLOCK, MAX_HANDLES, DbfsService, MaxBlockSizeExceeded, PartialDelete
+from brickyard.services.files import DbfsService, safetree
+from brickyard.services.files.arguments import MAX_BLOCK
+from brickyard.services.files.errors import MaxBlockSizeExceeded, PartialDelete
+from brickyard.services.files.uploads import HANDLE_IDLE_MS, MAX_HANDLES
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.clock import ManualClock
@@ -61,12 +63,16 @@ class Desk:
         """The service of a new server."""
         return DbfsService(
             root=self.root,
-            spool=self.spool,
+            uploads=self.spool,
             store=self.store,
             clock=self.clock,
             authorizer=Authorizer(),
             refusal=lambda: self.refusal,
         )
+
+    def waiting(self) -> list[str]:
+        """What is on its way."""
+        return [entry.name for entry in self.spool.iterdir() if entry.name not in (".lock", ".servers")]
 
     async def put(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
         await self.service.put(USER, path, b64(data), overwrite=overwrite)
@@ -130,7 +136,7 @@ def test_of_two_uploads_to_one_path_the_second_to_close_is_refused(desk: Desk) -
         await desk.service.close(USER, first)
         with pytest.raises(ResourceAlreadyExists):
             await desk.service.close(USER, second)
-        assert not list(desk.spool.iterdir())
+        assert desk.waiting() == []
 
     asyncio.run(run())
 
@@ -146,16 +152,113 @@ def test_handles_are_bounded_expire_and_belong_to_their_user(desk: Desk) -> None
         with pytest.raises(ResourceDoesNotExist):
             await desk.service.add_block(USER, handles[0], b64(b"x"))
         await desk.service.create(USER, "/more", overwrite=False)
-        assert len(list(desk.spool.iterdir())) == 1
+        assert len(desk.waiting()) == 1
 
     asyncio.run(run())
 
 
-def test_a_new_server_forgets_old_uploads(desk: Desk) -> None:
+def test_a_new_server_forgets_what_nobody_goes_on_with(desk: Desk) -> None:
     asyncio.run(desk.service.create(USER, "/f", overwrite=False))
-    deep(desk.spool / "left")
+    for name in ("left", ".new-left"):
+        deep(desk.spool / name)
+        os.utime(desk.spool / name, (1, 1))
+    (desk.spool / "form-left").write_bytes(b"a killed server received this")
+    os.utime(desk.spool / "form-left", (1, 1))
+    (desk.spool / "form-new").write_bytes(b"another server may still receive this")
+    desk.clock.advance(ms=HANDLE_IDLE_MS + 1)
     desk.restarted()
-    assert list(desk.spool.iterdir()) == []
+    assert desk.waiting() == ["form-new"]
+
+
+def test_an_upload_goes_on_at_another_server_and_after_a_restart(desk: Desk) -> None:
+    async def run() -> None:
+        first, second = desk.service, desk.restarted()
+        handle = await first.create(USER, "/f", overwrite=False)
+        await first.add_block(USER, handle, b64(b"one "))
+        await second.add_block(USER, handle, b64(b"two "))
+        await first.add_block(USER, handle, b64(b"three "))
+        first.end()
+        second.end()
+        third = desk.restarted()
+        await third.add_block(USER, handle, b64(b"four"))
+        with pytest.raises(ResourceDoesNotExist):
+            await third.add_block(OTHER, handle, b64(b"five"))
+        await third.close(USER, handle)
+        assert (desk.root / "f").read_bytes() == b"one two three four"
+        for service in (first, second, third):
+            with pytest.raises(ResourceDoesNotExist):
+                await service.close(USER, handle)
+
+    asyncio.run(run())
+
+
+def test_the_limit_of_uploads_is_that_of_all_servers(desk: Desk) -> None:
+    async def run() -> None:
+        servers = [desk.service, desk.restarted()]
+        for number in range(MAX_HANDLES - 1):
+            await servers[number % 2].create(USER, f"/{number}", overwrite=False)
+        begun = await asyncio.gather(
+            *(servers[n % 2].create(USER, f"/more{n}", overwrite=False) for n in range(6)), return_exceptions=True
+        )
+        assert sum(isinstance(each, int) for each in begun) == 1
+        assert {type(each) for each in begun} == {int, QuotaExceeded}
+
+    asyncio.run(run())
+
+
+def test_two_servers_take_the_blocks_of_one_upload_in_turns(desk: Desk) -> None:
+    async def run() -> None:
+        servers = [desk.service, desk.restarted()]
+        handle = await servers[0].create(USER, "/f", overwrite=False)
+        blocks = [bytes([number]) * 10_000 for number in range(40)]
+        await asyncio.gather(*(servers[n % 2].add_block(USER, handle, b64(block)) for n, block in enumerate(blocks)))
+        await servers[1].close(USER, handle)
+        found = (desk.root / "f").read_bytes()
+        assert sorted(found[at : at + 10_000] for at in range(0, len(found), 10_000)) == blocks
+
+    asyncio.run(run())
+
+
+def test_a_block_that_may_have_been_taken_twice_ends_its_upload(desk: Desk) -> None:
+    """The SDK repeats a request whose connection broke. Behind a proxy the repetition arrives at another server."""
+
+    async def run() -> None:
+        first, second = desk.service, desk.restarted()
+        same, other = [await first.create(USER, f"/{name}", overwrite=False) for name in ("same", "other")]
+        for handle in (same, other):
+            await first.add_block(USER, handle, b64(b"x"))
+            await second.add_block(USER, handle, b64(b"x"))  # two servers that live: it is another one that looks the same
+        second.end()
+        await first.add_block(USER, other, b64(b"y"))
+        with pytest.raises(ResourceDoesNotExist, match="may have been sent twice"):
+            await first.add_block(USER, same, b64(b"x"))
+        with pytest.raises(ResourceDoesNotExist):
+            await first.close(USER, same)
+        await first.close(USER, other)
+        assert (desk.root / "other").read_bytes() == b"xxy"
+
+    asyncio.run(run())
+
+
+def test_what_a_killed_server_did_to_an_upload_is_finished_or_written_over(desk: Desk) -> None:
+    async def run() -> None:
+        half, placed, linked = [await desk.service.create(USER, f"/{n}", overwrite=False) for n in ("half", "placed", "linked")]
+        for handle in (half, placed, linked):
+            await desk.service.add_block(USER, handle, b64(b"whole"))
+        with (desk.spool / str(half) / "data").open("ab") as data:
+            data.write(b"torn")  # killed in the middle of a block
+        (desk.spool / str(placed) / "data").rename(desk.root / "placed")  # killed before it forgot the uploads
+        os.link(desk.spool / str(linked) / "data", desk.root / "linked")
+        other = desk.restarted()
+        for handle in (placed, linked):
+            with pytest.raises(ResourceDoesNotExist):
+                await other.add_block(USER, handle, b64(b"more"))
+            await other.close(USER, handle)  # its client was not answered, and asks again
+        await other.close(USER, half)
+        assert {(desk.root / name).read_bytes() for name in ("half", "placed", "linked")} == {b"whole"}
+        assert desk.waiting() == []
+
+    asyncio.run(run())
 
 
 def test_blocks_are_bounded_and_must_be_base64(desk: Desk) -> None:
@@ -228,7 +331,7 @@ def test_no_path_leads_out(tmp_path_factory: pytest.TempPathFactory, database: S
     except ApiError:
         return
     assert sorted(entry.name for entry in desk.root.parent.iterdir()) == ["dbfs", "uploads"]
-    assert list(desk.spool.iterdir()) == []
+    assert desk.waiting() == []
 
 
 class HeldStore(Store):
@@ -364,7 +467,7 @@ def test_files_on_a_disk_of_their_own_are_copied_there(desk: Desk, monkeypatch: 
 
     asyncio.run(run())
     assert (desk.root / "a" / "f").read_bytes() == b"3"
-    assert list(desk.spool.iterdir()) == []
+    assert desk.waiting() == []
 
 
 # ── through the SDK ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -434,7 +537,7 @@ def test_a_form_may_carry_a_large_file_before_its_path(url: str, desk: Desk) -> 
         )
         assert answer.status_code == status, answer.text
     assert (desk.root / "made" / "for" / "it").read_bytes() == data
-    assert list(desk.spool.iterdir()) == []
+    assert desk.waiting() == []
 
 
 @pytest.mark.parametrize(
@@ -456,7 +559,7 @@ def test_a_form_that_cannot_be_placed_leaves_nothing(url: str, desk: Desk, field
     )
     assert answer.status_code == 400
     assert said in answer.json()["message"]
-    assert list(desk.spool.iterdir()) == []
+    assert desk.waiting() == []
 
 
 def test_a_form_that_is_cut_short_leaves_nothing(url: str, desk: Desk) -> None:
@@ -470,7 +573,7 @@ def test_a_form_that_is_cut_short_leaves_nothing(url: str, desk: Desk) -> None:
     )
     assert "cut short" in answer.json()["message"]
     assert not (desk.root / "f").exists()
-    assert list(desk.spool.iterdir()) == []
+    assert desk.waiting() == []
 
 
 def test_a_form_with_two_files_is_refused(url: str, desk: Desk) -> None:

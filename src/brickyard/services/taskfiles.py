@@ -7,7 +7,7 @@ from pathlib import Path
 
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.plan.submit import TaskFile
-from brickyard.services.safetree import SafeTree
+from brickyard.services.files.safetree import SafeTree
 
 MAX_FILE = 4 * 1024 * 1024
 

@@ -13,7 +13,7 @@ from brickyard.api.edge.registry import Handler, Need, Operation
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.spec import Wire
 from brickyard.services.caller import Caller
-from brickyard.services.safetree import Entry
+from brickyard.services.files.safetree import Entry
 
 DEFAULT_READ = 512 * 1024
 BODY_LIMIT = 3 * 1024 * 1024

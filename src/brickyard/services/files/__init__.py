@@ -1,0 +1,5 @@
+"""The workspace's files (DBFS): the service, uploads on their way, and the tree, which clusters may change at any moment."""
+
+from brickyard.services.files.service import DbfsService
+
+__all__ = ["DbfsService"]

@@ -1,0 +1,83 @@
+"""What calls of the files API carry, checked: paths, blocks, fields of forms. Functions raise ApiError."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+
+from brickyard.domain.errors import InvalidParameterValue
+from brickyard.services.files.errors import MaxBlockSizeExceeded
+
+MAX_BLOCK = 1024 * 1024
+MAX_FIELD = 8 * 1024  # bytes of a form's path
+
+
+def field(fields: Mapping[str, bytes], name: str) -> str:
+    """A field of a form."""
+    try:
+        return fields[name].decode()
+    except KeyError as error:
+        raise InvalidParameterValue(f"Missing required field: {name}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidParameterValue(f"The form's {name} is not valid UTF-8.") from error
+
+
+def flag(text: str) -> bool:
+    """The form's `overwrite`."""
+    if text.lower() not in ("true", "false"):
+        raise InvalidParameterValue(f"overwrite is {text!r}; it must be true or false.")
+    return text.lower() == "true"
+
+
+def parts_of(path: str) -> tuple[str, ...]:
+    """The names of a path from the root down; none of them leads elsewhere."""
+    inner = path.removeprefix("dbfs:")
+    if not inner.startswith("/"):
+        raise InvalidParameterValue(f"Path must be absolute: {path or '(empty)'}. Begin it with a slash.")
+    parts = tuple(part for part in inner.split("/") if part not in ("", "."))
+    if ".." in parts or "\x00" in inner:
+        raise InvalidParameterValue(f"Path may hold neither '..' nor NUL: {path!r}.")
+    return parts
+
+
+def file_of(path: str) -> tuple[str, ...]:
+    """The same of a path where a file may be: not of the root."""
+    parts = parts_of(path)
+    if not parts:
+        raise InvalidParameterValue(f"{path} is a directory; give the path of a file.")
+    return parts
+
+
+def shown(parts: tuple[str, ...]) -> str:
+    """The path again."""
+    return "/" + "/".join(parts)
+
+
+def block_of(data: str) -> bytes:
+    """At most MAX_BLOCK bytes, from base64."""
+    if len(data) > MAX_BLOCK * 4 // 3 + 1024:
+        raise _too_large(len(data) * 3 // 4)
+    try:
+        block = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise _not_base64(str(error).lower()) from error
+    # What decodes to the right bytes may still be written in another way than the one that there is: characters after the padding
+    # or bits that nobody reads, and so a sign that something was cut off or put together wrongly.
+    if base64.b64encode(block) != data.encode():
+        raise _not_base64("it goes on after its padding, or its last character holds bits that mean nothing")
+    if len(block) > MAX_BLOCK:
+        raise _too_large(len(block))
+    return block
+
+
+def _not_base64(why: str) -> InvalidParameterValue:
+    return InvalidParameterValue(
+        f"The data is not valid base64: {why}. Send the standard alphabet (with + and /), padded, without line breaks."
+    )
+
+
+def _too_large(size: int) -> MaxBlockSizeExceeded:
+    return MaxBlockSizeExceeded(
+        f"The data has {size} bytes; a block has at most {MAX_BLOCK}. Upload it with create, add-block and close."
+    )

@@ -1,0 +1,65 @@
+"""Errors of the files API, and what they are on the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Iterator
+
+from brickyard.domain.errors import (
+    ApiError,
+    InvalidParameterValue,
+    ResourceAlreadyExists,
+    ResourceDoesNotExist,
+    StorageFull,
+    is_full_disk,
+)
+
+
+class MaxBlockSizeExceeded(ApiError):
+    error_code = "MAX_BLOCK_SIZE_EXCEEDED"
+    http_status = 400
+
+
+class MaxReadSizeExceeded(ApiError):
+    error_code = "MAX_READ_SIZE_EXCEEDED"
+    http_status = 400
+
+
+class PartialDelete(ApiError):
+    """Databricks' own answer for a tree that is too large for one call; clients call again."""
+
+    error_code = "PARTIAL_DELETE"
+    http_status = 503
+
+
+class FileSystemError(ApiError):
+    error_code = "IO_ERROR"
+    http_status = 400
+
+
+@contextlib.contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Turn errors of the file system into the API's, about that path."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ResourceDoesNotExist(f"No file or directory exists on path {path}.") from error
+    except FileExistsError as error:
+        raise ResourceAlreadyExists(f"A file or directory already exists at the path {path}.") from error
+    except NotADirectoryError as error:
+        raise ResourceAlreadyExists(f"A part of the path {path} is a file where a directory is needed.") from error
+    except IsADirectoryError as error:
+        raise InvalidParameterValue(f"{path} is a directory; give the path of a file.") from error
+    except TimeoutError as error:
+        raise PartialDelete(f"{path} holds more than one call deletes. A part is gone; call again to go on.") from error
+    except OSError as error:
+        if error.errno == errno.ENOTEMPTY:
+            raise FileSystemError(
+                f"The directory {path} is not empty. Pass recursive=true for all in it; if you did, somebody writes there."
+            ) from error
+        if error.errno == errno.ENAMETOOLONG:
+            raise InvalidParameterValue(f"A name in the path {path[:100]}... is too long: 255 bytes are allowed.") from error
+        if is_full_disk(error):
+            raise StorageFull("The workspace's disk is full. Delete files, or give it more room.") from error
+        raise FileSystemError(f"{path} could not be used: {error.strerror}.") from error

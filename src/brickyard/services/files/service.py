@@ -1,0 +1,248 @@
+"""The workspace's files (DBFS): a directory that every cluster sees as /dbfs, read and written in blocks through the API."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import functools
+import os
+import weakref
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from brickyard.domain.access import Permission
+from brickyard.domain.clock import Clock
+from brickyard.domain.errors import InvalidParameterValue, StorageFull
+from brickyard.services.access import Authorizer
+from brickyard.services.access.objects import of_path
+from brickyard.services.caller import Caller
+from brickyard.services.files.arguments import MAX_BLOCK, MAX_FIELD, block_of, field, file_of, flag, parts_of, shown
+from brickyard.services.files.errors import MaxReadSizeExceeded, translated
+from brickyard.services.files.safetree import Entry, SafeTree
+from brickyard.services.files.uploads import Upload, Uploads, no_handle
+from brickyard.store.store import Store
+
+T = TypeVar("T")
+
+
+class DbfsService:
+    """One per server. Paths are absolute, `/dir/file` or `dbfs:/dir/file`. Methods raise ApiError.
+
+    A file appears at its path when its upload is closed, whole. Until then it is in `uploads`, which no cluster sees; all servers
+    of the workspace know its handle, also after a restart.
+    """
+
+    def __init__(
+        self,
+        *,
+        root: Path,
+        uploads: Path,
+        store: Store,
+        clock: Clock,
+        authorizer: Authorizer,
+        refusal: Callable[[], str] = lambda: "",
+    ) -> None:
+        """`refusal` says why nothing may be added now; empty: it may."""
+        self._store = store
+        self._authorizer = authorizer
+        self._refusal = refusal
+        self._tree = SafeTree(root=root)
+        root.mkdir(parents=True, exist_ok=True)
+        self._uploads = Uploads(place=uploads, clock=clock)
+        # Blocks of one handle wait for each other here, so that they do not wait on threads.
+        self._turns: weakref.WeakValueDictionary[int, asyncio.Lock] = weakref.WeakValueDictionary()
+
+    def end(self) -> None:
+        """The server ends: others see that it takes no more blocks."""
+        self._uploads.close()
+
+    async def status(self, caller: Caller, path: str) -> Entry:
+        """What is at a path."""
+        parts = parts_of(path)
+        await self._may(caller, Permission.CAN_READ, parts, to="see")
+        return await self._do(path, lambda: self._tree.stat(parts))
+
+    async def list(self, caller: Caller, path: str) -> list[Entry]:
+        """The entries of a directory, or the file itself."""
+        parts = parts_of(path)
+        await self._may(caller, Permission.CAN_READ, parts, to="list")
+        return await self._do(path, lambda: self._tree.list(parts))
+
+    async def mkdirs(self, caller: Caller, path: str) -> None:
+        """Make a directory and those above it."""
+        parts = parts_of(path)
+        await self._may(caller, Permission.CAN_EDIT, parts, to="make")
+        await self._do(path, lambda: self._tree.make_directories(parts))
+
+    async def delete(self, caller: Caller, path: str, *, recursive: bool) -> None:
+        """Remove a file or directory."""
+        parts = parts_of(path)
+        if not parts:
+            raise InvalidParameterValue("The root directory cannot be deleted. Delete what it holds.")
+        await self._may(caller, Permission.CAN_MANAGE, parts, to="delete")
+        await self._do(path, lambda: self._tree.remove(parts, recursive=recursive))
+
+    async def move(self, caller: Caller, source: str, destination: str) -> None:
+        """Move a file or directory to a path where there is nothing."""
+        origin, target = parts_of(source), parts_of(destination)
+        if not origin or not target or target[: len(origin)] == origin:
+            raise InvalidParameterValue(
+                f"{source} cannot be moved to {destination}: the destination must lie outside the source."
+            )
+        await self._may(caller, Permission.CAN_MANAGE, origin, to="move")
+        await self._may(caller, Permission.CAN_EDIT, target, to="write")
+        await self._do(source, lambda: self._tree.stat(origin))
+        await self._do(destination, lambda: self._tree.move(origin, target, replace=False))
+
+    async def read(self, caller: Caller, path: str, *, offset: int, length: int) -> bytes:
+        """At most 1 MiB of a file."""
+        parts = file_of(path)
+        if offset < 0 or length < 0:
+            raise InvalidParameterValue(f"offset is {offset} and length is {length}; neither may be negative.")
+        if length > MAX_BLOCK:
+            raise MaxReadSizeExceeded(f"length is {length}; at most {MAX_BLOCK} bytes can be read at once. Read in parts.")
+        await self._may(caller, Permission.CAN_READ, parts, to="read")
+        return await self._do(path, lambda: self._tree.read(parts, offset, length))
+
+    async def put(self, caller: Caller, path: str, contents: str, *, overwrite: bool) -> None:
+        """Write a file of at most 1 MiB, given in base64."""
+        data = block_of(contents)
+        target = file_of(path)
+        await self._may(caller, Permission.CAN_EDIT, target, to="write")
+
+        def write() -> None:
+            self._check_room()
+            self._check_target(target, overwrite=overwrite)
+            place, file = self._uploads.form()
+            try:
+                _write_all(file, data)
+                self._place(place, target, overwrite=overwrite)
+            finally:
+                self._uploads.end_form(place, file)
+
+        await self._do(path, write)
+
+    async def put_form(self, caller: Caller, parts: AsyncIterator[tuple[str, bytes]]) -> None:
+        """Write a file of any size that arrives as a form: pieces of its fields `path` and `overwrite`, and of one file.
+
+        Fields and file may come in any order. Clients disagree about the name of the file's part: the documentation says
+        `contents`, its examples `content`, the older CLI `file`.
+        """
+        place, file = await self._do("/", self._uploads.form)
+        try:
+            fields = await self._receive(parts, file)
+            path = field(fields, "path")
+            overwrite = flag(field(fields, "overwrite") if "overwrite" in fields else "false")
+            target = file_of(path)
+            await self._may(caller, Permission.CAN_EDIT, target, to="write")
+            await self._do(path, lambda: self._place(place, target, overwrite=overwrite))
+        finally:
+            self._uploads.end_form(place, file)
+
+    async def _receive(self, parts: AsyncIterator[tuple[str, bytes]], file: int) -> dict[str, bytes]:
+        """Write the form's file to `file`; returns its fields."""
+        fields: dict[str, bytes] = {}
+        waiting = bytearray()  # a write for each piece would cost a hop to a thread each
+        name_of_file = ""
+        async for name, piece in parts:
+            if name in ("path", "overwrite"):
+                fields[name] = fields.get(name, b"") + piece
+                if len(fields[name]) > MAX_FIELD:
+                    raise InvalidParameterValue(f"The form's {name} is longer than {MAX_FIELD} bytes.")
+            elif name_of_file and name != name_of_file:
+                raise InvalidParameterValue(f"The form has more than one file: {name_of_file}, {name}. Send one, named contents.")
+            else:
+                name_of_file = name
+                waiting += piece
+                if len(waiting) >= MAX_BLOCK:
+                    await self._do("/", functools.partial(self._add, file, bytes(waiting)))
+                    waiting.clear()
+        await self._do("/", functools.partial(self._add, file, bytes(waiting)))
+        return fields
+
+    def _add(self, file: int, data: bytes) -> None:
+        self._check_room()
+        _write_all(file, data)
+
+    def _check_room(self) -> None:
+        if why := self._refusal():
+            raise StorageFull(why)
+
+    def _place(self, source: Path, parts: tuple[str, ...], *, overwrite: bool) -> None:
+        self._check_target(parts, overwrite=overwrite)
+        self._tree.bring(source, parts, replace=overwrite)
+
+    async def create(self, caller: Caller, path: str, *, overwrite: bool) -> int:
+        """Begin to upload a file; returns the handle for its blocks."""
+        parts = file_of(path)
+        await self._may(caller, Permission.CAN_EDIT, parts, to="write")
+
+        def begin() -> int:
+            self._check_target(parts, overwrite=overwrite)
+            self._check_room()
+            self._tree.make_directories(parts[:-1])
+            return self._uploads.begin(owner=caller.user_name, parts=parts, overwrite=overwrite)
+
+        return await self._do(path, begin)
+
+    async def add_block(self, caller: Caller, handle: int, data: str) -> None:
+        """Append at most 1 MiB, given in base64."""
+        block = block_of(data)
+        path = await self._require(caller, handle)
+
+        def append() -> None:
+            self._check_room()
+            self._uploads.append(handle, block)
+
+        async with self._turn(handle):
+            await self._do(path, append)
+
+    async def close(self, caller: Caller, handle: int) -> None:
+        """End an upload: the file is at its path."""
+        path = await self._require(caller, handle)
+
+        def settle(data: Path, upload: Upload) -> None:
+            with translated(path):
+                self._place(data, upload.parts, overwrite=upload.overwrite)
+
+        async with self._turn(handle):
+            await self._do(path, lambda: self._uploads.finish(handle, settle))
+
+    def _check_target(self, parts: tuple[str, ...], *, overwrite: bool) -> None:
+        """Raises OSError unless a file may be put there."""
+        with contextlib.suppress(FileNotFoundError):
+            if self._tree.stat(parts).is_dir:
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if not overwrite:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+
+    async def _require(self, caller: Caller, handle: int) -> str:
+        """The path of an upload that the caller may go on with."""
+        upload = await self._do("/", lambda: self._uploads.find(handle))
+        if upload.owner != caller.user_name:
+            raise no_handle(handle)
+        await self._may(caller, Permission.CAN_EDIT, upload.parts, to="write")
+        return shown(upload.parts)
+
+    def _turn(self, handle: int) -> asyncio.Lock:
+        return self._turns.setdefault(handle, asyncio.Lock())
+
+    async def _may(self, caller: Caller, permission: Permission, parts: tuple[str, ...], *, to: str) -> None:
+        await self._store.read(lambda tx: self._authorizer.require(tx, caller, permission, of_path(parts), to=to))
+
+    async def _do(self, path: str, work: Callable[[], T]) -> T:
+        """Work on files, on another thread and with its errors in the API's words."""
+
+        def run() -> T:
+            with translated(path):
+                return work()
+
+        return await asyncio.to_thread(run)
+
+
+def _write_all(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]

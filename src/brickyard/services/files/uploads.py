@@ -1,0 +1,258 @@
+"""Uploads on their way, as directories that all servers of the workspace share: any of them takes the next block.
+
+```text
+uploads/<handle>/     data, about.json, lock: an upload; about.json says how many bytes of `data` have been taken
+uploads/form-<hex>    a file that one request brings, locked while it does
+uploads/.lock         flock: who begins an upload
+uploads/.servers/<hex>   flock: the server that has taken blocks under that name lives
+```
+Methods block. A server that is killed leaves nothing that another one mistakes: bytes behind those that about.json counts are
+written over, and an upload whose data has its place already is only forgotten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from brickyard.agent import files
+from brickyard.domain.clock import Clock
+from brickyard.domain.errors import QuotaExceeded, ResourceDoesNotExist, TemporarilyUnavailable
+
+MAX_HANDLES = 200
+HANDLE_IDLE_MS = 10 * 60 * 1000
+LOCK_PATIENCE_S = 20.0
+
+
+class Upload(msgspec.Struct, frozen=True, kw_only=True):
+    """about.json. `server` and `digest` are those of the last block."""
+
+    owner: str
+    parts: tuple[str, ...]
+    overwrite: bool
+    used_ms: int
+    size: int = 0
+    server: str = ""
+    digest: str = ""
+
+
+class Uploads:
+    """One per server."""
+
+    def __init__(self, *, place: Path, clock: Clock) -> None:
+        self._place = place
+        self._clock = clock
+        self._name = secrets.token_hex(8)
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (place / ".servers").mkdir(mode=0o700, exist_ok=True)
+        self._life = self._live()
+        self.sweep()
+
+    def close(self) -> None:
+        """This server takes no more blocks."""
+        os.close(self._life)
+
+    def begin(self, *, owner: str, parts: tuple[str, ...], overwrite: bool) -> int:
+        """Returns the handle. Raises QuotaExceeded."""
+        lock = _lock(self._place / ".lock", os.O_RDWR | os.O_CREAT)  # so that servers together keep to the limit
+        try:
+            self.sweep()
+            if len(self._handles()) >= MAX_HANDLES:
+                raise QuotaExceeded(f"{MAX_HANDLES} uploads are under way. Close some, or wait: idle ones end after 10 minutes.")
+            handle = secrets.randbits(52) | 1
+            self._make(handle, Upload(owner=owner, parts=parts, overwrite=overwrite, used_ms=self._clock.now_ms()))
+            return handle
+        finally:
+            os.close(lock)
+
+    def find(self, handle: int) -> Upload:
+        """Raises ResourceDoesNotExist."""
+        try:
+            upload = msgspec.json.decode((self._place / str(handle) / "about.json").read_bytes(), type=Upload)
+        except FileNotFoundError:
+            raise no_handle(handle) from None
+        if self._is_expired(upload):
+            raise no_handle(handle)
+        return upload
+
+    def append(self, handle: int, block: bytes) -> None:
+        """Take the next block. Raises ResourceDoesNotExist."""
+        with self._turn(handle) as (directory, upload):
+            digest = hashlib.blake2b(block, digest_size=16).hexdigest()
+            # A client whose block was not answered sends it again. Whether this is that, or one that looks the same, nobody can
+            # tell where the server that took it has ended before it could answer.
+            if block and digest == upload.digest and not self._lives(upload.server):
+                _forget(directory)
+                raise ResourceDoesNotExist(
+                    f"The upload with the handle {handle} has ended: the server that took its last block did, and this block is "
+                    "the same, so it may have been sent twice. Create a new one."
+                )
+            if not _is_waiting(directory):
+                raise no_handle(handle)
+            with (directory / "data").open("r+b", buffering=0) as data:
+                data.seek(upload.size)  # what a killed server wrote behind that, it has not answered
+                view = memoryview(block)
+                while view:
+                    view = view[data.write(view) :]
+            changed = msgspec.structs.replace(
+                upload, size=upload.size + len(block), used_ms=self._clock.now_ms(), server=self._name, digest=digest
+            )
+            _write(directory, changed)
+
+    def finish(self, handle: int, settle: Callable[[Path, Upload], None]) -> None:
+        """Give the file its place: `settle` moves it there. The upload has ended then, whatever became of it."""
+        with self._turn(handle) as (directory, upload):
+            try:
+                if _is_waiting(directory):
+                    os.truncate(directory / "data", upload.size)
+                    settle(directory / "data", upload)
+            finally:
+                _forget(directory)
+
+    def form(self) -> tuple[Path, int]:
+        """A new file for what one request brings, and its descriptor, for `end_form`."""
+        path = self._place / f"form-{secrets.token_hex(16)}"
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody knows it yet
+        return path, file
+
+    def end_form(self, path: Path, file: int) -> None:
+        """Remove the file, unless it was moved to its place."""
+        path.unlink(missing_ok=True)
+        os.close(file)
+
+    def sweep(self) -> None:
+        """Remove what nobody goes on with. Other servers may do the same now."""
+        for path in list(self._place.iterdir()):
+            with contextlib.suppress(OSError):
+                if path.name.isdecimal():
+                    self._sweep_upload(path)
+                elif path.name not in (".lock", ".servers") and self._is_old(path):
+                    self._sweep_other(path)
+        for path in list((self._place / ".servers").iterdir()):
+            with contextlib.suppress(OSError):
+                if not _is_held(path):
+                    path.unlink()
+
+    def _sweep_upload(self, directory: Path) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            if not self._is_expired(msgspec.json.decode((directory / "about.json").read_bytes(), type=Upload)):
+                return
+        if not _is_held(directory / "lock"):
+            _forget(directory)
+
+    def _sweep_other(self, path: Path) -> None:
+        """What a killed server was about to make, or a form that it received."""
+        if path.is_dir():
+            files.remove_tree(path)
+        elif not _is_held(path):
+            path.unlink()
+
+    @contextlib.contextmanager
+    def _turn(self, handle: int) -> Iterator[tuple[Path, Upload]]:
+        """Alone with an upload, among all servers. Raises ResourceDoesNotExist."""
+        directory = self._place / str(handle)
+        try:
+            lock = _lock(directory / "lock", os.O_RDWR)
+        except FileNotFoundError:
+            raise no_handle(handle) from None
+        try:
+            yield directory, self.find(handle)
+        finally:
+            os.close(lock)
+
+    def _make(self, handle: int, upload: Upload) -> None:
+        draft = self._place / f".new-{secrets.token_hex(8)}"
+        try:
+            draft.mkdir(mode=0o700)
+            (draft / "lock").touch(mode=0o600)
+            (draft / "data").touch()
+            _write(draft, upload)
+            draft.rename(self._place / str(handle))
+        except BaseException:
+            files.remove_tree(draft)
+            raise
+
+    def _handles(self) -> list[str]:
+        return [name for name in os.listdir(self._place) if name.isdecimal()]  # noqa: PTH208 - names are all we need
+
+    def _is_expired(self, upload: Upload) -> bool:
+        return upload.used_ms < self._clock.now_ms() - HANDLE_IDLE_MS
+
+    def _is_old(self, path: Path) -> bool:
+        return path.lstat().st_mtime * 1000 < time.time() * 1000 - HANDLE_IDLE_MS
+
+    def _live(self) -> int:
+        """Show that this server lives, for as long as this process does."""
+        path = self._place / ".servers" / self._name
+        while True:
+            life = _lock(path, os.O_RDWR | os.O_CREAT)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(life), path.stat()):
+                    return life
+            os.close(life)  # somebody has swept it away before we had it
+
+    def _lives(self, server: str) -> bool:
+        return server == self._name or _is_held(self._place / ".servers" / Path(server).name)
+
+
+def no_handle(handle: int) -> ResourceDoesNotExist:
+    """The error for a handle that is not, or no longer, an upload."""
+    return ResourceDoesNotExist(f"No open upload has the handle {handle}: it was closed, or was idle for 10 minutes.")
+
+
+def _is_waiting(directory: Path) -> bool:
+    """Whether the data is here alone. False: it has its place, and a server was killed before it forgot the upload."""
+    try:
+        return (directory / "data").lstat().st_nlink == 1
+    except FileNotFoundError:
+        return False
+
+
+def _forget(directory: Path) -> None:
+    """The upload has ended; what cannot be removed now is swept later."""
+    with contextlib.suppress(OSError):
+        (directory / "about.json").unlink(missing_ok=True)
+        files.remove_tree(directory)
+
+
+def _write(directory: Path, upload: Upload) -> None:
+    files.write_atomic(directory / "about.json", msgspec.json.encode(upload))
+
+
+def _lock(path: Path, flags: int) -> int:
+    """A descriptor that locks the file until it is closed. Raises TemporarilyUnavailable."""
+    lock = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    deadline = time.monotonic() + LOCK_PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(lock)
+                raise TemporarilyUnavailable("Another server is at work on this upload. Try again.") from None
+            time.sleep(0.005)
+
+
+def _is_held(path: Path) -> bool:
+    """Whether a living process has locked the file."""
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
