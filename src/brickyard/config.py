@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from brickyard.lifecycle import providernames
+from brickyard.storage import urls
 
 _SECRET = ("admin_token", "metrics_token", "database_url")
 _DATABASES = ("postgresql", "postgresql+psycopg", "sqlite")
@@ -42,6 +43,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     data_dir: Path = msgspec.field(default_factory=default_data_dir)
     cache_dir: Path = msgspec.field(default_factory=default_cache_dir)
     database_url: str = ""  # empty: SQLite in the data directory
+    storage_url: str = ""  # a directory that all servers and nodes of the workspace reach; empty: the data directory
     public_url: str = ""  # what agents on other machines call; empty: the address that the server listens on
     provider: str = "local"  # its name: `lifecycle/providernames.py`
     simulated_knobs: Path | None = None  # a TOML file with what the simulated provider's world does, followed while it runs
@@ -80,6 +82,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     log_format: Literal["console", "json"] = "console"
 
     @property
+    def storage_dir(self) -> Path:
+        """The directory of `storage_url`."""
+        return urls.directory(self.storage_url) or self.data_dir
+
+    @property
     def allowed_places(self) -> tuple[str, ...]:
         """`network_allow`, piece by piece."""
         return tuple(place.strip() for place in self.network_allow.split(",") if place.strip())
@@ -105,7 +112,10 @@ def load(
         name: getattr(settings, name)
         for name in ("data_dir", "cache_dir", "task_files_dir", "simulated_knobs", "tls_cert", "tls_key")
     }
-    return msgspec.structs.replace(settings, **{name: path and path.expanduser().resolve() for name, path in places.items()})
+    resolved: dict[str, Any] = {name: path and path.expanduser().resolve() for name, path in places.items()}
+    if settings.storage_url:
+        resolved["storage_url"] = str(settings.storage_dir.resolve())
+    return msgspec.structs.replace(settings, **resolved)
 
 
 def source(
@@ -178,6 +188,10 @@ def _check(settings: Settings, sources: Mapping[str, str]) -> None:
         raise _wrong(
             "database_url", "", sources, "postgresql://user:password@host/database, or left out for SQLite in the data directory"
         )
+    try:
+        urls.directory(settings.storage_url)
+    except ValueError as error:
+        raise _wrong("storage_url", settings.storage_url, sources, str(error)) from error
     if not _is_origin(settings.public_url):
         raise _wrong("public_url", settings.public_url, sources, "http://HOST:PORT or https://HOST:PORT, with nothing behind it")
     _check_connect(settings)

@@ -26,7 +26,7 @@ class Desk:
         self.workspace = Workspace(home / "data")
         self.workspace.prepare()
         self.workspace.lock()
-        self.workspace.admin_token(TOKEN)
+        self.workspace.storage.admin_token(TOKEN)
         self.workspace.announce(URL)
 
     def configure(self, *arguments: str) -> Result:

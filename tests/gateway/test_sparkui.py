@@ -40,6 +40,7 @@ from brickyard.services.caller import Caller
 from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import LIFETIME_MS, UiLinks
 from brickyard.services.users import new_user
+from brickyard.storage.directory import Storage
 from brickyard.store.store import Store
 from brickyard.testing.clock import ManualClock
 from tests.support.patience import PATIENCE_S
@@ -389,7 +390,7 @@ def test_event_logs_are_kept_whole_or_not_at_all(tmp_path: Path, monkeypatch: py
 
 def test_a_cluster_that_left_no_event_log_says_why(tmp_path: Path) -> None:
     async def work() -> None:
-        history = HistoryServers(settings=Settings(data_dir=tmp_path, cache_dir=tmp_path))
+        history = HistoryServers(settings=Settings(data_dir=tmp_path, cache_dir=tmp_path), storage=Storage(tmp_path))
         with pytest.raises(ResourceDoesNotExist, match=r"spark\.eventLog\.enabled"):
             await history.find(ID, "")
         log = tmp_path / "logs" / ID / "i-1-1" / "executor-0-stdout.log"
@@ -425,7 +426,7 @@ def test_a_history_server_that_is_starting_is_not_idle(tmp_path: Path, monkeypat
     monkeypatch.setattr(HistoryServers, "_runtime_kept", lambda _self, _use: manifest)
 
     async def work() -> None:
-        servers = HistoryServers(settings=Settings(data_dir=tmp_path, cache_dir=tmp_path))
+        servers = HistoryServers(settings=Settings(data_dir=tmp_path, cache_dir=tmp_path), storage=Storage(tmp_path))
         for name in ("0101-000000-first", "0101-000000-second"):
             log = tmp_path / "logs" / name / "i-1-1" / "eventlog" / "app"
             log.parent.mkdir(parents=True)
@@ -471,7 +472,9 @@ def test_a_runtime_cannot_be_removed_under_a_history_server(tmp_path: Path) -> N
     log.write_bytes(b"hello")
 
     async def work() -> None:
-        servers = HistoryServers(settings=Settings(data_dir=tmp_path, cache_dir=tmp_path, isolation="off"))
+        servers = HistoryServers(
+            settings=Settings(data_dir=tmp_path, cache_dir=tmp_path, isolation="off"), storage=Storage(tmp_path)
+        )
         try:
             assert (await servers.find(ID, "")).run == "/history/app-1"
             with pytest.raises(RuntimeInUse):

@@ -20,6 +20,7 @@ from brickyard.nodes.loads import Loads
 from brickyard.plan.policy import Policy
 from brickyard.reconcile.clusters import pass_over_cluster
 from brickyard.reconcile.retention import EVENTS_KEPT_MS, Retention
+from brickyard.storage.directory import Storage
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SIZES, cluster
@@ -195,7 +196,7 @@ def test_events_are_kept_for_sixty_days(store: Store, tmp_path: Path) -> None:
     assert kept[0] == clock.now_ms() - EVENTS_KEPT_MS
 
     async def scenario() -> None:
-        retention = Retention(store=store, clock=clock, logs=tmp_path, clusters=tmp_path / "clusters")
+        retention = Retention(store=store, clock=clock, storage=Storage(tmp_path))
         assert await retention.trim_events() == 101 - len(kept)
         assert await retention.trim_events() == 0
 
@@ -222,13 +223,13 @@ def test_logs_of_nodes_are_kept_for_thirty_days_and_those_of_clusters_that_are_n
 
     kept = [left("here/i-1-1", 29.9), left("gone/i-1-1", 0.9)]
     over = [left("here/i-0-1", 30.1), left("gone/i-0-1", 1.1), left("long gone/i-0-1", 99)]
-    retention = Retention(store=store, clock=clock, logs=logs, clusters=tmp_path / "clusters")
+    retention = Retention(store=store, clock=clock, storage=Storage(tmp_path))
     assert asyncio.run(retention.sweep_logs()) == 3
     assert all((node / "driver.log").exists() for node in kept)
     assert not any(node.exists() for node in over)
     assert not (logs / "long gone").exists()
     assert asyncio.run(retention.sweep_logs()) == 0
-    assert asyncio.run(Retention(store=store, clock=clock, logs=tmp_path / "none", clusters=tmp_path / "none").sweep_logs()) == 0
+    assert asyncio.run(Retention(store=store, clock=clock, storage=Storage(tmp_path / "none")).sweep_logs()) == 0
 
 
 def test_what_a_cluster_held_goes_with_it_and_nothing_else(store: Store, tmp_path: Path) -> None:
@@ -238,7 +239,7 @@ def test_what_a_cluster_held_goes_with_it_and_nothing_else(store: Store, tmp_pat
         (clusters / name / "warehouse" / "t").mkdir(parents=True)
         (clusters / name / "warehouse" / "t" / "part-0").write_text("rows")
     (clusters / "gone" / "link").symlink_to(clusters / "here")
-    retention = Retention(store=store, clock=ManualClock(), logs=tmp_path / "logs", clusters=clusters)
+    retention = Retention(store=store, clock=ManualClock(), storage=Storage(tmp_path))
     assert asyncio.run(retention.sweep_clusters()) == 1
     assert [path.name for path in clusters.iterdir()] == ["here"]
     assert (clusters / "here" / "warehouse" / "t" / "part-0").exists()
@@ -247,7 +248,7 @@ def test_what_a_cluster_held_goes_with_it_and_nothing_else(store: Store, tmp_pat
 def test_the_directory_of_a_removed_cluster_is_not_kept_for_an_hour(store: Store, tmp_path: Path) -> None:
     async def scenario() -> None:
         clusters = tmp_path / "clusters"
-        retention = Retention(store=store, clock=ManualClock(), logs=tmp_path / "logs", clusters=clusters)
+        retention = Retention(store=store, clock=ManualClock(), storage=Storage(tmp_path))
         running = asyncio.create_task(retention.run())
         (clusters / "gone").mkdir(parents=True)
         async with asyncio.timeout(PATIENCE_S):

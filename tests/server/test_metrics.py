@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.reconcile.room import DiskRoom
 from brickyard.server.metrics import WorkspaceMetrics
+from brickyard.storage.directory import Storage
 from brickyard.store.store import Store
 from brickyard.testing.builders import SMALL, cluster
 from tests.support.patience import PATIENCE_S
@@ -30,7 +31,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def measures(store: Store, place: Path) -> tuple[WorkspaceMetrics, CollectorRegistry]:
     registry = CollectorRegistry()
     made = WorkspaceMetrics(
-        store, SimulatedProvider(node_types=[SMALL]), DiskRoom(store=store, data_dir=place, min_free=0, dbfs_limit=1)
+        store,
+        SimulatedProvider(node_types=[SMALL]),
+        DiskRoom(store=store, storage=Storage(tmp_path), data_dir=place, min_free=0, dbfs_limit=1),
     )
     registry.register(made)
     return made, registry

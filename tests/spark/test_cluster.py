@@ -120,7 +120,7 @@ def test_hostile_code_finds_nothing_that_is_not_its_own(live: Live, cluster: str
     agent, stranger = live.driver_agent(cluster), live.below(live.driver_agent(neighbour), JVM)
     pids = [live.server().pid, agent.pid, stranger.pid, os.getpid()]
     tokens = json.loads((instances / str(ours.instance_id) / "agent.json").read_bytes())
-    secrets = [live.workspace.stored_token(), live.workspace.key().hex(), tokens["agent_token"], tokens["server_token"]]
+    secrets = [live.workspace.stored_token(), live.workspace.storage.key().hex(), tokens["agent_token"], tokens["server_token"]]
     # A secret that the code names is in its own memory only; it looks for it in what others show of theirs.
     urls = [
         f"{live.w.config.host}/api/2.1/clusters/list",

@@ -13,6 +13,7 @@ from brickyard.domain.queries import RunFilter, RunPosition
 from brickyard.domain.run import Output, Run, Task
 from brickyard.domain.tasks import SubmitTask
 from brickyard.reconcile.retention import DAY_MS, Retention
+from brickyard.storage.directory import Storage
 from brickyard.store.store import Store
 from brickyard.testing.builders import NOW
 from brickyard.testing.clock import ManualClock
@@ -72,7 +73,7 @@ def test_runs_that_ended_60_days_ago_go_and_active_ones_stay(store: Store, tmp_p
         store.write_sync(lambda tx, row=row: tx.runs.insert(row))  # type: ignore[misc] # the row of this turn
     for token, days in (("old", 61), ("new", 59)):
         store.write_sync(lambda tx, token=token, days=days: tx.runs.spend(token, 9, NOW - days * DAY_MS))  # type: ignore[misc] # as above
-    retention = Retention(store=store, clock=clock, logs=tmp_path, clusters=tmp_path / "clusters")
+    retention = Retention(store=store, clock=clock, storage=Storage(tmp_path))
     assert asyncio.run(retention.trim_runs()) == 1
     assert store.read_sync(lambda tx: [tx.runs.spent(token) for token in ("old", "new")]) == [None, 9]
     assert store.read_sync(lambda tx: [tx.runs.get(each) is not None for each in (1, 2, 3)]) == [True, False, True]

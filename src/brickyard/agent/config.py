@@ -21,7 +21,8 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     server_file: str = ""  # server.json of the server that launched it, on the server's own machine: see `servers.py`
     servers: tuple[ServerAddress, ...] = ()  # all of the workspace, when it was launched
     instance_dir: str
-    data_dir: str = ""  # hidden from the node, all but its own directories
+    data_dir: str = ""  # the server's; hidden from the node
+    storage_dir: str = ""  # likewise, all but its own directories
     cache_dir: str
     logs_dir: str
     dbfs_dir: str = ""

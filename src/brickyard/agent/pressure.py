@@ -15,7 +15,7 @@ SMALLEST = 32 * MIB  # a node that uses less is never named: its end would help 
 SLACK = 16 * MIB  # by which a directory that is too large may grow: removing from it writes a little first
 STALE_S = 15.0  # numbers older than that are not looked at: their agent hangs or is gone
 NEAR = 0.8  # of its disk: the cluster is told
-DBFS_FULL = "dbfs.full"  # in the data directory, touched again and again while the workspace's files take more than they may
+DBFS_FULL = "dbfs.full"  # in the storage, touched again and again while the workspace's files take more than they may
 DBFS_FULL_S = 90.0  # after that without a touch it does not count: the server has gone
 STALLED = 10.0  # percent of the last ten seconds in which everything waited for memory
 

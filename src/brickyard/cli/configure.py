@@ -12,7 +12,8 @@ import click
 from brickyard.cli import CliError
 from brickyard.cli.client import serving
 from brickyard.cli.options import found_by, place, settings
-from brickyard.lifecycle.workspace import Workspace, WorkspaceError, write_private
+from brickyard.lifecycle.workspace import Workspace, WorkspaceError
+from brickyard.storage.private import write_private
 
 DEFAULT, OURS = "DEFAULT", "brickyard"
 MARK = "# written by brickyard configure"  # a profile that has it may be replaced by the next `configure`
@@ -29,7 +30,8 @@ def command(profile: str | None, replace: bool, config_file: Path | None, **opti
     """
     if profile is not None and not re.fullmatch(r"[^\s\[\]]+", profile):
         raise click.UsageError(f"{profile!r} is no name of a profile: it must have no spaces and no brackets.")
-    workspace = Workspace(settings(config_file, **options).data_dir)
+    chosen = settings(config_file, **options)
+    workspace = Workspace(chosen.data_dir, chosen.storage_dir)
     found = found_by(config_file, **options)
     running, path = serving(workspace, found), profile_file()
     try:

@@ -51,7 +51,8 @@ def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
     findings = [
         _python(),
         _java(),
-        _disk("data directory", chosen.data_dir, 1_000, keep=int(chosen.min_free_disk_gb * 2**30)),
+        _disk("data directory", chosen.data_dir, 1_000, keep=_floor(chosen)),
+        *([] if chosen.storage_dir == chosen.data_dir else [_disk("storage", chosen.storage_dir, 1_000, keep=_floor(chosen))]),
         _disk("cache directory", chosen.cache_dir, 1_500),
         _port(chosen),
         _connect_port(chosen),
@@ -107,6 +108,10 @@ def _disk(name: str, path: Path, needed_mb: int, *, keep: int = 0) -> Finding:
             "ended. Free space, or choose another.",
         )  # fmt: skip
     return Finding(name, "ok", f"{path}, {free / 1024:.0f} GiB free")
+
+
+def _floor(chosen: Settings) -> int:
+    return int(chosen.min_free_disk_gb * 2**30)
 
 
 def _exists(path: Path) -> bool:

@@ -14,6 +14,7 @@ from brickyard.cli.progress import working
 from brickyard.config import Settings
 from brickyard.lifecycle.messages import nodes_left
 from brickyard.lifecycle.workspace import Running, Workspace, WorkspaceError
+from brickyard.storage.directory import Storage, StorageInUse
 
 LIMIT_S = 60.0
 SPEAK_S = 3.0
@@ -25,7 +26,7 @@ SPEAK_S = 3.0
 def command(keep_nodes: bool, config_file: Path | None, **options: Any) -> None:
     """Stop the server and end its nodes."""
     chosen = settings(config_file, **options)
-    workspace = Workspace(chosen.data_dir)
+    workspace = Workspace(chosen.data_dir, chosen.storage_dir)
     running = workspace.running()
     kept, found = keep_nodes or chosen.keep_nodes, found_by(config_file, **options)
     if running is not None:
@@ -43,18 +44,19 @@ def stop_server(workspace: Workspace, running: Running, *, keep_nodes: bool) -> 
 
     Raises CliError when it cannot be stopped or takes too long, or when nodes live on.
     """
+    storage = workspace.storage  # as long as the server tells which it is
     _stop(workspace, running, keep_nodes=keep_nodes)
     if not keep_nodes:
-        end_nodes(workspace)
+        end_nodes(workspace, storage)
 
 
-def end_nodes(workspace: Workspace) -> int:
+def end_nodes(workspace: Workspace, storage: Storage | None = None) -> int:
     """End the nodes of this machine that no server looks after; returns how many there were. Raises CliError when some live on.
 
     A server that stops ends its nodes by itself: this is for what one could not, or was killed before it did.
     """
-    instances = workspace.data_dir / "instances"
-    if not instances.is_dir() or not any(instances.iterdir()):
+    storage = storage or workspace.storage
+    if not storage.instances.is_dir() or not any(storage.instances.iterdir()):
         return 0
     from brickyard.providers.local.provider import LocalProvider  # noqa: PLC0415 - rarely needed, and not light
 
@@ -63,12 +65,17 @@ def end_nodes(workspace: Workspace) -> int:
     except WorkspaceError:
         return 0  # another server has started: they are its own now
     try:
+        storage.hold(alone=True, patience_s=0)
         with working("Ending nodes"):
-            provider = LocalProvider(settings=Settings(data_dir=workspace.data_dir), server_file=workspace.server_file)
+            chosen = Settings(data_dir=workspace.data_dir, storage_url=str(storage.root))
+            provider = LocalProvider(settings=chosen, server_file=workspace.server_file)
             found = len(provider.observe())
             provider.close(keep_nodes=False)
             left = sorted(provider.observe())
+    except StorageInUse:
+        return 0  # of several servers another one lives
     finally:
+        storage.close()
         workspace.unlock()
     if left:
         raise CliError(nodes_left(left))
@@ -78,13 +85,14 @@ def end_nodes(workspace: Workspace) -> int:
 def end_simulated(workspace: Workspace) -> int:
     """The same for simulated nodes, which live on in a process of their own when their servers were killed. Servers that stop in
     order end them by themselves, and those that another server uses are left alone."""
-    if not (workspace.data_dir / "simulated").is_dir():
+    place = workspace.storage.simulated
+    if not place.is_dir():
         return 0
     from brickyard.providers.base import ProviderError  # noqa: PLC0415 - rarely needed
-    from brickyard.providers.simulated import remote, wire  # noqa: PLC0415 - likewise
+    from brickyard.providers.simulated import remote  # noqa: PLC0415 - likewise
 
     try:
-        return remote.end_unused(wire.directory(Settings(data_dir=workspace.data_dir)))
+        return remote.end_unused(place)
     except ProviderError as error:
         raise CliError(f"{error}. Run `brickyard down` again.") from error
 

@@ -65,7 +65,7 @@ class _Quickstart:
         self._runtime = runtime
         self._any_port = any_port
         self._with_pool = pool
-        self._workspace = Workspace(chosen.data_dir)
+        self._workspace = Workspace(chosen.data_dir, chosen.storage_dir)
         self._times: list[tuple[str, float]] = []
         self._logs = f"the server's log is {self._workspace.log_file}"
         self._new_token = ""
@@ -130,7 +130,7 @@ class _Quickstart:
 
     def _note_started_cluster(self, cluster_id: str) -> None:
         self._started_cluster = cluster_id
-        self._logs = f"logs are in {self._settings.data_dir / 'logs' / cluster_id}, the server's in {self._workspace.log_file}"
+        self._logs = f"logs are in {self._workspace.storage.logs.of(cluster_id)}, the server's in {self._workspace.log_file}"
 
     def _have_server(self, say: Say) -> None:
         deadline = time.monotonic() + START_LIMIT_S
@@ -163,7 +163,7 @@ class _Quickstart:
 
     def _how_to_go_on(self, cluster_id: str) -> None:
         running = serving(self._workspace)
-        token_file = shlex.quote(str(self._workspace.data_dir / "admin-token"))
+        token_file = shlex.quote(str(self._workspace.storage.admin_token_file))
         if self._new_token:
             click.echo("\n" + token_line(self._workspace, self._new_token))
         click.echo(f"""

@@ -40,7 +40,7 @@ def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
 
     Exit code 3: no server runs."""
     chosen = settings(config_file, **options)
-    workspace = Workspace(chosen.data_dir)
+    workspace = Workspace(chosen.data_dir, chosen.storage_dir)
     running, allowed = workspace.running(), allowed_here()
     about = running.about if running else {}  # what the server says of itself: its settings count, not those of this command
     report: dict[str, Any] = {

@@ -43,7 +43,7 @@ def command(detach: bool, config_file: Path | None, **options: Any) -> None:
     Every option is also a BRICKYARD_* variable and a key of the TOML file: docs/configuration.md.
     """
     chosen = settings(config_file, **options)
-    workspace = Workspace(chosen.data_dir)
+    workspace = Workspace(chosen.data_dir, chosen.storage_dir)
     try:
         if detach:
             with working("Starting the server"):
@@ -63,7 +63,7 @@ def start_detached(chosen: Settings, workspace: Workspace) -> Started:
     workspace.prepare()
     if running := workspace.running():
         raise CliError(f"another Brickyard server ({running}) is using {chosen.data_dir}. Stop it with `brickyard down`.")
-    token_is_new = not chosen.admin_token and not (chosen.data_dir / "admin-token").exists()
+    token_is_new = not chosen.admin_token and not workspace.storage.admin_token_file.exists()
     log, start = _open_log(workspace)
     process: subprocess.Popen[bytes] | None = None
     try:

@@ -31,6 +31,7 @@ from brickyard.gateway.sparkui import Upstream
 from brickyard.lifecycle.runtimeuse import RuntimeUse
 from brickyard.runtime.catalogue import rows
 from brickyard.runtime.installer import installed
+from brickyard.storage.directory import Storage
 
 EVENTS = "eventlog"  # the directory of event logs among a node's logs
 IDLE_S = 600.0
@@ -46,8 +47,9 @@ log = structlog.get_logger(__name__)
 class HistoryServers:
     """One per server, for one event loop."""
 
-    def __init__(self, *, settings: Settings, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, settings: Settings, storage: Storage, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
+        self._storage = storage
         self._monotonic = monotonic
         self._servers: dict[str, _HistoryServer] = {}
         self._turns: dict[str, asyncio.Lock] = {}
@@ -72,14 +74,7 @@ class HistoryServers:
 
     async def kept_log(self, cluster_id: str, name: str, limit: int) -> bytes | None:
         """The end of a kept log of that cluster, the newest of that name; None when there is none."""
-
-        def look() -> bytes | None:
-            for directory in _newest_first(self._kept(cluster_id)):
-                with contextlib.suppress(OSError, ValueError):
-                    return files.read_tail(directory, name, limit)
-            return None
-
-        return await asyncio.to_thread(look)
+        return await asyncio.to_thread(self._storage.logs.tail, cluster_id, name, limit)
 
     async def close(self) -> None:
         """End them all."""
@@ -88,14 +83,11 @@ class HistoryServers:
         for cluster_id in list(self._servers):
             await self._end(cluster_id)
 
-    def _kept(self, cluster_id: str) -> Path:
-        return self._settings.data_dir / "logs" / Path(cluster_id).name
-
     def _event_logs(self, cluster_id: str, running: str) -> tuple[Path, ...]:
         """Every event log of the cluster. Raises ResourceDoesNotExist."""
-        places = [directory / EVENTS for directory in _newest_first(self._kept(cluster_id))]
+        places = [directory / EVENTS for directory in self._storage.logs.nodes(cluster_id)]
         if running:
-            places.insert(0, self._settings.data_dir / "instances" / Path(running).name / "node" / "logs" / EVENTS)
+            places.insert(0, self._storage.instance_logs(running) / EVENTS)
         found = [place / name for place in places for name, size in files.list_files(place) if size and "/" not in name]
         if not found:
             raise ResourceDoesNotExist(
@@ -291,14 +283,6 @@ def _newest(applications: Sequence[dict[str, Any]]) -> str:
     ]
     _, app_id, attempt = max(runs, key=lambda run: run[0])
     return f"{app_id}/{attempt}" if attempt else str(app_id)
-
-
-def _newest_first(directory: Path) -> list[Path]:
-    try:
-        found = [path for path in directory.iterdir() if path.is_dir() and not path.is_symlink()]
-    except OSError:
-        return []
-    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
 
 
 async def _drain(stream: asyncio.StreamReader) -> None:

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from brickyard.lifecycle.workspace import write_private
+from brickyard.storage.private import write_private
 
 VALID = datetime.timedelta(days=825)  # the longest that every client accepts
 RENEW = datetime.timedelta(days=30)

@@ -9,7 +9,7 @@ from brickyard.lifecycle.workspace import Workspace
 
 def token_line(workspace: Workspace, token: str) -> str:
     """How a new administrator's token is shown, once."""
-    return f"Admin token (shown this once, kept in {workspace.data_dir / 'admin-token'}): {token}"
+    return f"Admin token (shown this once, kept in {workspace.storage.admin_token_file}): {token}"
 
 
 def nodes_left(instances: list[str]) -> str:

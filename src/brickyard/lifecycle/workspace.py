@@ -1,4 +1,4 @@
-"""A workspace's data directory: its lock, its secrets, and the note that says where its server is."""
+"""A server's data directory: its lock, and the note that says where the server is."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import contextlib
 import fcntl
 import json
 import os
-import secrets
-import shutil
 import signal
 import time
 from pathlib import Path
@@ -16,14 +14,15 @@ from typing import NamedTuple
 import psutil
 
 from brickyard.agent import processes
+from brickyard.storage.directory import Storage
+from brickyard.storage.private import WorkspaceError, prepare, unusable, write_private
 
-NEEDED_BYTES = 16 * 2**20  # a new database and its log of writes, and a start's lines in server.log
+__all__ = ["Running", "Workspace", "WorkspaceError"]
+
 LOCK_PATIENCE_S = 0.5  # `running` holds the lock for an instant: a refusal needs more than one look
+_CALLED = "data directory"
+_REMEDY = "choose another with --data-dir"
 SAME_START_S = 5.0  # the clock that start times are read from may be set while a server runs
-
-
-class WorkspaceError(Exception):
-    """The data directory cannot be used; one line that says why and what to do."""
 
 
 class Running(NamedTuple):
@@ -41,10 +40,11 @@ class Running(NamedTuple):
 
 
 class Workspace:
-    """One data directory."""
+    """One data directory, and the storage that its server is to use: the directory itself unless another one is given."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, storage_dir: Path | None = None) -> None:
         self.data_dir = data_dir
+        self._storage_dir = storage_dir or data_dir
         self._lock: int | None = None
 
     @property
@@ -60,23 +60,10 @@ class Workspace:
         return self.data_dir / "keep-nodes"
 
     def prepare(self) -> None:
-        """Make the directory, for its owner only. Raises WorkspaceError."""
-        try:
-            self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.data_dir.chmod(0o700)
-            probe = self.data_dir / f".writable.{os.getpid()}"
-            try:
-                probe.write_bytes(b"x" * 4096)  # a quota shows here only
-            finally:
-                probe.unlink(missing_ok=True)
-            free = shutil.disk_usage(self.data_dir).free
-        except OSError as error:
-            raise self._unusable(error) from error
-        if free < NEEDED_BYTES:
-            raise WorkspaceError(
-                f"the disk of the data directory {self.data_dir} is full: {free / 2**20:.1f} MiB are free, and a server needs "
-                f"{NEEDED_BYTES // 2**20} MiB to start. Free space there, or choose another with --data-dir."
-            )
+        """Make the directory and the storage, for their owner only. Raises WorkspaceError."""
+        prepare(self.data_dir, called=_CALLED, remedy=_REMEDY)
+        if self._storage_dir != self.data_dir:
+            Storage(self._storage_dir).prepare(instead_of=Storage(self.data_dir))
 
     def lock(self) -> None:
         """Hold the directory until this process ends, however it ends. Raises WorkspaceError when another server has it."""
@@ -153,40 +140,16 @@ class Workspace:
         with contextlib.suppress(OSError):  # the next server removes it as well
             self.server_file.unlink(missing_ok=True)
 
-    def key(self) -> bytes:
-        """The workspace's own secret, 32 bytes, made at the first start. Raises WorkspaceError."""
-        path = self.data_dir / "workspace.key"
-        if not path.exists():
-            self._write_private(path, secrets.token_hex(32))
-        try:
-            key = bytes.fromhex(path.read_text().strip())
-        except (OSError, ValueError):
-            key = b""
-        if len(key) != 32:
-            raise WorkspaceError(
-                f"{path} is damaged: it must hold 64 hex digits. Restore it from a backup; without one, remove it: a new one is "
-                "made, and nodes that still run end themselves."
-            )
-        return key
-
-    def admin_token(self, given: str) -> tuple[str, bool]:
-        """The administrator's token, and whether it was made just now. A given one replaces the stored. Raises WorkspaceError."""
-        path = self.data_dir / "admin-token"
-        stored = self.stored_token() if path.exists() else ""
-        token = given or stored or "dapi" + secrets.token_hex(16)
-        if token != stored:
-            self._write_private(path, token + "\n")
-        return token, not (given or stored)
+    @property
+    def storage(self) -> Storage:
+        """The storage that the server uses which runs now; without one, the one that it is to use."""
+        running = self.running()
+        told = running.about.get("storage_dir") if running is not None else None
+        return Storage(Path(told) if told else self._storage_dir)
 
     def stored_token(self) -> str:
         """The administrator's token of a workspace that has been started. Raises WorkspaceError."""
-        path = self.data_dir / "admin-token"
-        try:
-            return path.read_text().strip()
-        except FileNotFoundError as error:
-            raise WorkspaceError(f"{self.data_dir} has no admin token: start the workspace once with `brickyard up`.") from error
-        except (OSError, UnicodeDecodeError) as error:
-            raise WorkspaceError(f"cannot read {path}: {error}. Run as the user who started the server.") from error
+        return self.storage.stored_token()
 
     def _described(self, pid: int) -> Running:
         try:
@@ -198,38 +161,13 @@ class Workspace:
         return Running(pid, "")
 
     def _unusable(self, error: OSError) -> WorkspaceError:
-        above = next((each for each in (self.data_dir, *self.data_dir.parents) if os.path.lexists(each)), self.data_dir)
-        if isinstance(error, FileExistsError | NotADirectoryError) and not above.is_dir():
-            why, remedy = f"{above} is a file, not a directory", "Remove it"
-        else:
-            why, remedy = str(error.strerror or error), "Free space there, fix its owner"
-        return WorkspaceError(
-            f"cannot use the data directory {self.data_dir}: {why}. {remedy}, or choose another with --data-dir."
-        )
+        return unusable(self.data_dir, error, called=_CALLED, remedy=_REMEDY)
 
     def _write_private(self, path: Path, text: str) -> None:
         try:
             write_private(path, text)
         except OSError as error:
             raise self._unusable(error) from error
-
-
-def write_private(path: Path, text: str) -> None:
-    """All of the file or none, readable by its owner only, on the disk before it counts. Raises OSError."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(path)
-    finally:
-        draft.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)  # the rename itself
-    finally:
-        os.close(folder)
 
 
 def _flock(handle: int, kind: int, *, patience_s: float = 0) -> bool:

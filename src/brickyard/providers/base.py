@@ -16,6 +16,7 @@ from brickyard.domain.node import AssignmentReply, ServerAddress, StatusReply, S
 from brickyard.domain.nodeops import AgentClient
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.runtimes import Runtime
+from brickyard.storage.directory import Storage
 
 
 class ProviderError(Exception):
@@ -89,8 +90,13 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def data_dir(self) -> Path:
-        """The workspace's own directory, on the server's machine."""
+        """The server's own directory."""
         return self.settings.data_dir
+
+    @property
+    def storage(self) -> Storage:
+        """What the workspace's servers and nodes share."""
+        return Storage(self.settings.storage_dir)
 
     @property
     def server_file(self) -> Path:

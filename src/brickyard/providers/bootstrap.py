@@ -30,7 +30,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     instance_dir: Path  # the instance's own, mode 0700
     cache_dir: Path  # runtimes, shared by the machine's instances
     logs_dir: Path  # where the logs of nodes are kept
-    data_dir: Path | None = None  # the workspace's, if it is there: hidden from the node, all but its own directories
+    data_dir: Path | None = None  # the server's, if it is there: hidden from the node
+    storage_dir: Path | None = None  # likewise, all but what belongs to the node
     dbfs_dir: Path | None = None  # the workspace's files, and what the nodes of a cluster share: where all machines mount them
     clusters_dir: Path | None = None
     node_code_dir: Path = NODE_CODE  # as it is installed here
@@ -51,6 +52,7 @@ def agent_config(
         servers=request.servers,
         instance_dir=str(machine.instance_dir),
         data_dir=_text(machine.data_dir),
+        storage_dir=_text(machine.storage_dir),
         cache_dir=str(machine.cache_dir),
         logs_dir=str(machine.logs_dir),
         dbfs_dir=_text(machine.dbfs_dir),

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 from collections.abc import Awaitable, Callable, Set
-from pathlib import Path
 
 import structlog
 
-from brickyard.agent import files
 from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import RETENTION_MS
 from brickyard.domain.errors import DatabaseTrouble
+from brickyard.storage.directory import Storage
+from brickyard.storage.logs import KeptLogs
 from brickyard.store.store import Store
 
 log = structlog.get_logger(__name__)
@@ -25,18 +24,19 @@ DAY_MS = 24 * 3600 * 1000
 EVENTS_KEPT_MS = 60 * DAY_MS
 RUNS_KEPT_MS = 60 * DAY_MS  # after their end
 EVERY_S = 3600.0
+LEASE_LOOK_S = 60.0  # a server that does not look asks so often whether it is to
 _BATCH = 1_000  # rows of one transaction: other writers wait for no longer than that takes
 
 
 class Retention:
-    """`run` until cancelled. `logs` is the directory with one directory a cluster, and in it one for every node that it had;
-    `clusters` the one with what each cluster's nodes share."""
+    """`run` until cancelled. Of several servers the one for which `held` is true looks every hour; the directory of a cluster is
+    removed by the server that has ended the cluster."""
 
-    def __init__(self, *, store: Store, clock: Clock, logs: Path, clusters: Path) -> None:
+    def __init__(self, *, store: Store, clock: Clock, storage: Storage, held: Callable[[], bool] = lambda: True) -> None:
         self._store = store
         self._clock = clock
-        self._logs = logs
-        self._clusters = clusters
+        self._storage = storage
+        self._held = held
         self._gone = asyncio.Event()
 
     def cluster_gone(self) -> None:
@@ -53,27 +53,29 @@ class Retention:
         early = early or asyncio.Event()
         while True:
             await self._store.usable()
-            early.clear()
-            try:
-                for look in looks:
-                    await look()
-            except DatabaseTrouble:
-                continue
-            except Exception:
-                log.exception("retention_failed")
+            held = self._held()
+            if held or early.is_set():
+                early.clear()
+                try:
+                    for look in looks:
+                        await look()
+                except DatabaseTrouble:
+                    continue
+                except Exception:
+                    log.exception("retention_failed")
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(EVERY_S):
+                async with asyncio.timeout(EVERY_S if held else LEASE_LOOK_S):
                     await early.wait()
 
     async def sweep_clusters(self) -> int:
         """Remove the directories of clusters that are no more; returns how many there were. A cluster's row goes when its last
         node has gone, and ids are not used again: nobody makes the directory anew."""
-        names = await asyncio.to_thread(_directories, self._clusters)
-        known = await self._store.read(lambda tx: tx.clusters.existing(path.name for path in names), background=True)
-        gone = [path for path in names if path.name not in known]
-        for path in gone:
+        names = await asyncio.to_thread(self._storage.cluster_directories)
+        known = await self._store.read(lambda tx: tx.clusters.existing(names), background=True)
+        gone = [name for name in names if name not in known]
+        for name in gone:
             with contextlib.suppress(OSError):  # the next look tries again
-                await asyncio.to_thread(files.remove_tree, path)
+                await asyncio.to_thread(self._storage.remove_cluster, name)
         return len(gone)
 
     async def trim_events(self) -> int:
@@ -93,27 +95,15 @@ class Retention:
     async def sweep_logs(self) -> int:
         """Remove logs of nodes that ended 30 days ago, and those of clusters that are no more a day after the node has ended: who
         looks for what went wrong may have deleted the cluster first. Returns how many nodes' logs there were."""
-        names = await asyncio.to_thread(_directories, self._logs)
-        known = await self._store.read(lambda tx: tx.clusters.existing(path.name for path in names), background=True)
-        return await asyncio.to_thread(_sweep, names, known, self._clock.now_ms())
+        logs = self._storage.logs
+        names = await asyncio.to_thread(logs.clusters)
+        known = await self._store.read(lambda tx: tx.clusters.existing(names), background=True)
+        return await asyncio.to_thread(_sweep, logs, names, known, self._clock.now_ms())
 
 
-def _directories(place: Path) -> list[Path]:
-    with contextlib.suppress(OSError):
-        return [path for path in place.iterdir() if path.is_dir() and not path.is_symlink()]
-    return []
-
-
-def _sweep(clusters: list[Path], known: Set[str], now_ms: int) -> int:
+def _sweep(logs: KeptLogs, clusters: list[str], known: Set[str], now_ms: int) -> int:
     removed = 0
     for cluster in clusters:
-        kept_ms = RETENTION_MS if cluster.name in known else DAY_MS
-        for node in _directories(cluster):
-            # Written once, when the node ends. What vanishes meanwhile, or cannot be removed, is looked at again in an hour.
-            with contextlib.suppress(OSError):
-                if node.stat().st_mtime * 1000 < now_ms - kept_ms:
-                    shutil.rmtree(node)
-                    removed += 1
-        with contextlib.suppress(OSError):
-            cluster.rmdir()  # succeeds only when it is empty
+        oldest_s = (now_ms - (RETENTION_MS if cluster in known else DAY_MS)) / 1000
+        removed += logs.trim(cluster, before_s=oldest_s)
     return removed

@@ -6,15 +6,16 @@ Nodes are the business of their agents (`agent/watch.py`), which also live while
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
 
 from brickyard.agent.held import held
-from brickyard.agent.pressure import DBFS_FULL, disk_floor, text
+from brickyard.agent.pressure import disk_floor, text
+from brickyard.storage.directory import Storage
 from brickyard.store.store import Store
 
 log = structlog.get_logger(__name__)
@@ -27,21 +28,36 @@ RESERVE_S = 30.0  # between two looks at the reserve
 
 
 class DiskRoom:
-    """`run` until cancelled. Sizes are bytes. `refusal` may be called from any thread."""
+    """`run` until cancelled. Sizes are bytes. `refusal` may be called from any thread.
 
-    def __init__(self, *, store: Store, data_dir: Path, min_free: int, dbfs_limit: int) -> None:
+    One server at a time counts the workspace's files, the one for which `held` is true, and all go by what it has counted.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        storage: Storage,
+        data_dir: Path,
+        min_free: int,
+        dbfs_limit: int,
+        held: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`data_dir` has the database, where that is SQLite."""
         self._store = store
+        self._storage = storage
         self._data_dir = data_dir
+        self._held = held
         self._min_free = min_free
         self.dbfs_limit = dbfs_limit
-        self.dbfs_used = 0
+        self.dbfs_used = storage.dbfs_size()
         self._scanned: tuple[float, float, int] | None = None  # when, for how long, and how much was free
         self._reserve_due = 0.0
         self._short = False
 
     def disk(self) -> tuple[int, int]:
         """Total and free."""
-        there = shutil.disk_usage(self._data_dir)
+        there = shutil.disk_usage(self._storage.root)
         return there.total, there.free
 
     def refusal(self) -> str:
@@ -82,21 +98,23 @@ class DiskRoom:
                 "disk_is_short" if short else "disk_has_room", free=text(free), total=text(total)
             )
         self._short = short
-        if not short and time.monotonic() >= self._reserve_due:
+        database = shutil.disk_usage(self._data_dir)
+        if database.free >= disk_floor(database.total, self._min_free) and time.monotonic() >= self._reserve_due:
             await self._store.keep_reserve()
             self._reserve_due = time.monotonic() + RESERVE_S
         await asyncio.to_thread(self._count, free)
 
     def _count(self, free: int) -> None:
         """On a thread."""
+        if not self._held():
+            self._scanned, self.dbfs_used = None, self._storage.dbfs_size()
+            return
         now = time.monotonic()
         if self._scanned is not None:
             at, took, free_then = self._scanned
             over = self.dbfs_used > self.dbfs_limit  # look whether something was deleted
             if now - at < (max(LOOK_S, took / SCAN_SHARE) if over or free_then - free >= SCAN_STEP else SCAN_S):
                 return
-        self.dbfs_used = held(self._data_dir / "dbfs").size
+        self.dbfs_used = held(self._storage.dbfs).size
         self._scanned = (now, time.monotonic() - now, free)
-        flag = self._data_dir / DBFS_FULL
-        with contextlib.suppress(OSError):  # then nodes are not told, and the disk's own floor still holds
-            flag.touch() if self.dbfs_used > self.dbfs_limit else flag.unlink(missing_ok=True)
+        self._storage.tell_dbfs_size(self.dbfs_used, full=self.dbfs_used > self.dbfs_limit)

@@ -43,7 +43,7 @@ from brickyard.services.access import Authorizer
 from brickyard.services.attach import AttachService
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
-from brickyard.services.dbfs import DbfsService
+from brickyard.services.files import DbfsService
 from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
 from brickyard.services.taskfiles import TaskFiles
@@ -51,8 +51,8 @@ from brickyard.services.tasknodes import DriverTasks
 from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
 from brickyard.services.users import UserService
+from brickyard.storage.directory import Storage
 from brickyard.store.store import Store
-from brickyard.store.tx import Tx
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +63,10 @@ class Resources:
     settings: Settings
     server_url: str
     servers: Callable[[], tuple[ServerAddress, ...]]
+    workspace_id: str
     workspace_key: bytes
     store: Store
+    storage: Storage
     provider: Provider
     clock: Clock
     ids: Ids
@@ -171,7 +173,7 @@ def application(
         dbfs=services.dbfs,
         attach=services.attach,
         ui_links=services.links,
-        workspace_id=workspace_id(given.store, given.ids),
+        workspace_id=given.workspace_id,
         lag_s=lambda: max(given.store.lag_s, loops.owners.lag_s, loop_lag_s()),
         ready=ready,
         metrics=given.metrics,
@@ -184,7 +186,7 @@ def application(
 def _nodes(given: Resources, *, wake: Callable[[str], None]) -> Nodes:
     client, tokens = given.provider.agent_client() or HttpAgentClient(), InstanceTokens(key=given.workspace_key)
     loads = Loads(alone=lambda: given.store.exclusive)
-    files = TaskFiles(dbfs=given.settings.data_dir / "dbfs", machine=given.settings.task_files_dir)
+    files = TaskFiles(dbfs=given.storage.dbfs, machine=given.settings.task_files_dir)
     return Nodes(
         client=client,
         tokens=tokens,
@@ -206,7 +208,7 @@ def _nodes(given: Resources, *, wake: Callable[[str], None]) -> Nodes:
 def _loops(given: Resources, nodes: Nodes) -> Loops:
     settings, store, clock, ids = given.settings, given.store, given.clock, given.ids
     providers = Providers(given.provider)
-    retention = Retention(store=store, clock=clock, logs=settings.data_dir / "logs", clusters=settings.data_dir / "clusters")
+    retention = Retention(store=store, clock=clock, storage=given.storage)
     owners = OwnerLoops(
         measures=ClusterMeasures(registry=given.metrics),
         store=store,
@@ -235,9 +237,10 @@ def _loops(given: Resources, nodes: Nodes) -> Loops:
         retention=retention,
         room=DiskRoom(
             store=store,
+            storage=given.storage,
             data_dir=settings.data_dir,
             min_free=int(settings.min_free_disk_gb * GIB),
-            dbfs_limit=allowance(settings.dbfs_gb, settings.data_dir),
+            dbfs_limit=allowance(settings.dbfs_gb, given.storage.root),
         ),
     )
 
@@ -280,8 +283,8 @@ def _services(given: Resources, nodes: Nodes, loops: Loops) -> Services:
             wake=loops.runs.wake,
         ),
         dbfs=DbfsService(
-            root=settings.data_dir / "dbfs",
-            spool=settings.data_dir / "uploads",
+            root=given.storage.dbfs,
+            uploads=given.storage.uploads,
             store=store,
             authorizer=authorizer,
             clock=clock,
@@ -292,7 +295,7 @@ def _services(given: Resources, nodes: Nodes, loops: Loops) -> Services:
 
 
 def _gateway(given: Resources, services: Services, authenticator: Authenticator) -> Gateway:
-    history = HistoryServers(settings=given.settings)
+    history = HistoryServers(settings=given.settings, storage=given.storage)
     sources = UiSources(attach=services.attach, history=history)
     return Gateway(
         history=history,
@@ -313,18 +316,3 @@ def _policy(settings: Settings, provider: Provider) -> Policy:
         spot_market=provider.spot_market,
         provider=provider.name,
     )
-
-
-def workspace_id(store: Store, ids: Ids) -> str:
-    """The workspace's number, made at its first start: 16 digits, as Databricks has them. All its servers find the same one."""
-    offered = str(10**15 + int(ids.hex(12), 16) % (9 * 10**15))
-
-    def work(tx: Tx) -> str:
-        tx.lock("workspace_id")
-        known = tx.get_meta("workspace_id")
-        if known is None:
-            tx.set_meta("workspace_id", offered)
-        return known or offered
-
-    known = store.read_sync(lambda tx: tx.get_meta("workspace_id"))
-    return known or store.write_sync(work)

@@ -21,6 +21,8 @@ from brickyard.providers import registry
 from brickyard.providers.base import Provider, Setup
 from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.server.assembly import Resources, application, assemble
+from brickyard.server.workspace import join
+from brickyard.storage.directory import Storage
 from brickyard.store import serverlock
 from brickyard.store.serverlock import ServerLock
 from brickyard.store.store import Store
@@ -44,6 +46,7 @@ class Application:
         self._tasks: list[asyncio.Task[None]] = []
         self._not_ready = "the server is starting"
         self._loop_lag = LoopLag()
+        self.new_token = ""  # the administrator's, if it was made just now
         self.displaced = asyncio.Event()  # another server has the database now: this one must stop
         self.connect: ConnectGateway | None = None
         self.parts = assemble(given)
@@ -71,13 +74,15 @@ class Application:
         settings: Settings,
         *,
         server_url: str,
-        workspace_key: bytes,
-        admin_token: str,
+        workspace_key: bytes | None = None,
+        admin_token: str | None = None,
         provider: Provider | None = None,
         clock: Clock | None = None,
         ids: Ids | None = None,
     ) -> AsyncIterator[Application]:
-        """A server whose loops run, until the block is left. Raises StoreError, and DatabaseInUse while another server has it.
+        """A server whose loops run, until the block is left. Key and token are the storage's unless they are given.
+
+        Raises StoreError, WorkspaceError, and DatabaseInUse while another server has the database.
 
         Nodes stay as they are when it is left: `close` decides about them.
         """
@@ -86,6 +91,14 @@ class Application:
             lock = opened.enter_context(contextlib.closing(serverlock.take(url)))
             # Nobody else writes there while we have the lock; whoever takes it makes us stop within a moment.
             store = opened.enter_context(contextlib.closing(Store.open(url, exclusive=True)))
+            storage = opened.enter_context(contextlib.closing(Storage(settings.storage_dir)))
+            ids = ids or Ids()
+            shared = url.startswith("postgresql")
+            workspace_id = await asyncio.to_thread(join, store, storage, ids, shared=shared)
+            new_token = ""
+            if admin_token is None:  # only now is it certain that the storage is ours to write to
+                admin_token, is_new = storage.admin_token(settings.admin_token)
+                new_token = admin_token if is_new else ""
             called = settings.public_url.rstrip("/") or server_url
             if provider is None:
                 provider = registry.open_provider(Setup(settings=settings, server_url=called, runtimes=runtimes()))
@@ -94,14 +107,17 @@ class Application:
                 settings=settings,
                 server_url=called,
                 servers=lambda: servers,
-                workspace_key=workspace_key,
+                workspace_id=workspace_id,
+                workspace_key=workspace_key or storage.key(),
                 store=store,
+                storage=storage,
                 provider=provider,
                 clock=clock or SystemClock(),
-                ids=ids or Ids(),
+                ids=ids,
                 metrics=CollectorRegistry(),
             )
             server = cls(given, lock=lock, admin_token=admin_token)
+            server.new_token = new_token
             try:
                 await server.start()
                 yield server
@@ -164,6 +180,7 @@ class Application:
         await self.parts.gateway.history.close()
         await self.parts.gateway.spark_ui.close()
         await self.parts.nodes.client.close()
+        self.parts.services.dbfs.end()
 
     async def close(self, *, keep_nodes: bool, why: str = "it was told to") -> list[str]:
         """Before leaving for good: end the loops, then the local nodes unless they are to be kept for the next start. Nodes end

@@ -84,8 +84,7 @@ class _Server:
         """From the first look at what a killed server left to the end of the last node."""
         started = time.monotonic()
         self._on_signals()
-        token, is_new = self._workspace.admin_token(self._settings.admin_token)
-        opened = Application.open(self._settings, server_url=self._url, workspace_key=self._workspace.key(), admin_token=token)
+        opened = Application.open(self._settings, server_url=self._url)
         # Before the loops look at what a killed server left: agents may only be found missing once they can find us.
         self._announce()
         left: list[str] = []
@@ -95,7 +94,7 @@ class _Server:
             stopping = asyncio.create_task(self._stop.wait())
             beside = [asyncio.create_task(self._rotate_log()), asyncio.create_task(self._end_with_owner())]
             displaced = asyncio.create_task(application.displaced.wait())
-            await self._greet(token if is_new else "", time.monotonic() - started)
+            await self._greet(application.new_token, time.monotonic() - started)
             if application.runs_nodes_here and self._settings.isolation != "off":
                 await self._look_at_isolation()
             if application.connect is not None:
@@ -140,6 +139,7 @@ class _Server:
             "provider": chosen.provider,
             "isolation": chosen.isolation,
             "cache_dir": str(chosen.cache_dir),
+            "storage_dir": str(chosen.storage_dir),
         }
         self._workspace.announce(self._url, version=__version__, **about, **found)
 
@@ -199,7 +199,7 @@ def main() -> int:
     """Serve in the background, as the settings in the environment say. Returns the exit code."""
     try:
         chosen = load()
-        workspace = Workspace(chosen.data_dir)
+        workspace = Workspace(chosen.data_dir, chosen.storage_dir)
         run(chosen, workspace, prepared(chosen, workspace), detached=True)
     except (ServerError, ConfigError, WorkspaceError) as error:
         as_json = os.environ.get("BRICKYARD_LOG_FORMAT") == "json"

@@ -107,7 +107,7 @@ def _view(config: AgentConfig, wanted: Assignment, manifest: RuntimeManifest) ->
         node_dir=config.instance_dir + "/node",
         dbfs_dir=config.dbfs_dir,
         cluster_dir=str(config.cluster_dir(wanted.cluster_id) or ""),
-        hidden=tuple(path for path in (config.data_dir, config.instance_dir) if path),
+        hidden=tuple(path for path in (config.data_dir, config.storage_dir, config.instance_dir) if path),
         gpus=config.gpus[: wanted.gpus],
         shared_memory_mb=max(64, wanted.memory_mb // 2),
         cells=True,

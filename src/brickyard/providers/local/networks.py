@@ -12,6 +12,7 @@ import structlog
 
 from brickyard.agent import addresses, network, sandbox
 from brickyard.config import Settings
+from brickyard.storage.directory import Storage
 
 log = structlog.get_logger()
 
@@ -19,9 +20,9 @@ log = structlog.get_logger()
 class LocalNetworks:
     """One per provider, which calls it from one thread at a time. What the machine allows is tried at the first launch, once."""
 
-    def __init__(self, *, settings: Settings, root: Path, python: str) -> None:
+    def __init__(self, *, settings: Settings, storage: Storage, python: str) -> None:
         self._settings = settings
-        self._root = root
+        self._storage = storage
         self._python = python
         self._allowed: network.Allowed | None = None
         self._switchboard = -1
@@ -49,7 +50,7 @@ class LocalNetworks:
 
     def ways(self, address: str) -> Path:
         """Where sockets lead into the network of that address."""
-        return self._settings.data_dir / "ways" / address
+        return self._storage.ways / address
 
     def settings(self, address: str) -> dict[str, Any]:
         """The fields of AgentConfig that concern the network."""
@@ -68,13 +69,13 @@ class LocalNetworks:
         settings = self._settings
         if settings.network == "shared":
             return network.Allowed("shared", "the settings say so.")
-        self._switchboard = network.find_switchboard(self._root)
+        self._switchboard = network.find_switchboard(self._storage.instances)
         if self._switchboard >= 0:
             return network.Allowed("isolated")
         isolation = sandbox.probe(mode=settings.isolation, python=self._python)
         walls = sandbox.choose(settings.isolation, isolation, python=self._python)
         try:
-            place = settings.data_dir / "ways" / f".probe-{os.getpid()}"
+            place = self._storage.ways / f".probe-{os.getpid()}"
             self._switchboard = network.probe(place, walls, python=self._python)
         except (addresses.NetworkError, OSError) as error:
             return network.Allowed("shared", str(error))

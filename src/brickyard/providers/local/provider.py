@@ -35,6 +35,7 @@ from brickyard.providers.bootstrap import Machine
 from brickyard.providers.capacity import Room, allowance, require, this_machine
 from brickyard.providers.local.networks import LocalNetworks
 from brickyard.runtime import NODE_CODE, catalogue
+from brickyard.storage.directory import Storage
 
 YOUNG_MS = 30_000  # an agent that an earlier server has started and that has not taken its lock for so long never will
 KILL_AFTER_MS = 10_000  # from SIGTERM to SIGKILL: more than an agent needs to end its node in order
@@ -100,7 +101,8 @@ class LocalProvider(Provider):
         self._node_code_dir = node_code_dir or NODE_CODE
         self._python = python
         self._clock = clock or SystemClock()
-        self._root = settings.data_dir / "instances"
+        self._storage = Storage(settings.storage_dir)
+        self._root = self._storage.instances
         self._scope: list[str] | None = None  # not asked yet
         self._lock = threading.Lock()  # guards launches and the fields below
         self._launched: dict[str, _Launched] = {}  # what instance.json said: it never changes
@@ -109,8 +111,8 @@ class LocalProvider(Provider):
         # What a full disk did not take: it must not keep an instance from ending. A new server is told again what is to end.
         self._unwritten: dict[str, _Ending] = {}
         self._unsignalled: set[str] = set()
-        self._networks = LocalNetworks(settings=settings, root=self._root, python=python)
-        for path in (self._root, settings.data_dir / "dbfs", settings.data_dir / "logs"):
+        self._networks = LocalNetworks(settings=settings, storage=self._storage, python=python)
+        for path in (self._root, self._storage.dbfs, self._storage.logs.root):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         for half_made in self._root.glob(".*"):
             files.remove_tree(half_made)
@@ -168,10 +170,11 @@ class LocalProvider(Provider):
         machine = Machine(
             instance_dir=directory,
             cache_dir=settings.cache_dir,
-            logs_dir=settings.data_dir / "logs",
+            logs_dir=self._storage.logs.root,
             data_dir=settings.data_dir,
-            dbfs_dir=settings.data_dir / "dbfs",
-            clusters_dir=settings.data_dir / "clusters",
+            storage_dir=self._storage.root,
+            dbfs_dir=self._storage.dbfs,
+            clusters_dir=self._storage.clusters,
             node_code_dir=self._node_code_dir,
             python=self._python,
             server_file=self._server_file,
@@ -181,7 +184,7 @@ class LocalProvider(Provider):
             environments=self._environments,
             host=loopback_address(request.instance_id),
             gpus=record.gpus,
-            node_disk=allowance(settings.node_disk_gb, settings.data_dir),
+            node_disk=allowance(settings.node_disk_gb, self._root),
             **self._networks.settings(record.address),
         )  # fmt: skip
 
@@ -307,7 +310,7 @@ class LocalProvider(Provider):
         files.remove_tree(directory / "node", keep="logs")  # on a full disk there is room for the logs only after that
         with contextlib.suppress(OSError, msgspec.MsgspecError):  # it had no node, or its agent has cleaned up
             node = msgspec.json.decode((directory / "node.json").read_bytes(), type=_Node)
-            logs = self._settings.data_dir / "logs"
+            logs = self._storage.logs.root
             files.keep_node_logs(directory, logs, instance_id=instance_id, cluster_id=node.cluster_id, generation=node.generation)
             (directory / "node.json").unlink()  # the next call need not keep them again
         with self._lock:

@@ -32,12 +32,12 @@ import uvloop
 from aiohttp import web
 
 from brickyard.lifecycle import logs, owner
-from brickyard.lifecycle.workspace import write_private
 from brickyard.providers.base import LaunchRequest, ProviderError
 from brickyard.providers.simulated import knobsfile, wire
 from brickyard.providers.simulated.httphome import HttpHome, Line
 from brickyard.providers.simulated.kernels import KernelRefused
 from brickyard.providers.simulated.world import World
+from brickyard.storage.private import write_private
 
 LOG_LIMIT = 20 * 2**20
 LOCK_PATIENCE_S = 0.5  # whoever looks whether a world lives holds the lock for an instant

@@ -11,6 +11,7 @@ import msgspec
 
 from brickyard.config import Settings
 from brickyard.providers.base import CapacityError, InvalidError, ProviderError, TransientError
+from brickyard.storage.directory import Storage
 
 LOCK, NOTE, LOG = "world.lock", "world.json", "world.log"
 
@@ -71,7 +72,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def directory(settings: Settings) -> Path:
     """The world's place, where all servers of a workspace find it."""
-    return settings.data_dir / "simulated"
+    return Storage(settings.storage_dir).simulated
 
 
 def take_lock(place: Path, *, patience_s: float) -> bool:

@@ -1,0 +1,226 @@
+"""The storage as a directory: that of one server, by default its data directory, or one that several servers mount."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import time
+from pathlib import Path
+
+from brickyard.agent import files
+from brickyard.agent.pressure import DBFS_FULL
+from brickyard.storage.logs import KeptLogs, directories
+from brickyard.storage.private import WorkspaceError, create_private, prepare, unusable, write_private
+
+LOCK_PATIENCE_S = 2.0  # somebody who only looks holds the lock for a moment
+_CALLED = "storage directory"
+_REMEDY = "choose another with storage_url"
+
+
+class StorageInUse(WorkspaceError):
+    """Another server uses the storage."""
+
+
+class Storage:
+    """The storage of one workspace. Making one reads and writes nothing; `open` does that."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.logs = KeptLogs(root / "logs")
+        self._held: int | None = None
+
+    # ── places: nodes mount some of them, so they are directories on every machine that has nodes ───────────────────────────
+
+    @property
+    def dbfs(self) -> Path:
+        """The workspace's files."""
+        return self.root / "dbfs"
+
+    @property
+    def clusters(self) -> Path:
+        """A directory for each cluster, which all of its nodes share."""
+        return self.root / "clusters"
+
+    @property
+    def uploads(self) -> Path:
+        """Files on their way into `dbfs`, on the same disk. No cluster sees it."""
+        return self.root / "uploads"
+
+    @property
+    def instances(self) -> Path:
+        """Instances of the local provider: all servers that use it are on one machine."""
+        return self.root / "instances"
+
+    @property
+    def ways(self) -> Path:
+        """Sockets into the networks of those instances."""
+        return self.root / "ways"
+
+    @property
+    def _places(self) -> tuple[Path, ...]:
+        return (self.dbfs, self.clusters, self.logs.root, self.uploads)
+
+    @property
+    def simulated(self) -> Path:
+        """The place of the simulated world, where that is a process of its own."""
+        return self.root / "simulated"
+
+    def instance_logs(self, instance_id: str) -> Path:
+        """Logs of an instance of the local provider while its node runs."""
+        return self.instances / Path(instance_id).name / "node" / "logs"
+
+    def cluster_directories(self) -> list[str]:
+        """The clusters that have a directory in `clusters`."""
+        return [path.name for path in directories(self.clusters)]
+
+    def remove_cluster(self, cluster_id: str) -> None:
+        """Remove what a cluster's nodes shared. Raises OSError."""
+        files.remove_tree(self.clusters / Path(cluster_id).name)
+
+    # ── secrets ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def prepare(self, *, instead_of: Storage) -> None:
+        """Make the directory, for its owner only. `instead_of` is the data directory, which must not hold the workspace's files
+        while the storage does not. Raises WorkspaceError."""
+        if instead_of._key_file.exists() and not self._key_file.exists():
+            names = ", ".join((*(path.name for path in instead_of._places), "workspace.key", "workspace.id", "admin-token"))
+            raise WorkspaceError(
+                f"the workspace's files are in {instead_of.root}, and storage_url is {self.root}, which has none. Stop all "
+                f"servers and move there what exists of {names}; or correct storage_url."
+            )
+        prepare(self.root, called=_CALLED, remedy=_REMEDY)
+
+    @property
+    def _key_file(self) -> Path:
+        return self.root / "workspace.key"
+
+    def key(self) -> bytes:
+        """The workspace's own secret, 32 bytes, made at the first start. Raises WorkspaceError."""
+        path = self._key_file
+        try:
+            key = bytes.fromhex(create_private(path, secrets.token_hex(32)).strip())
+        except ValueError:  # a text that is not UTF-8 is one too
+            key = b""
+        except OSError as error:
+            raise self._unusable(error) from error
+        if len(key) != 32:
+            raise WorkspaceError(
+                f"{path} is damaged: it must hold 64 hex digits. Restore it from a backup; without one, remove it: a new one is "
+                "made, and nodes that still run end themselves."
+            )
+        return key
+
+    @property
+    def admin_token_file(self) -> Path:
+        """Where the administrator's token is kept."""
+        return self.root / "admin-token"
+
+    def admin_token(self, given: str) -> tuple[str, bool]:
+        """The administrator's token, and whether it was made just now. A given one replaces the stored: the server that was
+        started last decides for all. Raises WorkspaceError."""
+        path = self.admin_token_file
+        made = "dapi" + secrets.token_hex(16)
+        try:
+            stored = create_private(path, (given or made) + "\n").strip()
+            if not stored or (given and stored != given):
+                stored = given or made
+                write_private(path, stored + "\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise self._unreadable(error) from error
+        return stored, stored == made
+
+    def stored_token(self) -> str:
+        """The administrator's token of a workspace that has been started. Raises WorkspaceError."""
+        try:
+            return self.admin_token_file.read_text().strip()
+        except FileNotFoundError as error:
+            raise WorkspaceError(f"{self.root} has no admin token: start the workspace once with `brickyard up`.") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise self._unreadable(error) from error
+
+    # ── whose it is ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _id_file(self) -> Path:
+        return self.root / "workspace.id"
+
+    def workspace_id(self) -> str:
+        """The workspace that it belongs to; "": none yet. Raises WorkspaceError."""
+        try:
+            return self._id_file.read_text().strip()
+        except FileNotFoundError:
+            return ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise WorkspaceError(f"cannot read {self._id_file}: {error}. Run as the user who owns it.") from error
+
+    def belong_to(self, workspace_id: str) -> None:
+        """Become the storage of that workspace, unless it is another's. Raises WorkspaceError."""
+        try:
+            found = create_private(self._id_file, workspace_id + "\n").strip()
+        except OSError as error:
+            raise self._unusable(error) from error
+        if found != workspace_id:
+            raise WorkspaceError(
+                f"the database belongs to workspace {workspace_id}, and the storage {self.root} to {found or 'none'}. "
+                "Correct database_url or storage_url; after a restore, take both from the same backup."
+            )
+
+    def hold(self, *, alone: bool, patience_s: float = LOCK_PATIENCE_S) -> None:
+        """Say until `close` or the end of this process that a server uses it; `alone`: that no other may. A server whose
+        database is its own must be alone: it would end nodes of which the other's database knows. May be called again, for the
+        other kind. Raises StorageInUse, which is a WorkspaceError; nothing is held then.
+        """
+        if self._held is None:
+            try:
+                self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._held = os.open(self.root / "storage.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except OSError as error:
+                raise self._unusable(error) from error
+        kind, deadline = fcntl.LOCK_EX if alone else fcntl.LOCK_SH, time.monotonic() + patience_s
+        while True:
+            try:
+                fcntl.flock(self._held, kind | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() < deadline:
+                    time.sleep(0.02)
+                    continue
+                self.close()
+                raise StorageInUse(
+                    f"another server with another database uses the storage {self.root}. Servers of one workspace have the same "
+                    "database_url, which is PostgreSQL; give another workspace another storage_url."
+                ) from None
+            except OSError as error:
+                self.close()
+                raise self._unusable(error) from error
+
+    def close(self) -> None:
+        """End `hold`."""
+        handle, self._held = self._held, None
+        if handle is not None:
+            os.close(handle)
+
+    # ── what the workspace's files take ─────────────────────────────────────────────────────────────────────────────────────
+
+    def tell_dbfs_size(self, size: int, *, full: bool) -> None:
+        """Tell all servers what the workspace's files take, and the nodes whether that is too much. Best effort: where the disk
+        is full its own floor still holds."""
+        with contextlib.suppress(OSError):
+            flag = self.root / DBFS_FULL
+            flag.touch() if full else flag.unlink(missing_ok=True)
+            files.write_atomic(self.root / "dbfs.size", f"{size}\n".encode())
+
+    def dbfs_size(self) -> int:
+        """What was told last; 0: nothing yet."""
+        try:
+            return int((self.root / "dbfs.size").read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def _unusable(self, error: OSError) -> WorkspaceError:
+        return unusable(self.root, error, called=_CALLED, remedy=_REMEDY)
+
+    def _unreadable(self, error: Exception) -> WorkspaceError:
+        return WorkspaceError(f"cannot use {self.admin_token_file}: {error}. Run as the user who started the server.")

@@ -1,0 +1,93 @@
+"""Files that only their owner reads and that are there whole or not at all, and the directories that hold them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+NEEDED_BYTES = 16 * 2**20  # a new database and its log of writes, and a start's lines in server.log
+
+
+class WorkspaceError(Exception):
+    """The data directory or the storage cannot be used; one line that says why and what to do."""
+
+
+def prepare(place: Path, *, called: str, remedy: str) -> None:
+    """Make a directory for its owner only, with room to work in. Raises WorkspaceError."""
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place.chmod(0o700)
+        probe = place / f".writable.{secrets.token_hex(8)}"
+        try:
+            probe.write_bytes(b"x" * 4096)  # a quota shows here only
+        finally:
+            probe.unlink(missing_ok=True)
+        free = shutil.disk_usage(place).free
+    except OSError as error:
+        raise unusable(place, error, called=called, remedy=remedy) from error
+    if free < NEEDED_BYTES:
+        raise WorkspaceError(
+            f"the disk of the {called} {place} is full: {free / 2**20:.1f} MiB are free, and a server needs "
+            f"{NEEDED_BYTES // 2**20} MiB to start. Free space there, or {remedy}."
+        )
+
+
+def unusable(place: Path, error: OSError, *, called: str, remedy: str) -> WorkspaceError:
+    """The error for a directory that cannot be used."""
+    above = next((each for each in (place, *place.parents) if os.path.lexists(each)), place)
+    if isinstance(error, FileExistsError | NotADirectoryError) and not above.is_dir():
+        why, first = f"{above} is a file, not a directory", "Remove it"
+    else:
+        why, first = str(error.strerror or error), "Free space there, fix its owner"
+    return WorkspaceError(f"cannot use the {called} {place}: {why}. {first}, or {remedy}.")
+
+
+def write_private(path: Path, text: str) -> None:
+    """All of the file or none, readable by its owner only, on the disk before it counts. Raises OSError."""
+    draft = _draft(path, text)
+    try:
+        draft.rename(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    _sync(path.parent)
+
+
+def create_private(path: Path, text: str) -> str:
+    """Make the file unless it exists; returns what it holds. When several processes do so at once, one of them makes it and the
+    others read that. Raises OSError."""
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_text()
+    draft = _draft(path, text)
+    try:
+        with contextlib.suppress(FileExistsError):  # another process was quicker
+            os.link(draft, path)  # all of it appears at once, and nothing that exists is replaced
+    finally:
+        draft.unlink(missing_ok=True)
+    _sync(path.parent)
+    return path.read_text()
+
+
+def _draft(path: Path, text: str) -> Path:
+    # Random, since processes of two machines or containers may have the same number.
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    return draft
+
+
+def _sync(folder: Path) -> None:
+    """The names in a directory are on the disk."""
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
