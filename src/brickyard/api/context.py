@@ -96,7 +96,7 @@ class ApiContext:
     pools: PoolCalls
     commands: Any  # services.commands.CommandService; its operations declare what they call
     runs: RunService
-    dbfs: Any  # services.dbfs.DbfsService; likewise
+    dbfs: Any  # services.files.DbfsService; likewise
     attach: Any  # services.attach.AttachService; likewise
     ui_links: Any  # services.uilinks.UiLinks
     workspace_id: str

@@ -19,7 +19,8 @@ def place(function: F) -> F:
     for option in (
         click.option("--config", "config_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML file with settings."),
         click.option("--cache-dir", type=click.Path(path_type=Path), help="Where Spark runtimes are kept."),
-        click.option("--data-dir", type=click.Path(path_type=Path), help="Where the workspace keeps everything."),
+        click.option("--storage-url", help="Directory of the workspace's files; the data directory if left out."),
+        click.option("--data-dir", type=click.Path(path_type=Path), help="Where the server keeps its things."),
     ):
         function = option(function)
     return function
@@ -52,7 +53,7 @@ def serving(function: F) -> F:
         click.option("--orphan-grace-s", type=float, help="Seconds without a server after which nodes end themselves."),
         click.option("--dbfs-gb", type=float, help="GiB that the workspace's files may take."),
         click.option("--node-disk-gb", type=float, help="GiB that the files of one node may take."),
-        click.option("--min-free-disk-gb", type=float, help="GiB of the data directory's disk that stay free."),
+        click.option("--min-free-disk-gb", type=float, help="GiB of the storage's disk that stay free."),
         click.option("--memory-overcommit", type=float, help="Memory offered per memory of this machine."),
         click.option("--cpu-overcommit", type=float, help="Cores offered per core of this machine."),
         click.option("--admin-user", help="The first administrator's name."),

@@ -58,7 +58,9 @@ class Uploads:
 
     def close(self) -> None:
         """This server takes no more blocks."""
-        os.close(self._life)
+        life, self._life = self._life, -1
+        if life >= 0:
+            os.close(life)
 
     def begin(self, *, owner: str, parts: tuple[str, ...], overwrite: bool) -> int:
         """Returns the handle. Raises QuotaExceeded."""
