@@ -33,7 +33,7 @@ def measures(store: Store, place: Path) -> tuple[WorkspaceMetrics, CollectorRegi
     made = WorkspaceMetrics(
         store,
         SimulatedProvider(node_types=[SMALL]),
-        DiskRoom(store=store, storage=Storage(tmp_path), data_dir=place, min_free=0, dbfs_limit=1),
+        DiskRoom(store=store, storage=Storage(place), data_dir=place, min_free=0, dbfs_limit=1),
     )
     registry.register(made)
     return made, registry
