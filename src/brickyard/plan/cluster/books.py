@@ -1,6 +1,6 @@
 """The books of one planning pass: a cluster and its nodes, what a phase may ask of them, and what it may change. Pure.
 
-Every change goes through here, so that each phase of `plan.cluster` finds the cluster and its nodes consistent.
+Every change goes through here, so that each phase finds the cluster and its nodes consistent.
 """
 
 from __future__ import annotations

@@ -1,0 +1,129 @@
+"""Whether a cluster is up, what it shows of its start, and when nothing has run on it for too long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from brickyard.domain.cluster import Instance
+from brickyard.domain.events import EventDetails, EventType
+from brickyard.domain.instances import InstanceState
+from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
+from brickyard.plan.assignments import spark_context_id
+from brickyard.plan.cluster.size import SizePhases
+from brickyard.plan.launching import remarks
+from brickyard.plan.poolroom import warmth
+from brickyard.plan.reasons import simple_reason
+from brickyard.plan.starts import STARTING
+
+
+class ServePhases(SizePhases):
+    """The phases that decide whether the cluster serves."""
+
+    def _tell_master(self) -> None:
+        """Workers learn where the master is as soon as it listens."""
+        driver = self._driver_node()
+        master = driver.current_status.master_url if driver else ""
+        if not master:
+            return
+        for node in self._current_workers():
+            if node.assignment is not None and node.assignment.master_url != master:
+                told = msgspec.structs.replace(node.assignment, version=node.assignment.version + 1, master_url=master)
+                self._set(node, assignment=told)
+
+    def _serve(self) -> None:
+        """Decide whether the cluster is up, and whether it has the size that was asked for."""
+        driver = self._driver_node()
+        ready = self._registered_workers(driver) if driver is not None and driver.ready else []
+        if not self.cluster.up:
+            self._start_or_wait(driver, ready)
+        elif not self.cluster.sized or self.cluster.grow_failures:
+            retiring = any(node.retiring for node in self._current_workers())
+            if len(ready) == self._wanted() and not retiring and not self.new:
+                grown = len(ready) > self.cluster.ready_workers
+                if grown:
+                    self._event(EventType.UPSIZE_COMPLETED, self._came_details(ready))
+                if grown or self.cluster.spec.autoscale is None:  # with autoscale, a shortage lowers the size: no success
+                    self._change(grow_failures=0, grow_after_ms=0)
+                self._change(sized=True, ready_workers=len(ready), state_message="")
+        if self.cluster.up and self.cluster.sized and len(ready) != self.cluster.ready_workers:
+            self._change(ready_workers=len(ready))
+
+    def _start_or_wait(self, driver: Instance | None, ready: Sequence[Instance]) -> None:
+        deadline = self.cluster.launch_started_ms + self.policy.launch_timeout_ms
+        late = self.now >= deadline
+        driver_ready = driver is not None and driver.ready
+        pending = [n for n in self._current_workers() if not n.retiring and n not in ready]
+        complete = len(ready) == self._wanted()
+        # Fewer are enough only when the rest cannot be had: they were refused, or their time is over.
+        fewer = len(ready) >= self._enough() and (late or (not pending and self.cluster.grow_after_ms > self.now))
+        if driver_ready and (complete or fewer):
+            self._come_up(ready, "" if complete else self._missing_text(len(ready)))
+        elif late:
+            what = "the driver" if not driver_ready else f"{self._wanted() - len(ready)} of {self._wanted()} workers"
+            seconds = self.policy.launch_timeout_ms // 1000
+            message = f"The cluster did not start within {seconds} s: {what} did not become ready."
+            self._end(simple_reason(TerminationReasonCode.BOOTSTRAP_TIMEOUT, databricks_error_message=message), message)
+        else:
+            self.deadlines.append(deadline)
+
+    def _come_up(self, ready: Sequence[Instance], shortfall: str) -> None:
+        cluster = self.cluster
+        self._change(
+            ready_incarnation=cluster.incarnation,
+            restarting=False,
+            silence_told=False,
+            sized=True,
+            ready_workers=len(ready),
+            spark_context_id=spark_context_id(cluster.cluster_id, cluster.incarnation),
+            last_restarted_ms=self.now,
+            state_message=shortfall,
+            termination_reason=None,
+        )
+        details = self._came_details(ready)
+        said = [text for text in (details.driver_state_message, remarks(cluster.spec, self.policy)) if text]
+        details = msgspec.structs.replace(
+            details, did_not_expand_reason=shortfall or None, driver_state_message=". ".join(said) or None
+        )
+        self._event(EventType.RUNNING, details)
+        self._event(EventType.DRIVER_HEALTHY, EventDetails())
+
+    def _came_details(self, ready: Sequence[Instance]) -> EventDetails:
+        """How many workers there are, and how warm they and the driver came from their pool."""
+        driver = self._driver_node()
+        nodes = [driver, *ready] if driver is not None else ready
+        return msgspec.structs.replace(self._size_details(len(ready)), driver_state_message=warmth(nodes))
+
+    def _describe(self) -> None:
+        """Progress of a start, for a person."""
+        if self.cluster.up:
+            return
+        driver = self._driver_node()
+        message = STARTING
+        if driver is not None and driver.state is InstanceState.REGISTERED:
+            message = driver.current_status.message or "Starting the driver"
+            if driver.ready:
+                ready = len(self._registered_workers(driver))
+                message = f"The driver is ready; {ready} of {self._wanted()} workers have registered"
+        self._change(state_message=message)
+
+    def _idle(self) -> None:
+        """Auto-termination after inactivity."""
+        minutes = self.cluster.spec.autotermination_minutes or 0
+        driver = self._driver_node()
+        if not (self.cluster.up and minutes and driver) or driver.current_status.busy:
+            return
+        idle_since = max(driver.current_status.last_activity_ms, self.cluster.last_restarted_ms)
+        deadline = idle_since + minutes * 60_000
+        if self.now < deadline:
+            self.deadlines.append(deadline)
+        elif self._unheard(driver):
+            self.deadlines.append(self.now + 5_000)  # it may be busy without our knowing: ask again once it has spoken
+        else:
+            reason = TerminationReason(
+                code=TerminationReasonCode.INACTIVITY,
+                type=TerminationReasonType.SUCCESS,
+                parameters={"inactivity_duration_min": str(minutes)},
+            )
+            self._end(reason, f"Cluster terminated by INACTIVITY: nothing ran on it for {minutes} minutes")
