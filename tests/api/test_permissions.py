@@ -124,7 +124,7 @@ class World:
             agents=None,  # type: ignore[arg-type] # no operation for users calls it
             tokens=TokenService(**common),
             users=UserService(store=store, authorizer=recorder),
-            pools=PoolService(**common, **offers),
+            pools=PoolService(**common, offers=clusters.offers, wake=lambda _: None),
             commands=CommandService(store=store, authorizer=recorder, agents=self.agents, tokens=tokens, ids=ids),
             runs=RunService(
                 **common,

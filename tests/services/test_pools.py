@@ -15,6 +15,7 @@ from brickyard.domain.errors import InvalidParameterValue, PermissionDenied, Res
 from brickyard.domain.pools import CreateInstancePool, EditInstancePool, InstancePoolId, InstancePoolView
 from brickyard.domain.spec import ClusterSpec
 from brickyard.services.access import Acl, Authorizer
+from brickyard.services.clusters.catalogue import Offers
 from brickyard.services.pools import PoolService
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -31,8 +32,7 @@ def service(store: Store, *, woken: list[str] | None = None, authorizer: Authori
         store=store,
         clock=ManualClock(),
         ids=Ids(),
-        node_types=lambda: [SMALL],
-        runtimes=lambda: [RUNTIME],
+        offers=Offers(node_types=lambda: [SMALL], runtimes=lambda: [RUNTIME]),
         authorizer=authorizer or Authorizer(),
         wake=(woken if woken is not None else []).append,
     )

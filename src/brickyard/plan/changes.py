@@ -8,7 +8,7 @@ InvalidState or InvalidParameterValue. Whether the caller may ask for it, and wh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,6 +18,7 @@ from brickyard.domain.events import ClusterEvent, ClusterSize, EventDetails, Eve
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.pools import Pool, inherited_tags
 from brickyard.domain.requests import CreateCluster, ResizeCluster
+from brickyard.domain.run import Run, Task
 from brickyard.domain.runtimes import Runtime
 from brickyard.domain.spec import AutoScale, ClusterSpec
 from brickyard.domain.states import ClusterSource, State
@@ -103,32 +104,16 @@ def check_idempotency_token(token: str) -> None:
 
 def create(cluster_id: str, request: CreateCluster, asked: Asked, *, specified: Specified, secrets: Secrets) -> Changed:
     """A new cluster that is to start."""
-    spec = specified.spec
-    cluster = Cluster(
-        cluster_id=cluster_id,
-        creator_user_name=asked.user,
-        source=ClusterSource.API,
-        created_ms=asked.now,
-        start_ms=asked.now,
-        launch_started_ms=asked.now,
-        spec=spec,
-        request=plain_spec(request),
-        pool_tags=specified.pool_tags,
-        idempotency_token=request.idempotency_token or "",
-        secret=secrets.spark,
-        connect_token=secrets.connect,
-        state_message=STARTING,
-    )
-    details = EventDetails(cluster_size=_size(spec), attributes=_attributes(spec), user=asked.user)
-    return Changed(cluster, (_event(cluster, asked.now, EventType.CREATING, details),))
+    token = request.idempotency_token or ""
+    cluster = _new(cluster_id, plain_spec(request), specified, asked, secrets, source=ClusterSource.API, idempotency_token=token)
+    return Changed(cluster, (_creating(cluster, asked),))
 
 
 def start(cluster: Cluster, asked: Asked, *, secrets: Secrets) -> Changed:
     """A terminated cluster starts at the size it was left with."""
     _refuse_job_cluster(cluster, "started")
     _expect(cluster, State.TERMINATED)
-    event = _event(cluster, asked.now, EventType.STARTING, EventDetails(user=asked.user))
-    return Changed(_next(cluster, asked, secrets, restarting=False), (event,))
+    return _started(cluster, asked, secrets)
 
 
 def restart(cluster: Cluster, asked: Asked, *, secrets: Secrets) -> Changed:
@@ -250,7 +235,64 @@ def change_owner(cluster: Cluster, owner: str, *, exists: bool) -> Changed:
     return Changed(msgspec.structs.replace(cluster, creator_user_name=owner))
 
 
+# -- for runs --------------------------------------------------------------------------------------------------------
+
+
+def create_for_run(cluster_id: str, run: Run, task: Task, now: int, *, secrets: Secrets) -> Changed:
+    """A new cluster for one attempt at a task."""
+    asked = Asked(run.creator_user_name, now)
+    specified = Specified(task.cluster or ClusterSpec(), task.pool_tags)
+    requested = task.spec.new_cluster or ClusterSpec()
+    job = {"source": ClusterSource.JOB, "job_id": run.job_id, "run_name": run.run_name}
+    cluster = _new(cluster_id, requested, specified, asked, secrets, **job)
+    return Changed(cluster, (_creating(cluster, asked, run=run),))
+
+
+def start_for_run(cluster: Cluster, run: Run, now: int, *, secrets: Secrets) -> Changed:
+    """A terminated cluster starts, because a task is to run on it."""
+    return _started(cluster, Asked(run.creator_user_name, now), secrets, run=run)
+
+
+def end_for_run(cluster: Cluster, now: int) -> Changed:
+    """A cluster ends, because the run that it was made for is over."""
+    reason = TerminationReason(code=TerminationReasonCode.JOB_FINISHED, type=TerminationReasonType.SUCCESS)
+    return _terminated(cluster, now, reason, "The run that this cluster was made for is over", user=None)
+
+
 # -- inside ----------------------------------------------------------------------------------------------------------
+
+
+def _new(cluster_id: str, requested: ClusterSpec, specified: Specified, asked: Asked, secrets: Secrets, **fields: Any) -> Cluster:
+    return Cluster(
+        cluster_id=cluster_id,
+        creator_user_name=asked.user,
+        created_ms=asked.now,
+        start_ms=asked.now,
+        launch_started_ms=asked.now,
+        spec=specified.spec,
+        request=requested,
+        pool_tags=specified.pool_tags,
+        secret=secrets.spark,
+        connect_token=secrets.connect,
+        state_message=STARTING,
+        **fields,
+    )
+
+
+def _creating(cluster: Cluster, asked: Asked, *, run: Run | None = None) -> ClusterEvent:
+    details = EventDetails(
+        cluster_size=_size(cluster.spec), attributes=_attributes(cluster.spec), job_run_name=_name(run), user=asked.user
+    )
+    return _event(cluster, asked.now, EventType.CREATING, details)
+
+
+def _started(cluster: Cluster, asked: Asked, secrets: Secrets, *, run: Run | None = None) -> Changed:
+    event = _event(cluster, asked.now, EventType.STARTING, EventDetails(job_run_name=_name(run), user=asked.user))
+    return Changed(_next(cluster, asked, secrets, restarting=False), (event,))
+
+
+def _name(run: Run | None) -> str | None:
+    return run.run_name if run is not None else None
 
 
 def _restarted(cluster: Cluster, asked: Asked, secrets: Secrets) -> Changed:

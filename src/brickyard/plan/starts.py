@@ -1,14 +1,12 @@
-"""How a cluster's desired state changes when it is to start once more, and when its job is done. Pure."""
+"""How a cluster's desired state changes when it is to start once more. Pure."""
 
 from __future__ import annotations
 
 import msgspec
 
 from brickyard.domain.cluster import Cluster, Target
-from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
 
 STARTING = "Finding instances for new nodes, acquiring more instances if necessary"
-JOB_FINISHED = TerminationReason(code=TerminationReasonCode.JOB_FINISHED, type=TerminationReasonType.SUCCESS)
 
 
 def next_incarnation(cluster: Cluster, *, now: int, secret: str, connect_token: str, restarting: bool) -> Cluster:
@@ -32,16 +30,4 @@ def next_incarnation(cluster: Cluster, *, now: int, secret: str, connect_token: 
         resize_cause=None,
         termination_reason=None,
         state_message=STARTING,
-    )
-
-
-def job_finished(cluster: Cluster) -> Cluster:
-    """The cluster, to end because the run that it was made for is over."""
-    return msgspec.structs.replace(
-        cluster,
-        target=Target.TERMINATED,
-        ended=False,
-        restarting=False,
-        termination_reason=JOB_FINISHED,
-        state_message="The run that this cluster was made for is over",
     )

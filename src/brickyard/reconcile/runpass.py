@@ -8,13 +8,10 @@ import msgspec
 
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Instance, public_state
-from brickyard.domain.events import ClusterEvent, ClusterSize, EventDetails, EventType
 from brickyard.domain.run import Attempt, Phase, Run, Task
-from brickyard.domain.spec import ClusterSpec
-from brickyard.domain.states import ClusterSource
 from brickyard.plan.attach import driver_instance
-from brickyard.plan.run import ClusterFacts, NewCluster, RunPlan, plan_run
-from brickyard.plan.starts import STARTING, job_finished, next_incarnation
+from brickyard.plan.changes import Changed, Secrets, create_for_run, end_for_run, start_for_run
+from brickyard.plan.run import ClusterFacts, RunPlan, plan_run
 from brickyard.store.tx import Tx
 
 
@@ -58,11 +55,11 @@ def pass_over_run(tx: Tx, run_id: int, *, now: int, ids: Ids) -> Calls:
     facts = {key: _facts(cluster, drivers.get(key)) for key, cluster in clusters.items()}
     decided = plan_run(run, facts, now=now)
     for new in decided.create:
-        _create(tx, decided.run, new, now=now, ids=ids)
+        _record(tx, create_for_run(new.cluster_id, decided.run, new.task, now, secrets=_secrets(ids)), new=True)
     for cluster_id in decided.start:
-        _start(tx, clusters[cluster_id], decided.run, now=now, ids=ids)
+        _record(tx, start_for_run(clusters[cluster_id], decided.run, now, secrets=_secrets(ids)))
     for cluster_id in decided.release:
-        _release(tx, clusters[cluster_id], now=now)
+        _record(tx, end_for_run(clusters[cluster_id], now))
     if decided.run != run:
         _write(tx, run, decided.run)
     tx.runs.schedule(run_id, decided.due_ms)
@@ -111,49 +108,16 @@ def _calls(decided: RunPlan, drivers: Mapping[str, Instance]) -> Calls:
     )
 
 
-def _create(tx: Tx, run: Run, new: NewCluster, *, now: int, ids: Ids) -> None:
-    task = new.task
-    spec, request = task.cluster or ClusterSpec(), task.spec.new_cluster or ClusterSpec()
-    cluster = Cluster(
-        cluster_id=new.cluster_id,
-        creator_user_name=run.creator_user_name,
-        source=ClusterSource.JOB,
-        created_ms=now,
-        start_ms=now,
-        launch_started_ms=now,
-        spec=spec,
-        request=request,
-        pool_tags=task.pool_tags,
-        job_id=run.job_id,
-        run_name=run.run_name,
-        secret=ids.secret(),
-        connect_token=ids.secret(),
-        state_message=STARTING,
-    )
-    tx.clusters.insert(cluster)
-    details = EventDetails(
-        cluster_size=ClusterSize(num_workers=spec.num_workers, autoscale=spec.autoscale),
-        attributes=msgspec.structs.replace(spec, num_workers=None, autoscale=None),
-        job_run_name=run.run_name,
-        user=run.creator_user_name,
-    )
-    _event(tx, new.cluster_id, EventType.CREATING, details, now)
+def _record(tx: Tx, changed: Changed, *, new: bool = False) -> None:
+    """Write what becomes of a cluster, and have its loop look at it."""
+    if new:
+        tx.clusters.insert(changed.cluster)
+    else:
+        tx.clusters.update(changed.cluster)
+        tx.clusters.wake(changed.cluster.cluster_id)
+    for event in changed.events:
+        tx.events.append(event)
 
 
-def _start(tx: Tx, cluster: Cluster, run: Run, *, now: int, ids: Ids) -> None:
-    details = EventDetails(job_run_name=run.run_name, user=run.creator_user_name)
-    _event(tx, cluster.cluster_id, EventType.STARTING, details, now)
-    started = next_incarnation(cluster, now=now, secret=ids.secret(), connect_token=ids.secret(), restarting=False)
-    tx.clusters.update(started)
-    tx.clusters.wake(cluster.cluster_id)
-
-
-def _release(tx: Tx, cluster: Cluster, *, now: int) -> None:
-    finished = job_finished(cluster)
-    _event(tx, cluster.cluster_id, EventType.TERMINATING, EventDetails(reason=finished.termination_reason), now)
-    tx.clusters.update(finished)
-    tx.clusters.wake(cluster.cluster_id)
-
-
-def _event(tx: Tx, cluster_id: str, kind: EventType, details: EventDetails, now: int) -> None:
-    tx.events.append(ClusterEvent(cluster_id=cluster_id, timestamp=now, type=kind, details=details))
+def _secrets(ids: Ids) -> Secrets:
+    return Secrets(spark=ids.secret(), connect=ids.secret())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -10,7 +10,6 @@ from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.errors import InvalidParameterValue, ResourceDoesNotExist
 from brickyard.domain.instances import InstanceState
-from brickyard.domain.nodetypes import Catalogue, NodeType
 from brickyard.domain.pools import (
     CreateInstancePool,
     EditInstancePool,
@@ -25,11 +24,11 @@ from brickyard.domain.pools import (
     Standing,
     pool_default_tags,
 )
-from brickyard.domain.runtimes import Runtime
 from brickyard.plan.poolspec import edited_spec, pool_spec
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE, of_pool
 from brickyard.services.caller import Caller
+from brickyard.services.clusters.catalogue import Offers
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -45,16 +44,14 @@ class PoolService:
         store: Store,
         clock: Clock,
         ids: Ids,
-        node_types: Callable[[], Sequence[NodeType]],
-        runtimes: Callable[[], Iterable[Runtime]],
+        offers: Offers,
         authorizer: Authorizer,
         wake: Callable[[str], None],
     ) -> None:
         self._store = store
         self._clock = clock
         self._ids = ids
-        self._node_types = Catalogue(node_types)
-        self._runtimes = [runtime.key for runtime in runtimes()]
+        self._offers = offers
         self._authorizer = authorizer
         self._wake = wake
 
@@ -64,7 +61,7 @@ class PoolService:
         def work(tx: Tx) -> str:
             to = "create instance pools in the"
             self._authorizer.require(tx, caller, Permission.ALLOW_INSTANCE_POOL_CREATE, WORKSPACE, to=to)
-            spec = pool_spec(request, node_types=self._node_types.now(), runtimes=self._runtimes)
+            spec = pool_spec(request, node_types=self._offers.node_types(), runtimes=list(self._offers.runtimes))
             now = self._clock.now_ms()
             pool = Pool(
                 instance_pool_id=self._ids.pool_id(now),

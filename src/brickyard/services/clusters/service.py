@@ -55,9 +55,9 @@ class ClusterService:
         self._store = store
         self._authorizer = authorizer
         self._wake = wake
-        self._offers = Offers(node_types=node_types, runtimes=runtimes)
-        self._reads = ClusterReads(store=store, clock=clock, sizes=self._offers.node_types, authorizer=authorizer)
-        self.commands = ClusterCommands(clock=clock, ids=ids, offers=self._offers, authorizer=authorizer, photon=photon)
+        self.offers = Offers(node_types=node_types, runtimes=runtimes)
+        self._reads = ClusterReads(store=store, clock=clock, sizes=self.offers.node_types, authorizer=authorizer)
+        self.commands = ClusterCommands(clock=clock, ids=ids, offers=self.offers, authorizer=authorizer, photon=photon)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -76,17 +76,17 @@ class ClusterService:
     async def list_node_types(self, caller: Caller) -> bytes:
         """Sizes of machine."""
         await self._may_look(caller, to="list the node types of the")
-        return self._offers.node_type_list()
+        return self.offers.node_type_list()
 
     async def list_zones(self, caller: Caller) -> bytes:
         """Zones. All of them are this workspace's machines."""
         await self._may_look(caller, to="list the zones of the")
-        return self._offers.zone_list
+        return self.offers.zone_list
 
     async def spark_versions(self, caller: Caller) -> bytes:
         """Runtimes."""
         await self._may_look(caller, to="list the runtimes of the")
-        return self._offers.spark_version_list
+        return self.offers.spark_version_list
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
