@@ -52,10 +52,12 @@ class Database:
         return found
 
 
-class Passes:
-    """What a loop has done: every pass, and who is at one."""
+class Passes(KeyedLoop[str]):
+    """A loop that notes every pass, and who is at one."""
 
     def __init__(self, database: Database, *, at_once: int = 4) -> None:
+        store: Any = database
+        super().__init__(name="test", store=store, clock=CLOCK, at_once=at_once)
         self.database = database
         self.done: list[tuple[str, bool]] = []
         self.at: list[str] = []
@@ -63,11 +65,11 @@ class Passes:
         self.gate.set()
         self.changed = asyncio.Condition()
         self.then: Callable[[str], Awaitable[int | None] | int | None] = lambda _: None
-        store: Any = database
-        rows: Any = lambda _: database  # noqa: E731 - untyped, as the store that it stands for
-        self.loop: KeyedLoop[str] = KeyedLoop(name="test", store=store, clock=CLOCK, rows=rows, work=self.work, at_once=at_once)
 
-    async def work(self, key: str, timed: bool) -> int | None:
+    def rows(self, tx: Any) -> Any:
+        return self.database
+
+    async def work(self, key: str, *, timed: bool) -> int | None:
         assert key not in self.at, "one at a time"
         self.at.append(key)
         try:
@@ -89,8 +91,8 @@ class Passes:
             await self.changed.wait_for(condition)
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[Passes]:
-        task = asyncio.create_task(self.loop.run())
+    async def alive(self) -> AsyncIterator[Passes]:
+        task = asyncio.create_task(self.run())
         try:
             yield self
         finally:
@@ -104,7 +106,7 @@ class Passes:
 
 def play(scenario: Callable[[Passes], Awaitable[None]], *, exclusive: bool = True, at_once: int = 4) -> None:
     async def run() -> None:
-        async with Passes(Database(exclusive=exclusive), at_once=at_once).running() as passes:
+        async with Passes(Database(exclusive=exclusive), at_once=at_once).alive() as passes:
             await scenario(passes)
 
     asyncio.run(run())
@@ -115,7 +117,7 @@ def test_a_wake_starts_its_pass_at_once() -> None:
         await asyncio.sleep(0)
         await asyncio.sleep(0)  # the workers wait for work
         passes.gate.clear()
-        passes.loop.wake("a")
+        passes.wake("a")
         for _ in range(3):  # turns of the event loop
             await asyncio.sleep(0)
         assert passes.at == ["a"]
@@ -128,11 +130,11 @@ def test_wakes_merge_and_a_wake_during_a_pass_makes_one_more() -> None:
     async def scenario(passes: Passes) -> None:
         passes.gate.clear()
         for _ in range(5):
-            passes.loop.wake("a")
+            passes.wake("a")
         await passes.until(lambda: passes.at == ["a"])
         for _ in range(5):
-            passes.loop.wake("a")
-        passes.loop.wake("b")
+            passes.wake("a")
+        passes.wake("b")
         await passes.until(lambda: passes.at == ["a", "b"])
         passes.gate.set()
         await passes.until(lambda: len(passes.done) == 3 and not passes.at)
@@ -144,15 +146,15 @@ def test_wakes_merge_and_a_wake_during_a_pass_makes_one_more() -> None:
 def test_the_lag_is_the_longest_wait_for_a_worker() -> None:
     async def scenario(passes: Passes) -> None:
         passes.gate.clear()
-        passes.loop.wake("a")
+        passes.wake("a")
         await passes.until(lambda: passes.at == ["a"])
-        assert passes.loop.lag_s == 0.0
-        passes.loop.wake("b")
+        assert passes.lag_s == 0.0
+        passes.wake("b")
         await asyncio.sleep(0.02)
-        assert passes.loop.lag_s >= 0.02
+        assert passes.lag_s >= 0.02
         passes.gate.set()
         await passes.until(lambda: passes.keys == ["a", "b"])
-        assert passes.loop.lag_s == 0.0
+        assert passes.lag_s == 0.0
 
     play(scenario, at_once=1)
 
@@ -161,13 +163,13 @@ def test_a_pass_says_when_to_look_again_and_a_wake_comes_first() -> None:
     async def scenario(passes: Passes) -> None:
         began = CLOCK.now_ms()
         passes.then = lambda _: began + 60 if len(passes.done) == 1 else None
-        passes.loop.wake("a")
+        passes.wake("a")
         await passes.until(lambda: len(passes.done) == 2)
         assert CLOCK.now_ms() >= began + 59  # a timer may ring a moment early
         assert passes.done == [("a", False), ("a", True)], "the second was a timer's"
         passes.then = lambda _: CLOCK.now_ms() + 1_000_000
-        passes.loop.wake("a")
-        passes.loop.wake("a")
+        passes.wake("a")
+        passes.wake("a")
         await passes.until(lambda: len(passes.done) == 3)
         assert passes.done[2] == ("a", False)
 
@@ -178,7 +180,7 @@ def test_what_is_due_is_found_without_a_wake() -> None:
     async def run() -> None:
         passes = Passes(Database())
         passes.database.rows = {"a": 0, "b": 0, "later": 2**60}
-        async with passes.running():
+        async with passes.alive():
             await passes.until(lambda: len(passes.done) == 2)
             assert sorted(passes.keys) == ["a", "b"]
 
@@ -190,9 +192,9 @@ def test_beside_other_servers_rows_are_claimed_and_no_more_than_there_is_time_fo
         passes = Passes(Database(exclusive=False), at_once=1)
         passes.gate.clear()
         for number in range(11):
-            passes.loop.wake(f"w{number}")
+            passes.wake(f"w{number}")
         passes.database.rows = dict.fromkeys((f"c{number:03}" for number in range(300)), 0)
-        async with passes.running():
+        async with passes.alive():
             await passes.until(lambda: len(passes.at) == 1)
             limit = passes.database.limits[0]
             assert limit in (BATCH - 11, BATCH - 10)
@@ -206,7 +208,7 @@ def test_the_first_pass_beside_others_is_one_claim() -> None:
     async def run() -> None:
         passes = Passes(Database(exclusive=False))
         passes.database.rows = dict.fromkeys((f"c{number:03}" for number in range(BATCH + 5)), 0)
-        await passes.loop.first_pass()
+        await passes.first_pass()
         assert len(passes.done) == BATCH
 
     asyncio.run(run())
@@ -229,7 +231,7 @@ def test_an_error_is_logged_once_and_the_poll_brings_the_key_back_after_longer_a
 
         passes.then = fail
         with structlog.testing.capture_logs() as logs:
-            passes.loop.wake("a")
+            passes.wake("a")
             await passes.until(lambda: len(times) == 4 and not passes.at)
             await asyncio.sleep(0)
         pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
@@ -247,9 +249,9 @@ def test_a_wake_does_not_wait_for_the_pause_after_an_error() -> None:
 
         passes.then = fail
         with structlog.testing.capture_logs():
-            passes.loop.wake("a")
+            passes.wake("a")
             await passes.until(lambda: len(passes.done) == 1 and not passes.at)
-            passes.loop.wake("a")
+            passes.wake("a")
             await passes.until(lambda: len(passes.done) == 2)
 
     play(scenario)
@@ -263,7 +265,7 @@ def test_trouble_with_the_database_is_waited_for_and_the_pass_repeated() -> None
                 raise DatabaseAway("gone")
 
         passes.then = fail
-        passes.loop.wake("a")
+        passes.wake("a")
         await passes.until(lambda: len(passes.done) == 1 and not passes.at)
         await asyncio.sleep(0.02)
         assert len(passes.done) == 1, "it waits"

@@ -20,6 +20,7 @@ from brickyard.plan.poolroom import Room, pools_needed
 from brickyard.reconcile.launches import Launches, ProviderCalls, lease_launches
 from brickyard.reconcile.loop import KeyedLoop
 from brickyard.reconcile.measures import Came, ClusterMeasures, came, ended
+from brickyard.store.clusters import ClusterRows
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -28,7 +29,7 @@ from brickyard.store.tx import Tx
 AT_ONCE = 64
 
 
-class ClusterLoop:
+class ClusterLoop(KeyedLoop[str]):
     """Passes over clusters. `wake_pool` is told of pools that must look at what they have now, `on_gone` of clusters that are
     removed."""
 
@@ -48,8 +49,7 @@ class ClusterLoop:
         wake_pool: Callable[[str], None],
         on_gone: Callable[[], None],
     ) -> None:
-        self._store = store
-        self._clock = clock
+        super().__init__(name="clusters", store=store, clock=clock, at_once=AT_ONCE)
         self._ids = ids
         self._policy = policy
         self._node_types = node_types
@@ -60,24 +60,18 @@ class ClusterLoop:
         self._measures = measures
         self._wake_pool = wake_pool
         self._on_gone = on_gone
-        self._loop = KeyedLoop(
-            name="clusters", store=store, clock=clock, rows=lambda tx: tx.clusters, work=self._pass, at_once=AT_ONCE
-        )
-        self.wake, self.run, self.first_pass = self._loop.wake, self._loop.run, self._loop.first_pass
 
-    @property
-    def lag_s(self) -> float:
-        """For how long the cluster has waited for its pass that has waited longest."""
-        return self._loop.lag_s
+    def rows(self, tx: Tx) -> ClusterRows:
+        return tx.clusters
 
-    async def _pass(self, cluster_id: str, _timed: bool) -> None:
+    async def work(self, key: str, *, timed: bool) -> None:
         now, silent, sizes = self._clock.now_ms(), self._silent(), self._node_types.now()
         server = self._server()
 
-        def work(tx: Tx) -> FollowUp:
+        def one_pass(tx: Tx) -> FollowUp:
             return pass_over_cluster(
                 tx,
-                cluster_id,
+                key,
                 now=now,
                 sizes=sizes,
                 policy=self._policy,
@@ -87,10 +81,10 @@ class ClusterLoop:
                 server=server,
             )
 
-        left = await self._store.write(work, background=True)
+        left = await self._store.write(one_pass, background=True)
         self._measures.note(left.came, left.ended)
-        if self._loads.follow(cluster_id, left.follows_load):
-            self.wake(cluster_id)  # for the load of before, which may not change again
+        if self._loads.follow(key, left.follows_load):
+            self.wake(key)  # for the load of before, which may not change again
         if left.gone:
             self._on_gone()
         for pool_id in left.pools:

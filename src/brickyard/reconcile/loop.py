@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from abc import ABC, abstractmethod
 from typing import Generic, Protocol, TypeVar
 
 import structlog
@@ -43,29 +43,13 @@ class DueRows(Protocol[K]):
         ...
 
 
-class KeyedLoop(Generic[K]):
-    """`wake` from anywhere on the event loop; `run` until cancelled.
+class KeyedLoop(ABC, Generic[K]):
+    """`wake` from anywhere on the event loop; `run` until cancelled."""
 
-    `work` is one pass: it is given the key, and whether it was only a timer that asked for it, and returns when to look again
-    (epoch ms), or None where the poll is soon enough. While it raises DatabaseTrouble it is repeated as soon as the database can
-    be used; any other error is logged, and the poll brings the key back after a pause.
-    """
-
-    def __init__(
-        self,
-        *,
-        name: str,
-        store: Store,
-        clock: Clock,
-        rows: Callable[[Tx], DueRows[K]],
-        work: Callable[[K, bool], Awaitable[int | None]],
-        at_once: int,
-    ) -> None:
+    def __init__(self, *, name: str, store: Store, clock: Clock, at_once: int) -> None:
         self._name = name
         self._store = store
         self._clock = clock
-        self._rows: Callable[[Tx], DueRows[K]] = rows
-        self._work: Callable[[K, bool], Awaitable[int | None]] = work
         self._at_once = at_once
         self._queue: asyncio.Queue[K] = asyncio.Queue()
         self._waiting: dict[K, float] = {}  # in the queue, since when (time.monotonic()); the oldest first
@@ -74,6 +58,18 @@ class KeyedLoop(Generic[K]):
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._timed: set[K] = set()  # for the pass of these only a timer has asked
         self._failed: dict[K, tuple[float, float]] = {}  # the last pause, and its end (time.monotonic())
+
+    @abstractmethod
+    def rows(self, tx: Tx) -> DueRows[K]:
+        """The rows that the keys are of."""
+
+    @abstractmethod
+    async def work(self, key: K, *, timed: bool) -> int | None:
+        """One pass. Returns when to look again (epoch ms), or None where the poll is soon enough. `timed`: only a timer asked.
+
+        While it raises DatabaseTrouble it is repeated as soon as the database can be used. Any other error is logged, and the
+        poll brings the key back after a pause.
+        """
 
     def wake(self, key: K) -> None:
         """Have a pass soon. Merges with a pass that is already waiting."""
@@ -118,8 +114,8 @@ class KeyedLoop(Generic[K]):
     async def _due(self, limit: int) -> list[K]:
         now = self._clock.now_ms()
         if self._store.exclusive:  # nobody else takes them, and a select costs less
-            return await self._store.read(lambda tx: self._rows(tx).due(now, limit), background=True)
-        return await self._store.write(lambda tx: self._rows(tx).claim(now, limit, now + CLAIM_MS), background=True)
+            return await self._store.read(lambda tx: self.rows(tx).due(now, limit), background=True)
+        return await self._store.write(lambda tx: self.rows(tx).claim(now, limit, now + CLAIM_MS), background=True)
 
     async def _poll(self) -> None:
         failing = False
@@ -169,7 +165,7 @@ class KeyedLoop(Generic[K]):
     async def _pass(self, key: K) -> None:
         timed = key in self._timed
         self._timed.discard(key)
-        due_ms = await self._work(key, timed)
+        due_ms = await self.work(key, timed=timed)
         if self._failed.pop(key, None) is not None:
             log.info("pass_recovered", loop=self._name, key=key)
         self._set_timer(key, due_ms)

@@ -15,13 +15,14 @@ from brickyard.plan.policy import Policy
 from brickyard.plan.pool import plan_pool
 from brickyard.reconcile.launches import Launches, ProviderCalls, lease_launches
 from brickyard.reconcile.loop import KeyedLoop
+from brickyard.store.pools import PoolRows
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 AT_ONCE = 16
 
 
-class PoolLoop:
+class PoolLoop(KeyedLoop[str]):
     """Passes over instance pools."""
 
     def __init__(
@@ -35,28 +36,23 @@ class PoolLoop:
         launches: Launches,
         server: Callable[[], int],
     ) -> None:
-        self._store = store
-        self._clock = clock
+        super().__init__(name="pools", store=store, clock=clock, at_once=AT_ONCE)
         self._ids = ids
         self._policy = policy
         self._node_types = node_types
         self._launches = launches
         self._server = server
-        self._loop = KeyedLoop(name="pools", store=store, clock=clock, rows=lambda tx: tx.pools, work=self._pass, at_once=AT_ONCE)
-        self.wake, self.run, self.first_pass = self._loop.wake, self._loop.run, self._loop.first_pass
 
-    @property
-    def lag_s(self) -> float:
-        """For how long the pool has waited for its pass that has waited longest."""
-        return self._loop.lag_s
+    def rows(self, tx: Tx) -> PoolRows:
+        return tx.pools
 
-    async def _pass(self, pool_id: str, _timed: bool) -> None:
+    async def work(self, key: str, *, timed: bool) -> None:
         now, sizes, server = self._clock.now_ms(), self._node_types.now(), self._server()
 
-        def work(tx: Tx) -> ProviderCalls:
-            return pass_over_pool(tx, pool_id, now=now, sizes=sizes, policy=self._policy, ids=self._ids, server=server)
+        def one_pass(tx: Tx) -> ProviderCalls:
+            return pass_over_pool(tx, key, now=now, sizes=sizes, policy=self._policy, ids=self._ids, server=server)
 
-        self._launches.begin(await self._store.write(work, background=True), sizes)
+        self._launches.begin(await self._store.write(one_pass, background=True), sizes)
 
 
 def pass_over_pool(

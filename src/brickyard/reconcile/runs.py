@@ -8,6 +8,7 @@ nothing: the next one asks again, and the driver tells what it has begun.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Protocol
 
@@ -21,6 +22,7 @@ from brickyard.plan.run import begun, closed, concluded
 from brickyard.reconcile.loop import CLAIM_MS, KeyedLoop
 from brickyard.reconcile.runpass import Call, Calls, pass_over_run
 from brickyard.store.changeset import Changes
+from brickyard.store.runs import RunRows
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -62,7 +64,7 @@ class TaskNodes(Protocol):
         ...
 
 
-class RunLoop:
+class RunLoop(KeyedLoop[int]):
     """`wake` from anywhere on the event loop; `run` until cancelled.
 
     Whoever made the last pass over a run follows it: sets a timer for the next one, and hears of changes of its clusters. An
@@ -71,22 +73,17 @@ class RunLoop:
     """
 
     def __init__(self, *, store: Store, clock: Clock, ids: Ids, nodes: TaskNodes, wake_cluster: Callable[[str], None]) -> None:
-        self._store = store
-        self._clock = clock
+        super().__init__(name="runs", store=store, clock=clock, at_once=AT_ONCE)
         self._ids = ids
         self._nodes = nodes
         self._wake_cluster = wake_cluster
-        self._loop = KeyedLoop(name="runs", store=store, clock=clock, rows=lambda tx: tx.runs, work=self._pass, at_once=AT_ONCE)
-        self.wake = self._loop.wake
         self._followers: dict[str, set[int]] = {}  # cluster -> runs that its changes concern
         self._follows: dict[int, frozenset[str]] = {}
         self._calls: dict[int, asyncio.Task[None]] = {}  # one at a time about each attempt
         self._missed: set[int] = set()  # attempts about which another call was wanted meanwhile
 
-    @property
-    def lag_s(self) -> float:
-        """For how long the run has waited for its pass that has waited longest."""
-        return self._loop.lag_s
+    def rows(self, tx: Tx) -> RunRows:
+        return tx.runs
 
     def changed(self, changes: Changes) -> None:
         """What a commit changed: clusters that runs wait for or are on."""
@@ -98,26 +95,32 @@ class RunLoop:
         """Poll for due runs until cancelled; everything that was begun for them ends with it."""
         try:
             if self._store.exclusive:  # all are ours, and no timer and no wake of this process knows of them yet
-                await self._store.usable()
-                for run_id in await self._store.read(lambda tx: tx.runs.due(_EVER_MS, _MANY), background=True):
-                    self.wake(run_id)
-            await self._loop.run()
+                await self._wake_all()
+            await super().run()
         finally:
             left = list(self._calls.values())
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
 
-    async def _pass(self, run_id: int, timed: bool) -> int | None:
+    async def _wake_all(self) -> None:
+        while True:
+            await self._store.usable()
+            with contextlib.suppress(DatabaseTrouble):
+                for run_id in await self._store.read(lambda tx: tx.runs.due(_EVER_MS, _MANY), background=True):
+                    self.wake(run_id)
+                return
+
+    async def work(self, key: int, *, timed: bool) -> int | None:
         now, claims = self._clock.now_ms(), timed and not self._store.exclusive
 
-        def work(tx: Tx) -> Calls:
-            if claims and not tx.runs.claim_one(run_id, now + _EARLY_MS, now + CLAIM_MS):
+        def one_pass(tx: Tx) -> Calls:
+            if claims and not tx.runs.claim_one(key, now + _EARLY_MS, now + CLAIM_MS):
                 return Calls()  # another server has made a pass meanwhile, and follows the run
-            return pass_over_run(tx, run_id, now=now, ids=self._ids)
+            return pass_over_run(tx, key, now=now, ids=self._ids)
 
-        calls = await self._store.write(work, background=True)
-        self._follow(run_id, calls.follows)
+        calls = await self._store.write(one_pass, background=True)
+        self._follow(key, calls.follows)
         for cluster_id in calls.clusters:
             self._wake_cluster(cluster_id)
         for call in calls.begin:
