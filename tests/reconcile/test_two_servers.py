@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -69,17 +70,17 @@ class AnyServer:
 @asynccontextmanager
 async def loops(*worlds: World) -> AsyncIterator[None]:
     """The servers' loops, and the instance monitor of the first."""
-    tasks = [asyncio.create_task(world.loop.run()) for world in worlds]
-    tasks.append(asyncio.create_task(worlds[0].monitor.run()))
+    works = [work for world in worlds for work in (world.loop.run(), world.agents.run())]
+    tasks = [asyncio.create_task(work) for work in (*works, worlds[0].monitor.run())]
     try:
         yield
     finally:
         await end(tasks)
 
 
-async def doom(world: World, fuse: Fuse, line: AnyServer, survivor: World) -> None:
+async def doom(world: World, fuse: Fuse, line: AnyServer, died: Callable[[], None] = lambda: None) -> None:
     """A server lives until its fuse blows, and then does nothing any more."""
-    running = [asyncio.create_task(world.loop.run())]
+    running = [asyncio.create_task(world.loop.run()), asyncio.create_task(world.agents.run())]
     if isinstance(world, RunWorld):
         running.append(asyncio.create_task(world.runs.run()))
     try:
@@ -87,7 +88,7 @@ async def doom(world: World, fuse: Fuse, line: AnyServer, survivor: World) -> No
     finally:
         await end(running)
         line.lose(world.agents)
-        await survivor.loop.take_over(frozenset({0}))  # the membership tells who is left
+        died()
 
 
 async def within(clock: ManualClock, reached: Callable[[], Any]) -> None:
@@ -123,7 +124,8 @@ def test_what_dead_servers_left_is_done_in_seconds_and_nothing_twice(two: tuple[
         ) and set(simulated.observe()) == {node.instance_id for rows in nodes.values() for node in rows}
 
     async def scenario() -> None:
-        survivor = World(other, simulated, clock=clock)
+        dead: set[int] = set()
+        survivor = World(other, simulated, clock=clock, living=lambda: frozenset(range(DOOMED + 1)) - dead)
         fuses = [Fuse(steps + 1) for steps in range(DOOMED)]
         doomed = [
             fused(one, simulated, fuse, before=bool(steps % 2), clock=clock, number=steps + 1) for steps, fuse in enumerate(fuses)
@@ -131,7 +133,10 @@ def test_what_dead_servers_left_is_done_in_seconds_and_nothing_twice(two: tuple[
         line = AnyServer(survivor.agents, *(world.agents for world in doomed))
         simulated.attach(line)
         async with loops(survivor):
-            deaths = [asyncio.create_task(doom(*each, line, survivor)) for each in zip(doomed, fuses, strict=True)]
+            deaths = [
+                asyncio.create_task(doom(world, fuse, line, functools.partial(dead.add, number)))
+                for number, (world, fuse) in enumerate(zip(doomed, fuses, strict=True), 1)
+            ]
             try:
                 names = [await world.create(f"c-{number}", num_workers=2) for number, world in enumerate(doomed)]
                 await within(clock, lambda: settled(survivor, names, State.RUNNING))
@@ -174,7 +179,7 @@ def test_runs_of_dead_servers_go_on_in_seconds_and_no_task_begins_twice(two: tup
         simulated.attach(line)
         async with loops(survivor):
             others = [asyncio.create_task(survivor.runs.run())]
-            others += [asyncio.create_task(doom(world, fuse, line, survivor)) for world, fuse in zip(doomed, fuses, strict=True)]
+            others += [asyncio.create_task(doom(world, fuse, line)) for world, fuse in zip(doomed, fuses, strict=True)]
             try:
                 runs = [await world.submit(task("a"), task("b", "a")) for world in doomed]
                 for run_id in runs:
