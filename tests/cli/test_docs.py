@@ -52,3 +52,16 @@ def test_links_between_documents_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_files_that_recipes_name_are_there() -> None:
+    """CONTRIBUTING.md says what to touch for what is added most often."""
+    text = (ROOT / "CONTRIBUTING.md").read_text().split("## Recipes")[1]
+    recipes = dict(re.findall(r"^\*\*(.+?)\*\*.*?\n(.*?)(?=^\*\*|\Z)", text, re.MULTILINE | re.DOTALL))
+    assert list(recipes) == ["A field of the cluster specification", "An API operation", "An operation of a node", "A provider"]
+    for name, steps in recipes.items():
+        places = [word for word in re.findall(r"`([\w./-]+)`", steps) if "/" in word or word.endswith((".md", ".toml"))]
+        assert len(places) > 4, name
+        for place in places:
+            known = (ROOT / place).exists() or (ROOT / "src" / "brickyard" / place).exists()
+            assert known or "NAME" in place, f"{name}: {place} is not there"
