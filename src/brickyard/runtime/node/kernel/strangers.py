@@ -61,8 +61,9 @@ class Waiting:
 
 def bound_accumulators() -> None:
     """Have the port for accumulators' updates serve its peers beside one another, once they have proved themselves."""
-    from pyspark.accumulators import AccumulatorServer
+    from pyspark import accumulators
 
+    kind = getattr(accumulators, "AccumulatorTCPServer", None) or accumulators.AccumulatorServer  # from Spark 4.1 on; before
     waiting = Waiting()
 
     def serve(server: Any, peer: socket.socket, address: Any) -> None:
@@ -78,4 +79,4 @@ def bound_accumulators() -> None:
         waiting.add(peer)
         threading.Thread(target=serve, args=(server, peer, address), name="accumulators", daemon=True).start()
 
-    AccumulatorServer.process_request = process_request
+    kind.process_request = process_request
