@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -263,6 +264,20 @@ def test_a_world_that_hangs_lists_nothing_as_gone_and_can_be_ended(place: Place,
         provider.observe()
     provider.close(keep_nodes=False)
     assert provider.observe() == {}
+
+
+def test_a_world_that_cannot_be_looked_for_is_not_taken_for_gone(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = place.server()
+    provider.launch(request("i-1"))
+
+    def too_many(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "open", too_many)
+    with pytest.raises(TransientError, match="Too many open files"):
+        provider.observe()
+    monkeypatch.undo()
+    assert set(provider.observe()) == {"i-1"}
 
 
 SERVER = """

@@ -199,11 +199,19 @@ class WorldProcess:
         return _json({})
 
     async def _launch(self, request: web.Request) -> web.Response:
-        self._world.launch(msgspec.json.decode(await request.read(), type=LaunchRequest))
+        asked = msgspec.json.decode(await request.read(), type=LaunchRequest)
+        known = self._world.agent(asked.instance_id) is not None
+        self._world.launch(asked)
+        if not known:
+            log.info("launched", instance_id=asked.instance_id, by=asked.server_url)
         return _json({})
 
     async def _terminate(self, request: web.Request) -> web.Response:
-        self._world.terminate(msgspec.json.decode(await request.read(), type=wire.Gone).instance_id, reason="")
+        asked = msgspec.json.decode(await request.read(), type=wire.Gone)
+        agent = self._world.agent(asked.instance_id)
+        if agent is not None and agent.alive:
+            log.info("terminated", instance_id=asked.instance_id, reason=asked.reason)
+        self._world.terminate(asked.instance_id, reason=asked.reason)
         return _json({})
 
     async def _observe(self, _request: web.Request) -> web.Response:
@@ -244,7 +252,7 @@ async def _errors(request: web.Request, handler: _Handler) -> web.StreamResponse
 
 def _bears(request: web.Request, token: str) -> bool:
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-    return scheme == "Bearer" and hmac.compare_digest(given.encode(), token.encode())
+    return scheme == "Bearer" and hmac.compare_digest(given.encode(errors="surrogateescape"), token.encode())
 
 
 def _json(answer: object, *, status: int = 200) -> web.Response:

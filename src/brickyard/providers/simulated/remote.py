@@ -9,17 +9,17 @@ import asyncio
 import contextlib
 import http.client
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
+import psutil
 
 from brickyard.config import Settings
 from brickyard.domain.nodetypes import NodeType
@@ -60,13 +60,12 @@ class RemoteSimulatedProvider(Provider):
         _call(self._world(), "launch", request, dict)
 
     def terminate(self, instance_id: str, *, reason: str) -> None:
-        del reason
-        if wire.lives(self._place):
-            _call(self._world(), "terminate", wire.Gone(instance_id=instance_id), dict)
+        if _lives(self._place):
+            _call(self._world(), "terminate", wire.Gone(instance_id=instance_id, reason=reason), dict)
 
     def observe(self) -> Mapping[str, Observed]:
         """Nothing is there where no world lives: its instances have ended with it."""
-        if not wire.lives(self._place):
+        if not _lives(self._place):
             return {}
         return {seen.instance_id: seen for seen in _call(self._world(), "observe", {}, list[Observed])}
 
@@ -77,9 +76,10 @@ class RemoteSimulatedProvider(Provider):
             end(self._place)
             if self._process is not None:
                 self._process.wait()
-        elif (world := wire.find(self._place)) is not None:
+        else:
             with contextlib.suppress(TransientError):  # it finds out by itself
-                _call(world, "leave", self._server, dict)
+                if (world := _find(self._place)) is not None:
+                    _call(world, "leave", self._server, dict)
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         return {"simulated_world": self._stay_known}
@@ -92,13 +92,13 @@ class RemoteSimulatedProvider(Provider):
 
     def _world(self) -> wire.Note:
         """The world, which is started if there is none, and told of this server. Raises TransientError."""
-        found = wire.find(self._place)
+        found = _find(self._place)
         if found is not None and found == self._known:
             return found
         with self._starting:
             if self._left:
                 raise TransientError("the server is stopping")
-            found = wire.find(self._place) or self._start()
+            found = _find(self._place) or self._start()
             if found != self._known:
                 _call(found, "servers", self._server, dict)
                 self._known = found
@@ -108,12 +108,12 @@ class RemoteSimulatedProvider(Provider):
         """Start a world and wait until one serves: ours, or that of a server that was quicker. Raises TransientError."""
         deadline = time.monotonic() + START_S
         try:
-            while (found := wire.find(self._place)) is None:
+            while (found := _find(self._place)) is None:
                 if time.monotonic() > deadline:
                     raise TransientError(
                         f"the simulated world did not start within {START_S:.0f} s: see {self._place / wire.LOG}"
                     )
-                if not wire.lives(self._place) and (self._process is None or self._process.poll() is not None):
+                if not _lives(self._place) and (self._process is None or self._process.poll() is not None):
                     self._process = self._spawn()
                 time.sleep(_PAUSE_S)
         except OSError as error:
@@ -150,22 +150,24 @@ class RemoteSimulatedProvider(Provider):
 
 def end(place: Path) -> None:
     """End the world of that place with all that is in it, and wait until it has ended. Raises TransientError."""
-    world = wire.find(place)
+    world = _find(place)
     if world is None:
         return
     try:
         _call(world, "end", wire.End(), wire.Ending)
         _ended(place)
     except TransientError:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(world.pid, signal.SIGKILL)  # it hangs
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(world.pid)
+            if str(place) in process.cmdline():
+                process.kill()  # it hangs
         _ended(place)
 
 
 def end_unused(place: Path) -> int:
     """The same for a world that no server uses; any other is left alone. Returns how many instances have ended with it.
     Raises TransientError."""
-    world = wire.find(place)
+    world = _find(place)
     if world is None or not (answer := _call(world, "end", wire.End(if_unused=True), wire.Ending)).ends:
         return 0
     _ended(place)
@@ -175,10 +177,30 @@ def end_unused(place: Path) -> int:
 def _ended(place: Path) -> None:
     """Wait until no world lives there."""
     deadline = time.monotonic() + END_S
-    while wire.lives(place):
+    while _lives(place):
         if time.monotonic() > deadline:
             raise TransientError(f"the simulated world has not ended within {END_S:.0f} s: see {place / wire.LOG}")
         time.sleep(_PAUSE_S)
+
+
+def _lives(place: Path) -> bool:
+    """Whether there is a world. Where that cannot be found out it must not be taken for gone. Raises TransientError."""
+    with _trouble(place):
+        return wire.lives(place)
+
+
+def _find(place: Path) -> wire.Note | None:
+    """The world that serves. Raises TransientError."""
+    with _trouble(place):
+        return wire.find(place)
+
+
+@contextlib.contextmanager
+def _trouble(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TransientError(f"{place} cannot be used: {error.strerror or error}") from error
 
 
 def _call(world: wire.Note, name: str, body: object, kind: type[T]) -> T:

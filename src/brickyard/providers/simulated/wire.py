@@ -36,6 +36,7 @@ class Gone(msgspec.Struct, frozen=True, kw_only=True):
     """POST /world/terminate: an instance that shall go."""
 
     instance_id: str
+    reason: str = ""
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,10 +92,10 @@ def take_lock(place: Path, *, patience_s: float) -> bool:
 
 
 def lives(place: Path) -> bool:
-    """Whether a world has this place now, also one that is starting or ending."""
+    """Whether a world has this place now, also one that is starting or ending. Raises OSError where that cannot be found out."""
     try:
         handle = os.open(place / LOCK, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
+    except FileNotFoundError:
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -106,10 +107,10 @@ def lives(place: Path) -> bool:
 
 
 def find(place: Path) -> Note | None:
-    """The world that serves there now."""
+    """The world that serves there now. Raises OSError."""
     if not lives(place):
         return None
     try:
         return msgspec.json.decode((place / NOTE).read_bytes(), type=Note)
-    except (OSError, msgspec.MsgspecError):
+    except (FileNotFoundError, msgspec.MsgspecError):
         return None  # not yet, or not any more
