@@ -49,14 +49,22 @@ class FusedStore:
     def __init__(self, store: Store, fuse: Fuse, *, before: bool) -> None:
         self.read, self.usable, self.exclusive = store.read, store.usable, store.exclusive
         self._write, self._fuse, self._before = store.write, fuse, before
+        self._under_way: set[asyncio.Future[Any]] = set()
 
     async def write(self, work: Callable[[Any], Any], *, background: bool = False) -> Any:
         if self._before:
             self._fuse.step()
-        result = await self._write(work, background=background)
+        writing = asyncio.ensure_future(self._write(work, background=background))
+        self._under_way.add(writing)
+        writing.add_done_callback(self._under_way.discard)
+        result = await asyncio.shield(writing)
         if not self._before:
             self._fuse.step()
         return result
+
+    async def let_through(self) -> None:
+        """A killed process commits nothing later: wait for what was under way when it died."""
+        await asyncio.gather(*self._under_way, return_exceptions=True)
 
 
 async def first_of(*works: Awaitable[Any]) -> None:

@@ -43,12 +43,11 @@ class World:
         called: Provider | None = None,
         written: Store | None = None,
         number: int = 0,
-        living: Callable[[], frozenset[int]] = frozenset,
     ) -> None:
-        """`called` and `written`: what the loops use in place of the provider and the store. `number`: which server
-        it is, of those that are `living`."""
+        """`called` and `written`: what the loops use in place of the provider and the store. `number`: which server it is."""
         self.store = store
-        loops_store, providers = written or store, Providers(called or provider)
+        self.written = loops_store = written or store
+        providers = Providers(called or provider)
         self.provider = provider
         tokens, loads = InstanceTokens(key=b"k" * 32), Loads(alone=lambda: store.exclusive)
         self.agents = AgentService(store=store, clock=clock, tokens=tokens, wake=self.wake, silence_s=30, loads=loads)
@@ -62,8 +61,7 @@ class World:
             server_url=lambda: "http://127.0.0.1:1",
             silent=self.agents.silent,
             loads=loads,
-            number=lambda: number,
-            living=living,
+            server=lambda: number,
         )
         self.monitor = InstanceMonitor(
             store=loops_store,
