@@ -24,8 +24,7 @@ from brickyard.domain.node import Phase
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import CapacityError, InvalidError, LaunchRequest
 from brickyard.providers.capacity import Room, require
-from brickyard.providers.local import LocalProvider, loopback_address
-from brickyard.providers.local import provider as local
+from brickyard.providers.local import LocalProvider, ending, loopback_address
 from tests.agent.world import FAKES, World, assignment, living, world
 from tests.support.patience import until
 
@@ -128,11 +127,15 @@ def test_a_new_server_puts_instances_on_the_switchboard_that_lives(shop: Shop) -
         pytest.skip("no networks here")
     shop.launch(I1)
     shop.here.server.phase(I1, Phase.IDLE)
-    first = shop.provider
-    second = shop.provider = shop.open()
+    shop.provider = shop.open()
     shop.launch(I2)
-    boards = [os.fstat(each._networks.switchboard).st_ino for each in (first, second)]
-    assert boards[0] == boards[1]
+    assert switchboard(shop.pid(I1)) == switchboard(shop.pid(I2))
+
+
+def switchboard(pid: int) -> int:
+    """The user namespace that an agent was given."""
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return Path(f"/proc/{pid}/fd/{int(words[words.index(b'--switchboard') + 1])}").stat().st_ino
 
 
 def test_networks_can_be_switched_off(shop: Shop) -> None:
@@ -245,7 +248,7 @@ def test_what_a_node_leaves_is_removed_in_turns_that_nobody_waits_long_for(shop:
     until(lambda: not shop.provider.observe()[I1].alive)
     for number in range(50):
         (shop.directory(I1) / "node" / "tmp" / str(number)).mkdir(parents=True)
-    monkeypatch.setattr(local, "REMOVE_S", 0.0)
+    monkeypatch.setattr(ending, "REMOVE_S", 0.0)
     for _ in range(3):
         shop.provider.terminate(I1, reason="test")
         assert I1 in shop.provider.observe()

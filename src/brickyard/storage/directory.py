@@ -54,6 +54,16 @@ class Storage:
         return self.root / "instances"
 
     @property
+    def instances_lock(self) -> Path:
+        """A lock for whoever launches an instance, or decides that one ends."""
+        return self.root / "instances.lock"
+
+    @property
+    def switchboards(self) -> Path:
+        """Which servers have the switchboard of the instances' networks."""
+        return self.root / "switchboards"
+
+    @property
     def ways(self) -> Path:
         """Sockets into the networks of those instances."""
         return self.root / "ways"

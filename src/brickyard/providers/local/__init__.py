@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from brickyard.providers.base import Setup
 from brickyard.providers.bootstrap import environments_of
-from brickyard.providers.local.provider import LocalProvider, loopback_address
+from brickyard.providers.local.launching import loopback_address
+from brickyard.providers.local.provider import LocalProvider
 
 __all__ = ["LocalProvider", "loopback_address", "open_provider"]
 

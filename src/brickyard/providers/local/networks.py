@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import structlog
 
-from brickyard.agent import addresses, network, sandbox
+from brickyard.agent import addresses, files, network, processes, sandbox
 from brickyard.config import Settings
 from brickyard.storage.directory import Storage
 
 log = structlog.get_logger()
 
 
+class _Holder(msgspec.Struct):
+    """A server that has the switchboard."""
+
+    process: processes.Process
+    descriptor: int
+
+
 class LocalNetworks:
-    """One per provider, which calls it from one thread at a time. What the machine allows is tried at the first launch, once."""
+    """One per provider, to be called by one thread of one server at a time: two that start at the same moment must not make two
+    switchboards. What the machine allows is tried at the first launch, once."""
 
     def __init__(self, *, settings: Settings, storage: Storage, python: str) -> None:
         self._settings = settings
@@ -69,8 +80,11 @@ class LocalNetworks:
         settings = self._settings
         if settings.network == "shared":
             return network.Allowed("shared", "the settings say so.")
-        self._switchboard = network.find_switchboard(self._storage.instances)
+        self._switchboard = self._held_by_a_server()
+        if self._switchboard < 0:
+            self._switchboard = network.find_switchboard(self._storage.instances)
         if self._switchboard >= 0:
+            self._tell()
             return network.Allowed("isolated")
         isolation = sandbox.probe(mode=settings.isolation, python=self._python)
         walls = sandbox.choose(settings.isolation, isolation, python=self._python)
@@ -79,4 +93,26 @@ class LocalNetworks:
             self._switchboard = network.probe(place, walls, python=self._python)
         except (addresses.NetworkError, OSError) as error:
             return network.Allowed("shared", str(error))
+        self._tell()
         return network.Allowed("isolated")
+
+    def _held_by_a_server(self) -> int:
+        """A descriptor of the switchboard that another server holds; -1 when none does."""
+        found = -1
+        for record in list(self._storage.switchboards.glob("*.json")):
+            with contextlib.suppress(OSError, msgspec.MsgspecError):  # it is somebody else's, or has just gone
+                holder = msgspec.json.decode(record.read_bytes(), type=_Holder)
+                link = Path(f"/proc/{holder.process.pid}/fd/{holder.descriptor}")
+                if not processes.alive(holder.process):
+                    record.unlink()
+                elif found < 0 and os.readlink(link).startswith("user:["):  # noqa: PTH115 - no path, a name of the kernel's
+                    found = os.open(link, os.O_RDONLY | os.O_CLOEXEC)
+        return found
+
+    def _tell(self) -> None:
+        """Let other servers find the switchboard here, also when no agent runs. On a full disk they find it at agents only."""
+        if (process := processes.find(os.getpid())) is not None:
+            with contextlib.suppress(OSError):
+                self._storage.switchboards.mkdir(mode=0o700, exist_ok=True)
+                record = self._storage.switchboards / f"{secrets.token_hex(8)}.json"
+                files.write_atomic(record, msgspec.json.encode(_Holder(process, self._switchboard)))

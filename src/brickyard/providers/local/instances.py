@@ -1,0 +1,163 @@
+"""The instances of a storage as their directories tell of them, for all servers that share it.
+
+A directory is all the record there is: `instance.json` says what was launched, the lock on `agent.lock` whether its agent lives,
+`ending.json` that it is to go. What is kept in memory beside is what never changes, or what only this process can know.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from brickyard.agent import files
+from brickyard.domain.clock import Clock
+from brickyard.domain.nodetypes import NodeType
+from brickyard.storage.directory import Storage
+
+YOUNG_MS = 30_000  # an agent that another server has started and that has not taken its lock for so long never will
+LOCK_PATIENCE_S = 30.0  # for another server, which may make the first network of this machine meanwhile
+
+
+class Launched(msgspec.Struct, kw_only=True):
+    """instance.json."""
+
+    node_type: NodeType
+    launched_ms: int
+    gpus: tuple[int, ...] = ()
+    tags: dict[str, str] = {}
+    address: str = ""  # in a network of its own
+
+
+class Ending(msgspec.Struct, kw_only=True):
+    """ending.json."""
+
+    reason: str
+    since_ms: int
+
+
+class Node(msgspec.Struct):
+    """node.json of the agent: the node that the instance was last used as."""
+
+    cluster_id: str
+    generation: int
+
+
+class Instances:
+    """One per provider. `lock` guards the fields; hold it, or `alone`, for methods that look at more than one instance."""
+
+    def __init__(self, *, storage: Storage, clock: Clock) -> None:
+        self.root = storage.instances
+        self.lock = threading.Lock()
+        self.children: dict[str, subprocess.Popen[bytes]] = {}  # agents that this very process has started
+        self.busy: set[str] = set()  # instances that a thread of this process is ending now
+        # What a full disk did not take: it must not keep an instance from ending. A new server is told again what is to end.
+        self.unwritten: dict[str, Ending] = {}
+        self.unsignalled: set[str] = set()
+        self._launched: dict[str, Launched] = {}  # what instance.json said: it never changes, and no id is used again
+        self._clock = clock
+        self._turns = storage.instances_lock
+        for path in (self.root, storage.dbfs, storage.logs.root):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self.alone():  # another server may be making one
+            for half_made in self.root.glob(".*"):
+                files.remove_tree(half_made)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Be the only one, of all threads and servers, that adds an instance or decides that one ends. Raises OSError."""
+        turn = os.open(self._turns, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            deadline = time.monotonic() + LOCK_PATIENCE_S
+            while True:
+                try:
+                    fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise TimeoutError(f"another server has held {self._turns} for {LOCK_PATIENCE_S:.0f} s") from None
+                    time.sleep(0.005)
+            with self.lock:
+                yield
+        finally:
+            os.close(turn)
+
+    def listed(self) -> set[str]:
+        """All that there are. Forgets the others: they may have been ended by another server."""
+        found = {name for name in os.listdir(self.root) if not name.startswith(".")}  # noqa: PTH208 - names are all we need
+        for instance_id in {*self._launched, *self.children, *self.unwritten, *self.unsignalled}:
+            if instance_id not in found and instance_id not in self.busy:
+                self._forget(instance_id)
+        return found
+
+    def living(self) -> list[Launched]:
+        """Those that live and are not ending."""
+        found = []
+        for instance_id in self.listed():
+            launched = self.launched(instance_id)
+            if launched is not None and not self.is_ending(instance_id) and self.alive(instance_id):
+                found.append(launched)
+        return found
+
+    def is_ending(self, instance_id: str) -> bool:
+        """Whether it was terminated."""
+        return instance_id in self.unwritten or (self.root / instance_id / "ending.json").exists()
+
+    def alive(self, instance_id: str) -> bool:
+        """Its agent holds its lock, or may still be on the way there."""
+        directory = self.root / instance_id
+        child = self.children.get(instance_id)
+        if child is not None and child.poll() is None:  # asking also reaps it
+            return True
+        if is_locked(directory):
+            return True
+        launched = self.launched(instance_id)
+        if child is not None or launched is None or (directory / "agent.pid").exists():
+            return False
+        return 0 <= self._clock.now_ms() - launched.launched_ms < YOUNG_MS
+
+    def was_started(self, instance_id: str) -> bool:
+        """Whether an agent was started, as far as can be known. If in doubt it is started again: a second one ends at once."""
+        child = self.children.get(instance_id)
+        directory = self.root / instance_id
+        return (child is not None and child.poll() is None) or (directory / "agent.pid").exists() or is_locked(directory)
+
+    def launched(self, instance_id: str) -> Launched | None:
+        """What was launched; None where that cannot be read."""
+        if instance_id not in self._launched:
+            try:
+                data = (self.root / instance_id / "instance.json").read_bytes()
+                self._launched[instance_id] = msgspec.json.decode(data, type=Launched)
+            except (OSError, msgspec.MsgspecError):
+                return None
+        return self._launched[instance_id]
+
+    def _forget(self, instance_id: str) -> None:
+        self._launched.pop(instance_id, None)
+        self.unwritten.pop(instance_id, None)
+        self.unsignalled.discard(instance_id)
+        child = self.children.get(instance_id)
+        if child is None or child.poll() is not None:
+            self.children.pop(instance_id, None)
+
+
+def is_locked(directory: Path) -> bool:
+    """Whether an agent holds the instance. Looking takes the lock for a moment, which agents are patient about."""
+    try:
+        fd = os.open(directory / "agent.lock", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
