@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import requests
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.server import ServerState
 
 from brickyard.api.edge import bounded
+from brickyard.api.edge.serving import serving
 from tests.support.patience import PATIENCE_S, until
 from tests.support.server import TOKEN, Server
 
@@ -46,6 +49,59 @@ def test_half_sent_requests_are_ended(server: Server, monkeypatch: pytest.Monkey
     monkeypatch.setattr(bounded, "HEAD_S", 0.2)
     with connection(server, sent) as opened:
         assert answer(opened).startswith("HTTP/1.1 408 ")
+
+
+def test_who_takes_nothing_of_an_answer_is_dropped(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def free() -> bool:
+        with connection(server, "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") as another:
+            return answer(another).startswith("HTTP/1.1 200 ")
+
+    monkeypatch.setattr(bounded, "MOST_OF_PEER", 1)
+    until(free, "the connections of other tests are gone")
+    monkeypatch.setattr(bounded, "WRITE_S", 0.5)
+    with connection(server, "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 300):
+        until(lambda: not free(), "its connection is there")
+        until(free, "its connection is closed")
+
+
+class SlowPeer:
+    """A transport and its loop: `waiting` bytes are not taken yet, and `later` is what is called when the time is over."""
+
+    waiting = 900
+    aborted = False
+
+    def __init__(self) -> None:
+        self.later: list[Callable[[], None]] = []
+
+    def get_write_buffer_size(self) -> int:
+        return self.waiting
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def call_later(self, _seconds: float, callback: Callable[[], None]) -> SlowPeer:
+        self.later = [callback]
+        return self
+
+    def cancel(self) -> None:
+        self.later = []
+
+
+@pytest.mark.parametrize(("waiting", "dropped"), [([800, 10, 9], False), ([900], True), ([800, 800], True)])
+def test_who_takes_an_answer_slowly_is_not(waiting: list[int], dropped: bool) -> None:
+    peer, config = SlowPeer(), serving(None)
+    config.load()
+    protocol = bounded.BoundedHttp(config, ServerState(), {}, peer)  # type: ignore[arg-type] # as much of a loop as is asked for
+    protocol.flow = FlowControl(peer)  # type: ignore[arg-type] # likewise
+    protocol.transport = peer  # type: ignore[assignment] # likewise
+    protocol.pause_writing()
+    for size in waiting:
+        assert not peer.aborted
+        peer.waiting = size
+        peer.later[0]()
+    assert peer.aborted == dropped
+    protocol.resume_writing()
+    assert dropped or not peer.later
 
 
 def test_dripping_headers_does_not_help(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

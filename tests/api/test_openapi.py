@@ -29,7 +29,8 @@ CHECKS = [
     content_type_conformance,
     response_schema_conformance,
 ]
-schema = schemathesis.openapi.from_dict(DOCUMENT)
+# A stream has no end: tests/api/test_changes.py.
+schema = schemathesis.openapi.from_dict(DOCUMENT).exclude(operation_id="clusters.changes")
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,9 @@ from prometheus_client import CollectorRegistry
 
 from brickyard.api.app import all_operations
 from brickyard.api.context import ApiContext
-from brickyard.api.databricks import attached, commands, dbfs, wire
+from brickyard.api.databricks import attached, changes, commands, dbfs, wire
 from brickyard.api.edge.registry import EVERY, Auth, Empty, Need, Operation
+from brickyard.api.edge.streaming import Stream
 from brickyard.domain import pools
 from brickyard.domain import requests as ask
 from brickyard.domain import runviews as view
@@ -33,6 +34,7 @@ from brickyard.nodes.tokens import InstanceTokens
 from brickyard.services.access import Acl, Authorizer
 from brickyard.services.attach import AttachService
 from brickyard.services.caller import Caller
+from brickyard.services.clusterchanges import ClusterChanges
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
 from brickyard.services.files import DbfsService
@@ -121,6 +123,7 @@ class World:
         (root / "dbfs").mkdir()
         self.context = ApiContext(
             clusters=clusters,
+            changes=ClusterChanges(**common),
             agents=None,  # type: ignore[arg-type] # no operation for users calls it
             tokens=TokenService(**common),
             users=UserService(store=store, authorizer=recorder),
@@ -311,6 +314,7 @@ EXAMPLES: dict[str, Example] = {
     "clusters.list_node_types": plain(Empty()),
     "clusters.list_zones": plain(Empty()),
     "clusters.spark_versions": plain(Empty()),
+    "clusters.changes": plain(changes.WatchClusters()),
     "clusters.list_attached": by_cluster(attached.Ref),
     "clusters.spark_ui_link": by_cluster(attached.LinkRequest),
     "instance_pools.create": plain(pools.CreateInstancePool(instance_pool_name="a pool", node_type_id="small")),
@@ -417,6 +421,9 @@ def test_who_has_no_permission_changes_and_learns_nothing(world: World, name: st
 async def shown(operation: Operation, world: World, request: msgspec.Struct) -> int:
     """How many objects a list has."""
     answer = await operation.handler(world.context, ADMIN, request)
+    if isinstance(answer, Stream):
+        answer.close()
+        return 0  # what a stream shows: tests/services/test_clusterchanges.py
     decoded = msgspec.json.decode(answer if isinstance(answer, bytes) else msgspec.json.encode(answer))
     return sum(len(value) for value in decoded.values() if isinstance(value, list))
 

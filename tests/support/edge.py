@@ -37,9 +37,8 @@ async def _ready() -> str:
 @contextlib.contextmanager
 def edge(*, operations: Iterable[Operation] | None = None, **services: Any) -> Iterator[str]:
     """Serve the API, or these operations, with these services (those that are not given fail); yields its URL."""
-    given: dict[str, Any] = (
-        dict.fromkeys(("clusters", "pools", "agents", "users", "commands", "runs", "dbfs", "attach", "ui_links")) | services
-    )
+    names = ("clusters", "changes", "pools", "agents", "users", "commands", "runs", "dbfs", "attach", "ui_links")
+    given: dict[str, Any] = dict.fromkeys(names) | services
     facts: dict[str, Any] = {"workspace_id": "1", "ready": _ready, "lag_s": lambda: 0.0, "metrics": CollectorRegistry()}
     context = ApiContext(**given, **facts, tokens=OneToken())  # type: ignore[arg-type] # fakes
     app = build_app(context, authenticator=Authenticator(tokens=OneToken(), links=given["ui_links"]), operations=operations)

@@ -30,6 +30,7 @@ from brickyard.domain.requests import (
 )
 from brickyard.domain.views import GetEventsResponse
 from brickyard.services.caller import Caller
+from brickyard.services.clusterchanges import ClusterChanges
 from brickyard.services.runs import RunService
 from brickyard.services.tokens import TokenService
 from brickyard.services.users import UserService
@@ -90,6 +91,7 @@ class ApiContext:
     """
 
     clusters: ClusterCalls
+    changes: ClusterChanges
     agents: AgentCalls
     tokens: TokenService
     users: UserService

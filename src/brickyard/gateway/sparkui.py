@@ -19,6 +19,7 @@ from yarl import URL
 
 from brickyard.api.edge.authentication import Authenticator
 from brickyard.api.edge.dialects import PLAIN
+from brickyard.api.edge.streaming import until_gone
 from brickyard.domain.errors import ApiError, ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.gateway import pages
 from brickyard.gateway.ways import short
@@ -181,7 +182,7 @@ class SparkUi:
         url = URL(upstream.url + asked.path + (f"?{query}" if query else ""), encoded=True)
         try:
             async with self._open(upstream.way).request(scope["method"], url, headers=headers, allow_redirects=False) as response:
-                answer = _Answer(scope["method"], asyncio.create_task(_until_gone(receive)), send)
+                answer = _Answer(scope["method"], asyncio.create_task(until_gone(receive)), send)
                 await answer.pass_on(response, asked)
         except (aiohttp.ClientConnectionError, TimeoutError) as error:
             self._sources.forget(asked.cluster_id)
@@ -266,11 +267,6 @@ async def _up_to(content: aiohttp.StreamReader, limit: int) -> bytes:
         parts.append(chunk)
         size += len(chunk)
     return b"".join(parts)
-
-
-async def _until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _allow(send: Send) -> None:

@@ -41,6 +41,7 @@ from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.server.metrics import WorkspaceMetrics
 from brickyard.services.access import Authorizer
 from brickyard.services.attach import AttachService
+from brickyard.services.clusterchanges import ClusterChanges
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
 from brickyard.services.files import DbfsService
@@ -103,6 +104,7 @@ class Services:
     tokens: TokenService
     users: UserService
     clusters: ClusterService
+    changes: ClusterChanges
     pools: PoolService
     attach: AttachService
     commands: CommandService
@@ -164,6 +166,7 @@ def application(
     services, loops = parts.services, parts.loops
     context = ApiContext(
         clusters=services.clusters,
+        changes=services.changes,
         pools=services.pools,
         agents=parts.nodes.agents,
         tokens=services.tokens,
@@ -262,6 +265,7 @@ def _services(given: Resources, nodes: Nodes, loops: Loops) -> Services:
         tokens=TokenService(store=store, clock=clock, ids=ids, authorizer=authorizer),
         users=UserService(store=store, authorizer=authorizer),
         clusters=clusters,
+        changes=ClusterChanges(store=store, clock=clock, ids=ids, authorizer=authorizer),
         pools=PoolService(
             store=store,
             clock=clock,

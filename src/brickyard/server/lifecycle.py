@@ -175,6 +175,7 @@ class Application:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
+        self.parts.services.changes.close()
         if self.connect is not None:
             await self.connect.stop()
         await self.parts.gateway.history.close()

@@ -146,6 +146,16 @@ class TokenService:
             del self._known[digest]
 
 
+def renewed(tx: Tx, caller: Caller, *, now_ms: int, made_by_ms: int) -> Caller | None:
+    """The caller as of now; None when they or their token are no more. A token of that name that was made after `made_by_ms` is
+    another one: the administrator's keeps its name when it is replaced."""
+    rows = [row for row in tx.tokens.of_user(caller.user_name) if row.token_id == caller.token_id]
+    user = tx.users.get(caller.user_name) if any(r.created_ms <= made_by_ms and not r.expired(now_ms) for r in rows) else None
+    if user is None:
+        return None
+    return Caller(user_name=user.user_name, user_id=user.user_id, is_admin=user.is_admin, token_id=caller.token_id)
+
+
 def _digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 

@@ -1,7 +1,8 @@
 """HTTP over sockets with bounds: uvicorn's protocol has none on how long a request may take to arrive, nor on its headers.
 
-A request's headers are complete within a time and a size; its body may take as long as it likes while it gets on; one peer holds
-a number of connections. Agents, clients and proxies stay far below all of them.
+A request's headers are complete within a time and a size; its body may take as long as it likes while it gets on, and so may the
+answer while the peer takes some of it; one peer holds a number of connections. Agents, clients and proxies stay far below all of
+them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ HEAD_S = 10.0  # from the first byte of a request, or from the connection, to th
 HEAD_BYTES = 64 << 10
 BODY_S = 30.0  # a body brings BODY_BYTES in each such time; time in which we do not read does not count
 BODY_BYTES = 4 << 10
+WRITE_S = 60.0  # a client takes something of what waits for it in each such time
 MOST_OF_PEER = 2048
 _REASONS = {408: "Request Timeout", 431: "Request Header Fields Too Large", 503: "Service Unavailable"}
 
@@ -30,6 +32,8 @@ class BoundedHttp(HttpToolsProtocol):
 
     peer = ""
     _timer: asyncio.TimerHandle | None = None
+    _write_timer: asyncio.TimerHandle | None = None
+    _unsent = 0
     _in_head = True
     _head_bytes = 0  # of this request, as parsed
     _raw_bytes = 0  # that came since the headers began, or since the body was last looked at
@@ -46,7 +50,16 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._set_timer(None)
+        self._set_write_timer(None)
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._expect_taker()
+
+    def resume_writing(self) -> None:
+        self._set_write_timer(None)
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -111,6 +124,21 @@ class BoundedHttp(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if seconds is None else self.loop.call_later(seconds, self._late)
+
+    def _expect_taker(self) -> None:
+        self._unsent = self.transport.get_write_buffer_size()
+        self._set_write_timer(WRITE_S)
+
+    def _set_write_timer(self, seconds: float | None) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+        self._write_timer = None if seconds is None else self.loop.call_later(seconds, self._not_taken)
+
+    def _not_taken(self) -> None:
+        if self.transport.get_write_buffer_size() < self._unsent:
+            self._expect_taker()
+        else:
+            self.transport.abort()  # closed in order, it would still wait for this client
 
     def _late(self) -> None:
         self._timer = None

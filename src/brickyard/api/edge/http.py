@@ -28,6 +28,7 @@ from brickyard.api.edge.forms import form_boundary, form_parts, stream_parts
 from brickyard.api.edge.measures import RequestMetrics
 from brickyard.api.edge.registry import Answer, Auth, Operation, Upload
 from brickyard.api.edge.routes import Routes
+from brickyard.api.edge.streaming import Stream, send_pieces
 from brickyard.domain.errors import (
     ApiError,
     EndpointNotFound,
@@ -111,11 +112,17 @@ class Edge:
         except Exception as error:
             failure = _failure(error, request_id, name)
             answer = dialect.reply(failure, request_id)
-        status = await self._send(send, answer, request_id, head=method == "HEAD")
-        seconds = time.perf_counter() - started
-        self._metrics.observe(name, status, seconds)
-        if match is not None and match[0].changes:
-            call.log(name, answer, failure, status=status, seconds=seconds, request_id=request_id)
+        try:
+            status = await self._send(send, answer, request_id, head=method == "HEAD")
+            seconds = time.perf_counter() - started
+            self._metrics.observe(name, status, seconds)
+            if match is not None and match[0].changes:
+                call.log(name, answer, failure, status=status, seconds=seconds, request_id=request_id)
+            if isinstance(answer, Stream) and method != "HEAD":
+                await send_pieces(answer.pieces, receive, send)
+        finally:
+            if isinstance(answer, Stream):
+                answer.close()
 
     async def _answer(
         self, operation: Operation, parameters: dict[str, str] | None, scope: Scope, receive: Receive, call: Call
@@ -127,6 +134,8 @@ class Edge:
             self._check_metrics_token(bearer_of(scope["headers"]))
         if operation.with_base_url:
             parameters = {**(parameters or {}), "base_url": _base_url(scope)}
+        if operation.from_headers:
+            parameters = {**(parameters or {}), **_of_headers(operation.from_headers, scope)}
         decoder = self._decoders[operation.name]
         if operation.upload is not None and (boundary := form_boundary(scope["headers"])):
             return await self._upload(operation.upload, caller, boundary, receive)
@@ -190,22 +199,28 @@ class Edge:
         raise EndpointNotFound(f"No API found for '{method} {path[:500]}'")
 
     async def _send(self, send: Send, answer: Answer, request_id: str, *, head: bool) -> int:
+        """Returns the status. Of a stream that is all but its pieces."""
         status = 200
         extra: tuple[tuple[bytes, bytes], ...] = ()
         content_type = self._json
         if isinstance(answer, bytes):
             body = answer
-        elif isinstance(answer, Reply):
-            body, status = answer.body, answer.status
+        elif isinstance(answer, Reply | Stream):
+            status = answer.status
+            body = answer.body if isinstance(answer, Reply) else b""
             content_type = (b"content-type", answer.content_type.encode())
             extra = tuple((key.encode(), value.encode()) for key, value in answer.headers)
         else:
             body = b"{}" if answer is None else _encode(answer)
         headers = [self._workspace, (b"x-request-id", request_id.encode()), *extra]
-        if status != 204:
+        goes_on = isinstance(answer, Stream)
+        if goes_on:
+            headers.append(content_type)
+        elif status != 204:
             headers += [content_type, (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if head else body})
+        if head or not goes_on:
+            await send({"type": "http.response.body", "body": b"" if head else body})
         return status
 
 
@@ -259,6 +274,12 @@ async def _next(receive: Receive) -> Message:
     if message["type"] == "http.disconnect":
         raise _Disconnected
     return message
+
+
+def _of_headers(wanted: Mapping[str, str], scope: Scope) -> dict[str, str]:
+    """Fields of the request that come by headers: the last one of a name counts."""
+    sent = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
+    return {field: sent[header] for header, field in wanted.items() if header in sent}
 
 
 def _base_url(scope: Scope) -> str:

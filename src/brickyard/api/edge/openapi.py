@@ -106,7 +106,9 @@ def _described(operation: Operation, known: Mapping[type, Any], schemas: Mapping
     in_path = set(re.findall(r"{(\w+)(?::path)?}", operation.paths[0]))
     parameters = [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in sorted(in_path)]
     if not operation.reads_body:
-        parameters += _query(operation, without=in_path | ({"base_url"} if operation.with_base_url else set()))
+        elsewhere = in_path | set(operation.from_headers.values()) | ({"base_url"} if operation.with_base_url else set())
+        parameters += _query(operation, without=elsewhere)
+        parameters += [{"name": name, "in": "header", "required": False, "schema": TEXT} for name in operation.from_headers]
     elif operation.request is not Empty:
         described["requestBody"] = {
             "required": True,

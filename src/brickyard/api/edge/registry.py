@@ -1,7 +1,8 @@
 """Operations: what the server can be asked. Declared once, each gives its routes, authentication, decoding, OpenAPI and tests.
 
 A handler is `async (context, caller, request) -> response struct | bytes | Reply | None`. Bytes are a JSON body that a service
-has made already; None is an empty object; a `Reply` is for the few answers that are neither JSON nor 200.
+has made already; None is an empty object; a `Reply` is for the few answers that are neither JSON nor 200, and a
+`Stream` for those that go on.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from brickyard.api.edge.dialects import PLAIN, Dialect, Reply
+from brickyard.api.edge.streaming import Stream
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.services.caller import Caller
 
@@ -37,7 +39,7 @@ class Empty(msgspec.Struct, frozen=True):
     """A request without arguments."""
 
 
-Answer = msgspec.Struct | bytes | Reply | None
+Answer = msgspec.Struct | bytes | Reply | Stream | None
 Handler = Callable[["ApiContext", Caller, Any], Awaitable[Answer]]
 Upload = Callable[["ApiContext", Caller, AsyncIterator[tuple[str, bytes]]], Awaitable[Answer]]  # see `forms.stream_parts`
 
@@ -84,6 +86,7 @@ class Operation:
     form: Callable[[Mapping[str, bytes]], dict[str, str]] | None = None  # also reads multipart/form-data: parts -> request fields
     upload: Upload | None = None  # takes multipart/form-data of any size as it arrives, in the handler's place
     with_base_url: bool = False  # the request's `base_url` is the address at which the client reached us
+    from_headers: Mapping[str, str] = field(default_factory=dict)  # a header (in small letters) -> the field that it is read into
     makes_work: bool = False  # for the loops: refused with 429 while they are behind (plan/admission.py)
     errors: tuple[int, ...] = field(default=())  # statuses to document beside those that every operation has
 

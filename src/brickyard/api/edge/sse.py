@@ -1,0 +1,40 @@
+"""Server-sent events, as browsers' EventSource reads them (HTML standard, section 9.2)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple
+
+from brickyard.api.edge.streaming import Stream
+
+CONTENT_TYPE = "text/event-stream"
+LAST_EVENT_ID = "last-event-id"  # the header in which a client that comes back names the last event that it has seen
+KEEP_ALIVE = b":\n\n"  # a comment: nobody between us takes the connection for dead
+RETRY_MS = 1_000  # a client comes back after so long
+# Nothing between us may keep what has been sent; nginx collects answers unless it is told not to.
+_HEADERS = (("cache-control", "no-store"), ("x-accel-buffering", "no"))
+
+
+class ServerEvent(NamedTuple):
+    """`id` and `kind` are one line each."""
+
+    id: str
+    kind: str
+    data: str
+
+
+def event_stream(events: AsyncIterator[ServerEvent | None], *, close: Callable[[], None]) -> Stream:
+    """The events as an answer. None is a sign of life."""
+    return Stream(pieces=_encoded(events), close=close, content_type=CONTENT_TYPE, headers=_HEADERS)
+
+
+def encode(event: ServerEvent) -> bytes:
+    """An event on the wire."""
+    data = "".join(f"data: {line}\n" for line in event.data.split("\n"))
+    return f"id: {event.id}\nevent: {event.kind}\n{data}\n".encode()
+
+
+async def _encoded(events: AsyncIterator[ServerEvent | None]) -> AsyncIterator[bytes]:
+    yield b"retry: %d\n\n" % RETRY_MS
+    async for event in events:
+        yield KEEP_ALIVE if event is None else encode(event)

@@ -1,0 +1,181 @@
+"""Which clusters have changed, told to whoever watches. For one event loop.
+
+What is told are ids: whoever hears one reads the cluster. Changes that come close together are told together, and a watcher who
+may have missed some is told to read everything again. So nothing must be kept for long, and any server can tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections import Counter, deque
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+from brickyard.domain.access import ObjectKind
+from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.errors import DatabaseTrouble, QuotaExceeded, RequestLimitExceeded
+from brickyard.services.access import Authorizer
+from brickyard.services.caller import Caller
+from brickyard.services.tokens import renewed
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+IDLE_S = 15.0  # without a change; then there is a sign of life, and the caller's token is looked at again
+PACE_S = 0.25  # between two events of a watcher, in which changes gather
+RETRY_S = 2.0  # after a read that failed
+MOST_OF_USER, MOST = 50, 2_000  # watchers
+MOST_IDS = 1_000  # that wait for a watcher; with more it is told to read everything
+REMEMBERED = 1_000  # commits, for watchers who come back
+_POSITION = re.compile(r"([0-9a-f]+)-([0-9]{1,18})")
+
+
+class Change(NamedTuple):
+    """`cluster_ids` None: any cluster may have changed. `position` is for `watch`, to go on from here."""
+
+    position: str
+    cluster_ids: list[str] | None
+
+
+class ClusterChanges:
+    """Every watcher of this server."""
+
+    def __init__(self, *, store: Store, clock: Clock, ids: Ids, authorizer: Authorizer) -> None:
+        self._store = store
+        self._clock = clock
+        self._authorizer = authorizer
+        self._epoch = ids.hex(16)  # positions of another server, or of an earlier one, say nothing here
+        self._number = 0
+        self._recent: deque[tuple[int, frozenset[str]]] = deque(maxlen=REMEMBERED)
+        self._watchers: set[Watcher] = set()
+        self._of_user: Counter[str] = Counter()
+        self.closed = False
+        store.on_commit(lambda changes: self._changed(changes.clusters))
+        store.on_gap(self._missed)
+
+    async def watch(self, caller: Caller, *, after: str = "") -> Watcher:
+        """A watcher, to be closed. `after` is the position of the last change that the client has seen; without one, or with one
+        that is not known any more, it is first told that any cluster may have changed. Raises QuotaExceeded."""
+        if self._of_user[caller.user_name] >= MOST_OF_USER or len(self._watchers) >= MOST:
+            raise QuotaExceeded(
+                f"There are {self._of_user[caller.user_name]} streams of {caller.user_name}'s and {len(self._watchers)} in all; "
+                f"at most {MOST_OF_USER} and {MOST} are allowed. Close one first."
+            )
+        watcher = Watcher(self, caller, self._since(after), since_ms=self._clock.now_ms())
+        self._watchers.add(watcher)
+        self._of_user[caller.user_name] += 1
+        try:
+            await self._store.read(lambda tx: self._authorizer.visible(tx, caller, ObjectKind.CLUSTER))
+        except BaseException:
+            self.leave(watcher)
+            raise
+        return watcher
+
+    def leave(self, watcher: Watcher) -> None:
+        """It watches no more."""
+        if watcher in self._watchers:
+            self._watchers.remove(watcher)
+            name = watcher.caller.user_name
+            self._of_user[name] -= 1
+            if not self._of_user[name]:
+                del self._of_user[name]
+
+    def close(self) -> None:
+        """End all of them: the server stops."""
+        self.closed = True
+        for watcher in self._watchers:
+            watcher.wake.set()
+
+    @property
+    def position(self) -> str:
+        """Behind all changes so far."""
+        return f"{self._epoch}-{self._number}"
+
+    async def shown(self, watcher: Watcher, cluster_ids: set[str]) -> list[str] | None:
+        """Those of the clusters that the caller may see now; None when their token is not valid any more."""
+
+        def work(tx: Tx) -> list[str] | None:
+            caller = renewed(tx, watcher.caller, now_ms=self._clock.now_ms(), made_by_ms=watcher.since_ms)
+            if caller is None:
+                return None
+            visible = self._authorizer.visible(tx, caller, ObjectKind.CLUSTER)
+            if visible.owners is None:
+                return sorted(cluster_ids)
+            found = tx.clusters.many(cluster_ids).values()
+            return sorted(each.cluster_id for each in found if visible.shows(each.creator_user_name))
+
+        return await self._store.read(work)
+
+    def _since(self, after: str) -> set[str] | None:
+        """What has changed after a position; None: that is not known."""
+        match = _POSITION.fullmatch(after)
+        if match is None or match[1] != self._epoch:
+            return None
+        known, seen = (self._recent[0][0] if self._recent else self._number + 1), int(match[2])
+        if not known - 1 <= seen <= self._number:
+            return None
+        return set[str]().union(*(ids for number, ids in self._recent if number > seen))
+
+    def _changed(self, cluster_ids: set[str]) -> None:
+        if not cluster_ids:
+            return
+        self._number += 1
+        self._recent.append((self._number, frozenset(cluster_ids)))
+        for watcher in self._watchers:
+            watcher.add(cluster_ids)
+
+    def _missed(self) -> None:
+        self._number += 1
+        self._recent.clear()
+        for watcher in self._watchers:
+            watcher.add(None)
+
+
+class Watcher:
+    """One client's view of the changes. Made by `ClusterChanges.watch`."""
+
+    def __init__(self, changes: ClusterChanges, caller: Caller, pending: set[str] | None, *, since_ms: int) -> None:
+        self.caller = caller
+        self.since_ms = since_ms
+        self.wake = asyncio.Event()
+        self._changes = changes
+        self._pending: set[str] | None = set()
+        self.add(pending)
+
+    def add(self, cluster_ids: set[str] | None) -> None:
+        """These have changed; None: any may have."""
+        if self._pending is not None and cluster_ids is not None and len(self._pending) + len(cluster_ids) <= MOST_IDS:
+            self._pending |= cluster_ids
+        else:
+            self._pending = None
+        if self._pending is None or self._pending:
+            self.wake.set()
+
+    def close(self) -> None:
+        """Nobody listens any more."""
+        self._changes.leave(self)
+
+    async def changes(self) -> AsyncIterator[Change | None]:
+        """What changes, as it does; None from time to time while nothing does. Ends when the server stops, or the caller's token
+        is not valid any more."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(IDLE_S):
+                    await self.wake.wait()
+            if self._changes.closed:
+                return
+            position, pending = self._changes.position, self._pending
+            self.wake.clear()
+            self._pending = set()
+            try:
+                shown = await self._changes.shown(self, pending or set())
+            except (DatabaseTrouble, RequestLimitExceeded):
+                self.add(pending)
+                yield None
+                await asyncio.sleep(RETRY_S)
+                continue
+            if shown is None:
+                return
+            yield Change(position, None if pending is None else shown) if shown or pending is None else None
+            await asyncio.sleep(PACE_S)

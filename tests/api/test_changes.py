@@ -1,0 +1,104 @@
+"""The stream of clusters' changes, as a browser reads it from a whole server."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from brickyard.services import clusterchanges
+from tests.support.patience import PATIENCE_S, until
+from tests.support.server import TOKEN, Server
+
+PATH = "/api/2.1/clusters/changes"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server.running(tmp_path_factory.mktemp("changes"), provider="simulated") as running:
+        yield running
+
+
+@contextlib.contextmanager
+def opened(server: Server, *, after: str = "", token: str = TOKEN) -> Iterator[requests.Response]:
+    headers = {"Authorization": f"Bearer {token}", "Last-Event-ID": after}
+    with requests.get(server.url + PATH, headers=headers, stream=True, timeout=PATIENCE_S) as answer:
+        yield answer
+
+
+def blocks(answer: requests.Response) -> Iterator[dict[str, str]]:
+    """Fields of each block; a comment's field is "".."""
+    block: dict[str, str] = {}
+    for raw in answer.iter_lines(chunk_size=1):
+        if raw:
+            name, _, value = raw.decode().partition(":")
+            block[name] = value.strip()
+        elif block:
+            yield block
+            block = {}
+
+
+def create(server: Server) -> str:
+    made = server.client().clusters.create("17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=1)
+    assert made.cluster_id
+    return made.cluster_id
+
+
+def test_a_change_is_heard_of_and_the_stream_goes_on_where_it_was_left(server: Server) -> None:
+    with opened(server) as answer:
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream")
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["x-request-id"]
+        heard = blocks(answer)
+        assert next(heard) == {"retry": "1000"}
+        first = next(heard)
+        assert (first["event"], first["data"]) == ("reset", "{}")
+        made = create(server)
+        changed = next(each for each in heard if each.get("event") == "changed")
+        assert changed["data"] == f'{{"cluster_ids":["{made}"]}}'
+    another = create(server)
+    with opened(server, after=changed["id"]) as answer:
+        heard = blocks(answer)
+        event = next(each for each in heard if "event" in each)
+        assert event["event"] == "changed", "nothing was missed, so not everything must be read again"
+        assert another in event["data"]
+
+
+def test_there_is_a_sign_of_life(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusterchanges, "IDLE_S", 0.05)
+    with opened(server) as answer:
+        assert any(each == {"": ""} for each in blocks(answer))
+
+
+def test_strangers_hear_nothing(server: Server) -> None:
+    with opened(server, token="dapi" + "9" * 32) as answer:
+        assert answer.status_code == 401
+        assert answer.json()["error_code"] == "UNAUTHENTICATED"
+    head = requests.head(server.url + PATH, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S)
+    assert (head.status_code, head.headers["content-type"]) == (200, "text/event-stream")
+
+
+def test_who_has_gone_takes_no_place(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusterchanges, "MOST_OF_USER", 1)
+
+    def status() -> int:
+        with opened(server) as answer:
+            return answer.status_code
+
+    until(lambda: status() == 200, "those of other tests are gone")
+    with opened(server) as answer:
+        if answer.status_code == 200:  # not the one of a moment ago
+            assert status() == 400
+    until(lambda: status() == 200, "its place is free")
+
+
+def test_it_ends_in_order_when_the_server_stops(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        with Server.running(tmp_path, provider="simulated") as server:
+            answer = stack.enter_context(opened(server))
+            heard = blocks(answer)
+            assert next(heard) == {"retry": "1000"}
+        assert all("event" in each for each in heard), "no error: the answer was complete"

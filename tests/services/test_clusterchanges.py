@@ -1,0 +1,208 @@
+"""Who is told of which clusters' changes, on both databases."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import msgspec
+import pytest
+
+from brickyard.domain.access import ObjectKind, Principal, Visible
+from brickyard.domain.clock import Ids
+from brickyard.domain.errors import DatabaseAway, QuotaExceeded
+from brickyard.services import clusterchanges
+from brickyard.services.access import Authorizer
+from brickyard.services.caller import Caller
+from brickyard.services.clusterchanges import Change, ClusterChanges, Watcher
+from brickyard.services.tokens import TokenService
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+from brickyard.testing.builders import cluster
+from brickyard.testing.clock import ManualClock
+from tests.support.patience import PATIENCE_S
+
+ME = "me@example.com"
+
+
+class Walls(Authorizer):
+    """Shows the clusters of `owners` only, once there are some; `trouble` is met instead, once."""
+
+    def __init__(self) -> None:
+        self.owners: frozenset[str] | None = None
+        self.trouble: Exception | None = None
+
+    def visible(self, tx: Tx, principal: Principal, kind: ObjectKind) -> Visible:
+        trouble, self.trouble = self.trouble, None
+        if trouble is not None:
+            raise trouble
+        return Visible(owners=self.owners)
+
+
+class World:
+    def __init__(self, store: Store) -> None:
+        self.store, self.walls, clock, ids = store, Walls(), ManualClock(), Ids()
+        self.tokens = TokenService(store=store, clock=clock, ids=ids, authorizer=Authorizer())
+        self.changes = ClusterChanges(store=store, clock=clock, ids=ids, authorizer=self.walls)
+
+    async def me(self) -> Caller:
+        await self.tokens.ensure_admin(ME, "dapi" + "1" * 32)
+        caller = await self.tokens.authenticate("dapi" + "1" * 32)
+        assert caller is not None
+        return caller
+
+    async def change(self, name: str, *, owner: str = ME) -> None:
+        row = msgspec.structs.replace(cluster(), cluster_id=name, creator_user_name=owner, idempotency_token="")
+        await self.store.write(lambda tx: tx.clusters.insert(row))
+
+
+def play(store_url: str, scenario: Callable[[World], Awaitable[None]]) -> None:
+    async def work() -> None:
+        store = Store.open(store_url)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await scenario(World(store))
+        finally:
+            store.close()
+
+    asyncio.run(work())
+
+
+async def told(changes: AsyncIterator[Change | None]) -> Change:
+    """The next change."""
+    while (change := await anext(changes)) is None:
+        pass
+    return change
+
+
+async def begun(watcher: Watcher) -> AsyncIterator[Change | None]:
+    """Its changes, after it was told to read everything."""
+    changes = watcher.changes()
+    assert (await told(changes)).cluster_ids is None
+    return changes
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PACE_S", "RETRY_S", "IDLE_S"):
+        monkeypatch.setattr(clusterchanges, name, 0.01)
+
+
+def test_a_watcher_reads_everything_once_and_then_hears_of_each_change(store_url: str) -> None:
+    async def scenario(world: World) -> None:
+        changes = await begun(await world.changes.watch(await world.me()))
+        await asyncio.gather(world.change("a"), world.change("b"))
+        assert (await told(changes)).cluster_ids == ["a", "b"]
+        await world.change("c")
+        assert (await told(changes)).cluster_ids == ["c"]
+
+    play(store_url, scenario)
+
+
+def test_who_comes_back_hears_what_was_missed(store_url: str) -> None:
+    async def scenario(world: World) -> None:
+        me = await world.me()
+        changes = await begun(await world.changes.watch(me))
+        await world.change("a")
+        at = (await told(changes)).position
+        await world.change("b")
+        await world.change("c")
+        again = (await world.changes.watch(me, after=at)).changes()
+        assert (await told(again)).cluster_ids == ["b", "c"]
+        here = (await world.changes.watch(me, after=world.changes.position)).changes()
+        assert await anext(here) is None, "nothing was missed"
+
+    play(store_url, scenario)
+
+
+@pytest.mark.parametrize("after", ["", "x", "-", "0-1", "{epoch}-", "{epoch}-9", "{epoch}-" + "9" * 5_000, "{epoch}--1"])
+def test_with_a_position_that_says_nothing_everything_is_read_again(store_url: str, after: str) -> None:
+    async def scenario(world: World) -> None:
+        epoch = world.changes.position.partition("-")[0]
+        await begun(await world.changes.watch(await world.me(), after=after.format(epoch=epoch)))
+
+    play(store_url, scenario)
+
+
+def test_what_is_forgotten_or_missed_is_read_again(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(world: World) -> None:
+        me = await world.me()
+        start = world.changes.position
+        for name in "ab":
+            await world.change(name)
+        again = (await world.changes.watch(me, after=start)).changes()
+        assert (await told(again)).cluster_ids is None, "more ids than a watcher has room for"
+        await world.change("c")
+        assert (await told(again)).cluster_ids == ["c"]
+
+    monkeypatch.setattr(clusterchanges, "MOST_IDS", 1)
+    play(store_url, scenario)
+
+
+def test_only_what_a_list_would_show_is_told(store_url: str) -> None:
+    async def scenario(world: World) -> None:
+        world.walls.owners = frozenset({ME})
+        changes = await begun(await world.changes.watch(await world.me()))
+        await world.change("theirs", owner="other@example.com")
+        await world.change("mine")
+        assert (await told(changes)).cluster_ids == ["mine"]
+
+    play(store_url, scenario)
+
+
+def test_nothing_is_lost_while_the_database_is_away(store_url: str) -> None:
+    async def scenario(world: World) -> None:
+        changes = await begun(await world.changes.watch(await world.me()))
+        world.walls.trouble = DatabaseAway("gone")
+        await world.change("a")
+        assert await anext(changes) is None
+        assert world.walls.trouble is None
+        assert (await told(changes)).cluster_ids == ["a"]
+
+    play(store_url, scenario)
+
+
+@pytest.mark.parametrize("with_a_change", [True, False])
+def test_it_ends_with_the_token(store_url: str, with_a_change: bool) -> None:
+    async def scenario(world: World) -> None:
+        token, row = await world.tokens.create(await world.me())
+        caller = await world.tokens.authenticate(token)
+        assert caller is not None
+        changes = await begun(await world.changes.watch(caller))
+        await world.tokens.delete(caller, row.token_id)
+        if with_a_change:
+            await world.change("a")
+        assert [each async for each in changes if each is not None] == []
+
+    play(store_url, scenario)
+
+
+def test_all_end_when_the_server_stops(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(world: World) -> None:
+        me = await world.me()
+        changes = await begun(await world.changes.watch(me))
+        waiting = asyncio.ensure_future(anext(changes, "ended"))
+        await asyncio.sleep(0)
+        world.changes.close()
+        assert await waiting == "ended"
+        assert [each async for each in (await world.changes.watch(me)).changes()] == []
+
+    monkeypatch.setattr(clusterchanges, "IDLE_S", PATIENCE_S)
+    play(store_url, scenario)
+
+
+def test_a_user_has_a_number_of_them(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(world: World) -> None:
+        me = await world.me()
+        first = await world.changes.watch(me)
+        await world.changes.watch(me)
+        with pytest.raises(QuotaExceeded, match="There are 2 streams"):
+            await world.changes.watch(me)
+        first.close()
+        first.close()
+        await world.changes.watch(me)
+        with pytest.raises(QuotaExceeded):
+            await world.changes.watch(me)
+
+    monkeypatch.setattr(clusterchanges, "MOST_OF_USER", 2)
+    play(store_url, scenario)
