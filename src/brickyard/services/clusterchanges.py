@@ -23,9 +23,10 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 IDLE_S = 15.0  # without a change; then there is a sign of life, and the caller's token is looked at again
-PACE_S = 0.25  # between two events of a watcher, in which changes gather
+PACE_S = 0.25  # between two events of a watcher, in which changes gather; each is a read
+PACE_OF_EACH_S = 0.002  # more for each watcher there is: all of them together make some 500 reads a second at most
 RETRY_S = 2.0  # after a read that failed
-MOST_OF_USER, MOST = 50, 2_000  # watchers
+MOST_OF_USER, MOST = 50, 1_000  # watchers
 MOST_IDS = 1_000  # that wait for a watcher; with more it is told to read everything
 REMEMBERED = 1_000  # commits, for watchers who come back
 _POSITION = re.compile(r"([0-9a-f]+)-([0-9]{1,18})")
@@ -91,6 +92,11 @@ class ClusterChanges:
     def position(self) -> str:
         """Behind all changes so far."""
         return f"{self._epoch}-{self._number}"
+
+    @property
+    def pace_s(self) -> float:
+        """How long a watcher waits between two events."""
+        return PACE_S + PACE_OF_EACH_S * len(self._watchers)
 
     async def shown(self, watcher: Watcher, cluster_ids: set[str]) -> list[str] | None:
         """Those of the clusters that the caller may see now; None when their token is not valid any more."""
@@ -178,4 +184,4 @@ class Watcher:
             if shown is None:
                 return
             yield Change(position, None if pending is None else shown) if shown or pending is None else None
-            await asyncio.sleep(PACE_S)
+            await asyncio.sleep(self._changes.pace_s)
