@@ -30,6 +30,7 @@ from brickyard.domain.errors import PermissionDenied
 from brickyard.domain.identity import UserRow
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask
+from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.services.access import Acl, Authorizer
 from brickyard.services.attach import AttachService
@@ -117,6 +118,7 @@ class World:
         self.agents = FakeAgents()
         self.numbers = itertools.count(1)
         store, clock, ids, tokens = self.store, ManualClock(), Ids(), InstanceTokens(key=b"k" * 32)
+        calls = NodeCalls(client=self.agents, tokens=tokens)
         common: dict[str, Any] = {"store": store, "clock": clock, "ids": ids, "authorizer": recorder}
         offers: dict[str, Any] = {"node_types": lambda: [SMALL], "runtimes": lambda: [SPARK_4], "wake": lambda _: None}
         clusters = ClusterService(**common, **offers)
@@ -128,7 +130,7 @@ class World:
             tokens=TokenService(**common),
             users=UserService(store=store, authorizer=recorder),
             pools=PoolService(**common, offers=clusters.offers, wake=lambda _: None),
-            commands=CommandService(store=store, authorizer=recorder, agents=self.agents, tokens=tokens, ids=ids),
+            commands=CommandService(store=store, authorizer=recorder, nodes=calls, ids=ids),
             runs=RunService(
                 **common,
                 specify=clusters.commands.specify,
@@ -136,7 +138,7 @@ class World:
                 wake=lambda _: None,
             ),
             dbfs=DbfsService(root=root / "dbfs", uploads=root / "spool", store=store, clock=clock, authorizer=recorder),
-            attach=AttachService(store=store, authorizer=recorder, agents=self.agents, tokens=tokens, start=clusters.start),
+            attach=AttachService(store=store, authorizer=recorder, nodes=calls, start=clusters.start),
             ui_links=UiLinks(key=b"k" * 32, store=store, clock=clock),
             workspace_id="1",
             ready=_ready,

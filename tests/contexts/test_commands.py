@@ -21,6 +21,7 @@ from brickyard.domain.errors import RETRY_PHRASES, ClusterNotReady, CommandError
 from brickyard.domain.node import Role
 from brickyard.domain.nodeops import AgentRefused, AgentUnreachable
 from brickyard.domain.spec import ClientsTypes, WorkloadType
+from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.client import HttpAgentClient
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.services.access import Authorizer
@@ -94,7 +95,7 @@ class Desk:
         self.store = store
         self.node = FakeNode()
         self.service = CommandService(
-            store=store, authorizer=Authorizer(), agents=self.node, tokens=TOKENS, ids=Ids(), pause_s=0.001
+            store=store, authorizer=Authorizer(), nodes=NodeCalls(client=self.node, tokens=TOKENS), ids=Ids(), pause_s=0.001
         )
         self.cluster = self.put(up(cluster(num_workers=1)))
         self.id = self.cluster.cluster_id

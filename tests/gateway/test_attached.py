@@ -12,6 +12,7 @@ import requests
 
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.node import Role
+from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.services.access import Authorizer
 from brickyard.services.attach import AttachService
@@ -76,7 +77,8 @@ def world(tmp_path: Path) -> Iterator[World]:
     async def never(*_: Any) -> None:
         raise AssertionError("nothing is started here")
 
-    attach = AttachService(store=store, authorizer=Authorizer(), agents=agent, tokens=InstanceTokens(key=KEY), start=never)
+    calls = NodeCalls(client=agent, tokens=InstanceTokens(key=KEY))
+    attach = AttachService(store=store, authorizer=Authorizer(), nodes=calls, start=never)
     with edge(attach=attach, ui_links=UiLinks(key=KEY, store=store, clock=ManualClock())) as url:
         yield World(url, agent, store, made.cluster_id)
     store.close()

@@ -18,6 +18,7 @@ from brickyard.domain.node import Role
 from brickyard.domain.nodeops import AgentRefused, AgentUnreachable
 from brickyard.domain.requests import StartCluster
 from brickyard.gateway.connect import ConnectGateway
+from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.services.access import Authorizer
 from brickyard.services.attach import AttachService
@@ -69,8 +70,8 @@ class World:
         self.authenticator = Authenticator(tokens=self.tokens, links=UiLinks(key=b"k" * 32, store=store, clock=clock))
         self.ids = ids
         self.attach = AttachService(
-            store=store, authorizer=Authorizer(), agents=self.agent, tokens=InstanceTokens(key=b"k" * 32), start=self._start,
-            pause_s=0.01,
+            store=store, authorizer=Authorizer(), nodes=NodeCalls(client=self.agent, tokens=InstanceTokens(key=b"k" * 32)),
+            start=self._start, pause_s=0.01,
         )  # fmt: skip
         self.gateway = ConnectGateway(
             authenticator=self.authenticator, attach=self.attach, may_start=may_start, patience_s=patience_s

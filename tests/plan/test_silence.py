@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brickyard.plan.silence import Silence
@@ -30,6 +30,7 @@ looks = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(looks)
 def test_who_is_silent_was_not_heard_of_in_all_of_the_time_that_one_judge_watched_without_a_pause(seen: list[Look]) -> None:
     judge, now = Silence(after_s=AFTER_S, pause_s=PAUSE_S), 0.0

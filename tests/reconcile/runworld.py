@@ -14,6 +14,7 @@ from brickyard.domain.run import Run
 from brickyard.domain.runviews import GetRun, RunId, RunView
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask, TaskDependency
+from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.providers.simulated.kernels import Answer
@@ -91,7 +92,7 @@ class RunWorld(World):
             store=store,
             clock=CLOCK,
             ids=Ids(),
-            nodes=DriverTasks(agents=provider.agent_client(), tokens=tokens, files=files),
+            nodes=DriverTasks(nodes=NodeCalls(client=provider.agent_client(), tokens=tokens), files=files),
             wake_cluster=self.loop.wake,
         )
         self.service = RunService(

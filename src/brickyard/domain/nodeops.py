@@ -1,8 +1,192 @@
-"""Calls of the server to the agents of instances (`agent/server.py`): the client, and how a call can fail."""
+"""What the server may ask of an instance's agent: `Authorization: Bearer <server token>`, JSON in and out.
+
+Every operation is one row of OPERATIONS: its route, its request, its reply. Fields of a request that the path does not name are
+the query of GET and DELETE, and the JSON body of POST. Most are passed on to the node host, which has a handler of that name;
+the agent itself does those of AGENT. The server calls them through `nodes/calls.py`.
+
+Errors: `{"error": {"code", "message"}}` with 401 UNAUTHENTICATED, 404 NOT_FOUND, 409 DEAD or LIMIT, 400 INVALID, 503 NO_NODE
+(no node host runs there) or TIMEOUT, 500 for anything else that the node host says.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Annotated, Any, Generic, Protocol, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from brickyard.domain.node import StatusReport
+
+MAX_COMMAND = 8 << 20  # characters
+Id = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{1,100}\Z")]
+Request = TypeVar("Request", bound=msgspec.Struct)
+Reply = TypeVar("Reply", bound=msgspec.Struct)
+
+
+# ── requests ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Nothing(msgspec.Struct, frozen=True):
+    """There is nothing to say, or nothing to answer."""
+
+
+class Stop(msgspec.Struct, frozen=True, kw_only=True):
+    reason: str = ""
+
+
+class NewContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    context_id: Id
+    language: str
+    user: str = ""
+    generation: int = 0  # of the node that it is meant for: another one refuses it; 0: any
+
+
+class OfContext(msgspec.Struct, frozen=True, kw_only=True):
+    context_id: Id
+
+
+class NewCommand(msgspec.Struct, frozen=True, kw_only=True):
+    context_id: Id
+    command_id: Id
+    language: str
+    command: str  # of MAX_COMMAND at most
+
+
+class OfCommand(msgspec.Struct, frozen=True, kw_only=True):
+    context_id: Id
+    command_id: Id
+
+
+class ReadLogs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The end of a log of the node, or of agent.log or node.log; without a name, which there are."""
+
+    name: str = ""
+    tail: Annotated[int, msgspec.Meta(ge=0)] = 65536  # bytes
+
+
+# ── replies. A node says what its users make of it: nothing here is more than a word of theirs ──────────────────────────────
+
+
+class ContextState(msgspec.Struct, frozen=True, kw_only=True):
+    status: str = "Error"  # Pending, Running
+
+
+class CommandState(msgspec.Struct, frozen=True, kw_only=True):
+    status: str = "Error"  # Queued, Running, Cancelling, Finished, Cancelled
+    results: dict[str, Any] | None = None  # in the API's shape, once it is over
+
+
+class OpenPort(msgspec.Struct, frozen=True, kw_only=True):
+    """A port on the node's address. `way`: a Unix socket that leads to it where the node has a network of its own."""
+
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)]
+    way: str = ""
+    key: str = ""  # of the web UI: signs tokens for it
+
+
+class AttachedContext(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution context of the 1.2 API: a notebook's. Times are epoch milliseconds."""
+
+    context_id: str
+    user: str = ""
+    language: str = ""
+    status: str = ""  # Pending, Running, Error
+    created_ms: int = 0
+    last_used_ms: int = 0
+    commands: int = 0  # queued or running
+
+
+class ConnectSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A session of a Spark Connect client. `user` is what the client calls itself (where users are kept apart, what the gateway
+    calls it); `user_name` whose token its calls bear, and `client_type` its program, both "" before the first call that this
+    server has seen."""
+
+    session_id: str
+    user: str = ""
+    user_name: str = ""
+    client_type: str = ""
+    started_ms: int = 0
+    last_used_ms: int = 0
+
+
+class AttachedTo(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is attached to a cluster. Nobody is while it does not run."""
+
+    contexts: list[AttachedContext] = []
+    connect_sessions: list[ConnectSession] = []
+
+
+class LogFile(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    size: int
+
+
+class Logs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`files`, or the text of one."""
+
+    files: tuple[LogFile, ...] = ()
+    name: str = ""
+    text: str = ""
+
+
+# ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class NodeOp(msgspec.Struct, Generic[Request, Reply], frozen=True):
+    """One operation: the node host's name for it, and its route. Where it `opens` a port, the agent adds the way to that."""
+
+    name: str
+    method: str
+    path: str
+    request: type[Request]
+    reply: type[Reply]
+    opens: bool = False
+
+    def call(self, request: Request) -> tuple[str, dict[str, Any] | None]:
+        """What is sent: the path with its query, and the body."""
+        fields = msgspec.to_builtins(request)
+        path = "/".join(quote(str(fields.pop(part[1:-1])), safe="") if part[:1] == "{" else part for part in self.path.split("/"))
+        if self.method == "POST":
+            return path, fields
+        return path + (f"?{urlencode(fields)}" if fields else ""), None
+
+
+STATUS = NodeOp("status", "GET", "/v1/status", Nothing, StatusReport)
+STOP = NodeOp("stop", "POST", "/v1/stop", Stop, Nothing)
+LOGS = NodeOp("logs", "GET", "/v1/logs", ReadLogs, Logs)
+CONTEXT_CREATE = NodeOp("context_create", "POST", "/v1/contexts", NewContext, Nothing)
+CONTEXT_STATUS = NodeOp("context_status", "GET", "/v1/contexts/{context_id}", OfContext, ContextState)
+CONTEXT_DESTROY = NodeOp("context_destroy", "DELETE", "/v1/contexts/{context_id}", OfContext, Nothing)
+COMMAND_EXECUTE = NodeOp("command_execute", "POST", "/v1/contexts/{context_id}/commands", NewCommand, Nothing)
+COMMAND_STATUS = NodeOp("command_status", "GET", "/v1/contexts/{context_id}/commands/{command_id}", OfCommand, CommandState)
+COMMAND_CANCEL = NodeOp("command_cancel", "POST", "/v1/contexts/{context_id}/commands/{command_id}/cancel", OfCommand, Nothing)
+CONNECT_OPEN = NodeOp("connect_open", "POST", "/v1/connect", Nothing, OpenPort, opens=True)
+UI_OPEN = NodeOp("ui_open", "POST", "/v1/ui", Nothing, OpenPort, opens=True)
+ATTACHED = NodeOp("attached", "GET", "/v1/attached", Nothing, AttachedTo)
+
+AGENT: tuple[NodeOp[Any, Any], ...] = (STATUS, STOP, LOGS)
+OPERATIONS: tuple[NodeOp[Any, Any], ...] = (
+    *AGENT, CONTEXT_CREATE, CONTEXT_STATUS, CONTEXT_DESTROY, COMMAND_EXECUTE, COMMAND_STATUS, COMMAND_CANCEL, CONNECT_OPEN,
+    UI_OPEN, ATTACHED,
+)  # fmt: skip
+
+
+def asked(method: str, path: str, given: Mapping[str, Any]) -> tuple[NodeOp[Any, Any], Any] | None:
+    """The operation of a route, and its request out of the path and what was `given` as query or body; None: there is no such
+    route. Raises msgspec.ValidationError."""
+    parts = path.split("/")
+    for op in OPERATIONS:
+        names = op.path.split("/")
+        if op.method == method and len(names) == len(parts):
+            pairs = list(zip(names, parts, strict=True))
+            if all(name == part or name[:1] == "{" for name, part in pairs):
+                named = {name[1:-1]: part for name, part in pairs if name[:1] == "{"}
+                return op, msgspec.convert({**given, **named}, op.request, strict=False)  # a query is all text
+    return None
+
+
+# ── calling ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class AgentUnreachable(Exception):

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from brickyard.domain.nodeops import CONNECT_OPEN, Nothing
 from brickyard.domain.spec import ISOLATING_MODES
 from brickyard.gateway.ways import short
 from brickyard.services.attach import AttachService, Running
@@ -84,9 +85,8 @@ class Doors:
 
     async def _ask(self, running: Running) -> Door:
         cluster = running.cluster
-        answer = await self._attach.call(running.driver, "POST", "/v1/connect", {})
-        way = str(answer.get("way") or "")
-        address = f"unix:{short(way)}" if way else f"{running.host}:{int(answer['port'])}"
+        opened = await self._attach.ask(running.driver, CONNECT_OPEN, Nothing())
+        address = f"unix:{short(opened.way)}" if opened.way else f"{running.host}:{opened.port}"
         apart = cluster.spec.data_security_mode in ISOLATING_MODES
         return Door(cluster.cluster_id, cluster.incarnation, address, cluster.connect_token, apart)
 

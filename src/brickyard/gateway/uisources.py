@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from brickyard.domain.cluster import Cluster, Instance
 from brickyard.domain.errors import ApiError, InvalidState, ResourceDoesNotExist
+from brickyard.domain.nodeops import LOGS, UI_OPEN, Nothing, ReadLogs
 from brickyard.gateway.history import HistoryServers
 from brickyard.gateway.jws import signed_token
 from brickyard.gateway.sparkui import Upstream
@@ -56,10 +57,10 @@ class UiSources:
         name = f"executor-{executor}-{stream}.log"
         for worker in await self._attach.workers(caller, cluster_id):
             try:
-                answer = await self._attach.call(worker, "GET", f"/v1/logs?name={name}&tail={TAIL}")
+                answer = await self._attach.ask(worker, LOGS, ReadLogs(name=name, tail=TAIL))
             except ApiError:
                 continue  # another worker's executor, or a worker that has gone
-            return str(answer.get("text", "")).encode()
+            return answer.text.encode()
         kept = await self._history.kept_log(cluster_id, name, TAIL)
         if kept is None:
             raise ResourceDoesNotExist(f"There is no {stream} of executor {executor} of cluster {cluster_id} any more.")
@@ -69,11 +70,11 @@ class UiSources:
         known = self._live.get(cluster.cluster_id)
         if known is not None and known.incarnation == cluster.incarnation:
             return known
-        answer = await self._attach.call(driver, "POST", "/v1/ui", {})
+        opened = await self._attach.ask(driver, UI_OPEN, Nothing())
         if len(self._live) >= MAX_KNOWN:
             self._live.clear()
         host = Running(cluster, driver).host
-        key = base64.urlsafe_b64decode(str(answer["key"]) + "==")
-        url, way = f"http://{host}:{int(answer['port'])}", str(answer.get("way") or "")
-        live = self._live[cluster.cluster_id] = _Live(cluster.incarnation, url, key, way)
+        key = base64.urlsafe_b64decode(opened.key + "==")
+        url = f"http://{host}:{opened.port}"
+        live = self._live[cluster.cluster_id] = _Live(cluster.incarnation, url, key, opened.way)
         return live

@@ -22,6 +22,7 @@ from brickyard.domain.nodeops import AgentClient
 from brickyard.gateway.history import HistoryServers
 from brickyard.gateway.sparkui import PREFIX, SparkUi
 from brickyard.gateway.uisources import UiSources
+from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.client import HttpAgentClient
 from brickyard.nodes.loads import Loads
 from brickyard.nodes.sessions import AgentService
@@ -79,6 +80,7 @@ class Nodes:
     """The server's side of the agents."""
 
     client: AgentClient
+    calls: NodeCalls
     tokens: InstanceTokens
     loads: Loads
     agents: AgentService
@@ -188,10 +190,12 @@ def application(
 
 def _nodes(given: Resources, *, wake: Callable[[str], None]) -> Nodes:
     client, tokens = given.provider.agent_client() or HttpAgentClient(), InstanceTokens(key=given.workspace_key)
+    calls = NodeCalls(client=client, tokens=tokens)
     loads = Loads(alone=lambda: given.store.exclusive)
     files = TaskFiles(dbfs=given.storage.dbfs, machine=given.settings.task_files_dir)
     return Nodes(
         client=client,
+        calls=calls,
         tokens=tokens,
         loads=loads,
         agents=AgentService(
@@ -203,7 +207,7 @@ def _nodes(given: Resources, *, wake: Callable[[str], None]) -> Nodes:
             loads=loads,
             servers=given.servers,
         ),
-        tasks=DriverTasks(agents=client, tokens=tokens, files=files),
+        tasks=DriverTasks(nodes=calls, files=files),
         files=files,
     )
 
@@ -274,8 +278,8 @@ def _services(given: Resources, nodes: Nodes, loops: Loops) -> Services:
             authorizer=authorizer,
             wake=loops.owners.wake,
         ),
-        attach=AttachService(store=store, authorizer=authorizer, agents=nodes.client, tokens=nodes.tokens, start=clusters.start),
-        commands=CommandService(store=store, authorizer=authorizer, agents=nodes.client, tokens=nodes.tokens, ids=ids),
+        attach=AttachService(store=store, authorizer=authorizer, nodes=nodes.calls, start=clusters.start),
+        commands=CommandService(store=store, authorizer=authorizer, nodes=nodes.calls, ids=ids),
         runs=RunService(
             store=store,
             clock=clock,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
+from brickyard.domain import nodeops
 from brickyard.domain.access import Permission
 from brickyard.domain.cluster import Cluster, Instance, public_state
 from brickyard.domain.errors import (
@@ -20,12 +21,20 @@ from brickyard.domain.errors import (
     TemporarilyUnavailable,
 )
 from brickyard.domain.node import Role
-from brickyard.domain.nodeops import AgentClient, AgentRefused, AgentUnreachable
+from brickyard.domain.nodeops import (
+    AgentRefused,
+    AgentUnreachable,
+    AttachedTo,
+    ConnectSession,
+    NodeOp,
+    Nothing,
+    Reply,
+    Request,
+)
 from brickyard.domain.requests import StartCluster
 from brickyard.domain.states import State
-from brickyard.nodes.tokens import InstanceTokens
+from brickyard.nodes.calls import NodeCalls
 from brickyard.plan.attach import Client, attach_refusal, driver_instance
-from brickyard.providers.base import ProviderError
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
@@ -62,38 +71,6 @@ class Running(NamedTuple):
         return self.driver.status.host or "127.0.0.1"
 
 
-class AttachedContext(msgspec.Struct, frozen=True, kw_only=True):
-    """An execution context of the 1.2 API: a notebook's. Times are epoch milliseconds."""
-
-    context_id: str
-    user: str = ""
-    language: str = ""
-    status: str = ""  # Pending, Running, Error
-    created_ms: int = 0
-    last_used_ms: int = 0
-    commands: int = 0  # queued or running
-
-
-class ConnectSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session of a Spark Connect client. `user` is what the client calls itself (where users are kept apart, what the gateway
-    calls it); `user_name` whose token its calls bear, and `client_type` its program, both "" before the first call that this
-    server has seen."""
-
-    session_id: str
-    user: str = ""
-    user_name: str = ""
-    client_type: str = ""
-    started_ms: int = 0
-    last_used_ms: int = 0
-
-
-class AttachedTo(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is attached to a cluster. Nobody is while it does not run."""
-
-    contexts: list[AttachedContext] = []
-    connect_sessions: list[ConnectSession] = []
-
-
 class AttachService:
     """One per server. Methods raise ApiError."""
 
@@ -102,16 +79,14 @@ class AttachService:
         *,
         store: Store,
         authorizer: Authorizer,
-        agents: AgentClient,
-        tokens: InstanceTokens,
+        nodes: NodeCalls,
         start: Start,
         pause_s: float = PAUSE_S,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._authorizer = authorizer
-        self._agents = agents
-        self._tokens = tokens
+        self._nodes = nodes
         self._start = start
         self._pause_s = pause_s
         self._monotonic = monotonic
@@ -140,10 +115,7 @@ class AttachService:
         found = await self.look(caller, cluster_id)
         if found.driver is None:
             return AttachedTo()
-        try:
-            answer = msgspec.convert(await self.call(found.driver, "GET", "/v1/attached"), AttachedTo)
-        except msgspec.ValidationError as error:  # a node's answer is what its users make of it
-            raise InvalidState(f"The driver of cluster {cluster_id} gave an answer that cannot be read: {error}.") from error
+        answer = await self.ask(found.driver, nodeops.ATTACHED, Nothing())
         sessions = [self._known(cluster_id, each) for each in answer.connect_sessions]
         return msgspec.structs.replace(answer, connect_sessions=sessions)
 
@@ -188,15 +160,14 @@ class AttachService:
             return False  # somebody else was quicker; the next look tells
         return True
 
-    async def call(self, driver: Instance, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Ask the driver's agent. Raises TemporarilyUnavailable when nobody answers, InvalidState when it refuses."""
-        token = self._tokens.server_token(driver.instance_id)
+    async def ask(self, node: Instance, op: NodeOp[Request, Reply], request: Request) -> Reply:
+        """Have a node of the cluster do it. Raises TemporarilyUnavailable when nobody answers, InvalidState when it refuses."""
         try:
-            return await self._agents.call(driver.endpoint, token, method, path, body)
+            return await self._nodes.ask(node, op, request)
         except AgentUnreachable as silence:
-            raise TemporarilyUnavailable(f"The driver of cluster {driver.cluster_id} does not answer: {silence}.") from silence
-        except (AgentRefused, ProviderError) as refused:
-            raise _refusal(driver, refused) from refused
+            raise TemporarilyUnavailable(f"The driver of cluster {node.cluster_id} does not answer: {silence}.") from silence
+        except AgentRefused as refused:
+            raise _refusal(node, refused) from refused
 
 
 def _stopped(found: Attached) -> InvalidState:
@@ -204,8 +175,7 @@ def _stopped(found: Attached) -> InvalidState:
     return InvalidState(f"Cluster {found.cluster.cluster_id} is {found.state.title()}{why}. Start it (clusters/start) first.")
 
 
-def _refusal(driver: Instance, refused: AgentRefused | ProviderError) -> ApiError:
-    if isinstance(refused, AgentRefused) and refused.code == "DEAD":
+def _refusal(driver: Instance, refused: AgentRefused) -> ApiError:
+    if refused.code == "DEAD":
         return TemporarilyUnavailable(f"The driver of cluster {driver.cluster_id} cannot do that now: {refused.message}")
-    message = refused.message if isinstance(refused, AgentRefused) else str(refused)
-    return InvalidState(f"Cluster {driver.cluster_id} refused: {message}")
+    return InvalidState(f"Cluster {driver.cluster_id} refused: {refused.message}")

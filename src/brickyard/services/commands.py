@@ -9,15 +9,25 @@ import asyncio
 import re
 from typing import Any
 
+from brickyard.domain import nodeops
 from brickyard.domain.access import Permission
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Instance, public_state
 from brickyard.domain.errors import ClusterNotReady, CommandError
-from brickyard.domain.nodeops import AgentClient, AgentRefused, AgentUnreachable
+from brickyard.domain.nodeops import (
+    AgentRefused,
+    AgentUnreachable,
+    NewCommand,
+    NewContext,
+    NodeOp,
+    OfCommand,
+    OfContext,
+    Reply,
+    Request,
+)
 from brickyard.domain.states import Language, State
-from brickyard.nodes.tokens import InstanceTokens
+from brickyard.nodes.calls import NodeCalls
 from brickyard.plan.attach import Client, attach_refusal, driver_instance
-from brickyard.providers.base import ProviderError
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
@@ -58,15 +68,13 @@ class CommandService:
         *,
         store: Store,
         authorizer: Authorizer,
-        agents: AgentClient,
-        tokens: InstanceTokens,
+        nodes: NodeCalls,
         ids: Ids,
         pause_s: float = PAUSE_S,
     ) -> None:
         self._store = store
         self._authorizer = authorizer
-        self._agents = agents
-        self._tokens = tokens
+        self._nodes = nodes
         self._ids = ids
         self._pause_s = pause_s
 
@@ -75,20 +83,20 @@ class CommandService:
         _language(language or Language.PYTHON)
         driver = await self._driver(caller, cluster_id)
         context_id = self._ids.hex()
-        body = {"context_id": context_id, "language": language or Language.PYTHON.value, "user": caller.user_name}
-        await self._call(driver, "POST", "/v1/contexts", body)
+        asked = NewContext(context_id=context_id, language=language or Language.PYTHON.value, user=caller.user_name)
+        await self._call(driver, nodeops.CONTEXT_CREATE, asked)
         return context_id
 
     async def context_status(self, caller: Caller, cluster_id: str, context_id: str) -> dict[str, Any]:
         """`{"id", "status"}`: Pending, Running or Error."""
         driver = await self._driver_of(caller, cluster_id, context_id)
-        answer = await self._call(driver, "GET", f"/v1/contexts/{_context(context_id)}")
-        return {"id": context_id, "status": answer.get("status", "Error")}
+        answer = await self._call(driver, nodeops.CONTEXT_STATUS, _context(context_id))
+        return {"id": context_id, "status": answer.status}
 
     async def destroy_context(self, caller: Caller, cluster_id: str, context_id: str) -> None:
         """End a context and whatever it runs."""
         driver = await self._driver_of(caller, cluster_id, context_id)
-        await self._call(driver, "DELETE", f"/v1/contexts/{_context(context_id)}")
+        await self._call(driver, nodeops.CONTEXT_DESTROY, _context(context_id))
 
     async def execute(self, caller: Caller, cluster_id: str, context_id: str, language: str, command: str) -> str:
         """Queue a command; returns its id."""
@@ -97,21 +105,22 @@ class CommandService:
             _language(language)
         driver = await self._driver(caller, cluster_id)
         command_id = self._ids.hex()
-        body = {"command_id": command_id, "language": language, "command": command}
-        await self._call(driver, "POST", f"/v1/contexts/{_context(context_id)}/commands", body, repeatable=False)
+        context = _context(context_id).context_id
+        asked = NewCommand(context_id=context, command_id=command_id, language=language, command=command)
+        await self._call(driver, nodeops.COMMAND_EXECUTE, asked, repeatable=False)
         return command_id
 
     async def command_status(self, caller: Caller, cluster_id: str, context_id: str, command_id: str) -> dict[str, Any]:
         """`{"id", "status"}`, and `results` once the command is over."""
         driver = await self._driver_of(caller, cluster_id, context_id)
-        answer = await self._call(driver, "GET", _command(context_id, command_id))
-        status = {"id": command_id, "status": answer.get("status", "Error")}
-        return status if answer.get("results") is None else {**status, "results": answer["results"]}
+        answer = await self._call(driver, nodeops.COMMAND_STATUS, _command(context_id, command_id))
+        status = {"id": command_id, "status": answer.status}
+        return status if answer.results is None else {**status, "results": answer.results}
 
     async def cancel(self, caller: Caller, cluster_id: str, context_id: str, command_id: str) -> None:
         """Cancel a queued or running command with its Spark jobs."""
         driver = await self._driver_of(caller, cluster_id, context_id)
-        await self._call(driver, "POST", _command(context_id, command_id) + "/cancel", {})
+        await self._call(driver, nodeops.COMMAND_CANCEL, _command(context_id, command_id))
 
     # ── where code runs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -160,20 +169,15 @@ class CommandService:
             raise CommandForbidden(why)
         return cluster, instances
 
-    async def _call(
-        self, driver: Instance, method: str, path: str, body: dict[str, Any] | None = None, *, repeatable: bool = True
-    ) -> dict[str, Any]:
+    async def _call(self, driver: Instance, op: NodeOp[Request, Reply], request: Request, *, repeatable: bool = True) -> Reply:
         """Call the driver's agent. `repeatable`: the client may do it all again without harm, so it is told to when nobody
         answers."""
-        token = self._tokens.server_token(driver.instance_id)
         unsure = False  # an attempt may have arrived although no answer came
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                return await self._agents.call(driver.endpoint, token, method, path, body)
+                return await self._nodes.ask(driver, op, request)
             except AgentRefused as refused:
                 raise _refusal(refused) from refused
-            except ProviderError as refused:  # simulated nodes say so
-                raise CommandError(f"Commands cannot run on this cluster: {refused}.") from refused
             except AgentUnreachable as silence:
                 unsure = unsure or silence.sent
                 if attempt == ATTEMPTS:
@@ -208,15 +212,15 @@ def _language(language: str) -> None:
         raise CommandError(f"Language {language!r} is not offered. Use one of: {', '.join(LANGUAGES)}.")
 
 
-def _context(context_id: str) -> str:
-    """The id, safe to stand in a path."""
+def _context(context_id: str) -> OfContext:
+    """The context, by an id that can be one."""
     if not _ID.fullmatch(context_id):
         raise ContextNotFound(f"Execution context {context_id[:100]} does not exist")
-    return context_id
+    return OfContext(context_id=context_id)
 
 
-def _command(context_id: str, command_id: str) -> str:
+def _command(context_id: str, command_id: str) -> OfCommand:
     _require(command_id, "commandId")
     if not _ID.fullmatch(command_id):
         raise ContextNotFound(f"Command {command_id[:100]} does not exist in context {context_id[:100]}")
-    return f"/v1/contexts/{_context(context_id)}/commands/{command_id}"
+    return OfCommand(context_id=_context(context_id).context_id, command_id=command_id)

@@ -15,12 +15,22 @@ from typing import Any
 import msgspec
 import structlog
 
-from brickyard.domain.nodeops import AgentClient, AgentRefused, AgentUnreachable
+from brickyard.domain import nodeops
+from brickyard.domain.nodeops import (
+    AgentRefused,
+    AgentUnreachable,
+    NewCommand,
+    NewContext,
+    NodeOp,
+    OfCommand,
+    OfContext,
+    Reply,
+    Request,
+)
 from brickyard.domain.run import Conclusion, Output, RunResultState, TerminationCode
-from brickyard.nodes.tokens import InstanceTokens
+from brickyard.nodes.calls import NodeCalls
 from brickyard.plan.run import FAILED
 from brickyard.plan.submit import libraries, parameters, task_file
-from brickyard.providers.base import ProviderError
 from brickyard.reconcile.runpass import Call
 from brickyard.reconcile.runs import Ended, NodeSilent
 from brickyard.services.taskfiles import TaskFiles, UnreadableFile
@@ -38,9 +48,8 @@ log = structlog.get_logger(__name__)
 class DriverTasks:
     """`reconcile.runs.TaskNodes`, over the agents of drivers."""
 
-    def __init__(self, *, agents: AgentClient, tokens: InstanceTokens, files: TaskFiles) -> None:
-        self._agents = agents
-        self._tokens = tokens
+    def __init__(self, *, nodes: NodeCalls, files: TaskFiles) -> None:
+        self._nodes = nodes
         self._files = files
 
     async def begin(self, call: Call) -> Ended | None:
@@ -51,34 +60,29 @@ class DriverTasks:
             return _failed(TerminationCode.STORAGE_ACCESS_ERROR, str(error))
         name, generation = _name(call), call.attempt.generation
         try:
-            made = {"context_id": name, "language": "python", "user": call.run.creator_user_name, "generation": generation}
-            await self._ask(call, "POST", "/v1/contexts", made)
-            body = {"command_id": name, "language": "python", "command": command}
-            await self._ask(call, "POST", f"/v1/contexts/{name}/commands", body)
+            user = call.run.creator_user_name
+            context = NewContext(context_id=name, language="python", user=user, generation=generation)
+            await self._ask(call, nodeops.CONTEXT_CREATE, context)
+            asked = NewCommand(context_id=name, command_id=name, language="python", command=command)
+            await self._ask(call, nodeops.COMMAND_EXECUTE, asked)
         except AgentRefused as refused:
             if refused.code == "LIMIT":
                 return _failed(TerminationCode.MAX_SPARK_CONTEXTS_EXCEEDED, refused.message)
             return _failed(TerminationCode.DRIVER_ERROR, f"The driver refused the task: {refused.message}")
-        except ProviderError as refused:
-            return _failed(TerminationCode.DRIVER_ERROR, f"Tasks cannot run on this cluster: {refused}.")
         return None
 
     async def look(self, call: Call) -> Ended | None:
-        name = _name(call)
         try:
-            answer = await self._ask(call, "GET", f"/v1/contexts/{name}/commands/{name}")
+            answer = await self._ask(call, nodeops.COMMAND_STATUS, _command(call))
         except AgentRefused as refused:
             if refused.code == "NOT_FOUND":
                 return _failed(TerminationCode.DRIVER_ERROR, "The driver knows nothing of the task any more.")
             return _failed(TerminationCode.DRIVER_ERROR, f"The driver failed: {refused.message}")
-        status, results = answer.get("status"), answer.get("results")
-        if status not in _OVER:
-            return None
-        return _ended(str(status), results if isinstance(results, dict) else {})
+        return _ended(answer.status, answer.results or {}) if answer.status in _OVER else None
 
     async def end(self, call: Call) -> None:
         try:
-            await self._ask(call, "DELETE", f"/v1/contexts/{_name(call)}")
+            await self._ask(call, nodeops.CONTEXT_DESTROY, OfContext(context_id=_name(call)))
         except AgentRefused as refused:
             if refused.code != "NOT_FOUND":
                 log.warning("task_not_ended", task_run_id=call.attempt.task_run_id, reason=refused.message)
@@ -88,13 +92,12 @@ class DriverTasks:
         """None where there is nothing to stop, or where it does not stop soon."""
         if call.attempt.result not in (RunResultState.CANCELED, RunResultState.TIMEDOUT):
             return None
-        name = _name(call)
         try:
-            await self._ask(call, "POST", f"/v1/contexts/{name}/commands/{name}/cancel", {})
+            await self._ask(call, nodeops.COMMAND_CANCEL, _command(call))
             for _ in range(STOP_LOOKS):
-                answer = await self._ask(call, "GET", f"/v1/contexts/{name}/commands/{name}")
-                if answer.get("status") in _OVER:
-                    found = _ended("Cancelled", answer.get("results") or {}).output
+                answer = await self._ask(call, nodeops.COMMAND_STATUS, _command(call))
+                if answer.status in _OVER:
+                    found = _ended("Cancelled", answer.results or {}).output
                     return msgspec.structs.replace(found, error=call.attempt.message, error_trace="")
                 await asyncio.sleep(STOP_PAUSE_S)
         except AgentRefused:
@@ -116,10 +119,9 @@ class DriverTasks:
             described |= {"kind": "jar", "class": task.spark_jar_task.main_class_name}
         return f"{MAGIC} task {task.task_key} of run {call.run.run_id}\n{msgspec.json.encode(described).decode()}"
 
-    async def _ask(self, call: Call, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        token = self._tokens.server_token(call.driver.instance_id)
+    async def _ask(self, call: Call, op: NodeOp[Request, Reply], request: Request) -> Reply:
         try:
-            return await self._agents.call(call.driver.endpoint, token, method, path, body)
+            return await self._nodes.ask(call.driver, op, request)
         except AgentUnreachable as silence:
             raise NodeSilent(str(silence)) from silence
 
@@ -127,6 +129,10 @@ class DriverTasks:
 def _name(call: Call) -> str:
     """The name of an attempt's context, and of the command in it: hex, as ids of contexts are."""
     return f"{call.attempt.task_run_id:032x}"
+
+
+def _command(call: Call) -> OfCommand:
+    return OfCommand(context_id=_name(call), command_id=_name(call))
 
 
 def _failed(code: TerminationCode, message: str) -> Ended:

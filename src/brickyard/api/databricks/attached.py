@@ -9,7 +9,7 @@ import msgspec
 from brickyard.api.context import ApiContext
 from brickyard.api.edge.registry import Need, Operation
 from brickyard.domain.access import ObjectKind, Permission
-from brickyard.services.attach import AttachedTo
+from brickyard.domain.nodeops import AttachedTo
 from brickyard.services.caller import Caller
 
 

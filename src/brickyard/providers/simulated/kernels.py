@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 
+from brickyard.domain import nodeops
+from brickyard.domain.nodeops import NewCommand, NewContext, OfCommand, OfContext
 from brickyard.providers.simulated.knobsfile import Knobs
 
 
@@ -23,6 +25,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     results: dict[str, Any]
     after_s: float = 0.0
     status: str = "Finished"
+
+
+_Commands = dict[str, tuple[float, Answer]]  # of a context, by id: since when, and what comes of it
 
 
 class KernelRefused(Exception):
@@ -42,7 +47,7 @@ class SimulatedKernels:
         self.compute: Callable[[str], Answer] | None = None  # what is made of a command's text
         self.begun: list[tuple[str, str]] = []  # (instance, command) of everything that ever began
         self.generations: dict[str, int] = {}  # instance -> generation of its node
-        self._contexts: dict[tuple[str, str], dict[str, tuple[float, Answer]]] = {}
+        self._contexts: dict[tuple[str, str], _Commands] = {}
 
     def renew(self, instance_id: str, generation: int) -> None:
         """The instance is a new node."""
@@ -60,45 +65,41 @@ class SimulatedKernels:
         return {context for _, context in self._contexts}
 
     def call(self, instance_id: str, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """One request of the server to the agent of a driver (`agent/server.py`). Raises KernelRefused."""
-        parts = path.strip("/").split("/")
-        if not (self.compute or self._knobs().commands_file) or parts[:2] != ["v1", "contexts"]:
+        """One request of the server to the agent of a driver (`domain/nodeops.py`). Raises KernelRefused."""
+        if not (self.compute or self._knobs().commands_file) or not path.startswith("/v1/contexts"):
             raise KernelRefused("INVALID", "this workspace runs on the simulated provider: its nodes compute nothing")
-        asked = body or {}
-        if asked.get("generation", 0) not in (0, self.generations.get(instance_id, 0)):
-            raise KernelRefused("INVALID", "the node is of another start of the cluster")
-        match (method, *parts[2:]):
-            case ("POST",):
-                self._contexts.setdefault((instance_id, asked["context_id"]), {})
+        try:
+            found = nodeops.asked(method, path, body or {})
+        except msgspec.ValidationError as error:
+            raise KernelRefused("INVALID", str(error)) from error
+        op, asked = found or (None, None)
+        match asked:
+            case NewContext(context_id=context):
+                if asked.generation not in (0, self.generations.get(instance_id, 0)):
+                    raise KernelRefused("INVALID", "the node is of another start of the cluster")
+                self._contexts.setdefault((instance_id, context), {})
                 return {}
-            case ("GET", context):
+            case NewCommand(context_id=context, command_id=command):
+                commands = self._context(instance_id, context)
+                if command not in commands:
+                    commands[command] = (time.monotonic(), self._begin(instance_id, command, asked.command))
+                return {}
+            case OfCommand(context_id=context, command_id=command):
+                commands = self._context(instance_id, context)
+                return self._cancel(commands, command) if op is nodeops.COMMAND_CANCEL else _state(commands, command)
+            case OfContext(context_id=context):
                 self._context(instance_id, context)
+                if op is nodeops.CONTEXT_DESTROY:
+                    del self._contexts[instance_id, context]
+                    return {}
                 return {"id": context, "status": "Running"}
-            case ("DELETE", context):
-                self._context(instance_id, context)
-                del self._contexts[instance_id, context]
-                return {}
-            case (_, context, "commands", *rest):
-                return self._command(instance_id, context, asked, method, rest)
         raise KernelRefused("INVALID", f"simulated drivers do not do {method} {path}")
 
-    def _command(self, instance_id: str, context: str, asked: dict[str, Any], method: str, rest: list[str]) -> dict[str, Any]:
-        commands = self._context(instance_id, context)
-        name = rest[0] if rest else asked["command_id"]
-        if (method, *rest) == ("POST",):
-            if name not in commands:
-                commands[name] = (time.monotonic(), self._begin(instance_id, name, asked["command"]))
-            return {}
-        if name not in commands:
-            raise KernelRefused("NOT_FOUND", f"command {name} does not exist")
-        if rest[1:] == ["cancel"]:
-            printed = {"resultType": "error", "summary": "CommandCancelled", "data": "printed before"}
-            commands[name] = (time.monotonic(), Answer(results=printed, status="Cancelled"))
-            return {}
-        since, answer = commands[name]
-        if time.monotonic() < since + answer.after_s:
-            return {"id": name, "status": "Running", "results": None}
-        return {"id": name, "status": answer.status, "results": answer.results}
+    def _cancel(self, commands: _Commands, command_id: str) -> dict[str, Any]:
+        _state(commands, command_id)
+        printed = {"resultType": "error", "summary": "CommandCancelled", "data": "printed before"}
+        commands[command_id] = (time.monotonic(), Answer(results=printed, status="Cancelled"))
+        return {}
 
     def _begin(self, instance_id: str, command_id: str, command: str) -> Answer:
         """A command begins, for the first and only time."""
@@ -114,8 +115,17 @@ class SimulatedKernels:
         noted = {"resultType": "text", "data": f"simulated: {command_id} was noted and not run"}
         return Answer(results=noted, after_s=self._knobs().command_s)
 
-    def _context(self, instance_id: str, context: str) -> dict[str, tuple[float, Answer]]:
+    def _context(self, instance_id: str, context: str) -> _Commands:
         found = self._contexts.get((instance_id, context))
         if found is None:
             raise KernelRefused("NOT_FOUND", f"context {context} does not exist")
         return found
+
+
+def _state(commands: _Commands, command_id: str) -> dict[str, Any]:
+    if command_id not in commands:
+        raise KernelRefused("NOT_FOUND", f"command {command_id} does not exist")
+    since, answer = commands[command_id]
+    if time.monotonic() < since + answer.after_s:
+        return {"id": command_id, "status": "Running", "results": None}
+    return {"id": command_id, "status": answer.status, "results": answer.results}
