@@ -43,8 +43,10 @@ class World:
         called: Provider | None = None,
         written: Store | None = None,
         number: int = 0,
+        living: Callable[[], frozenset[int]] = frozenset,
     ) -> None:
-        """`called` and `written`: what the loops use in place of the provider and the store. `number`: which server it is."""
+        """`called` and `written`: what the loops use in place of the provider and the store. `number`: which server
+        it is, of those that are `living`."""
         self.store = store
         self.written = loops_store = written or store
         providers = Providers(called or provider)
@@ -61,7 +63,8 @@ class World:
             server_url=lambda: "http://127.0.0.1:1",
             silent=self.agents.silent,
             loads=loads,
-            server=lambda: number,
+            number=lambda: number,
+            living=living,
         )
         self.monitor = InstanceMonitor(
             store=loops_store,

@@ -42,7 +42,7 @@ class ClusterLoop(KeyedLoop[str]):
         policy: Policy,
         node_types: Catalogue,
         launches: Launches,
-        server: Callable[[], int],
+        number: Callable[[], int],
         silent: Callable[[], frozenset[str]],
         loads: Loads,
         measures: ClusterMeasures,
@@ -54,7 +54,7 @@ class ClusterLoop(KeyedLoop[str]):
         self._policy = policy
         self._node_types = node_types
         self._launches = launches
-        self._server = server
+        self._number = number
         self._silent = silent
         self._loads = loads
         self._measures = measures
@@ -66,7 +66,7 @@ class ClusterLoop(KeyedLoop[str]):
 
     async def work(self, key: str, *, timed: bool) -> None:
         now, silent, sizes = self._clock.now_ms(), self._silent(), self._node_types.now()
-        server = self._server()
+        server = self._number()
 
         def one_pass(tx: Tx) -> FollowUp:
             return pass_over_cluster(

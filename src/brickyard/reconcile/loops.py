@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry
 
 from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.node import ServerAddress
 from brickyard.domain.nodetypes import Catalogue
 from brickyard.domain.pools import is_pool_id
@@ -21,10 +23,12 @@ from brickyard.reconcile.measures import ClusterMeasures
 from brickyard.reconcile.pools import PoolLoop
 from brickyard.store.store import Store
 
+LOOK_S = 0.5  # between two looks at which servers live
+
 
 class OwnerLoops:
-    """`wake` from anywhere on the event loop, with the id of a cluster or of a pool; `run` until cancelled. `server` tells the
-    number of this server among those of the workspace."""
+    """`wake` from anywhere on the event loop, with the id of a cluster or of a pool; `run` until cancelled. `number` tells the
+    number of this server, `living` those of all that live."""
 
     def __init__(
         self,
@@ -41,15 +45,17 @@ class OwnerLoops:
         loads: Loads,
         measures: ClusterMeasures | None = None,
         on_gone: Callable[[], None] = lambda: None,
-        server: Callable[[], int] = lambda: 0,
+        number: Callable[[], int] = lambda: 0,
+        living: Callable[[], frozenset[int]] = frozenset,
     ) -> None:
         self._store = store
+        self._living = living
         self._launches = Launches(
             store=store, providers=providers, clock=clock, tokens=tokens, server_url=server_url, servers=servers, wake=self.wake
         )
         node_types = Catalogue(providers.default.node_types)
         self._pools = PoolLoop(
-            store=store, clock=clock, ids=ids, policy=policy, node_types=node_types, launches=self._launches, server=server
+            store=store, clock=clock, ids=ids, policy=policy, node_types=node_types, launches=self._launches, number=number
         )
         self._clusters = ClusterLoop(
             store=store,
@@ -58,7 +64,7 @@ class OwnerLoops:
             policy=policy,
             node_types=node_types,
             launches=self._launches,
-            server=server,
+            number=number,
             silent=silent,
             loads=loads,
             measures=measures or ClusterMeasures(registry=CollectorRegistry()),
@@ -81,11 +87,23 @@ class OwnerLoops:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._clusters.run())
                 group.create_task(self._pools.run())
+                group.create_task(self._follow_servers())
         finally:
             self._launches.close()
 
-    async def take_over(self, living: frozenset[int]) -> None:
-        """Repeat the launches of servers that are gone. `living`: the numbers of those that are not."""
+    async def _follow_servers(self) -> None:
+        """Repeat the launches of every server that goes."""
+        known = self._living()
+        while True:
+            await asyncio.sleep(LOOK_S)
+            await self._store.usable()
+            with contextlib.suppress(DatabaseTrouble):
+                living = self._living()
+                if known - living:
+                    await self._take_over(living)
+                known = living
+
+    async def _take_over(self, living: frozenset[int]) -> None:
         for owner_id in await take_over_launches(self._store, living):
             self.wake(owner_id)
 
@@ -95,6 +113,6 @@ class OwnerLoops:
         Where no other server can be at work, launches that one had begun are repeated at once instead of when their lease ends.
         """
         if self._store.exclusive:
-            await self.take_over(frozenset())
+            await self._take_over(frozenset())
         await self._clusters.first_pass()
         await self._pools.first_pass()

@@ -34,20 +34,20 @@ class PoolLoop(KeyedLoop[str]):
         policy: Policy,
         node_types: Catalogue,
         launches: Launches,
-        server: Callable[[], int],
+        number: Callable[[], int],
     ) -> None:
         super().__init__(name="pools", store=store, clock=clock, at_once=AT_ONCE)
         self._ids = ids
         self._policy = policy
         self._node_types = node_types
         self._launches = launches
-        self._server = server
+        self._number = number
 
     def rows(self, tx: Tx) -> PoolRows:
         return tx.pools
 
     async def work(self, key: str, *, timed: bool) -> None:
-        now, sizes, server = self._clock.now_ms(), self._node_types.now(), self._server()
+        now, sizes, server = self._clock.now_ms(), self._node_types.now(), self._number()
 
         def one_pass(tx: Tx) -> ProviderCalls:
             return pass_over_pool(tx, key, now=now, sizes=sizes, policy=self._policy, ids=self._ids, server=server)
