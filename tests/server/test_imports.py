@@ -1,0 +1,29 @@
+"""What commands load: help nothing, and `up` no more than it takes to find out that it cannot start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.support.patience import PATIENCE_S
+
+SHOW = "import sys; print(*sorted(name for name in sys.modules if name.startswith('brickyard.')))"
+
+
+def loaded(code: str) -> set[str]:
+    """Our modules that a fresh interpreter has after that code."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{SHOW}"], capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_help_loads_no_command() -> None:
+    code = "from brickyard.cli import cli\ncli(['--help'], standalone_mode=False)"
+    assert loaded(code) == {"brickyard.cli", "brickyard.interrupts"}
+
+
+def test_up_loads_no_server_before_it_has_its_port() -> None:
+    found = loaded("import brickyard.cli.up")
+    assert "brickyard.server.preflight" in found
+    assert not found & {"brickyard.server.process", "brickyard.server.assembly", "brickyard.store", "brickyard.api"}
