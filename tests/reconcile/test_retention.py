@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from brickyard.agent.pressure import DBFS_FULL
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import RETENTION_MS, Cluster, Target
 from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidState
@@ -20,6 +21,7 @@ from brickyard.nodes.loads import Loads
 from brickyard.plan.policy import Policy
 from brickyard.reconcile.clusters import pass_over_cluster
 from brickyard.reconcile.retention import EVENTS_KEPT_MS, Retention
+from brickyard.reconcile.room import DiskRoom
 from brickyard.storage.directory import Storage
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -257,5 +259,55 @@ def test_the_directory_of_a_removed_cluster_is_not_kept_for_an_hour(store: Store
                 await asyncio.sleep(0.01)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
+def test_only_the_server_whose_turn_it_is_sweeps_and_each_removes_what_it_ended(store: Store, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        storage, clock = Storage(tmp_path), ManualClock()
+        (storage.clusters / "gone").mkdir(parents=True)
+        (storage.logs.of("gone") / "i-1-1").mkdir(parents=True)
+        os.utime(storage.logs.of("gone") / "i-1-1", (0, 0))
+        other = Retention(store=store, clock=clock, storage=storage, held=lambda: False)
+        running = asyncio.create_task(other.run())
+        async with asyncio.timeout(PATIENCE_S):
+            while storage.cluster_directories():
+                other.cluster_gone()
+                await asyncio.sleep(0.01)
+        assert storage.logs.clusters() == ["gone"]
+        held = asyncio.create_task(Retention(store=store, clock=clock, storage=storage, held=lambda: True).run())
+        async with asyncio.timeout(PATIENCE_S):
+            while storage.logs.clusters():
+                await asyncio.sleep(0.01)
+        for task in (running, held):
+            task.cancel()
+        await asyncio.gather(running, held, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
+def test_one_server_counts_the_workspaces_files_for_all(store: Store, tmp_path: Path) -> None:
+    storage, turns = Storage(tmp_path), {"one": True, "two": False}
+
+    def room(name: str) -> DiskRoom:
+        return DiskRoom(store=store, storage=storage, data_dir=tmp_path, min_free=0, dbfs_limit=100_000, held=lambda: turns[name])
+
+    async def scenario() -> None:
+        one, two = room("one"), room("two")
+        storage.dbfs.mkdir()
+        (storage.dbfs / "f").write_bytes(bytes(200_000))
+        await two.look()
+        assert two.refusal() == "" and not (tmp_path / DBFS_FULL).exists()
+        await one.look()
+        await two.look()
+        assert one.dbfs_used == two.dbfs_used >= 200_000
+        assert "dbfs_gb" in two.refusal() and (tmp_path / DBFS_FULL).exists()
+        (storage.dbfs / "f").unlink()
+        turns.update(one=False, two=True)  # the first server has been killed
+        await two.look()
+        await one.look()
+        assert one.refusal() == two.refusal() == "" and not (tmp_path / DBFS_FULL).exists()
+        assert room("one").dbfs_used == two.dbfs_used  # one that starts knows it at once
 
     asyncio.run(scenario())
