@@ -142,6 +142,7 @@ class World:
             ui_links=UiLinks(key=b"k" * 32, store=store, clock=clock),
             workspace_id="1",
             ready=_ready,
+            servers=lambda: 1,
             lag_s=lambda: 0.0,
             metrics=CollectorRegistry(),
         )

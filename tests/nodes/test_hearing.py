@@ -43,6 +43,7 @@ class Shared(Store):
     """A store that other servers use as well, and that may be out of reach."""
 
     away = False
+    alone = False
 
     async def write(self, work: Callable[[Tx], T], *, background: bool = False) -> T:
         if self.away:
@@ -54,10 +55,10 @@ class Server:
     """One of several, as far as agents are concerned."""
 
     def __init__(self, url: str, time: Time) -> None:
-        opened = Shared.open(url, exclusive=False)
+        opened = Shared.open(url)
         assert isinstance(opened, Shared)
         self.store = opened
-        self.loads = Loads(alone=lambda: self.store.exclusive, monotonic=time)
+        self.loads = Loads(alone=lambda: self.store.alone, monotonic=time)
         self.hearing = Hearing(store=self.store, loads=self.loads, silence_s=SILENCE_S, monotonic=time)
         self.agents = AgentService(
             store=self.store, clock=SystemClock(), tokens=InstanceTokens(key=b"k" * 32), wake=lambda _: None,
@@ -143,9 +144,9 @@ def test_who_becomes_alone_or_is_so_no_more_gives_everybody_the_full_time(server
     async def scenario() -> None:
         judge.hearing.hear(ID)
         await watch(judge, time, 5 * SILENCE_S, heard_by=other)
-        judge.store.exclusive = True  # the other one is killed, and what it heard was never heard here
+        judge.store.alone = True  # the other one is killed, and what it heard was never heard here
         assert not await watch(judge, time, SILENCE_S)
-        judge.store.exclusive = False
+        judge.store.alone = False
         assert not await watch(judge, time, SILENCE_S)
         assert await watch(judge, time, 10) == {ID}
 
@@ -221,7 +222,7 @@ def test_a_pass_knows_the_load_of_a_driver_that_reports_elsewhere(servers: tuple
         assert load(lambda tx: here.loads.of(tx, ID, 2)) is None
         await here.store.write(lambda tx: tx.heard.note([Heard(id=ID, age_ms=60_000)]))  # a server that hung, with an old word
         assert load(lambda tx: here.loads.of(tx, ID, 1)) == BUSY
-        here.store.exclusive = True
+        here.store.alone = True
         assert load(lambda tx: here.loads.of(tx, ID, 1)) == old  # alone, it keeps what it hears
 
     asyncio.run(scenario())

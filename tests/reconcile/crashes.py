@@ -47,7 +47,7 @@ class FusedStore:
     """A store each of whose writes burns the fuse: before it takes effect, or after."""
 
     def __init__(self, store: Store, fuse: Fuse, *, before: bool) -> None:
-        self.read, self.usable, self.exclusive = store.read, store.usable, store.exclusive
+        self.read, self.usable, self.alone = store.read, store.usable, store.alone
         self._write, self._fuse, self._before = store.write, fuse, before
         self._under_way: set[asyncio.Future[Any]] = set()
 

@@ -22,8 +22,8 @@ CLOCK = SystemClock()
 class Database:
     """Due rows in memory; `away` while it cannot be used."""
 
-    def __init__(self, *, exclusive: bool = True) -> None:
-        self.exclusive = exclusive
+    def __init__(self, *, alone: bool = True) -> None:
+        self.alone = alone
         self.rows: dict[str, int] = {}
         self.limits: list[int] = []
         self.back = asyncio.Event()
@@ -38,7 +38,7 @@ class Database:
 
     async def write(self, work: Callable[[Any], Any], *, background: bool) -> Any:
         assert background
-        assert not self.exclusive, "a select costs less"
+        assert not self.alone, "a select costs less"
         return work(self)
 
     def due(self, now_ms: int, limit: int) -> list[str]:
@@ -104,9 +104,9 @@ class Passes(KeyedLoop[str]):
         return [key for key, _ in self.done]
 
 
-def play(scenario: Callable[[Passes], Awaitable[None]], *, exclusive: bool = True, at_once: int = 4) -> None:
+def play(scenario: Callable[[Passes], Awaitable[None]], *, alone: bool = True, at_once: int = 4) -> None:
     async def run() -> None:
-        async with Passes(Database(exclusive=exclusive), at_once=at_once).alive() as passes:
+        async with Passes(Database(alone=alone), at_once=at_once).alive() as passes:
             await scenario(passes)
 
     asyncio.run(run())
@@ -189,7 +189,7 @@ def test_what_is_due_is_found_without_a_wake() -> None:
 
 def test_beside_other_servers_rows_are_claimed_and_no_more_than_there_is_time_for() -> None:
     async def run() -> None:
-        passes = Passes(Database(exclusive=False), at_once=1)
+        passes = Passes(Database(alone=False), at_once=1)
         passes.gate.clear()
         for number in range(11):
             passes.wake(f"w{number}")
@@ -206,7 +206,7 @@ def test_beside_other_servers_rows_are_claimed_and_no_more_than_there_is_time_fo
 
 def test_the_first_pass_beside_others_is_one_claim() -> None:
     async def run() -> None:
-        passes = Passes(Database(exclusive=False))
+        passes = Passes(Database(alone=False))
         passes.database.rows = dict.fromkeys((f"c{number:03}" for number in range(BATCH + 5)), 0)
         await passes.first_pass()
         assert len(passes.done) == BATCH

@@ -51,7 +51,7 @@ class World:
         self.written = loops_store = written or store
         providers = Providers(called or provider)
         self.provider = provider
-        tokens, loads = InstanceTokens(key=b"k" * 32), Loads(alone=lambda: store.exclusive)
+        tokens, loads = InstanceTokens(key=b"k" * 32), Loads(alone=lambda: store.alone)
         self.agents = AgentService(store=store, clock=clock, tokens=tokens, wake=self.wake, silence_s=30, loads=loads)
         self.loop = OwnerLoops(
             store=loops_store,

@@ -14,10 +14,16 @@ from brickyard.providers.simulated import SimulatedProvider
 from brickyard.reconcile.room import DiskRoom
 from brickyard.server.metrics import WorkspaceMetrics
 from brickyard.storage.directory import Storage
+from brickyard.store.servers import About, Server, Stopping
 from brickyard.store.store import Store
 from brickyard.testing.builders import SMALL, cluster
 from tests.support.patience import PATIENCE_S
 
+ABOUT = About(host="here", version="1")
+SERVERS = tuple(
+    Server(number=number, about=ABOUT, started_ms=0, stopping=stopping)
+    for number, stopping in enumerate((Stopping.NO, Stopping.NO, Stopping.YES))
+)
 MANY = 16  # more reads than the store has threads for
 
 
@@ -30,11 +36,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def measures(store: Store, place: Path) -> tuple[WorkspaceMetrics, CollectorRegistry]:
     registry = CollectorRegistry()
-    made = WorkspaceMetrics(
-        store,
-        SimulatedProvider(node_types=[SMALL]),
-        DiskRoom(store=store, storage=Storage(place), data_dir=place, min_free=0, dbfs_limit=1),
-    )
+    room = DiskRoom(store=store, storage=Storage(place), data_dir=place, min_free=0, dbfs_limit=1)
+    made = WorkspaceMetrics(store, SimulatedProvider(node_types=[SMALL]), room, lambda: SERVERS)
     registry.register(made)
     return made, registry
 
@@ -57,5 +60,7 @@ def test_counts_are_read_on_the_stores_threads(store: Store, tmp_path: Path) -> 
         await asyncio.gather(refreshing, *held)
         assert registry.get_sample_value("brickyard_database_up") == 1
         assert registry.get_sample_value("brickyard_clusters", {"state": "PENDING"}) == 1
+        assert registry.get_sample_value("brickyard_servers", {"state": "serving"}) == 2
+        assert registry.get_sample_value("brickyard_servers", {"state": "stopping"}) == 1
 
     asyncio.run(work())

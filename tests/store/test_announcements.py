@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 import msgspec
+import psycopg
 import pytest
 
 from brickyard.domain.cluster import Instance
@@ -17,7 +18,7 @@ from brickyard.testing.builders import cluster, instance
 from tests.plan.test_pool_plan import idle
 from tests.store.test_pools import pool
 from tests.store.test_runs import run
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres import Postgres
 
 POOL = pool("one")
@@ -100,6 +101,15 @@ def test_units_that_share_a_commit_are_told_of_together_and_failed_ones_are_not(
     assert heard == Changes(clusters=C, runs=R, pools=P)
 
 
+def listeners(url: str) -> int:
+    """How many servers listen."""
+    with psycopg.connect(url) as connection:
+        found = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%' AND state = 'idle'"
+        ).fetchone()
+    return int(found[0]) if found else 0
+
+
 def test_other_servers_are_told_of_every_kind(postgres: Postgres) -> None:
     url = postgres.new_database()
     one, other = Store.open(url), Store.open(url)
@@ -116,14 +126,13 @@ def test_other_servers_are_told_of_every_kind(postgres: Postgres) -> None:
     async def scenario() -> None:
         async with asyncio.timeout(PATIENCE_S):
             await other.read(lambda tx: None)  # from now on it speaks on this event loop
-            while not other.current:
-                await asyncio.sleep(0.01)
             await one.write(before)
             await one.write(reassigned(NODE))
             await told.wait()
 
     other.on_commit(listen)
     try:
+        until(lambda: listeners(url) == 2)
         asyncio.run(scenario())
     finally:
         one.close()

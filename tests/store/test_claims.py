@@ -94,7 +94,7 @@ def test_many_at_once_claim_every_row_once(two: tuple[Store, Store]) -> None:
 
 def test_a_row_that_somebody_is_at_is_passed_over(two: tuple[Store, Store]) -> None:
     one, other = two
-    if one.exclusive:
+    if one.alone:
         pytest.skip("SQLite's writers take turns")
     put(one, {"a": 0, "b": 0})
     locked, done = threading.Event(), threading.Event()

@@ -48,7 +48,7 @@ def test_a_request_that_is_not_begun_in_time_is_given_up_and_never_done(
     monkeypatch.setattr(module, "HUNG_S", hung_s)
 
     async def scenario() -> None:
-        with held_up(store, store.write, 1 if store.exclusive else 8) as writes, held_up(store, store.read, 4) as reads:
+        with held_up(store, store.write, 1 if store.alone else 8) as writes, held_up(store, store.read, 4) as reads:
             await all_begun(writes)
             await all_begun(reads)
             behind = asyncio.ensure_future(store.write(lambda tx: tx.set_meta("background", "done"), background=True))
@@ -80,7 +80,7 @@ def test_a_caller_who_is_cancelled_is_not_told_that_it_was_too_long(store: Store
 
 def test_a_write_is_done_though_its_caller_is_cancelled(store: Store) -> None:
     async def scenario() -> None:
-        with held_up(store, store.write, 1 if store.exclusive else 8) as writes:
+        with held_up(store, store.write, 1 if store.alone else 8) as writes:
             await all_begun(writes)
             waiting = asyncio.ensure_future(store.write(lambda tx: tx.set_meta("a", "b")))
             await asyncio.sleep(0)
@@ -98,7 +98,7 @@ def test_closing_leaves_what_hangs_alone(store_url: str, monkeypatch: pytest.Mon
     store = Store.open(store_url)
 
     async def scenario() -> None:
-        with held_up(store, store.write, 1 if store.exclusive else 8) as writes:
+        with held_up(store, store.write, 1 if store.alone else 8) as writes:
             await all_begun(writes)
             behind = [asyncio.ensure_future(store.write(lambda tx: None, background=True)) for _ in range(20)]
             await asyncio.sleep(0)

@@ -59,7 +59,7 @@ def test_what_a_unit_wrote_the_next_one_of_its_transaction_sees(store: Store) ->
 def test_requests_go_before_the_background(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind one long write wait twenty of the background's and then twenty requests."""
     monkeypatch.setattr(writer, "_SHARE_S", 60.0)
-    if not store.exclusive:
+    if not store.alone:
         pytest.skip("writers run side by side")
     order: list[str] = []
     release = threading.Event()
@@ -98,7 +98,7 @@ def test_requests_without_a_pause_do_not_stop_the_background(store: Store) -> No
 
 def test_a_background_that_is_late_has_half_of_the_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its units are as long as those of requests that never end: as many of both are done, once it is late."""
-    if not store.exclusive:
+    if not store.alone:
         pytest.skip("writers run side by side")
     monkeypatch.setattr(writer, "_LATE_S", 0.0)
     done = {"request": 0, "background": 0}

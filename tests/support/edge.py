@@ -39,7 +39,8 @@ def edge(*, operations: Iterable[Operation] | None = None, **services: Any) -> I
     """Serve the API, or these operations, with these services (those that are not given fail); yields its URL."""
     names = ("clusters", "changes", "pools", "agents", "users", "commands", "runs", "dbfs", "attach", "ui_links")
     given: dict[str, Any] = dict.fromkeys(names) | services
-    facts: dict[str, Any] = {"workspace_id": "1", "ready": _ready, "lag_s": lambda: 0.0, "metrics": CollectorRegistry()}
+    facts: dict[str, Any] = {"workspace_id": "1", "ready": _ready, "servers": lambda: 1}
+    facts |= {"lag_s": lambda: 0.0, "metrics": CollectorRegistry()}
     context = ApiContext(**given, **facts, tokens=OneToken())  # type: ignore[arg-type] # fakes
     app = build_app(context, authenticator=Authenticator(tokens=OneToken(), links=given["ui_links"]), operations=operations)
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", lifespan="off"))

@@ -85,9 +85,10 @@ async def _nothing_to_do() -> None:
 class ApiContext:
     """Built once, by the composition root.
 
-    `ready` answers "" once the server may be used, and before that why not yet. `lag_s` is for how long work has waited that was
-    asked for and is not begun: in the database's queue, for a loop or for the event loop. `metrics` is where `/metrics` reads
-    from, after `refresh_metrics`; the API's own request metrics are registered there by `build_app`.
+    `ready` answers "" once the server may be used, and before that why not yet; `servers` counts those of the workspace.
+    `lag_s` is for how long work has waited that was asked for and is not begun: in the database's queue, for a loop or for the
+    event loop. `metrics` is where `/metrics` reads from, after `refresh_metrics`; the API's own request metrics are registered
+    there by `build_app`.
     """
 
     clusters: ClusterCalls
@@ -103,6 +104,7 @@ class ApiContext:
     ui_links: Any  # services.uilinks.UiLinks
     workspace_id: str
     ready: Callable[[], Awaitable[str]]
+    servers: Callable[[], int]
     lag_s: Callable[[], float]
     metrics: CollectorRegistry
     refresh_metrics: Callable[[], Awaitable[None]] = _nothing_to_do

@@ -15,10 +15,11 @@ from brickyard.services.caller import Caller
 
 
 class Health(Wire, frozen=True, kw_only=True):
-    """`reason` is there when the status is not good."""
+    """`reason` is there when the status is not good; `servers`, how many the workspace has, when the API may be used."""
 
     status: str
     reason: str | None = None
+    servers: int | None = None
 
 
 async def _healthz(ctx: ApiContext, caller: Caller, request: Empty) -> Health:
@@ -27,7 +28,7 @@ async def _healthz(ctx: ApiContext, caller: Caller, request: Empty) -> Health:
 
 async def _readyz(ctx: ApiContext, caller: Caller, request: Empty) -> Health | Reply:
     if not (reason := await ctx.ready()):
-        return Health(status="ready")
+        return Health(status="ready", servers=ctx.servers())
     body = msgspec.json.encode(Health(status="not ready", reason=reason))
     return Reply(status=503, body=body, headers=(("retry-after", str(RETRY_AFTER_S)),))
 

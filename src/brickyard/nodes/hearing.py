@@ -45,7 +45,7 @@ class Hearing:
     def hear(self, instance_id: str) -> None:
         """Its agent has just called."""
         now = self._heard[instance_id] = self._monotonic()
-        if not self._store.exclusive:
+        if not self._store.alone:
             self._unwritten[instance_id] = now
             if self._unwritten_since is None:
                 self._unwritten_since = now
@@ -59,12 +59,12 @@ class Hearing:
     def behind(self) -> bool:
         """Whether other servers cannot know for too long whom this one has heard: agents must turn to one that can tell."""
         since = [at for at in (self._writing_since, self._unwritten_since) if at is not None]
-        return bool(since) and not self._store.exclusive and self._monotonic() - min(since) > BEHIND_S
+        return bool(since) and not self._store.alone and self._monotonic() - min(since) > BEHIND_S
 
     async def judge(self, registered: Iterable[str]) -> frozenset[str]:
         """Those of the registered instances whose agents no server has heard of for too long, as far as this server could see
         what the others have heard. To be asked at least every PAUSE_S. Raises DatabaseTrouble."""
-        registered, shared = set(registered), not self._store.exclusive
+        registered, shared = set(registered), not self._store.alone
         if shared and self._shared and self._monotonic() - self._judged < WRITE_S:
             return self._verdict & registered
         if shared != self._shared:  # other marks from now on
@@ -89,7 +89,7 @@ class Hearing:
         """Write down what was heard since the last time, unless nobody else wants to know. Raises DatabaseTrouble."""
         batch, self._unwritten = self._unwritten, {}
         since, self._unwritten_since = self._unwritten_since, None
-        if self._store.exclusive or not batch:
+        if self._store.alone or not batch:
             return
         self._writing_since, now = since, self._monotonic()
         rows = [
@@ -120,7 +120,7 @@ class Hearing:
                 await self._store.usable()
 
     async def _prune(self, forget: Callable[[str], None]) -> None:
-        if self._store.exclusive:
+        if self._store.alone:
             return
         await self._store.write(lambda tx: tx.heard.prune(), background=True)
         known = frozenset(self._heard)  # before the read: one that calls for the first time meanwhile stays

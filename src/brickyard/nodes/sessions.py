@@ -115,14 +115,14 @@ class AgentService:
     def _answered(self, instance_id: str) -> AssignmentReply | None:
         """The last answer, while it is surely true: an agent that waits for nothing costs a read a minute."""
         reply, until = self._answers.get(instance_id, (None, 0.0))
-        return reply if self._monotonic() < until and self._store.exclusive else None
+        return reply if self._monotonic() < until and self._store.alone else None
 
     async def _read(self, instance_id: str, changed: asyncio.Event) -> AssignmentReply:
         instance = await self._store.read(lambda tx: tx.instances.get(instance_id), background=True)
         known = instance is not None and instance.live
         assignment = instance.assignment if instance is not None and known else None
         reply = AssignmentReply(server_token=self.proof(instance_id), known=known, assignment=assignment, servers=self._servers())
-        if known and self._store.exclusive and not changed.is_set():
+        if known and self._store.alone and not changed.is_set():
             self._answers[instance_id] = (reply, self._monotonic() + ANSWER_S)
         return reply
 
@@ -134,11 +134,11 @@ class AgentService:
         try:
             # What another server changes is told by the change feed, which can fail: look again now and then.
             # (Not wait_for, which makes a task: thousands of agents wait here.)
-            look_s = left if self._store.exclusive else LOOK_S if self._store.told else LOOK_UNTOLD_S
+            look_s = left if self._store.alone else LOOK_S if self._store.told else LOOK_UNTOLD_S
             async with asyncio.timeout(min(left, look_s)):
                 await changed.wait()
         except TimeoutError:
-            return not self._store.exclusive
+            return not self._store.alone
         return True
 
     def assignments_changed(self, instance_ids: Iterable[str]) -> None:

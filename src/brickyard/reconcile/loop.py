@@ -96,7 +96,7 @@ class KeyedLoop(ABC, Generic[K]):
     async def first_pass(self) -> None:
         """Look at what is due now, before anything else: what a killed server left behind is picked up here. Where others are at
         work, that is no more than one poll takes."""
-        for key in await self._due(_ALL if self._store.exclusive else BATCH):
+        for key in await self._due(_ALL if self._store.alone else BATCH):
             try:
                 await self._pass(key)
             except DatabaseTrouble:
@@ -113,7 +113,7 @@ class KeyedLoop(ABC, Generic[K]):
 
     async def _due(self, limit: int) -> list[K]:
         now = self._clock.now_ms()
-        if self._store.exclusive:  # nobody else takes them, and a select costs less
+        if self._store.alone:  # nobody else takes them, and a select costs less
             return await self._store.read(lambda tx: self.rows(tx).due(now, limit), background=True)
         return await self._store.write(lambda tx: self.rows(tx).claim(now, limit, now + CLAIM_MS), background=True)
 
@@ -123,7 +123,7 @@ class KeyedLoop(ABC, Generic[K]):
             await self._store.usable()
             try:
                 # What waits here already is enough for now: the rest is for servers that have less to do.
-                limit = BATCH if self._store.exclusive else max(0, BATCH - len(self._waiting))
+                limit = BATCH if self._store.alone else max(0, BATCH - len(self._waiting))
                 for key in await self._due(limit) if limit else ():
                     if self._failed.get(key, (0.0, 0.0))[1] <= time.monotonic():
                         self.wake(key)

@@ -49,6 +49,7 @@ class OwnerLoops:
         living: Callable[[], frozenset[int]] = frozenset,
     ) -> None:
         self._store = store
+        self._number = number
         self._living = living
         self._launches = Launches(
             store=store, providers=providers, clock=clock, tokens=tokens, server_url=server_url, servers=servers, wake=self.wake
@@ -110,9 +111,8 @@ class OwnerLoops:
     async def first_pass(self) -> None:
         """Look at every cluster and pool that is due, before the API serves: what a killed server left behind is picked up here.
 
-        Where no other server can be at work, launches that one had begun are repeated at once instead of when their lease ends.
+        Launches that none of the other servers has begun are repeated at once instead of when their lease ends.
         """
-        if self._store.exclusive:
-            await self._take_over(frozenset())
+        await self._take_over(self._living() - {self._number()})
         await self._clusters.first_pass()
         await self._pools.first_pass()

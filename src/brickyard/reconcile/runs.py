@@ -94,7 +94,7 @@ class RunLoop(KeyedLoop[int]):
     async def run(self) -> None:
         """Poll for due runs until cancelled; everything that was begun for them ends with it."""
         try:
-            if self._store.exclusive:  # all are ours, and no timer and no wake of this process knows of them yet
+            if self._store.alone:  # all are ours, and no timer and no wake of this process knows of them yet
                 await self._wake_all()
             await super().run()
         finally:
@@ -112,7 +112,7 @@ class RunLoop(KeyedLoop[int]):
                 return
 
     async def work(self, key: int, *, timed: bool) -> int | None:
-        now, claims = self._clock.now_ms(), timed and not self._store.exclusive
+        now, claims = self._clock.now_ms(), timed and not self._store.alone
 
         def one_pass(tx: Tx) -> Calls:
             if claims and not tx.runs.claim_one(key, now + _EARLY_MS, now + CLAIM_MS):

@@ -54,25 +54,34 @@ from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
 from brickyard.services.users import UserService
 from brickyard.storage.directory import Storage
+from brickyard.store.membership import Membership
 from brickyard.store.store import Store
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
     """What is there before anything is made of it, and outlives that. Agents call `server_url`, and may turn to any of
-    `servers`."""
+    `servers()`."""
 
     settings: Settings
     server_url: str
-    servers: Callable[[], tuple[ServerAddress, ...]]
     workspace_id: str
     workspace_key: bytes
+    member: Membership
     store: Store
     storage: Storage
     provider: Provider
     clock: Clock
     ids: Ids
     metrics: CollectorRegistry
+
+    def servers(self) -> tuple[ServerAddress, ...]:
+        """Those that go on, as far as this one knows."""
+        return tuple(each.about.address for each in self.member.servers() if not each.stopping)
+
+    def living(self) -> frozenset[int]:
+        """The numbers of all that live."""
+        return frozenset(each.number for each in self.member.servers())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +157,7 @@ def assemble(given: Resources) -> Parts:
     services = _services(given, nodes, loops)
     authenticator = Authenticator(tokens=services.tokens, links=services.links)
     given.store.on_commit(loops.runs.changed)
-    measures = WorkspaceMetrics(given.store, given.provider, loops.room)
+    measures = WorkspaceMetrics(given.store, given.provider, loops.room, given.member.servers)
     given.metrics.register(measures)
     ProcessCollector(registry=given.metrics)
     return Parts(
@@ -181,6 +190,7 @@ def application(
         workspace_id=given.workspace_id,
         lag_s=lambda: max(given.store.lag_s, loops.owners.lag_s, loop_lag_s()),
         ready=ready,
+        servers=lambda: len(given.servers()),
         metrics=given.metrics,
         refresh_metrics=parts.measures.refresh,
         metrics_token=given.settings.metrics_token,
@@ -191,7 +201,7 @@ def application(
 def _nodes(given: Resources, *, wake: Callable[[str], None]) -> Nodes:
     client, tokens = given.provider.agent_client() or HttpAgentClient(), InstanceTokens(key=given.workspace_key)
     calls = NodeCalls(client=client, tokens=tokens)
-    loads = Loads(alone=lambda: given.store.exclusive)
+    loads = Loads(alone=lambda: given.store.alone)
     files = TaskFiles(dbfs=given.storage.dbfs, machine=given.settings.task_files_dir)
     return Nodes(
         client=client,
@@ -228,6 +238,8 @@ def _loops(given: Resources, nodes: Nodes) -> Loops:
         servers=given.servers,
         silent=nodes.agents.silent,
         loads=nodes.loads,
+        number=lambda: given.member.number,
+        living=given.living,
         on_gone=retention.cluster_gone,
     )
     return Loops(

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import structlog
 from prometheus_client import CollectorRegistry
-from sqlalchemy.exc import DBAPIError
 from starlette.types import ASGIApp
 
+from brickyard import __version__
 from brickyard.config import Settings
 from brickyard.domain.clock import Clock, Ids, SystemClock
 from brickyard.domain.node import ServerAddress
 from brickyard.gateway.errors import GatewayError
+from brickyard.lifecycle.host import machine
 from brickyard.lifecycle.looplag import LoopLag
 from brickyard.providers import registry
 from brickyard.providers.base import Provider, Setup
@@ -23,8 +27,8 @@ from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.server.assembly import Resources, application, assemble
 from brickyard.server.workspace import join
 from brickyard.storage.directory import Storage
-from brickyard.store import serverlock
-from brickyard.store.serverlock import ServerLock
+from brickyard.store import membership
+from brickyard.store.servers import SILENT_S, About, Leave
 from brickyard.store.store import Store
 
 if TYPE_CHECKING:
@@ -32,22 +36,21 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-LOCK_LOOK_S = 1.0
+AGAIN_S = 0.2  # between two looks at servers that may come back
 RECORD_LIMIT_S = 5.0  # for writing down why clusters end: a database that hangs must not keep their nodes
 
 
 class Application:
     """A workspace's server without its socket. Make it with `Application.open`."""
 
-    def __init__(self, given: Resources, *, lock: ServerLock, admin_token: str) -> None:
+    def __init__(self, given: Resources, *, admin_token: str) -> None:
         self._given = given
-        self._lock = lock
+        self._member = given.member
         self._admin = (given.settings.admin_user, admin_token)
         self._tasks: list[asyncio.Task[None]] = []
         self._not_ready = "the server is starting"
         self._loop_lag = LoopLag()
         self.new_token = ""  # the administrator's, if it was made just now
-        self.displaced = asyncio.Event()  # another server has the database now: this one must stop
         self.connect: ConnectGateway | None = None
         self.parts = assemble(given)
         self.asgi: ASGIApp = application(given, self.parts, ready=self._ready, loop_lag_s=lambda: self._loop_lag.lag_s)
@@ -65,7 +68,7 @@ class Application:
     async def _ready(self) -> str:
         """Why the API cannot be used now; "" when it can be."""
         trouble = None if self._not_ready else await self.store.check()
-        return self._not_ready or (trouble.message if trouble is not None else "")
+        return self._not_ready or (trouble.message if trouble is not None else self._member.trouble)
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -82,15 +85,18 @@ class Application:
     ) -> AsyncIterator[Application]:
         """A server whose loops run, until the block is left. Key and token are the storage's unless they are given.
 
-        Raises StoreError, WorkspaceError, and DatabaseInUse while another server has the database.
+        Raises StoreError, WorkspaceError, and JoinRefused while other servers have the database that this one cannot join.
 
         Nodes stay as they are when it is left: `close` decides about them.
         """
         url = settings.database_url or f"sqlite:///{settings.data_dir / 'brickyard.db'}"
         with contextlib.ExitStack() as opened:
-            lock = opened.enter_context(contextlib.closing(serverlock.take(url)))
-            # Nobody else writes there while we have the lock; whoever takes it makes us stop within a moment.
-            store = opened.enter_context(contextlib.closing(Store.open(url, exclusive=True)))
+            called = settings.public_url.rstrip("/") or server_url
+            about = _about(settings, called, provider.name if provider else settings.provider)
+            member = opened.enter_context(contextlib.closing(membership.take(url, about)))
+            store = opened.enter_context(contextlib.closing(Store.open(url, alone=lambda: member.alone)))
+            member.on_change(store.alone_changed)
+            await asyncio.to_thread(member.join)
             storage = opened.enter_context(contextlib.closing(Storage(settings.storage_dir)))
             ids = ids or Ids()
             shared = url.startswith("postgresql")
@@ -99,16 +105,14 @@ class Application:
             if admin_token is None:  # only now is it certain that the storage is ours to write to
                 admin_token, is_new = storage.admin_token(settings.admin_token)
                 new_token = admin_token if is_new else ""
-            called = settings.public_url.rstrip("/") or server_url
             if provider is None:
                 provider = registry.open_provider(Setup(settings=settings, server_url=called, runtimes=runtimes()))
-            servers = (ServerAddress(url=called, file=str(settings.data_dir / "server.json")),)
             given = Resources(
                 settings=settings,
                 server_url=called,
-                servers=lambda: servers,
                 workspace_id=workspace_id,
                 workspace_key=workspace_key or storage.key(),
+                member=member,
                 store=store,
                 storage=storage,
                 provider=provider,
@@ -116,7 +120,7 @@ class Application:
                 ids=ids,
                 metrics=CollectorRegistry(),
             )
-            server = cls(given, lock=lock, admin_token=admin_token)
+            server = cls(given, admin_token=admin_token)
             server.new_token = new_token
             try:
                 await server.start()
@@ -144,7 +148,6 @@ class Application:
             "agents": self.parts.nodes.agents.run,
             "retention": loops.retention.run,
             "runs": loops.runs.run,
-            "server lock": self._watch_lock,
             "room": loops.room.run,
             "event loop": self._loop_lag.watch,
             **self._given.provider.background(),
@@ -184,38 +187,64 @@ class Application:
         self.parts.services.dbfs.end()
 
     async def close(self, *, keep_nodes: bool, why: str = "it was told to") -> list[str]:
-        """Before leaving for good: end the loops, then the local nodes unless they are to be kept for the next start. Nodes end
-        whatever else fails; returns the instances that live on against our will.
+        """Before leaving for good: end the loops, then the local nodes unless they are to be kept for the next start, or for
+        another server. Nodes end whatever else fails; returns the instances that live on against our will.
 
         `why`, a phrase, is what their clusters say of it from then on.
         """
         provider = self._given.provider
         ends = provider.ends_with_server and not keep_nodes
+        self._member.resign()
         try:
             await self.stop()
-            if ends and not self.displaced.is_set():
-                async with asyncio.timeout(RECORD_LIMIT_S):
-                    await self.parts.services.clusters.end_all(why)
-                    await self.parts.services.pools.end_idle()
-        except Exception as error:
-            log.warning("stop_not_recorded", why=str(getattr(error, "reason", error)) or type(error).__name__)
-        await asyncio.to_thread(provider.close, keep_nodes=keep_nodes)
+        except Exception:
+            log.exception("stop_failed")
+        ends = ends and await self._is_last()
+        if ends:
+            await self._record_end(why)
+        await asyncio.to_thread(provider.close, keep_nodes=not ends)
         return sorted(await asyncio.to_thread(provider.observe)) if ends else []
 
-    async def _watch_lock(self) -> None:
-        """See that no other server takes the database while we serve it."""
-        while not self.displaced.is_set():
-            await asyncio.sleep(LOCK_LOOK_S)
-            if not await asyncio.to_thread(self._has_lock):
-                log.error("displaced", why="another server took the database while the connection to it was lost")
-                self.displaced.set()
-        await asyncio.Event().wait()  # until we are stopped
-
-    def _has_lock(self) -> bool:
+    async def _record_end(self, why: str) -> None:
         try:
-            return self._lock.held()
-        except DBAPIError:  # nobody can have what cannot be reached
-            return True
+            async with asyncio.timeout(RECORD_LIMIT_S):
+                await self.parts.services.clusters.end_all(why)
+                await self.parts.services.pools.end_idle()
+        except Exception as error:
+            log.warning("stop_not_recorded", why=str(getattr(error, "reason", error)) or type(error).__name__)
+
+    async def _is_last(self) -> bool:
+        """Whether no other server is left to look after the nodes. Where the database cannot be asked, what was last known
+        counts."""
+        deadline = time.monotonic() + SILENT_S + 1
+        try:
+            left = await self._stop_on_record(waited=False)
+            while left is Leave.UNCLEAR:  # until another server has come back, or has been away for too long
+                await asyncio.sleep(AGAIN_S)
+                left = await self._stop_on_record(waited=time.monotonic() > deadline)
+        except Exception as error:
+            log.warning("others_not_asked", why=str(getattr(error, "reason", error)) or type(error).__name__)
+            return not any(each.number != self._member.number and not each.stopping for each in self._member.servers())
+        if left is Leave.OTHERS:
+            log.info("nodes_stay", why="other servers of the workspace go on")
+        return left is Leave.LAST
+
+    async def _stop_on_record(self, *, waited: bool) -> Leave:
+        async with asyncio.timeout(RECORD_LIMIT_S):
+            return await self.store.write(lambda tx: tx.servers.stop(self._member.number, waited=waited))
+
+
+def _about(settings: Settings, url: str, provider: str) -> About:
+    """What this server tells the others of itself."""
+    return About(
+        address=ServerAddress(url=url, file=str(settings.data_dir / "server.json")),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        version=__version__,
+        provider=provider,
+        machine=machine() if provider == "local" else "",
+        storage=str(settings.storage_dir),
+    )
 
 
 async def _forever(name: str, run: Callable[[], Awaitable[None]]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -16,14 +16,17 @@ from brickyard.domain.pools import Pool, Standing
 from brickyard.providers.base import Provider
 from brickyard.reconcile.room import DiskRoom
 from brickyard.services.pools import pool_stats
+from brickyard.store.servers import Server
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 
 class WorkspaceMetrics(Collector):
-    """Counts of clusters and instances by state, what each pool has, and the room that is left, read when they are asked for."""
+    """The servers, counts of clusters and instances by state, what each pool has, and the room that is left, read when they are
+    asked for."""
 
-    def __init__(self, store: Store, provider: Provider, room: DiskRoom) -> None:
+    def __init__(self, store: Store, provider: Provider, room: DiskRoom, servers: Callable[[], tuple[Server, ...]]) -> None:
+        self._servers = servers
         self._store = store
         self._provider = provider
         self._disk = room
@@ -42,7 +45,11 @@ class WorkspaceMetrics(Collector):
         up.add_metric([], float(bool(counts)))
         build = InfoMetricFamily("brickyard_build", "Version of the server, and of the Python that it runs in")
         build.add_metric([], {"version": __version__, "python_version": platform.python_version()})
-        return [build, up, *counts, *self._room(), *self._disk_room()]
+        servers = GaugeMetricFamily("brickyard_servers", "Servers of the workspace that live", labels=["state"])
+        stopping = [bool(each.stopping) for each in self._servers()]
+        servers.add_metric(["serving"], stopping.count(False))
+        servers.add_metric(["stopping"], stopping.count(True))
+        return [build, up, servers, *counts, *self._room(), *self._disk_room()]
 
     def _disk_room(self) -> list[Metric]:
         total, free = self._disk.disk()

@@ -29,7 +29,7 @@ from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 from brickyard.providers.base import SetupError
 from brickyard.server.lifecycle import Application
 from brickyard.server.preflight import ServerError, prepared
-from brickyard.store.serverlock import DatabaseInUse
+from brickyard.store.membership import JoinRefused
 from brickyard.store.store import StoreError
 
 _COLLECT_AFTER = (20_000, 20, 20)  # allocations until the youngest generation is collected; then the older ones
@@ -56,7 +56,7 @@ def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, det
     except DatabaseTrouble as error:  # while it starts: later ones are answered by the API, and waited for by the loops
         remedy = "Free space on its disk, or check database_url."
         raise ServerError(f"the database cannot be used: {error.reason}. {remedy}") from error
-    except (GatewayError, DatabaseInUse, SetupError) as error:
+    except (GatewayError, JoinRefused, SetupError) as error:
         raise ServerError(str(error)) from error
     finally:
         workspace.withdraw()
@@ -93,30 +93,26 @@ class _Server:
             served = asyncio.create_task(server._serve(sockets=[self._listening]))  # `serve` without its signal handlers
             stopping = asyncio.create_task(self._stop.wait())
             beside = [asyncio.create_task(self._rotate_log()), asyncio.create_task(self._end_with_owner())]
-            displaced = asyncio.create_task(application.displaced.wait())
             await self._greet(application.new_token, time.monotonic() - started)
             if application.runs_nodes_here and self._settings.isolation != "off":
                 await self._look_at_isolation()
             if application.connect is not None:
                 port = application.connect.port
                 self._tell(f"Spark Connect listens on port {port} (docs/connect.md).", "connect_listens", port=port)
-            await asyncio.wait([served, stopping, displaced], return_when=asyncio.FIRST_COMPLETED)
-            # No server follows that could adopt the nodes when the database is another's, or when nobody is left to start one.
-            lost = application.displaced.is_set()
-            keep = (self._workspace.asked_to_keep_nodes() or self._settings.keep_nodes) and not lost and not self._orphaned
-            why = self._why or ("another server has taken its database" if lost else "the web server has ended")
+            await asyncio.wait([served, stopping], return_when=asyncio.FIRST_COMPLETED)
+            # No server follows that could adopt the nodes when nobody is left to start one.
+            keep = (self._workspace.asked_to_keep_nodes() or self._settings.keep_nodes) and not self._orphaned
+            why = self._why or "the web server has ended"
             log.info("stopping", why=why, nodes="kept" if keep else "ended")
             left = await application.close(keep_nodes=keep, why=why)
             application.parts.nodes.agents.release()
             server.should_exit = True
             await served
-            for task in (stopping, displaced, *beside):
+            for task in (stopping, *beside):
                 task.cancel()
         log.info("stopped")
         if left:
             raise ServerError(nodes_left(left))
-        if lost:
-            raise ServerError(f"stopped, because {why}. Its nodes have ended.")
 
     async def _rotate_log(self) -> None:
         """Bound server.log, which a detached server writes to, while it runs."""

@@ -1,7 +1,7 @@
 """Encoded clusters, kept until they change.
 
-A cluster is read far more often than it changes. What is kept is given only while the store is current: then `drop` was called
-for every change, those of this process before their writers went on. For one event loop.
+A cluster is read far more often than it changes. What is kept is given only while no other server writes: then `drop` was called
+for every change, before its writer went on. For one event loop.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class ViewCache:
     async def full(self, cluster_id: str) -> View | None:
         """What `get` shows; None for a cluster that does not exist (or no longer)."""
         found = self._full.get(cluster_id)
-        if found is not None and self._store.current:
+        if found is not None and self._store.alone:
             return found
         waiting: asyncio.Future[View | None] = asyncio.get_running_loop().create_future()
         self._wanted.setdefault(cluster_id, []).append(waiting)
@@ -126,7 +126,7 @@ class ViewCache:
     async def items(self, cluster_ids: Sequence[str]) -> list[bytes]:
         """The JSON of list items, in order; clusters that have gone meanwhile are left out."""
         # Taken before the read: what changes during it may leave the cache, but must not leave the answer.
-        kept = cluster_ids if self._store.current else ()
+        kept = cluster_ids if self._store.alone else ()
         found = {cluster_id: item for cluster_id in kept if (item := self._items.get(cluster_id)) is not None}
         missing = [cluster_id for cluster_id in cluster_ids if cluster_id not in found]
         if missing:
@@ -135,10 +135,10 @@ class ViewCache:
 
     async def _fresh(self, cluster_ids: Sequence[str], kept: _Kept, *, with_spec: bool) -> dict[str, View]:
         """Read these, and keep what may be kept."""
-        current = self._store.current  # before the read: later, a change that came between was not told of
+        alone = self._store.alone  # before the read: later, a change that came between was not told of
         with self._reading() as changed:
             fresh = await self._store.read(lambda tx: self._many(tx, cluster_ids, with_spec=with_spec))
-        if current and _ANY not in changed:
+        if alone and _ANY not in changed:
             for cluster_id in cluster_ids:
                 if cluster_id in fresh and cluster_id not in changed:
                     kept.put(cluster_id, fresh[cluster_id])

@@ -1,10 +1,10 @@
 """The change feed: what commits of other servers on one PostgreSQL database have changed (`changeset.py`).
 
 Every commit that changes something names it with NOTIFY, inside its own transaction: it is told if, and only if, it is committed.
-Every server listens on a connection of its own. While somebody reads, that connection is asked again and again whether it has
-told everything: what it has proved lately is what `fresh` says. A server whose feed is not fresh reads from the database.
+Every server listens on a connection of its own. What comes is a hint to look sooner, and never a proof that all is known: a
+server that is not alone reads from the database.
 
-A lost connection is a gap: whatever was kept may be old, and whoever keeps something is told so.
+A lost connection is a gap: changes may have been missed, and whoever waits for one is told so.
 """
 
 from __future__ import annotations
@@ -25,10 +25,7 @@ from brickyard.store.changeset import Changes, of_words
 log = structlog.get_logger(__name__)
 
 CHANNEL = "brickyard_changes"
-FRESH_S = 0.1  # what another server has committed is known here after so long, or `fresh` is False
-PROOF_S = 0.04  # between two proofs, while somebody asks
-IDLE_S = 1.0  # without a question: then no more proofs are made,
-REST_S = 0.5  # and so soon they are made again
+LOOK_S = 0.2  # how soon it finds that it is to close
 CLOSE_S = 1.0
 AGAIN_S = (0.1, 3.0)  # pauses before another connection is tried
 MOST_BYTES = 7_000  # of a notification: PostgreSQL takes less than 8,000
@@ -38,8 +35,8 @@ _NOTIFY = text("SELECT pg_notify(:channel, :payload)")
 
 class ChangeFeed:
     """`connect` opens a connection of psycopg with autocommit. `changed` is called with what every commit of another server has
-    changed, `gap` when some may have been missed. Both are called through `post`, which runs what it is given in its order, on
-    the thread that asks whether the feed is `fresh`. Call `close` when done."""
+    changed, `gap` when some may have been missed. Both are called through `post`, which runs what it is given in its order. Call
+    `close` when done."""
 
     def __init__(
         self,
@@ -54,10 +51,7 @@ class ChangeFeed:
         self._gap = gap
         self._post = post
         self._me = uuid.uuid4().hex[:12]
-        self.proved_s = float("-inf")  # everything that was committed before then has been told, time.monotonic()
-        self._asked_s = float("-inf")
         self.listening = False  # what other servers commit is told, sooner or later
-        self._asked = threading.Event()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="store-changes", daemon=True)
         self._thread.start()
@@ -67,19 +61,9 @@ class ChangeFeed:
         for payload in payloads(self._me, changed.words()):
             connection.execute(_NOTIFY, {"channel": CHANNEL, "payload": payload})
 
-    @property
-    def fresh(self) -> bool:
-        """Whether everything that was committed until FRESH_S ago has been told."""
-        now = time.monotonic()
-        if now - self._asked_s > PROOF_S:
-            self._asked_s = now
-            self._asked.set()
-        return now - self.proved_s <= FRESH_S
-
     def close(self) -> None:
         """End the feed. A database that hangs is not waited for."""
         self._closed = True
-        self._asked.set()
         self._thread.join(CLOSE_S)
 
     def _run(self) -> None:
@@ -97,7 +81,6 @@ class ChangeFeed:
                     self._follow(connection)
             except (psycopg.Error, OSError) as error:
                 self.listening = False
-                self._prove(float("-inf"))
                 if not lost and not self._closed:
                     lost = True
                     log.warning("change_feed_is_lost", why=(str(error).strip().splitlines() or [type(error).__name__])[0])
@@ -106,32 +89,10 @@ class ChangeFeed:
 
     def _follow(self, connection: psycopg.Connection[Any]) -> None:
         while not self._closed:
-            began = time.monotonic()
-            connection.execute("SELECT 1")  # its answer comes after every notification of commits before it
-            self._tell(connection.notifies(timeout=0))
-            self._prove(began)
-            if began - self._asked_s > IDLE_S:
-                self._asked.clear()
-                self._rest(connection)
-            else:
-                self._tell(connection.notifies(timeout=PROOF_S))
-
-    def _rest(self, connection: psycopg.Connection[Any]) -> None:
-        """Nobody reads: only tell what comes, until somebody does."""
-        while not self._closed and not self._asked.is_set():
-            self._tell(connection.notifies(timeout=REST_S))
-
-    def _tell(self, notes: Iterator[psycopg.Notify]) -> None:
-        for note in notes:
-            sender, _, words = note.payload.partition(" ")
-            if sender != self._me:
-                self._post(partial(self._changed, of_words(words.split(","))))
-
-    def _prove(self, until_s: float) -> None:
-        def prove() -> None:
-            self.proved_s = until_s
-
-        self._post(prove)  # behind the changes of which it is the proof
+            for note in connection.notifies(timeout=LOOK_S):
+                sender, _, words = note.payload.partition(" ")
+                if sender != self._me:
+                    self._post(partial(self._changed, of_words(words.split(","))))
 
     def _sleep(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds

@@ -108,10 +108,10 @@ def driver_url(url: str) -> URL:
     return parsed.set(drivername="postgresql+psycopg") if parsed.drivername in ("postgres", "postgresql") else parsed
 
 
-def connect(url: str) -> BoundedConnection:
+def connect(url: str, *, application_name: str | None = None) -> BoundedConnection:
     """A connection of psycopg's own, with autocommit. Raises psycopg.OperationalError."""
     plain = driver_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-    return BoundedConnection.connect(plain, autocommit=True, **_PATIENCE)
+    return BoundedConnection.connect(plain, autocommit=True, application_name=application_name, **_PATIENCE)
 
 
 def engine(url: str, *, bounded: bool = True, connect: dict[str, Any] | None = None, **options: Any) -> Engine:

@@ -32,6 +32,7 @@ from brickyard.domain.errors import ApiError, DatabaseAway, DatabaseTrouble, Req
 from brickyard.store import postgres, reserve
 from brickyard.store.changes import ChangeFeed
 from brickyard.store.changeset import Changes
+from brickyard.store.servers import may_commit
 from brickyard.store.trouble import Health
 from brickyard.store.tx import Tx
 from brickyard.store.writer import Outcome, Ticket, Unit, Writer
@@ -43,6 +44,7 @@ ASK_AGAIN_S = (0.25, 5.0)  # how often a database that cannot be used is asked, 
 ANSWER_S = 3.0  # a database that takes longer for next to nothing cannot be used
 WAIT_S = 4.0  # what a request waits for and is not begun by then is given up: nothing came of it, so it may be asked again
 HUNG_S = 3.0  # a database at one thing for so long does not answer; with less it is work that has piled up
+MEMBER_S = 1.0  # what a commit waits for while another server is alone
 CLOSE_S = 12.0  # more than a connection to PostgreSQL waits for an answer
 _READERS, _WRITERS = 4, 8  # threads; SQLite has one writer
 _PROBE = "probe"
@@ -60,26 +62,26 @@ class Store:
     Every method that reads or writes raises DatabaseTrouble when the database is away or its disk is full.
     """
 
-    def __init__(self, *, engine: Engine, exclusive: bool, readers: int, writers: int, feed_url: str = "") -> None:
+    def __init__(self, *, engine: Engine, alone: Callable[[], bool], readers: int, writers: int, feed_url: str = "") -> None:
         self._engine = engine
-        self.exclusive = exclusive
+        self._alone = alone
         self._readers = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
         self._reading: dict[int, float] = {}  # thread -> since when it is at its read
         self._listeners: list[Listener] = []
         self._gap_listeners: list[Callable[[], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._feed = self._open_feed(feed_url) if feed_url else None
-        announce = self._feed.announce if self._feed is not None else None
+        announce = self._announce if self._feed is not None else None
         self._writer = Writer(engine=engine, threads=writers, deliver=self._deliver, announce=announce)
         self._health = Health()
         self._asking = asyncio.Lock()
 
     @classmethod
-    def open(cls, url: str, *, exclusive: bool | None = None) -> Store:
-        """Connect and bring the schema up to date.
+    def open(cls, url: str, *, alone: Callable[[], bool] | None = None) -> Store:
+        """Connect and bring the schema up to date. Raises StoreError.
 
-        `exclusive`: no other process writes to this database, so what was read may be kept until this store reports a change. By
-        default so for SQLite (the server holds a lock on its data directory) and not for PostgreSQL. Raises StoreError.
+        `alone`: whether no other process writes to this database at the moment (`Membership.alone`); by default always so for
+        SQLite, and never for PostgreSQL.
         """
         parsed = make_url(url)
         sqlite = parsed.get_backend_name() == "sqlite"
@@ -91,13 +93,12 @@ class Store:
             where = parsed.database if sqlite else parsed.render_as_string(hide_password=True)
             raise StoreError(f"cannot open the database {where}: {reason}") from error
         # One writer: SQLite has one write lock, and queueing here is fairer and faster than its busy handler.
-        exclusive = sqlite if exclusive is None else exclusive
         return cls(
             engine=engine,
-            exclusive=exclusive,
+            alone=alone or (lambda: sqlite),
             readers=_READERS,
             writers=1 if sqlite else _WRITERS,
-            feed_url="" if sqlite or exclusive else url,
+            feed_url="" if sqlite else url,
         )
 
     async def keep_reserve(self) -> bool:
@@ -120,19 +121,23 @@ class Store:
         self._listeners.append(listener)
 
     def on_gap(self, listener: Callable[[], None]) -> None:
-        """Call `listener` on the event loop when commits of another server may have been missed."""
+        """Call `listener` on the event loop when commits of other servers may have been missed, or servers come or go."""
         self._gap_listeners.append(listener)
 
     @property
-    def current(self) -> bool:
-        """Whether listeners have been told of every commit of this server, and of every other's until a tenth of a second ago.
-        Only then may what was read before be given again. To be asked on the event loop."""
-        return self.exclusive or (self._feed is not None and self._feed.fresh)
+    def alone(self) -> bool:
+        """Whether no other process writes to this database, so that what was read may be kept until this store reports a change.
+        That may be over at any time; `on_gap` listeners hear of it."""
+        return self._alone()
+
+    def alone_changed(self) -> None:
+        """Tell those who keep something or wait for something. For any thread."""
+        self._post(self._tell_gap)
 
     @property
     def told(self) -> bool:
         """Whether listeners are told of every server's commits, sooner or later. Otherwise one has to look."""
-        return self.exclusive or (self._feed is not None and self._feed.listening)
+        return self.alone or (self._feed is not None and self._feed.listening)
 
     async def read(self, work: Callable[[Tx], T], *, background: bool = False) -> T:
         """Run `work` on a snapshot. It must not write. Unless `background` (nobody waits for it), raises RequestLimitExceeded or
@@ -268,6 +273,22 @@ class Store:
             gap=self._tell_gap,
             post=self._post,
         )
+
+    def _announce(self, connection: Connection, changed: Changes) -> None:
+        """Before a commit on PostgreSQL: name what it changes for the other servers.
+
+        A server that has lost its membership may meet one that is alone meanwhile, and keeps what it reads: nothing of this one's
+        may then be committed. While a server comes or goes, that is over in a moment. Raises DatabaseAway.
+        """
+        assert self._feed is not None  # noqa: S101 - it is called with one only
+        until = time.monotonic() + MEMBER_S
+        while not self._alone():
+            if may_commit(connection):
+                self._feed.announce(connection, changed)
+                return
+            if time.monotonic() > until:
+                raise DatabaseAway("another server has it for itself while this one joins again")
+            time.sleep(0.01)
 
     def _tell(self, changed: Changes) -> None:
         for listener in self._listeners:

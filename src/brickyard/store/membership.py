@@ -1,0 +1,139 @@
+"""Which servers serve a database, and what each of them may take for its own.
+
+On SQLite there is one: a lock on a file beside the database says so (not on the database: closing another descriptor of that
+would end SQLite's own locks). It is always alone and holds every lease. On PostgreSQL there may be several
+(`postgresmembers.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from sqlalchemy.engine import make_url
+
+from brickyard.store.servers import About, Server
+from brickyard.store.store import StoreError
+
+
+class JoinRefused(Exception):
+    """This server may not serve the database now; the message is one line for an administrator."""
+
+
+class Membership(Protocol):
+    """Made by `take`. Then bring the database up to date, `join`, and `close` at the end."""
+
+    @property
+    def number(self) -> int:
+        """Which of the servers this one is, after `join`; 0 where there is one only."""
+        ...
+
+    @property
+    def alone(self) -> bool:
+        """Whether no other server changes the database: what was read may be kept until this one changes it. For any thread."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """Why this server is none of the workspace's at the moment; "" while it is."""
+        ...
+
+    def join(self) -> None:
+        """Become one of the servers; returns when no other one keeps what this one may change. Blocks. Raises JoinRefused,
+        StoreError."""
+        ...
+
+    def lease(self, name: str) -> Callable[[], bool]:
+        """Take part in what one server at a time does. The answer says whether that is this one; cheap, to be asked each time."""
+        ...
+
+    def resign(self) -> None:
+        """Leave what one server at a time does to the others, from now on."""
+        ...
+
+    def servers(self) -> tuple[Server, ...]:
+        """All that live, this one among them, as of the last look."""
+        ...
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener`, on a thread of the membership, when anything of the above has changed."""
+        ...
+
+    def close(self) -> None:
+        """Be none of the servers any more."""
+        ...
+
+
+def take(url: str, about: About) -> Membership:
+    """The first step, before anything is written: raises JoinRefused when this server may not join those that serve the database,
+    StoreError when it cannot be reached."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        from brickyard.store.postgresmembers import PostgresMembership  # noqa: PLC0415 - needs the above
+
+        return PostgresMembership(url, about)
+    return OneServer(about, Path(parsed.database).absolute() if parsed.database else None)
+
+
+class OneServer:
+    """The only server of an SQLite database, while it holds the lock. Without a path the database is in memory."""
+
+    number = 0
+    alone = True
+    trouble = ""
+
+    def __init__(self, about: About, database: Path | None) -> None:
+        self._me = Server(number=0, about=about, started_ms=time.time_ns() // 1_000_000, alone=True, session=about.pid)
+        self._lock = None if database is None else _locked(database, self._me.name)
+
+    def join(self) -> None:
+        """Nothing is left to do."""
+
+    def lease(self, name: str) -> Callable[[], bool]:
+        return lambda: True
+
+    def resign(self) -> None:
+        """There is nobody to leave it to."""
+
+    def servers(self) -> tuple[Server, ...]:
+        return (self._me,)
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Nothing changes."""
+
+    def close(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _locked(database: Path, name: str) -> int:
+    path = database.with_name(f"{database.name}.lock")
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreError(f"cannot open the database {database}: {path}: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        holder = os.read(lock, 200).decode(errors="replace")
+        os.close(lock)
+        raise in_use(str(database), holder) from error
+    with contextlib.suppress(OSError):  # a full disk: the lock counts, not who says that it has it
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"brickyard {name}".encode(), 0)
+    return lock
+
+
+def in_use(database: str, holder: str) -> JoinRefused:
+    """For a database that another server has for itself."""
+    who = holder.removeprefix("brickyard ") or "another process"
+    return JoinRefused(
+        f"another Brickyard server ({who}) is using the database {database} for itself. Stop that one first, or give this one a "
+        "database of its own. Several servers need one PostgreSQL database, and the same version of Brickyard."
+    )

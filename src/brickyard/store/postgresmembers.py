@@ -1,0 +1,351 @@
+"""One of the servers of a PostgreSQL database.
+
+Each has a connection of its own, with advisory locks that end with it, however that ends: one of its number, the workspace's, and
+its leases. What this server may take for its own rests on that connection alone, and only for as long as it was heard there:
+its row says when. A lost connection ends all of it at once; then the server joins again.
+
+A server that is alone may have lost its connection and not know it yet. Whoever joins therefore waits until its row no longer
+says that it is alone, or is older than SILENT_S; it takes that for its own no longer than CLAIM_S after it last wrote its row.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+import psycopg
+import structlog
+
+from brickyard.store import postgres, servers
+from brickyard.store.membership import JoinRefused, in_use
+from brickyard.store.servers import CLAIM_S, KEPT_S, SILENT_S, About, Server, Session, Stopping
+from brickyard.store.store import StoreError
+
+log = structlog.get_logger(__name__)
+
+TICK_S = 0.5
+JOINING_S = 0.05  # between two attempts to join
+AGAIN_S = (0.1, 3.0)  # pauses before another connection is tried
+TURN_S = 60.0  # for the server that joins before this one, which may have to bring the schema up to date
+JOIN_S = 30.0  # for the others to let this server in
+STEADY_S = SILENT_S + 1  # heard for so long without a pause, a server judges others: not after an outage of the database
+ALONE_MS = 200  # what one attempt to be alone may hold up commits of this server
+CLOSE_S = 2.0
+_NAME_BYTES = 63  # PostgreSQL cuts an application's name there
+
+
+def _elapsed() -> float:
+    """Seconds, also those for which the machine slept."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+class PostgresMembership:
+    """See `membership.Membership`. The connection is the caller's thread's until `join`, and then that of a thread of its own."""
+
+    def __init__(self, url: str, about: About) -> None:
+        self._url = url
+        self._about = about
+        self._shown = postgres.driver_url(url).render_as_string(hide_password=True)
+        self.number = 0
+        self._listeners: list[Callable[[], None]] = []
+        self._wanted: tuple[str, ...] = ()
+        self._resigned = False
+        self._closed = False
+        self._bell, self._button = socket.socketpair()
+        self._bell.setblocking(False)
+        self._thread = threading.Thread(target=self._run, name="membership", daemon=True)
+        self._joined = threading.Event()
+        # What follows is written by the thread and read by any.
+        self._trouble = "the server is starting"
+        self._alone = False
+        self._leases = frozenset[str]()
+        self._heard_s = float("-inf")  # when it last began to write its row with success
+        self._others: tuple[Server, ...] = ()
+        self._me: Server | None = None
+        self._sharing = False  # for the thread only, as the next one
+        self._steady_s = float("inf")
+        try:
+            self._session: Session | None = self._connected()
+            self._may_join(self._session)
+        except BaseException:
+            self._end_session()
+            raise
+
+    @property
+    def alone(self) -> bool:
+        return self._alone and self._heard
+
+    @property
+    def trouble(self) -> str:
+        return self._trouble or ("" if self._heard else f"its own connection to the database has not answered for {CLAIM_S:g} s")
+
+    @property
+    def _heard(self) -> bool:
+        return _elapsed() - self._heard_s < CLAIM_S
+
+    def lease(self, name: str) -> Callable[[], bool]:
+        if name not in self._wanted:
+            self._wanted = (*self._wanted, name)
+            self._ring()
+        return lambda: name in self._leases and self._heard
+
+    def resign(self) -> None:
+        self._resigned = True
+        self._ring()
+
+    def servers(self) -> tuple[Server, ...]:
+        alive = [each for each in (*self._others, self._me) if each is not None and each.session]
+        return tuple(sorted(alive, key=lambda each: each.number))
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        self._listeners.append(listener)
+
+    def join(self) -> None:
+        session = self._session
+        assert session is not None  # noqa: S101 - made by the constructor
+        try:
+            self._enter(session)
+        except psycopg.Error as error:
+            raise self._unusable(error) from error
+        self._thread.start()
+        if not self._joined.wait(JOIN_S):
+            raise JoinRefused(
+                f"the servers of the database {self._shown} did not let this one join within {JOIN_S:g} s: "
+                f"{self._trouble}. Look at their logs, or stop them."
+            )
+
+    def close(self) -> None:
+        self._closed = True
+        self._ring()
+        if self._thread.is_alive():
+            self._thread.join(CLOSE_S)  # a database that hangs is not waited for
+        if not self._thread.is_alive():
+            self._end_session()
+            self._bell.close()
+            self._button.close()
+
+    # -- joining -----------------------------------------------------------------------------------------------------
+
+    def _connected(self) -> Session:
+        name = f"brickyard process {os.getpid()} on {socket.gethostname()}"
+        try:
+            session = postgres.connect(self._url, application_name=name.encode()[:_NAME_BYTES].decode(errors="ignore"))
+            # The database notices within half a minute that a server's machine has gone. What this connection writes is worth
+            # nothing after a crash of the database, so it need not wait for the disk.
+            session.execute(
+                "SELECT set_config('synchronous_commit', 'off', false), set_config('tcp_keepalives_idle', '10', false), "
+                "set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '3', false)"
+            )
+            session.execute(f"LISTEN {servers.CHANNEL}")
+        except psycopg.Error as error:
+            raise self._unusable(error) from error
+        return session
+
+    def _may_join(self, session: Session) -> None:
+        """Wait for this server's turn to join, and see that it may. Raises JoinRefused, StoreError."""
+        try:
+            self._wait_for(lambda: servers.take_turn(session), TURN_S, "another server has been about to join for too long")
+            if not servers.on_record(session):
+                # A server of an earlier version has the database for itself, and keeps no record.
+                self._wait_for(lambda: not servers.holder(session), SILENT_S, servers.holder(session))
+                return
+            for other in servers.look(session):
+                if other.session and other.number != self.number and (why := refusal(self._about, other)):
+                    raise JoinRefused(why)
+        except psycopg.Error as error:
+            raise self._unusable(error) from error
+
+    def _wait_for(self, ready: Callable[[], bool], limit_s: float, holder: str) -> None:
+        deadline = time.monotonic() + limit_s
+        while not ready():
+            if time.monotonic() > deadline or self._closed:
+                raise in_use(self._shown, holder)
+            time.sleep(JOINING_S)
+
+    def _enter(self, session: Session) -> None:
+        """Be on record, and end this server's turn."""
+        self.number = servers.enter(session, self._about, self.number)
+        deadline = time.monotonic() + SILENT_S
+        while not servers.hold_number(session, self.number):  # a connection that was lost here may be a moment from its end there
+            for other in servers.look(session):
+                if other.number == self.number and other.session:
+                    servers.end_session(session, other.session)
+            if time.monotonic() > deadline:
+                raise psycopg.OperationalError("this server's last session does not end")
+            time.sleep(JOINING_S)
+        servers.end_turn(session)
+        servers.announce(session)
+
+    # -- the thread --------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        pause_s, longest_s = AGAIN_S
+        while not self._closed:
+            try:
+                if self._session is None:
+                    self._session = self._connected()
+                    self._may_join(self._session)
+                    self._enter(self._session)
+                pause_s = AGAIN_S[0]
+                self._follow(self._session)
+            except Exception as error:
+                if not isinstance(error, psycopg.Error | OSError | StoreError | JoinRefused):
+                    log.exception("membership_failed")
+                self._lose(error)
+                self._wait(None, pause_s)
+                pause_s = min(2 * pause_s, longest_s)
+
+    def _follow(self, session: Session) -> None:
+        while not self._closed:
+            self._tick(session)
+            self._wait(session, TICK_S if not self._trouble else JOINING_S)
+        servers.leave(session, self.number)
+        servers.announce(session)
+
+    def _lose(self, error: Exception) -> None:
+        why = f"it is none of the workspace's servers at the moment: {_reason(error)}"
+        if why != self._trouble and not self._closed:
+            log.warning("not_a_member", why=_reason(error))
+        self._alone, self._leases, self._sharing, self._trouble = False, frozenset(), False, why
+        self._steady_s = float("inf")
+        self._end_session()
+        self._tell()
+
+    def _end_session(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            with contextlib.suppress(psycopg.Error, OSError):
+                session.close()
+
+    def _tick(self, session: Session) -> None:
+        before = (self._alone, self._leases, self._trouble, self._numbers())
+        if not self._sharing and not self._alone:
+            self._sharing = servers.share(session)
+        began = _elapsed()
+        if not servers.be_heard(session, self.number, alone=self._alone):
+            raise psycopg.OperationalError("another server took this one for dead")
+        if began - self._heard_s > CLAIM_S or self._steady_s > began:
+            self._steady_s = began
+        self._heard_s = began
+        found = servers.look(session)
+        self._me = next((each for each in found if each.number == self.number), None)
+        self._others = tuple(each for each in found if each.number != self.number)
+        self._end_what_hangs(session)
+        if self._trouble:
+            self._become_one_of_several()
+        if not self._trouble:
+            self._choose(session)
+            self._take_leases(session)
+        if gone := [each.number for each in self._others if not each.session and each.silent_ms > KEPT_S * 1000]:
+            servers.forget(session, gone)
+        if before != (self._alone, self._leases, self._trouble, self._numbers()):
+            self._tell()
+        if not self._trouble:
+            self._joined.set()
+
+    def _numbers(self) -> tuple[tuple[int, Stopping], ...]:
+        return tuple((each.number, each.stopping) for each in self._others if each.session)
+
+    def _become_one_of_several(self) -> None:
+        """Once nobody keeps what it has read, and nobody ends the nodes."""
+        keeping = [each for each in self._others if each.alone and each.silent_ms < SILENT_S * 1000]
+        ending = [each for each in self._others if each.session and each.stopping is Stopping.ENDING_NODES]
+        if not self._sharing or keeping:
+            self._trouble = "another server has not let it join yet"
+        elif ending:
+            self._trouble = f"{ending[0].name} is stopping and ends the nodes"
+        else:
+            self._trouble = ""
+            log.info("joined", number=self.number, others=len(self._numbers()))
+
+    def _choose(self, session: Session) -> None:
+        """Be alone, or one of several."""
+        if self._alone and any(each.session for each in self._others):
+            self._alone = False  # first: from now on nothing that was kept is used
+            self._tell()
+            servers.be_heard(session, self.number, alone=False)
+            self._sharing = servers.share(session)
+            servers.stop_being_alone(session)
+        elif not self._alone and not any(each.around for each in self._others) and servers.be_alone(session, ALONE_MS):
+            if self._sharing:
+                servers.stop_sharing(session)
+                self._sharing = False
+            servers.be_heard(session, self.number, alone=True)  # first: whoever joins when this session is lost must know
+            self._alone = True
+
+    def _take_leases(self, session: Session) -> None:
+        if self._resigned:
+            held, self._leases = self._leases, frozenset()
+            if held:
+                servers.let_go(session, held)
+        elif missing := [name for name in self._wanted if name not in self._leases]:
+            self._leases |= servers.take_leases(session, missing)
+
+    def _end_what_hangs(self, session: Session) -> None:
+        """End the sessions of servers that say nothing any more, so that they hold nothing. Only a server that was heard itself
+        all the time may tell that from an outage of the database."""
+        if _elapsed() - self._steady_s < STEADY_S:
+            return
+        for other in self._others:
+            if other.session and other.silent_ms > SILENT_S * 1000:
+                log.warning("server_hangs", number=other.number, server=other.name, silent_s=other.silent_ms // 1000)
+                with contextlib.suppress(psycopg.errors.InsufficientPrivilege):
+                    servers.end_session(session, other.session)
+
+    def _wait(self, session: Session | None, seconds: float) -> None:
+        """Until something is announced, this server wants something, or that time is over."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._bell, selectors.EVENT_READ)
+            if session is not None:
+                selector.register(session.fileno(), selectors.EVENT_READ)
+            selector.select(seconds)
+        with contextlib.suppress(BlockingIOError):
+            self._bell.recv(4096)
+        if session is not None:
+            list(session.notifies(timeout=0))  # raises when the connection is lost
+
+    def _ring(self) -> None:
+        with contextlib.suppress(OSError):
+            self._button.send(b"x")
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    def _unusable(self, error: Exception) -> StoreError:
+        return StoreError(f"cannot open the database {self._shown}: {_reason(error)}")
+
+
+def _reason(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def refusal(new: About, other: Server) -> str:
+    """Why a server may not join another one; "" if it may. Pure."""
+    there = other.about
+    if new.version != there.version:
+        return (
+            f"Brickyard {there.version} serves this workspace ({other.name}), and this is Brickyard {new.version}. Stop all its "
+            f"servers before you start another version, or start this one with {there.version}."
+        )
+    if new.storage != there.storage:
+        return (
+            f"another server of this workspace ({other.name}) has its files in {there.storage}, and this one in {new.storage}. "
+            "Set storage_url to the same place for all of them, or give this one a database of its own."
+        )
+    if new.provider != there.provider:
+        return (
+            f"another server of this workspace ({other.name}) has the provider {there.provider}, and this one {new.provider}. "
+            "Set provider to the same one for all of them."
+        )
+    if new.machine != there.machine:
+        return (
+            f"the nodes of provider {new.provider} are processes of one machine, and another server of this workspace "
+            f"({other.name}) is on another one. Start this server there, or use a provider for several machines."
+        )
+    return ""

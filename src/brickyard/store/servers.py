@@ -1,0 +1,271 @@
+"""The servers of a workspace: their rows, and the advisory locks by which PostgreSQL tells who lives.
+
+Every key has the schema in it: schemas of one database are databases of their own.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import psycopg
+from sqlalchemy import Connection, text
+
+from brickyard.domain.node import ServerAddress
+
+_SCHEMA = "coalesce(current_schema(), '')"
+WORKSPACE = f"hashtextextended('brickyard server ' || {_SCHEMA}, 0)"  # exclusive: alone; shared: one of several
+TURN = f"hashtextextended('brickyard turn ' || {_SCHEMA}, 0)"  # held by the one that joins, or decides whether nodes end
+_NUMBERS = f"hashtext('brickyard numbers ' || {_SCHEMA})"  # with a server's number beside it: held while the server lives
+_HERE = "locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+
+CHANNEL = "brickyard_servers"
+CLAIM_S = 4.0  # a server that could not write its row for so long takes nothing for its own: neither a lease nor being alone
+SILENT_S = 5.0  # and the others wait for so long before they act on that
+GONE_S = 15.0  # for so long after its last word, a server that has gone may still have a commit under way
+KEPT_S = 3600.0  # how long the row of a server that was killed stays: it may join again when an outage is over
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server says of itself to the others."""
+
+    address: ServerAddress = ServerAddress(url="")  # where agents reach it
+    host: str = ""
+    pid: int = 0
+    version: str = ""
+    provider: str = ""
+    machine: str = ""  # where nodes are processes of their server's machine: which one
+    storage: str = ""  # where the workspace's files are
+
+
+class Stopping(enum.IntEnum):
+    """How far a server is with its end."""
+
+    NO = 0
+    YES = 1
+    ENDING_NODES = 2  # it was the last one: nobody joins until it has gone
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    """A server as the others see it. `silent_ms` is by the database's clock; `session` is 0 when its connection has gone."""
+
+    number: int
+    about: About
+    started_ms: int
+    silent_ms: int = 0
+    alone: bool = False
+    stopping: Stopping = Stopping.NO
+    session: int = 0
+
+    @property
+    def around(self) -> bool:
+        """Whether it lives, or has died so lately that something of it may be under way."""
+        return bool(self.session) or self.silent_ms <= GONE_S * 1000
+
+    @property
+    def serves(self) -> bool:
+        return bool(self.session) and self.stopping is Stopping.NO
+
+    @property
+    def name(self) -> str:
+        return f"process {self.about.pid} on {self.about.host}"
+
+
+_NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+_SESSIONS = f"""
+SELECT objid::bigint AS number, pid FROM pg_locks
+WHERE {_HERE} AND objsubid = 2 AND classid::bigint = ({_NUMBERS}::bigint & 4294967295)
+"""  # noqa: S608 - constants
+_LOOK = f"""
+SELECT number, doc, started_ms, {_NOW} - seen_ms, alone, stopping, coalesce(pid, 0)
+FROM servers LEFT JOIN ({_SESSIONS}) sessions USING (number) ORDER BY number
+"""  # noqa: S608 - constants
+_INSERT = f"""
+INSERT INTO servers (doc, started_ms, seen_ms, alone, stopping) VALUES (%s, {_NOW}, {_NOW}, false, 0) RETURNING number
+"""  # noqa: S608 - constants
+_RETURN = f"UPDATE servers SET doc = %s, seen_ms = {_NOW}, alone = false WHERE number = %s"  # noqa: S608 - constants
+_SEEN = f"UPDATE servers SET seen_ms = {_NOW}, alone = %s WHERE number = %s"  # noqa: S608 - constants
+_FORGET = f"DELETE FROM servers WHERE number = ANY(%s) AND seen_ms < {_NOW} - {int(KEPT_S * 1000)}"  # noqa: S608 - constants
+_HOLDER = f"""
+SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
+WHERE {_HERE} AND objsubid = 1 AND mode = 'ExclusiveLock' AND (classid::bigint << 32 | objid::bigint) = {WORKSPACE}
+"""  # noqa: S608 - constants
+_LEASES = f"""
+SELECT name FROM unnest(%s::text[]) AS name
+WHERE pg_try_advisory_lock(hashtextextended('brickyard lease ' || {_SCHEMA} || ' ' || name, 0))
+"""  # noqa: S608 - constants
+_LET_GO = f"""
+SELECT pg_advisory_unlock(hashtextextended('brickyard lease ' || {_SCHEMA} || ' ' || name, 0)) FROM unnest(%s::text[]) AS name
+"""  # noqa: S608 - constants
+
+Session = psycopg.Connection[Any]
+
+
+# For the connection of a membership, which commits each statement by itself.
+
+
+def look(session: Session) -> list[Server]:
+    """All servers on record."""
+    return [_server(row) for row in session.execute(_LOOK).fetchall()]
+
+
+def on_record(session: Session) -> bool:
+    """Whether this database has servers on record at all: not before its first start with this version or a later one."""
+    return _true(session, "SELECT to_regclass('servers') IS NOT NULL")
+
+
+def enter(session: Session, about: About, number: int) -> int:
+    """Be on record, under that number again if there still is such a row; returns the number."""
+    doc = msgspec.json.encode(about).decode()
+    if not number or session.execute(_RETURN, (doc, number)).rowcount == 0:
+        number = int(_one(session, _INSERT, doc))
+    return number
+
+
+def be_heard(session: Session, number: int, *, alone: bool) -> bool:
+    """Write that this server lives; False when its row is no more."""
+    return session.execute(_SEEN, (alone, number)).rowcount == 1
+
+
+def leave(session: Session, number: int) -> None:
+    session.execute("DELETE FROM servers WHERE number = %s", (number,))
+
+
+def forget(session: Session, numbers: Iterable[int]) -> None:
+    """Remove the rows of servers that were killed long ago."""
+    session.execute(_FORGET, (list(numbers),))
+
+
+def announce(session: Session) -> None:
+    """Have the other servers look."""
+    session.execute("SELECT pg_notify(%s, '')", (CHANNEL,))
+
+
+def end_session(session: Session, pid: int) -> None:
+    session.execute("SELECT pg_terminate_backend(%s)", (pid,))
+
+
+def hold_number(session: Session, number: int) -> bool:
+    return _true(session, f"SELECT pg_try_advisory_lock({_NUMBERS}, %s::int)", number)
+
+
+def take_turn(session: Session) -> bool:
+    return _true(session, f"SELECT pg_try_advisory_lock({TURN})")
+
+
+def end_turn(session: Session) -> None:
+    session.execute(f"SELECT pg_advisory_unlock({TURN})")
+
+
+def share(session: Session) -> bool:
+    """Try to be one of several."""
+    return _true(session, f"SELECT pg_try_advisory_lock_shared({WORKSPACE})")
+
+
+def stop_sharing(session: Session) -> None:
+    session.execute(f"SELECT pg_advisory_unlock_shared({WORKSPACE})")
+
+
+def be_alone(session: Session, patience_ms: int) -> bool:
+    """Try to be the only one. Unlike a mere attempt it holds back commits that come after it, or a busy server would never be."""
+    session.execute(f"SET lock_timeout = {int(patience_ms)}")
+    try:
+        session.execute(f"SELECT pg_advisory_lock({WORKSPACE})")
+    except psycopg.errors.LockNotAvailable:
+        return False
+    finally:
+        session.execute("SET lock_timeout = 0")
+    return True
+
+
+def stop_being_alone(session: Session) -> None:
+    session.execute(f"SELECT pg_advisory_unlock({WORKSPACE})")
+
+
+def holder(session: Session) -> str:
+    """The name of the session that is alone; "" if none is."""
+    row = session.execute(_HOLDER).fetchone()
+    return "" if row is None else str(row[0])
+
+
+def take_leases(session: Session, names: Iterable[str]) -> frozenset[str]:
+    """Those of the leases that could be had."""
+    return frozenset(str(row[0]) for row in session.execute(_LEASES, (list(names),)).fetchall())
+
+
+def let_go(session: Session, names: Iterable[str]) -> None:
+    session.execute(_LET_GO, (list(names),))
+
+
+def may_commit(connection: Connection) -> bool:
+    """Whether a transaction of a server that is not alone may be committed: no other one is alone. It holds until the commit."""
+    return bool(connection.execute(_MAY_COMMIT).scalar())
+
+
+_MAY_COMMIT = text(f"SELECT pg_try_advisory_xact_lock_shared({WORKSPACE})")
+
+
+class Leave(enum.Enum):
+    """Who is left when a server stops."""
+
+    LAST = "no server is left"
+    OTHERS = "others serve"
+    UNCLEAR = "others may come back in a moment"
+
+
+class ServerRows:
+    """The servers of one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._postgres = connection.dialect.name == "postgresql"
+
+    def stop(self, number: int, *, waited: bool) -> Leave:
+        """Write down that the server stops. LAST: its nodes end with it, and nobody joins until it has gone. UNCLEAR: ask again;
+        once the caller has `waited` for longer than SILENT_S, whoever has not been heard of by then does not count.
+
+        Who joins takes the same turn: either it is seen here, or it sees what is decided here.
+        """
+        if not self._postgres:
+            return Leave.LAST
+        self._connection.execute(text(f"SELECT pg_advisory_xact_lock({TURN})"))
+        others = [found for row in self._connection.execute(text(_LOOK)) if (found := _server(row)).number != number]
+        answer = _left([other for other in others if not other.stopping], waited=waited)
+        stopping = Stopping.ENDING_NODES if answer is Leave.LAST else Stopping.YES
+        self._connection.execute(
+            text("UPDATE servers SET stopping = :stopping WHERE number = :number"), {"stopping": stopping.value, "number": number}
+        )
+        return answer
+
+
+def _left(others: Iterable[Server], *, waited: bool) -> Leave:
+    """What those that are not stopping mean for one that is."""
+    if any(other.session and other.silent_ms < SILENT_S * 1000 for other in others):
+        return Leave.OTHERS
+    if not waited and any(other.session or other.silent_ms < SILENT_S * 1000 for other in others):
+        return Leave.UNCLEAR
+    return Leave.LAST
+
+
+def _server(row: Any) -> Server:
+    number, doc, started_ms, silent_ms, alone, stopping, session = row
+    return Server(
+        number=number,
+        about=msgspec.json.decode(doc, type=About),
+        started_ms=started_ms,
+        silent_ms=silent_ms,
+        alone=alone,
+        stopping=Stopping(stopping),
+        session=session,
+    )
+
+
+def _true(session: Session, statement: str, *values: Any) -> bool:
+    return bool(_one(session, statement, *values))
+
+
+def _one(session: Session, statement: str, *values: Any) -> Any:
+    row = session.execute(statement, values or None).fetchone()
+    return None if row is None else row[0]

@@ -1,0 +1,421 @@
+"""One server has an SQLite database; several may share a PostgreSQL one, and each knows what it may take for its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Barrier
+
+import msgspec
+import psycopg
+import pytest
+
+from brickyard.domain.errors import DatabaseAway
+from brickyard.domain.node import ServerAddress
+from brickyard.store import membership, postgresmembers, servers
+from brickyard.store.membership import JoinRefused, Membership
+from brickyard.store.postgresmembers import PostgresMembership, refusal
+from brickyard.store.servers import About, Leave, Server
+from brickyard.store.store import Store, StoreError
+from brickyard.testing.builders import cluster
+from tests.support.patience import PATIENCE_S, until
+from tests.support.postgres import Postgres
+
+ABOUT = About(host="here", pid=1, version="1", provider="simulated", storage="/data")
+
+# A server's membership in a process of its own, which can be killed and stopped. It says what it is whenever it is asked.
+HOLDER = """
+import sys
+import structlog
+from brickyard.store import membership
+from brickyard.store.servers import About
+from brickyard.store.store import Store
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+about = About(host="here", pid=2, version="1", provider="simulated", storage="/data")
+member = membership.take(sys.argv[1], about)
+Store.open(sys.argv[1]).close()
+member.join()
+held = member.lease("monitor")
+print("joined", flush=True)
+for _ in sys.stdin:
+    print(member.alone, held(), len(member.servers()), flush=True)
+"""
+
+
+class Members:
+    """Memberships of one database, closed in the end."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.opened: list[Membership] = []
+
+    def join(self, about: About = ABOUT) -> Membership:
+        member = membership.take(self.url, about)
+        self.opened.append(member)
+        Store.open(self.url).close()
+        member.join()
+        return member
+
+    def end_session(self, member: Membership) -> None:
+        """What a restart of the database does to it, or a broken network."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            found = {each.number: each.session for each in servers.look(connection)}
+            servers.end_session(connection, found[member.number])
+
+    def age(self, seconds: float) -> None:
+        """Let all rows of servers that have gone be older."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            for each in servers.look(connection):
+                if not each.session:
+                    connection.execute("UPDATE servers SET seen_ms = seen_ms - %s", (int(seconds * 1000),))
+
+    def close(self) -> None:
+        for each in self.opened:
+            each.close()
+
+
+@pytest.fixture
+def members(postgres: Postgres) -> Iterator[Members]:
+    opened = Members(postgres.new_database())
+    yield opened
+    opened.close()
+
+
+@contextmanager
+def holder(url: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, url],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        bufsize=1,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "joined\n"
+            yield process
+        finally:
+            process.kill()
+            process.send_signal(signal.SIGCONT)
+
+
+def said(process: subprocess.Popen[str]) -> tuple[bool, bool, int]:
+    """Whether it is alone, whether it has the lease, and of how many servers it knows."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("\n")
+    alone, held, number = process.stdout.readline().split()
+    return alone == "True", held == "True", int(number)
+
+
+def took(change: Callable[[], object], limit_s: float) -> None:
+    started = time.monotonic()
+    until(change)
+    assert time.monotonic() - started < limit_s, "this is what a server that hangs would take"
+
+
+# -- one server on SQLite -----------------------------------------------------------------------------------------------
+
+
+def test_a_second_server_of_sqlite_is_told_who_has_the_database(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/brickyard.db"
+    about = msgspec.structs.replace(ABOUT, pid=os.getpid())
+    first = membership.take(url, about)
+    first.join()
+    with pytest.raises(JoinRefused, match=rf"\(process {os.getpid()} on here\) is using the database .* for itself"):
+        membership.take(url, about)
+    assert first.alone
+    assert first.lease("monitor")()
+    assert [each.about for each in first.servers()] == [about]
+    first.close()
+    membership.take(url, about).close()
+
+
+def test_a_killed_server_of_sqlite_is_followed_at_once(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/brickyard.db"
+    with holder(url) as process:
+        assert said(process) == (True, True, 1)
+        process.kill()
+        process.wait()
+        membership.take(url, ABOUT).close()
+
+
+def test_a_place_where_no_lock_can_be_is_told(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"cannot open the database .*No such file or directory"):
+        membership.take(f"sqlite:///{tmp_path}/none/brickyard.db", ABOUT)
+
+
+# -- several servers on PostgreSQL --------------------------------------------------------------------------------------
+
+
+def test_servers_join_and_the_last_one_is_alone_again(members: Members) -> None:
+    first = members.join()
+    assert first.alone
+    second = members.join()
+    assert not first.alone, "nothing that it kept is used any more when the other one has joined"
+    assert not second.alone
+    until(lambda: len(first.servers()) == len(second.servers()) == 2)
+    first.close()
+    took(lambda: second.alone, servers.SILENT_S)
+    assert [each.number for each in second.servers()] == [second.number]
+
+
+def test_joining_waits_for_no_limit(members: Members) -> None:
+    members.join()
+    started = time.monotonic()
+    members.join()
+    assert time.monotonic() - started < servers.SILENT_S, "the first one lets it in at once"
+
+
+def test_servers_that_start_at_once_on_an_empty_database_join_one_another(members: Members) -> None:
+    together = Barrier(3)
+
+    def join(_: int) -> Membership:
+        together.wait(PATIENCE_S)
+        return members.join()
+
+    with ThreadPoolExecutor(3) as threads:
+        joined = list(threads.map(join, range(3)))
+    until(lambda: all(len(each.servers()) == 3 for each in joined))
+    assert not any(each.alone for each in joined)
+    assert len({each.number for each in joined}) == 3
+
+
+def test_schemas_of_one_database_are_databases_of_their_own(members: Members) -> None:
+    with psycopg.connect(members.url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA other")
+    first = members.join()
+    apart = Members(f"{members.url}?options=-csearch_path%3Dother")
+    other = apart.join(msgspec.structs.replace(ABOUT, version="2"))
+    assert first.alone
+    assert other.alone
+    until(first.lease("monitor"))
+    apart.close()
+
+
+def test_a_lease_has_one_holder_and_moves_within_a_second(members: Members) -> None:
+    with holder(members.url) as process:
+        until(lambda: said(process)[1])
+        second = members.join()
+        held = second.lease("monitor")
+        assert not held()
+        other = second.lease("retention")
+        until(other)
+        assert not held()
+        process.kill()
+        took(held, servers.SILENT_S)
+
+
+def test_a_server_that_resigns_leaves_its_leases_to_the_others(members: Members) -> None:
+    first, second = members.join(), members.join()
+    mine = first.lease("monitor")
+    until(mine)
+    theirs = second.lease("monitor")
+    first.resign()
+    took(theirs, servers.SILENT_S)
+    assert not mine()
+
+
+def test_a_killed_server_is_missed_within_a_second_and_its_commits_are_waited_for(members: Members) -> None:
+    with holder(members.url) as process:
+        second = members.join()
+        until(lambda: len(second.servers()) == 2)
+        process.kill()
+        took(lambda: len(second.servers()) == 1, servers.SILENT_S)
+        assert not second.alone, "a commit of the other one may still be under way"
+        members.age(servers.GONE_S)
+        until(lambda: second.alone)
+
+
+def test_who_joins_does_not_trust_a_lost_connection(members: Members) -> None:
+    """The first one has lost its connection, and with it its lock, and does not know: it is stopped."""
+    with holder(members.url) as process:
+        assert said(process)[0]
+        process.send_signal(signal.SIGSTOP)
+        with psycopg.connect(members.url, autocommit=True) as connection:
+            (row,) = servers.look(connection)
+            servers.end_session(connection, row.session)
+        stopped_s = time.monotonic()
+        second = members.join()
+        waited_s = time.monotonic() - stopped_s
+        assert waited_s > servers.CLAIM_S, "until what the first one says of itself is too old for itself too"
+        assert not second.alone
+        process.send_signal(signal.SIGCONT)
+        assert not said(process)[0], "it knows before it uses what it has kept"
+        until(lambda: said(process)[2] == 2)
+
+
+def test_a_server_that_lost_its_connection_keeps_nothing_and_joins_again(members: Members) -> None:
+    first, second = members.join(), members.join()
+    held = first.lease("monitor")
+    until(held)
+    changes: list[str] = []
+    first.on_change(lambda: changes.append(first.trouble))
+    members.end_session(first)
+    until(lambda: changes)
+    assert changes[0] != ""
+    until(lambda: first.trouble == "" and len(second.servers()) == 2)
+    one_of_them = second.lease("monitor")
+    until(lambda: held() != one_of_them())
+
+
+def test_a_server_that_was_alone_is_so_again_after_its_connection_was_lost(members: Members) -> None:
+    first = members.join()
+    changes: list[bool] = []
+    first.on_change(lambda: changes.append(first.alone))
+    members.end_session(first)
+    until(lambda: first.alone and changes)
+    assert changes[0] is False, "others could have come and gone meanwhile"
+
+
+def test_the_connection_of_a_server_that_hangs_is_ended(members: Members) -> None:
+    with holder(members.url) as process:
+        second = members.join()
+        held = second.lease("monitor")
+        until(lambda: said(process) == (False, True, 2))
+        process.send_signal(signal.SIGSTOP)
+        until(lambda: held() and len(second.servers()) == 1)
+        process.send_signal(signal.SIGCONT)
+        assert not said(process)[1], "it knows before it does anything that needs the lease"
+        until(lambda: said(process) == (False, False, 2))
+
+
+def test_a_database_that_was_away_is_joined_again_by_all(postgres: Postgres) -> None:
+    """A restart is short here; that it took longer is told by the age of the rows, which are older than any limit."""
+    members = Members(postgres.new_database())
+    first, second = members.join(), members.join()
+    held = first.lease("monitor"), second.lease("monitor")
+    until(lambda: any(each() for each in held))
+    numbers = {first.number, second.number}
+    postgres.stop()
+    until(lambda: first.trouble and second.trouble)
+    assert not any(each() for each in held)
+    postgres.launch()
+    members.age(60)
+    until(lambda: len(first.servers()) == len(second.servers()) == 2 and not first.trouble and not second.trouble)
+    until(lambda: [each() for each in held].count(True) == 1)
+    assert {first.number, second.number} == numbers
+    assert not first.alone
+    assert not second.alone
+    members.close()
+
+
+def test_a_store_writes_nothing_while_another_server_is_alone(members: Members) -> None:
+    """It lost its membership, and does not know that the other one keeps what it reads by now."""
+    first = members.join()
+    behind = Store.open(members.url)
+    member = Store.open(members.url, alone=lambda: first.alone)
+    try:
+        with pytest.raises(DatabaseAway) as refused:
+            behind.write_sync(lambda tx: tx.clusters.insert(cluster()))
+        assert refused.value.reason == "another server has it for itself while this one joins again"
+        member.write_sync(lambda tx: tx.clusters.insert(cluster()))
+        members.join()
+        behind.write_sync(lambda tx: tx.clusters.touch(cluster().cluster_id))
+    finally:
+        behind.close()
+        member.close()
+
+
+def test_being_alone_is_had_however_busy_the_server_is(members: Members) -> None:
+    first = members.join()
+    second = members.join()
+    busy = Store.open(members.url, alone=lambda: first.alone)
+    busy.write_sync(lambda tx: tx.clusters.insert(cluster()))
+    stop = False
+
+    def write() -> None:
+        while not stop:
+            busy.write_sync(lambda tx: tx.clusters.touch(cluster().cluster_id))
+
+    with ThreadPoolExecutor(2) as threads:
+        writing = [threads.submit(write) for _ in range(2)]
+        second.close()
+        until(lambda: first.alone)
+        stop = True
+        for each in writing:
+            each.result()
+    busy.close()
+
+
+# -- who may join -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"version": "2"}, "Brickyard 1 serves this workspace .*, and this is Brickyard 2"),
+        ({"storage": "/other"}, "has its files in /data, and this one in /other"),
+        ({"provider": "local"}, "has the provider simulated, and this one local"),
+        ({"machine": "there"}, "is on another one. Start this server there"),
+    ],
+)
+def test_a_server_that_does_not_fit_is_refused(members: Members, change: dict[str, str], told: str) -> None:
+    first = members.join()
+    with pytest.raises(JoinRefused, match=told):
+        members.join(msgspec.structs.replace(ABOUT, **change))
+    first.close()
+    assert members.join(msgspec.structs.replace(ABOUT, **change)).alone, "it fits when the other one has gone"
+
+
+def test_a_server_like_the_others_is_not_refused() -> None:
+    other = msgspec.structs.replace(ABOUT, pid=7, address=ServerAddress(url="http://x"))
+    assert refusal(ABOUT, Server(number=1, about=other, started_ms=0)) == ""
+
+
+def test_a_server_of_a_version_without_a_record_is_noticed(members: Members, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgresmembers, "SILENT_S", 0.2)
+    with psycopg.connect(members.url, autocommit=True, application_name="brickyard process 7 on there") as earlier:
+        earlier.execute(f"SELECT pg_advisory_lock({servers.WORKSPACE})")
+        with pytest.raises(JoinRefused, match="process 7 on there"):
+            members.join()
+        assert not servers.on_record(earlier), "its schema is left as it is"
+
+
+# -- who ends the nodes -------------------------------------------------------------------------------------------------
+
+
+def test_the_last_server_that_stops_ends_the_nodes(members: Members) -> None:
+    first, second = members.join(), members.join()
+    store = Store.open(members.url)
+    assert store.write_sync(lambda tx: tx.servers.stop(first.number, waited=False)) is Leave.OTHERS
+    assert store.write_sync(lambda tx: tx.servers.stop(second.number, waited=False)) is Leave.LAST
+    with ThreadPoolExecutor(1) as threads:
+        third = threads.submit(members.join)
+        time.sleep(0.5)
+        assert not third.done(), "it would have nodes of its own ended"
+        second.close()
+        third.result(PATIENCE_S)
+    store.close()
+
+
+def test_a_server_that_may_come_back_is_waited_for(members: Members) -> None:
+    first = members.join()
+    store = Store.open(members.url)
+    with holder(members.url) as process:
+        process.kill()
+        process.wait()
+        until(lambda: len(first.servers()) == 1)
+        assert store.write_sync(lambda tx: tx.servers.stop(first.number, waited=False)) is Leave.UNCLEAR
+        members.age(servers.SILENT_S)
+        assert store.write_sync(lambda tx: tx.servers.stop(first.number, waited=False)) is Leave.LAST
+    store.close()
+
+
+def test_the_only_server_of_sqlite_ends_its_nodes(tmp_path: Path) -> None:
+    store = Store.open(f"sqlite:///{tmp_path}/brickyard.db")
+    assert store.write_sync(lambda tx: tx.servers.stop(0, waited=False)) is Leave.LAST
+    store.close()
+
+
+def test_the_interface_is_kept(members: Members) -> None:
+    kept: Membership = PostgresMembership(members.url, ABOUT)
+    kept.close()
