@@ -215,11 +215,11 @@ def test_servers_call_agents_with_the_token_of_each(place: Place, servers: list[
     contexts, mine = f"{report['endpoint']}/v1/contexts", {"Authorization": "Bearer server"}
     assert requests.post(contexts, timeout=10).status_code == 401
     assert requests.post(contexts, headers={"Authorization": f"Bearer {place.note.token}"}, timeout=10).status_code == 401
-    refused = requests.post(contexts, json={"context_id": "c"}, headers=mine, timeout=10)
+    refused = requests.post(contexts, json={"context_id": "c", "language": "python"}, headers=mine, timeout=10)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID")
     assert "compute nothing" in refused.json()["error"]["message"]
     place.turn(commands_file=str(notes), command_s=1.0)
-    assert requests.post(contexts, json={"context_id": "c"}, headers=mine, timeout=10).status_code == 200
+    assert requests.post(contexts, json={"context_id": "c", "language": "python"}, headers=mine, timeout=10).status_code == 200
     for _ in range(3):  # a server that does not know what came of its call makes it again
         body = {"command_id": "first", "language": "python", "command": "1"}
         assert requests.post(f"{contexts}/c/commands", json=body, headers=mine, timeout=10).status_code == 200

@@ -178,7 +178,7 @@ class WorldProcess:
         }  # fmt: skip
         for name, handler in calls.items():
             application.router.add_post(f"/world/{name}", self._trusted(handler))
-        application.router.add_route("*", "/instances/{instance_id}/{path:.*}", self._agent)
+        application.router.add_route("*", "/instances/{instance_id}{path:/.*}", self._agent)
         return application
 
     def _trusted(self, handler: _Handler) -> _Handler:
