@@ -11,14 +11,13 @@ from brickyard.domain.cluster import Instance
 _CLUSTER, _POOL, _RUN, _INSTANCE = "cpri"  # the kinds, in what is told to other servers
 
 
-class Changes(msgspec.Struct, eq=True, kw_only=True):
-    """Ids of what one commit, or several, may have changed. `elsewhere`: another server's commits."""
+class Changes(msgspec.Struct, kw_only=True):
+    """Ids of what one commit, or several, may have changed."""
 
     clusters: set[str] = msgspec.field(default_factory=set)  # their public views
     pools: set[str] = msgspec.field(default_factory=set)  # their public views
     runs: set[int] = msgspec.field(default_factory=set)
     instances: set[str] = msgspec.field(default_factory=set)  # those with another assignment
-    elsewhere: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.clusters or self.pools or self.runs or self.instances)
@@ -45,7 +44,7 @@ class Changes(msgspec.Struct, eq=True, kw_only=True):
 
 def of_words(words: Iterable[str]) -> Changes:
     """What another server told. Kinds that this version does not know concern nobody here."""
-    found = Changes(elsewhere=True)
+    found = Changes()
     for word in words:
         kind, name = word[:1], word[1:]
         if kind == _CLUSTER:
