@@ -34,7 +34,8 @@ SHARE = 0.05  # of the time may be spent on looking, as long as that keeps it wi
 
 
 class InstanceMonitor:
-    """`run` until cancelled. `judge` says which of the registered instances have been silent for too long."""
+    """`run` until cancelled. `judge` says which of the registered instances have been silent for too long. Of several servers the
+    one for which `held` is true looks."""
 
     def __init__(
         self,
@@ -45,7 +46,9 @@ class InstanceMonitor:
         judge: Callable[[Iterable[str]], Awaitable[frozenset[str]]],
         wake: Callable[[str], None],
         on_gone: Callable[[str], None],
+        held: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._held = held
         self._store = store
         self._providers = providers
         self._told: set[str] = set()  # of these it was said that their provider is not configured
@@ -62,7 +65,8 @@ class InstanceMonitor:
                 await self._store.usable()
                 started = time.monotonic()
                 try:
-                    await self.look()
+                    if self._held():
+                        await self.look()
                 except DatabaseTrouble:
                     continue
                 except ProviderError as error:
@@ -74,8 +78,8 @@ class InstanceMonitor:
             self._calls.shutdown(wait=False, cancel_futures=True)
 
     async def look(self) -> None:
-        """One comparison."""
-        loop = asyncio.get_running_loop()
+        """One comparison. A server that loses the lease meanwhile (it was stopped, say) does nothing: what it saw may be old."""
+        loop, held = asyncio.get_running_loop(), self._held()
         started = self._clock.now_ms()
         # The provider is asked first: an instance launched after that may be on record as launched and yet not be in its answer,
         # which is why only instances launched before `started` can be found missing.
@@ -93,6 +97,8 @@ class InstanceMonitor:
             ending[instance_id] = "it belongs to no cluster and no pool of this workspace"
         registered = [instance_id for instance_id, (_, state) in states.items() if state is InstanceState.REGISTERED]
         suspects = suspicious(states, listed, silent=await self._judge(registered))
+        if held and not self._held():
+            return
         if suspects:
             for cluster_id in await self._store.write(
                 lambda tx: mark_gone(tx, suspects, listed, before=started), background=True

@@ -225,7 +225,7 @@ def _nodes(given: Resources, *, wake: Callable[[str], None]) -> Nodes:
 def _loops(given: Resources, nodes: Nodes) -> Loops:
     settings, store, clock, ids = given.settings, given.store, given.clock, given.ids
     providers = Providers(given.provider)
-    retention = Retention(store=store, clock=clock, storage=given.storage)
+    retention = Retention(store=store, clock=clock, storage=given.storage, held=given.member.lease("retention"))
     owners = OwnerLoops(
         measures=ClusterMeasures(registry=given.metrics),
         store=store,
@@ -251,6 +251,7 @@ def _loops(given: Resources, nodes: Nodes) -> Loops:
             judge=nodes.agents.judge,
             wake=owners.wake,
             on_gone=nodes.agents.forget,
+            held=given.member.lease(f"instances of {given.provider.name}"),
         ),
         runs=RunLoop(store=store, clock=clock, ids=ids, nodes=nodes.tasks, wake_cluster=owners.wake),
         retention=retention,
@@ -260,6 +261,7 @@ def _loops(given: Resources, nodes: Nodes) -> Loops:
             data_dir=settings.data_dir,
             min_free=int(settings.min_free_disk_gb * GIB),
             dbfs_limit=allowance(settings.dbfs_gb, given.storage.root),
+            held=given.member.lease("room"),
         ),
     )
 
