@@ -1,4 +1,6 @@
-"""Every runtime on offer, started once as a cluster: `BRICKYARD_TEST_RUNTIMES=all ./dev test tests/spark/test_every_runtime.py`.
+"""Every runtime on offer, as a cluster that computes and keeps tables. To run it:
+
+    BRICKYARD_TEST_RUNTIMES=all ./dev test tests/spark/test_every_runtime.py
 
 Not part of the usual run: environments of more than a gigabyte each are installed where they are not there yet. A list of keys
 tests those only, and BRICKYARD_CACHE_DIR chooses where they are installed.
@@ -45,6 +47,24 @@ table = sql("select count(*) as c from range(10)").toPandas()["c"][0]
 print(json.dumps([spark.version, grouped, doubled, arrow, int(table), sc.parallelize([0]).map(lambda _: 1).count()]))
 """
 
+TABLES = """
+spark.range(0, 1000, 1, 8).write.saveAsTable("t")
+spark.sql("create table c as select id, id % 3 as k from t")
+spark.sql("create table p using parquet partitioned by (k) as select id, id % 3 as k from t")
+spark.sql("insert overwrite p partition (k = 0) select id from range(7)")
+spark.sql("create table l using json location 'dbfs:/l-KEY' as select id from t")
+spark.range(1000, 2000, 1, 8).write.insertInto("t")
+spark.range(0, 10, 1, 8).write.parquet("/p-KEY")
+spark.range(0, 500, 1, 8).write.mode("overwrite").parquet("/p-KEY")
+spark.range(500, 1000, 1, 8).write.mode("append").parquet("dbfs:/p-KEY")
+"""
+COUNTS = """
+import json
+rows = [spark.table(name) for name in ("t", "c", "p", "l")] + [spark.read.parquet("dbfs:/p-KEY")]
+print(json.dumps([[each.count(), each.distinct().count()] for each in rows]))
+"""
+COUNTED = [[2000, 2000], [1000, 1000], [666 + 7, 666 + 7], [1000, 1000], [1000, 1000]]
+
 
 @pytest.mark.skipif(not KEYS, reason="set BRICKYARD_TEST_RUNTIMES to all, or to keys of runtimes: they are large")
 @pytest.mark.parametrize("key", KEYS)
@@ -56,4 +76,9 @@ def test_a_runtime_starts_and_computes(live: Live, key: str) -> None:
     said = json.loads(live.run(cluster, CODE))
     grouped = [[key, sum(range(key, 1000, 7))] for key in range(7)]
     assert said == [row.spark_version, grouped, 9900, sum(range(1001)), 10, 1]
+    live.run(cluster, TABLES.replace("KEY", key))
+    assert json.loads(live.run(cluster, COUNTS.replace("KEY", key))) == COUNTED
+    live.w.clusters.restart(cluster)
+    live.wait(cluster, State.RUNNING, workers=1)
+    assert json.loads(live.run(cluster, COUNTS.replace("KEY", key))) == COUNTED, "after a restart"
     live.w.clusters.permanent_delete(cluster)
