@@ -179,7 +179,12 @@ def test_an_upload_goes_on_at_another_server_and_after_a_restart(desk: Desk) -> 
         await first.add_block(USER, handle, b64(b"three "))
         first.end()
         second.end()
+        torn = await second.create(USER, "/torn", overwrite=False)
+        (desk.spool / str(torn) / "about.json").write_bytes(b"\0" * 40)  # the machine lost its power
         third = desk.restarted()
+        with pytest.raises(ResourceDoesNotExist):
+            await third.add_block(USER, torn, b64(b"x"))
+        assert desk.waiting() == [str(handle)]
         await third.add_block(USER, handle, b64(b"four"))
         with pytest.raises(ResourceDoesNotExist):
             await third.add_block(OTHER, handle, b64(b"five"))

@@ -24,7 +24,7 @@ class StorageInUse(WorkspaceError):
 
 
 class Storage:
-    """The storage of one workspace. Making one reads and writes nothing; `open` does that."""
+    """The storage of one workspace. Making one reads and writes nothing."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -79,7 +79,7 @@ class Uploads:
         """Raises ResourceDoesNotExist."""
         try:
             upload = msgspec.json.decode((self._place / str(handle) / "about.json").read_bytes(), type=Upload)
-        except FileNotFoundError:
+        except (FileNotFoundError, msgspec.MsgspecError):  # the latter where a machine lost its power
             raise no_handle(handle) from None
         if self._is_expired(upload):
             raise no_handle(handle)
@@ -145,7 +145,7 @@ class Uploads:
                     path.unlink()
 
     def _sweep_upload(self, directory: Path) -> None:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
             if not self._is_expired(msgspec.json.decode((directory / "about.json").read_bytes(), type=Upload)):
                 return
         if not _is_held(directory / "lock"):
