@@ -98,6 +98,7 @@ def _of_the_server(workspace: Workspace) -> dict[str, Any]:
         for name, unit, scale in (("cores", "cores", 1), ("memory_mb", "memory_bytes", 2**20))
         if f"brickyard_capacity_{unit}" in measures
     }
+    found["servers"] = int(measures.get('brickyard_servers{state="serving"}', 1))
     found["disk"] = {
         name: measures.get(f"brickyard_{name}_bytes", 0.0) for name in ("disk_size", "disk_free", "dbfs", "dbfs_limit")
     }
@@ -167,6 +168,8 @@ def _show(report: dict[str, Any]) -> None:
     click.echo(f"Brickyard {report['version']} at {report['url']} (process {report['pid']})")
     click.echo(f"Data in {report['data_dir']} (chosen {report['found']}), runtimes in {report.get('cache_dir', 'another place')}")
     click.echo(f"Provider: {report.get('provider', 'unknown')}; isolation of clusters: {report['isolation']}")
+    if report["servers"] > 1:
+        click.echo(f"Servers of this workspace: {report['servers']}")
     click.echo(f"Network of clusters: {report['network']}")
     click.echo(f"Installed runtimes: {', '.join(f'Spark {each}' for each in sparks) or 'none yet; the first cluster brings one'}")
     if capacity := report["capacity"]:

@@ -243,7 +243,7 @@ def _about(settings: Settings, url: str, provider: str) -> About:
         version=__version__,
         provider=provider,
         machine=machine() if provider == "local" else "",
-        storage=str(settings.storage_dir),
+        storage=str(settings.storage_dir.resolve()),
     )
 
 
