@@ -83,7 +83,7 @@ class ChangeFeed:
                 self.listening = False
                 if not lost and not self._closed:
                     lost = True
-                    log.warning("change_feed_is_lost", why=(str(error).strip().splitlines() or [type(error).__name__])[0])
+                    log.info("change_feed_is_lost", why=(str(error).strip().splitlines() or [type(error).__name__])[0])
                 self._sleep(pause_s)
                 pause_s = min(2 * pause_s, longest_s)
 

@@ -210,7 +210,7 @@ class PostgresMembership:
     def _lose(self, error: Exception) -> None:
         why = f"it is none of the workspace's servers at the moment: {_reason(error)}"
         if why != self._trouble and not self._closed:
-            log.warning("not_a_member", why=_reason(error))
+            log.info("not_a_member", why=_reason(error))  # where the whole database is away, the store says so
         self._alone, self._leases, self._sharing, self._trouble = False, frozenset(), False, why
         self._steady_s = float("inf")
         self._end_session()
