@@ -3,5 +3,5 @@
 import signal
 import sys
 
-# What a benchmark has started ends with it, also when it is told to end.
+# Everything that a benchmark starts ends with it, also when the benchmark is told to end.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

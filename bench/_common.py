@@ -1,4 +1,4 @@
-"""What benchmarks share: the machine's description, tables, CPU time of a process, a load of requests."""
+"""Helpers shared by benchmarks: the machine's description, tables, CPU time of a process, a load of requests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cpu_s(pid: int) -> float:
 
 
 class Load:
-    """Requests per second and server CPU microseconds per request, medians of several rounds."""
+    """Requests per second, and the server's CPU microseconds per request; medians of several rounds."""
 
     def __init__(self, rate: float, cpu_us: float) -> None:
         self.rate = rate

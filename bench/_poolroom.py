@@ -1,7 +1,7 @@
 """Pools on the simulated provider: what the server itself costs, without machines and Spark.
 
-Ten clusters asked for at once from a pool with 20 idle instances, against one at a time; and the pool planner while clusters
-come and go on a pool that is kept at 1,000 idle instances. Exit code 1 when a limit is missed (marked ✗).
+Requests ten clusters at once from a pool with 20 idle instances, against one at a time; and measures the pool planner while
+clusters come and go on a pool that is kept at 1,000 idle instances. Exit code 1 when a limit is missed (marked ✗).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ async def _in_a_world(measure: Callable[[World], Awaitable[Any]]) -> Any:
 
 
 async def _at_once(world: World) -> tuple[list[float], list[float]]:
-    """Seconds from create to RUNNING: of single clusters, and per cluster where ten are asked for together."""
+    """Seconds from create to RUNNING: of single clusters, and per cluster when ten are requested together."""
     await make_pool(world, min_idle_instances=IDLE, idle_instance_autotermination_minutes=0)
     one, ten = [], []
     for number in range(ROUNDS):
@@ -86,7 +86,7 @@ async def _round(world: World, names: list[str]) -> float:
 
 
 async def _churn(world: World) -> list[float]:
-    """Milliseconds of every pass of the planner while clusters come and go."""
+    """Milliseconds of each planner pass while clusters come and go."""
     await make_pool(world, min_idle_instances=MANY, idle_instance_autotermination_minutes=0)
     await settle(world, {Standing.IDLE: MANY}, timeout=300)
     taken: list[float] = []

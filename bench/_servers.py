@@ -1,4 +1,4 @@
-"""The servers that benchmarks measure, each a process of its own: ours, a bare ASGI echo, and the peer `minilake`."""
+"""The servers that benchmarks measure, each in its own process: ours, a bare ASGI echo, and the peer `minilake`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def echo() -> Iterator[Served]:
 
 @contextlib.contextmanager
 def minilake() -> Iterator[Served]:
-    """The peer, in an environment of its own, as its own command starts it."""
+    """The peer, in its own environment, started by its own command."""
     home = Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir()) / "bench" / "minilake"
     if not (home / "bin" / "python").exists():
         environment = {**os.environ, **uv_environment(os.environ)}
@@ -79,7 +79,7 @@ def minilake() -> Iterator[Served]:
         subprocess.run(install, check=True, env=environment)
     port = _free_port()
     command = [str(home / "bin" / "minilake"), "--port", str(port)]
-    # It keeps files in its working directory, whatever it is told.
+    # It always keeps files in its working directory.
     with (
         tempfile.TemporaryDirectory(prefix="brickyard-bench-") as place,
         _process(command, {}, f"http://127.0.0.1:{port}", "/", place=place) as served,

@@ -1,6 +1,6 @@
-"""Spark's own way of starting, for `bench.start`: what its documentation says, with plain options, from a runtime's environment.
+"""Spark's own way of starting, for `bench.start`: as its documentation says, with plain options, from a runtime's environment.
 
-`spark-class` runs a master; then a worker and a PySpark driver start side by side. Nothing of ours has a part in it.
+`spark-class` runs a master; then a worker and a PySpark driver start side by side. No code of Brickyard takes part.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ spark.stop()
 
 
 class _Line:
-    """A line of a process's output, and when it came (time.monotonic)."""
+    """A line of a process's output, and its arrival time (time.monotonic)."""
 
     def __init__(self, text: str, at: float) -> None:
         self.text = text
@@ -41,7 +41,7 @@ class _Line:
 
 
 class _Process:
-    """A process of its own session whose output is read as it comes."""
+    """A process in its own session whose output is read as it arrives."""
 
     def __init__(self, argv: list[str], environment: dict[str, str], place: Path) -> None:
         self.name = argv[1] if argv[0].endswith("spark-class") else argv[0]
@@ -60,7 +60,7 @@ class _Process:
         self._lines.put(None)
 
     def await_line(self, part: str) -> _Line:
-        """The next line that has `part` in it. Raises RuntimeError."""
+        """Returns the next line that contains `part`. Raises RuntimeError."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             line = self._lines.get(timeout=max(0.1, deadline - time.monotonic()))
@@ -77,10 +77,10 @@ class _Process:
 
 
 def start(manifest: RuntimeManifest, query: str, *, cores: int, worker_mb: int, executor_mb: int) -> tuple[float, float, str]:
-    """Start a cluster, run `query` (Python that prints one line), end it all.
+    """Starts a cluster, runs `query` (Python that prints one line), and ends everything.
 
-    Returns seconds until it was ready (the worker registered and the SparkContext there), seconds until the answer, and the
-    answer. The worker is started once the master listens: sooner it would lose seconds with its first attempt.
+    Returns seconds until it was ready (the worker registered and the SparkContext created), seconds until the answer, and the
+    answer. The worker starts once the master listens: earlier, its first attempt would fail and cost seconds.
     """
     with _place() as place, contextlib.ExitStack() as ends:
 
@@ -100,7 +100,7 @@ def start(manifest: RuntimeManifest, query: str, *, cores: int, worker_mb: int, 
         registered = master.await_line("Registering worker").at
         ready = max(registered, driver.await_line("context ").at)
         answer = driver.await_line("answer")
-        # The executor is a child of the worker in the worker's own session; the driver's end ends it, too.
+        # The executor is a child of the worker in the worker's session; it also ends with the driver.
         return ready - began, answer.at - began, answer.text.strip()
 
 

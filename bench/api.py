@@ -24,11 +24,11 @@ def call(served: Served, path: str, body: str = "") -> dict[str, Any]:
 
 
 def measure(served: Served, lists: str) -> dict[str, Any]:
-    """The three calls; `lists` is the version whose list is not paged, so that both answer with every cluster."""
+    """Measures the three calls; `lists` is the API version whose list has no pages, so that both servers return every cluster."""
     base = "/api/2.1/clusters"
     create = asyncio.run(load(served.pid, "POST", f"{served.url}{base}/create", token=TOKEN, body=BODY, requests=150, rounds=3))
     names = [call(served, f"{base}/create", BODY)["cluster_id"] for _ in range(max(0, CLUSTERS - 480))]
-    # Ours go on starting after the answer: what is measured next is a workspace at rest.
+    # Our clusters go on starting after the answer; the next measurement needs a workspace at rest.
     while any(each["state"] != "RUNNING" for each in call(served, f"/api/{lists}/clusters/list")["clusters"]):
         time.sleep(1)
     get = asyncio.run(load(served.pid, "GET", f"{served.url}{base}/get?cluster_id={names[0]}", token=TOKEN, requests=3_000))

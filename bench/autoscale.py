@@ -2,9 +2,9 @@
 
 * Decision: the pure planner on a cluster of 1,000 workers; the limit is 1 ms.
 * Burst: a cluster of one worker gets more tasks than that can run. By hand: the cluster is resized to two workers at that
-  moment, and the time until the new worker begins a task is a cold worker start. Autoscale: nobody says anything, and the same
-  is measured from the first task on. Round by round in one run, on the same cluster; a first round does not count. The limit of
-  the ratio is 1.5.
+  moment, and the time until the new worker begins a task is a cold worker start. Autoscale: nobody resizes the cluster, and
+  the same time is measured from the first task on. Rounds alternate in one run, on the same cluster; a first round does not
+  count. The limit of the ratio is 1.5.
 
 Options: --rounds N, --runtime KEY. Exit code 1 when a limit is exceeded (marked ✗).
 """
@@ -36,7 +36,7 @@ from brickyard.testing.builders import NOW, SIZES, cluster, nodes, up
 WORKERS = 1_000
 DECISION_LIMIT_MS, RATIO_LIMIT = 1.0, 1.5
 SOON = timedelta(seconds=180)
-# Each task says when it began and in which executor's directory; the last line is what this driver's clock said before the first.
+# Each task prints when it began and in which executor's directory; the last line is the driver's clock before the first task.
 BURST = """
 import json, os, time
 began = time.time()
@@ -79,7 +79,7 @@ def main() -> int:
 
 
 def decision() -> dict[str, float]:
-    """Milliseconds per decision: the reading of a load with the decision itself, for a burst and for idleness."""
+    """Milliseconds per decision, including the reading of the load, for a burst and for an idle cluster."""
     of = up(cluster(autoscale=(1, 2 * WORKERS), target_workers=WORKERS))
     made = [msgspec.structs.replace(node, ready_ms=NOW - 10**6) for node in nodes(of, WORKERS)]
     _warm(of, made, _load(1, 50_000))
@@ -93,7 +93,7 @@ def _load(running: int, pending: int) -> Load:
 
 
 def _warm(of: Cluster, made: list[Instance], load: Load) -> None:
-    """The planner's whole pass makes the same decision, so that what is timed is what runs."""
+    """Checks that the planner's whole pass makes the same decision, so that the timed code is the code that runs."""
     if plan(of, made, now=NOW, sizes=SIZES, policy=Policy(), load=load).cluster.num_workers <= WORKERS:
         raise RuntimeError("the planner does not see the burst")
 
@@ -140,7 +140,7 @@ def bursts(served: Served, runtime: str, rounds: int) -> tuple[list[float], list
 
 
 def _decided(w: WorkspaceClient, name: str) -> float:
-    """When autoscale last asked for more workers, in epoch seconds."""
+    """Returns when autoscale last asked for more workers, in epoch seconds."""
     kinds = [compute.EventType.RESIZING]
     for event in w.clusters.events(name, event_types=kinds):
         if event.details and event.details.cause is compute.EventDetailsCause.AUTOSCALE and event.details.target_num_workers == 2:
@@ -156,8 +156,8 @@ def _by_hand(w: WorkspaceClient, name: str, context: str) -> float:
 
 
 def _burst(w: WorkspaceClient, name: str, context: str, tasks: int = 60) -> Callable[..., tuple[float, float]]:
-    """Begin a burst. What is returned waits for its end: seconds from its beginning (or another moment) to the second
-    worker's first task, and when it began."""
+    """Begins a burst. The returned function waits for its end and returns the seconds from its beginning (or another moment) to
+    the second worker's first task, and when the burst began."""
     found: dict[str, list[float]] = {}
 
     def run() -> None:

@@ -1,6 +1,6 @@
 """The command's start: `brickyard --help` against a bare click program with as many commands, and `./dev`, warm.
 
-Runs of all take turns, so that other work on the machine disturbs them alike; a row is the median of them.
+The commands take turns, so that other work on the machine disturbs them equally; a row is the median of its runs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from brickyard.cli import _COMMANDS
 
 ROOT = Path(__file__).parent.parent
 ROUNDS = 25
-LIMIT = 2.0  # times the bare program's time, which `brickyard --help` may take
+LIMIT = 2.0  # how many times the bare program's time `brickyard --help` may take
 DEV_LIMIT_S = 2.0
 
 BARE = """\
@@ -36,7 +36,7 @@ cli()
 
 
 class Run(NamedTuple):
-    """Seconds of one run, or medians of many: by the clock, and of CPU."""
+    """Seconds of one run, or medians of many: wall time and CPU time."""
 
     wall: float
     cpu: float
@@ -64,7 +64,7 @@ def main() -> None:
             "./dev version": [str(ROOT / "dev"), "version"],
         }
         for command in commands.values():
-            measure(command)  # byte code and disk cache
+            measure(command)  # fill the byte code and disk caches
         runs: dict[str, list[Run]] = {name: [] for name in commands}
         for _ in range(ROUNDS):
             for name, command in commands.items():

@@ -1,4 +1,4 @@
-"""What the Spark Connect gateway adds to a call and how much it carries: against the same calls straight to the same server."""
+"""What the Spark Connect gateway adds to a call, and its throughput, against the same calls straight to the same server."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.gateway.world import CLUSTER_ID, World
 
 CALLS, ROUNDS = 400, 5
 BLOCKS = 256  # of 1 MiB
-MOST_MS, LEAST_MIB = 1.5, 300  # what the gateway may add to a call, and what it has to carry
+MOST_MS, LEAST_MIB = 1.5, 300  # what the gateway may add to a call, and the throughput that it must reach
 
 
 def serve_driver(pipe: Connection) -> None:
-    """A process of its own: a server that echoes and streams."""
+    """Runs in its own process: a server that echoes and streams."""
 
     async def work() -> None:
         driver = FakeDriver("c")
@@ -38,7 +38,7 @@ def serve_driver(pipe: Connection) -> None:
 
 
 def serve_gateway(pipe: Connection, driver_port: int, place: str) -> None:
-    """A process of its own: the gateway, with its store."""
+    """Runs in its own process: the gateway, with its store."""
 
     async def work() -> None:
         from brickyard.store.store import Store  # noqa: PLC0415 - in this process only
@@ -75,7 +75,7 @@ class Client:
         self._metadata = (("authorization", f"Bearer {token}"), ("x-databricks-cluster-id", CLUSTER_ID))
 
     def small(self) -> float:
-        """Milliseconds of a call of 100 bytes each way, the median of `CALLS`."""
+        """Milliseconds of a call with 100 bytes each way, the median of `CALLS`."""
         call: Any = self._channel.unary_unary(SERVICE + "Config")
         return _median(lambda: call(b"x" * 100, metadata=self._metadata), CALLS) * 1e3
 
@@ -85,7 +85,7 @@ class Client:
         return BLOCKS / _median(lambda: sum(1 for _ in call(b"%d" % BLOCKS, metadata=self._metadata)), 1)
 
     def upload(self) -> float:
-        """MiB/s of an upload of as much, in messages of 1 MiB."""
+        """MiB/s of an upload of the same size, in messages of 1 MiB."""
         call: Any = self._channel.stream_unary(SERVICE + "AddArtifacts")
         block = b"x" * (1 << 20)
         return BLOCKS / _median(lambda: call((block for _ in range(BLOCKS)), metadata=self._metadata), 1)
@@ -114,14 +114,14 @@ def main() -> None:
             within = measure(driver_port, *gate.recv(), pid=gateway.pid or 0)
         finally:
             for pipe, process in ((gate, gateway), (ours, driver)):
-                pipe.close()  # upon which it stops serving, and ends
+                pipe.close()  # makes it stop serving and end
                 process.join()
     if not within:
         sys.exit(1)
 
 
 def measure(driver_port: int, port: int, token: str, *, pid: int) -> bool:
-    """Print the table; returns whether every limit was kept."""
+    """Prints the table; returns whether every limit was met."""
     direct, through = Client(driver_port, "c"), Client(port, token)
     rows: list[list[Any]] = []
     kept: list[bool] = []

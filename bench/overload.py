@@ -1,9 +1,9 @@
 """More than the server can do: clusters are created at a steady rate while clients poll without a pause.
 
-What counts: how long an answer takes at worst, how many are told to come back later (429), whether health calls and deletes get
-through, and whether the clusters that were accepted come to run at a steady rate, and all of them soon after.
-`python -m bench.overload [seconds] [database_url] [--hogs N]`: hogs are processes that keep a core busy beside it. Those who poll
-are a process of their own, so that the clock of creates does not wait for them.
+It measures the worst time of an answer, how many requests are told to come back later (429), whether health calls and deletes get
+through, and whether accepted clusters start at a steady rate and all of them run soon after.
+`python -m bench.overload [seconds] [database_url] [--hogs N]`: hogs are processes that each keep a core busy. The pollers
+run in a separate process, so that they do not delay the clock of creates.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Calls:
         self.seconds: list[float] = []
 
     async def call(self, method: str, url: str, data: str | None = None) -> dict[str, Any]:
-        """The answer, if it is 200."""
+        """Returns the answer if its status is 200."""
         began = time.monotonic()
         async with self._session.request(method, url, data=data) as answer:
             body = await answer.read()
@@ -53,7 +53,7 @@ class Calls:
 
     @property
     def text(self) -> str:
-        """Median and worst, how many took more than 5 s, and what was not 200."""
+        """Median and worst, how many took more than 5 s, and the statuses other than 200."""
         ordered = sorted(self.seconds) or [math.nan]
         late = sum(each > LATE_S for each in ordered)
         others = "".join(f", {count} x {status}" for status, count in sorted(self.statuses.items()) if status != 200)
@@ -61,7 +61,7 @@ class Calls:
 
 
 class Storm:
-    """What came of it: answers by kind, the clusters that were accepted, and how many had come to run by when."""
+    """The results: answers by kind, the accepted clusters, and how many ran at which time."""
 
     def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
         self._url = url
@@ -109,7 +109,7 @@ class Storm:
             await asyncio.sleep(0.5)
 
     async def _delete(self) -> None:
-        """One cluster a second."""
+        """Deletes one cluster a second."""
         for number in itertools.count():
             await asyncio.sleep(1.0)
             if self._over.is_set():
@@ -131,7 +131,7 @@ def client() -> aiohttp.ClientSession:
 
 
 async def poll(base: str, seconds: float) -> str:
-    """Poll, all at once, the clusters whose ids come on the standard input, until that ends."""
+    """Polls all clusters whose ids arrive on standard input, concurrently, until the input ends."""
     clusters: list[str] = []
     over = asyncio.Event()
 

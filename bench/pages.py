@@ -1,4 +1,4 @@
-"""A page of `list` and of `events` among 100 and among 100,000 rows: what it costs must not depend on how many there are."""
+"""A page of `list` and of `events` among 100 and among 100,000 rows: its cost must not depend on their number."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SPEC = ClusterSpec(
 
 
 def fill(url: str, rows: int) -> None:
-    """So many terminated clusters, ten of them pinned; and as many events of the first, one of them of another type."""
+    """Inserts this many terminated clusters, ten of them pinned, and as many events of the first, one of them of another type."""
     store = Store.open(url)
 
     def some(start: int, tx: Tx) -> None:
@@ -71,7 +71,7 @@ def _cluster(number: int) -> Cluster:
 
 @contextlib.contextmanager
 def filled(rows: int) -> Iterator[Served]:
-    """A server whose database has so many rows."""
+    """A server whose database has this many rows."""
     with tempfile.TemporaryDirectory(prefix="brickyard-bench-") as place:
         url = f"sqlite:///{Path(place) / 'pages.db'}"
         fill(url, rows)
@@ -80,7 +80,7 @@ def filled(rows: int) -> Iterator[Served]:
 
 
 def calls(served: Served) -> dict[str, tuple[str, str, str]]:
-    """Name -> method, path, body of every page that is measured."""
+    """Name -> method, path, body of each measured page."""
     lists, events = "/api/2.1/clusters/list?page_size=50", "/api/2.1/clusters/events"
     first = _call(served, lists)
     asked: dict[str, Any] = {"cluster_id": "c-000000", "limit": 50}
@@ -103,7 +103,7 @@ def calls(served: Served) -> dict[str, tuple[str, str, str]]:
 
 
 def measure(servers: Sequence[Served]) -> dict[str, list[Load]]:
-    """Per page one measurement of each server. They take turns, so that what else the machine does falls on all of them."""
+    """Measures each page once on each server. The servers take turns, so that other work on the machine affects all of them."""
     pages = [calls(served) for served in servers]
     found: dict[str, list[Load]] = {}
     for name in pages[0]:

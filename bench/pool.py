@@ -1,6 +1,6 @@
 """Clusters on a warm pool against Spark's own way of starting: one driver, one worker, in one run.
 
-A pool keeps two warm instances. Each round creates a cluster on them through the API of a server that is up, with isolated
+A pool keeps two warm instances. Each round creates a cluster on them through the API of a running server, with isolated
 nodes: create -> RUNNING and -> the first query's result, then `create(...).result()` of the official SDK; and waits until the
 pool is warm again. Spark's own way (`_sparkway`) is measured in between. Also: the memory of a warm idle instance (PSS, with its
 agent). Options: --rounds N, --runtime KEY. Exit code 1 when a limit is missed (marked ✗).
@@ -56,18 +56,18 @@ def _measure(served: Served, runtime: str, manifest: RuntimeManifest, rounds: in
     raw: list[Took] = []
     ours: list[Took] = []
     results, shares = [], []
-    spark_start(manifest)  # reads the runtime's files from the disk, and does not count
+    spark_start(manifest)  # reads the runtime's files from the disk; does not count
     pool_id = _create_pool(api, runtime)
     for number in range(rounds + 1):
         _until_idle(api, pool_id)
         shares.append(max(_shares_mib(served.pid)))
         took, result = _round(api, sdk, pool_id, runtime)
-        if number:  # the first one is as cold as the disk
+        if number:  # in the first one, the disk cache is cold
             ours.append(took)
             results.append(result)
             print(f"round {number}: {show(took)}; SDK {result:.2f} s", file=sys.stderr)
         if number % max(1, rounds // RAW_ROUNDS) == 0 and len(raw) < RAW_ROUNDS:
-            _until_idle(api, pool_id)  # while the pool prepares its instances, they would share the cores
+            _until_idle(api, pool_id)  # instances that the pool is still preparing would share the cores
             raw.append(spark_start(manifest))
             print(f"Spark's own way: {show(raw[-1])}", file=sys.stderr)
     return _report(raw, ours, results, shares)
@@ -86,7 +86,7 @@ def _create_pool(api: Api, runtime: str) -> str:
 
 
 def _until_idle(api: Api, pool_id: str) -> None:
-    """Until every instance of the pool is warm; then a moment more, so that nothing of the making disturbs what is measured."""
+    """Waits until every instance of the pool is warm, and a moment more, so that preparing them disturbs nothing."""
     deadline = time.monotonic() + WARM_PATIENCE_S
     path = f"/api/2.0/instance-pools/get?instance_pool_id={pool_id}"
     while (found := api.call("GET", path))["stats"].get("idle_count", 0) < IDLE:
@@ -98,7 +98,7 @@ def _until_idle(api: Api, pool_id: str) -> None:
 
 
 def _round(api: Api, sdk: WorkspaceClient, pool_id: str, runtime: str) -> tuple[Took, float]:
-    """One cluster through the API, and one through the SDK: what it took until RUNNING and the answer, and until `result()`."""
+    """Starts one cluster through the API and one through the SDK: seconds until RUNNING and the answer, and until `result()`."""
     took = api.start(spark_version=runtime, instance_pool_id=pool_id)
     _until_idle(api, pool_id)
     began = time.monotonic()
@@ -110,7 +110,7 @@ def _round(api: Api, sdk: WorkspaceClient, pool_id: str, runtime: str) -> tuple[
 
 
 def _shares_mib(server_pid: int) -> list[float]:
-    """PSS of every instance: its agent and all below it."""
+    """PSS of every instance: its agent and all processes below it."""
     found = []
     for agent in psutil.Process(server_pid).children():
         with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):

@@ -1,8 +1,8 @@
 """Clusters of 4 nodes on the simulated provider, from create to RUNNING; the cost of one must not grow with their number.
 
-Nodes that are up ask for news all the while, which costs the more the longer a run takes. So the same is measured once nothing
-happens any more (upkeep), and what it cost during the run, with half of the nodes there on average, is taken off in a column of
-its own. The first size is measured once more at the end: it tells how far the machine itself has changed meanwhile.
+Running nodes poll all the time, so a longer run costs more. The cost of polling is measured once nothing happens any more
+(upkeep), and a separate column subtracts what it cost during the run, with half of the nodes running on average. The first size
+is measured again at the end: it shows how far the machine itself has changed meanwhile.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def main() -> None:
 
 
 def at_rest(pid: int) -> float:
-    """CPU seconds a second of a server in which nothing happens."""
-    time.sleep(2.0)  # what was just started has come to its end
+    """CPU seconds per second of an idle server."""
+    time.sleep(2.0)  # let work that has just begun finish
     cpu, began = cpu_s(pid), time.perf_counter()
     time.sleep(REST_S)
     return (cpu_s(pid) - cpu) / (time.perf_counter() - began)

@@ -2,7 +2,7 @@
 
 (a) Spark's own way (`_sparkway`): a master, then a worker and a PySpark driver side by side, with plain options.
 (b) Ours: `clusters/create` until the cluster is RUNNING, then a context and the same query as its first command, through the API
-    of a server that is up, with isolated nodes. RUNNING is more than (a)'s "ready": the driver has answered a job by then.
+    of a running server, with isolated nodes. RUNNING is more than (a)'s "ready": the driver has answered a job by then.
 
 Both run from the same installed runtime, and each round runs both; a first round, which reads the runtime's files from the disk,
 does not count. Options: --rounds N, --runtime KEY (several times). Exit code 1 when a ratio is above its limit (marked ✗).
@@ -30,7 +30,7 @@ from brickyard.runtime import catalogue, installer
 RUNTIMES = ("17.3.x-scala2.13", "16.4.x-scala2.12")
 ROUNDS = 5
 NODE_TYPE, CORES, MEMORY_MB = "brickyard.medium", 2, 4_096
-EXECUTOR_MB = 3_072  # what ours gives its executors on such a node
+EXECUTOR_MB = 3_072  # what Brickyard gives its executors on such a node
 POLL_S = 0.02
 IDLE_S = 1.0
 PATIENCE_S = 180.0
@@ -43,7 +43,7 @@ TARGETS = (0.5, 0.6)
 
 
 class Took(NamedTuple):
-    """Seconds from the beginning until the cluster is ready, and until the query's answer is there."""
+    """Seconds from the beginning until the cluster is ready, and until the query's answer arrives."""
 
     ready: float
     answer: float
@@ -78,14 +78,14 @@ def _rounds(served: Served, key: str, manifest: RuntimeManifest, count: int) -> 
 
 
 def spark_start(manifest: RuntimeManifest) -> Took:
-    """One start in Spark's own way. Raises RuntimeError when the answer is wrong."""
+    """Runs one start in Spark's own way. Raises RuntimeError when the answer is wrong."""
     ready, answer, text = _sparkway.start(manifest, QUERY, cores=CORES, worker_mb=MEMORY_MB, executor_mb=EXECUTOR_MB)
     _check(text)
     return Took(ready, answer)
 
 
 class Api:
-    """A client of the server over one kept connection, so that the measuring costs next to nothing."""
+    """A client of the server over one kept-alive connection, so that measuring costs next to nothing."""
 
     def __init__(self, url: str) -> None:
         self._connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
@@ -93,7 +93,7 @@ class Api:
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         data = json.dumps(body) if body is not None else None
-        if time.monotonic() - self._used > IDLE_S:  # the server closes connections that nobody uses for some seconds
+        if time.monotonic() - self._used > IDLE_S:  # the server closes connections that are idle for some seconds
             self._connection.close()
         self._connection.request(method, path, body=data, headers={"Authorization": f"Bearer {TOKEN}"})
         answer = self._connection.getresponse()
@@ -104,7 +104,7 @@ class Api:
         return found
 
     def until(self, path: str, key: str, wanted: str, refused: tuple[str, ...]) -> dict[str, Any]:
-        """Ask until `key` of the answer is `wanted`. Raises RuntimeError when it is one of `refused`, or never."""
+        """Polls until `key` of the answer is `wanted`. Raises RuntimeError when it is one of `refused`, or on timeout."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             found = self.call("GET", path)
@@ -115,7 +115,7 @@ class Api:
             time.sleep(POLL_S)
 
     def start(self, **fields: Any) -> Took:
-        """One start: create to RUNNING and to the first result; the cluster is gone afterwards."""
+        """Runs one start: create to RUNNING and to the first result; the cluster is removed afterwards."""
         spec = {"cluster_name": "start", "num_workers": 1, **fields}
         began = time.monotonic()
         cluster_id = self.call("POST", "/api/2.1/clusters/create", spec)["cluster_id"]
@@ -132,7 +132,7 @@ class Api:
         return Took(ready, answer)
 
     def first_result(self, cluster_id: str) -> str:
-        """What the query prints, from a new context's first command."""
+        """The query's output, from a new context's first command."""
         where = {"clusterId": cluster_id, "language": "python"}
         context = self.call("POST", "/api/1.2/contexts/create", where)["id"]
         at = f"clusterId={cluster_id}&contextId={context}"

@@ -1,1 +1,1 @@
-"""What tests of several rooms share."""
+"""Helpers shared by tests of several packages."""

@@ -1,4 +1,4 @@
-"""The brickyard command as a person uses it: real processes, on free ports and a home of their own."""
+"""The brickyard command as a person uses it: real processes, on free ports and in a separate home."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Cli:
         return subprocess.run(command, capture_output=True, text=True, check=False, env=environ, timeout=90)
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        """The command in a process group of its own, as a terminal would run it."""
+        """Runs the command in its own process group, as a terminal would."""
         return subprocess.Popen(
             [*COMMAND, *arguments],
             stdout=subprocess.PIPE,
@@ -58,7 +58,7 @@ class Cli:
 
 
 def one_line(done: subprocess.CompletedProcess[str]) -> str:
-    """An error as people get it: one line, an exit code, no traceback."""
+    """Checks an error as users see it: one line, an exit code, no traceback."""
     assert done.returncode not in (0, None)
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 1, done.stderr
@@ -67,7 +67,7 @@ def one_line(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def processes_of(home: Path) -> list[str]:
-    """Command lines of living processes that were started for the test's home."""
+    """Command lines of running processes that were started for the test's home."""
     found = []
     for process in psutil.process_iter():
         try:

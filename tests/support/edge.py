@@ -1,4 +1,4 @@
-"""The API over a real socket, with whatever stands behind it: for tests that speak through the Databricks SDK."""
+"""The API over a real socket, with any services behind it: for tests that use the Databricks SDK."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def _ready() -> str:
 
 @contextlib.contextmanager
 def edge(*, operations: Iterable[Operation] | None = None, **services: Any) -> Iterator[str]:
-    """Serve the API, or these operations, with these services (those that are not given fail); yields its URL."""
+    """Serves the API, or these operations, with these services (missing ones fail); yields its URL."""
     names = ("clusters", "changes", "pools", "agents", "users", "commands", "runs", "dbfs", "attach", "ui_links")
     given: dict[str, Any] = dict.fromkeys(names) | services
     facts: dict[str, Any] = {"workspace_id": "1", "ready": _ready, "servers": lambda: 1}

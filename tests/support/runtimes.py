@@ -1,4 +1,4 @@
-"""Runtimes for tests on real Spark: one of every line that needs code of its own. Installed when they are not there."""
+"""Runtimes for tests on real Spark: one of every line that needs its own code. Installs those that are missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPARK_4, SPARK_3 = "17.3.x-scala2.13", "16.4.x-scala2.12"
 
 
 def cache_dir() -> Path:
-    """Where runtimes are kept: BRICKYARD_CACHE_DIR, else where every workspace looks."""
+    """Where runtimes are kept: BRICKYARD_CACHE_DIR, else the default of every workspace."""
     return Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir())
 
 

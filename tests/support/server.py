@@ -1,4 +1,4 @@
-"""A whole server in this process, on a port of its own: what `brickyard up` runs, for tests."""
+"""A complete server in this process, on its own port: what `brickyard up` runs, for tests."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Server:
 
     @property
     def store(self) -> Store:
-        """The server's own, for tests that make trouble in it."""
+        """The server's own store, for tests that cause trouble in it."""
         assert self.application is not None
         return self.application.store
 
     def client(self, token: str = TOKEN) -> WorkspaceClient:
-        """The official SDK, pointed here."""
+        """The official SDK, configured for this server."""
         return WorkspaceClient(host=self.url, token=token)
 
     def _run(self) -> None:
@@ -100,7 +100,7 @@ class Server:
         ids: Ids | None = None,
         **settings: object,
     ) -> Iterator[Server]:
-        """A server until the block is left; its nodes end with it."""
+        """Runs a server until the block ends; its nodes end with it."""
         data_dir.mkdir(parents=True, exist_ok=True)
         values = {"cache_dir": Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir()), **settings}
         server = cls(Settings(data_dir=data_dir, **values), instances, clock, ids)  # type: ignore[arg-type] # keyword arguments of a struct

@@ -1,4 +1,4 @@
-"""The code blocks of a page, and somebody who types them in: in their order, in one shell and one Python session."""
+"""The code blocks of a page, and a reader that runs them in order, in one shell and one Python session."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-PICTURES = ("text", "mermaid", "promql", "yaml")  # blocks that nobody types in, and those of other programs
-READ = ("toml", "json", "ini", "hcl")  # files: read with the parser of their format
-# Reads one JSON string with source text a line, and runs them all in one namespace.
+PICTURES = ("text", "mermaid", "promql", "yaml")  # not run: pictures, and blocks for other programs
+READ = ("toml", "json", "ini", "hcl")  # files: parsed with the parser of their format
+# Reads source text as JSON strings, one per line, and runs them all in one namespace.
 SESSION = """
 import contextlib, io, json, sys, traceback
 space = {"__name__": "__main__"}
@@ -44,7 +44,7 @@ class Block(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells it from others, also when lines are added before it: the page and the first line."""
+        """Identifies the block even when lines are added before it: the page and the first line."""
         return self.page, self.text.splitlines()[0].partition("#")[0].strip()
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class Block(NamedTuple):
 
 
 def blocks(page: Path) -> list[Block]:
-    """The page's blocks, in their order."""
+    """The page's blocks, in order."""
     found, lines = [], page.read_text().splitlines()
     fences = [number for number, line in enumerate(lines) if line.lstrip().startswith("```")]
     for first, last in zip(fences[::2], fences[1::2], strict=True):
@@ -62,7 +62,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 class Reader:
-    """Whoever follows a page. `instead`: what stands in a page -> what is so here (ports, ids). May be changed in between."""
+    """Follows a page. `instead` maps text of the page to its value here (ports, ids), and may change between blocks."""
 
     def __init__(self, *, environment: dict[str, str], python: str = sys.executable, python_path: str = "") -> None:
         self.environment = environment
@@ -72,7 +72,7 @@ class Reader:
         self._session: subprocess.Popen[str] | None = None
 
     def follow(self, block: Block) -> str:
-        """Do what the block says; returns what was shown. Fails when it fails."""
+        """Runs the block and returns its output. Fails if the block fails."""
         text = block.text
         for words, here in self.instead.items():
             text = text.replace(words, here)
@@ -85,7 +85,7 @@ class Reader:
         return ""
 
     def type_in(self, text: str) -> str:
-        """What a test wants done beside what a page says."""
+        """Runs code that a test needs besides the page's."""
         return self.follow(Block("a test", 1, "bash", f"{text}\n"))
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class Reader:
             self._session.communicate(timeout=PATIENCE_S)
 
     def _type(self, block: Block, text: str) -> str:
-        """In a shell whose variables stay for what follows."""
+        """Runs it in a shell and keeps its variables for the following blocks."""
         with tempfile.NamedTemporaryFile() as left:
             script = f"set -euo pipefail\n{text}\nenv -0 >{left.name}\n"
             done = subprocess.run(
@@ -119,7 +119,7 @@ class Reader:
 
 
 def parse(language: str, text: str) -> Any:
-    """A file's content. Raises where the format's reader does."""
+    """A file's content. Raises if the format's parser does."""
     if language == "toml":
         return tomllib.loads(text)
     if language == "json":
@@ -133,7 +133,7 @@ def parse(language: str, text: str) -> Any:
 
 
 def _hcl(text: str) -> dict[str, dict[str, Any]]:
-    """Blocks of assignments: all that a Terraform resource without nested blocks is made of."""
+    """Parses blocks of assignments, which is enough for a Terraform resource without nested blocks."""
     found: dict[str, dict[str, Any]] = {}
     inside: dict[str, Any] | None = None
     for line in filter(None, map(str.strip, text.splitlines())):
@@ -152,7 +152,7 @@ def _hcl(text: str) -> dict[str, dict[str, Any]]:
 
 
 def home_environment(home: Path, **more: str) -> dict[str, str]:
-    """Of somebody who has just installed Brickyard: an empty home, the command on the path."""
+    """The environment of a user who has just installed Brickyard: an empty home, the command on the path."""
     dropped = ("BRICKYARD_", "DATABRICKS_", "XDG_", "VIRTUAL_ENV", "PYTHONPATH")
     keep = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
     path = f"{Path(sys.executable).parent}{os.pathsep}{keep['PATH']}"

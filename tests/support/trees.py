@@ -1,4 +1,4 @@
-"""Trees of directories as hostile code makes them."""
+"""Directory trees such as hostile code makes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def deep(top: Path, levels: int = 1500) -> None:
-    """More nested directories than Python has stack, as any cluster can make them."""
+    """Makes directories nested more deeply than Python's stack allows, as any cluster can."""
     top.mkdir()
     current = os.open(top, os.O_RDONLY)
     for _ in range(levels):
