@@ -22,7 +22,7 @@ _DATABASES = ("postgresql", "postgresql+psycopg", "sqlite")
 
 
 class ConfigError(Exception):
-    """A setting is wrong; the message is one line that says which one, why, and what would be right."""
+    """A setting is wrong. The message is one line: which setting, why, and what a correct value is."""
 
 
 def default_data_dir() -> Path:
@@ -43,41 +43,41 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     data_dir: Path = msgspec.field(default_factory=default_data_dir)
     cache_dir: Path = msgspec.field(default_factory=default_cache_dir)
     database_url: str = ""  # empty: SQLite in the data directory
-    storage_url: str = ""  # a directory that all servers and nodes of the workspace reach; empty: the data directory
-    public_url: str = ""  # what agents on other machines call; empty: the address that the server listens on
-    provider: str = "local"  # its name: `lifecycle/providernames.py`
-    simulated_knobs: Path | None = None  # a TOML file with what the simulated provider's world does, followed while it runs
+    storage_url: str = ""  # a directory that all servers and nodes of the workspace can reach; empty: the data directory
+    public_url: str = ""  # the URL that agents on other machines call; empty: the address that the server listens on
+    provider: str = "local"  # a name from `lifecycle/providernames.py`
+    simulated_knobs: Path | None = None  # a TOML file that controls the simulated provider; re-read while the server runs
     isolation: Literal["auto", "required", "off"] = "auto"
-    network: Literal["auto", "isolated", "shared"] = "auto"  # nodes of a cluster have a network of their own: where possible; or
-    # nothing starts; or never
-    internet: bool = True  # whether code on clusters with networks of their own reaches other machines
-    network_allow: str = ""  # ADDRESS:PORT of this machine that it reaches all the same, with commas between
+    network: Literal["auto", "isolated", "shared"] = "auto"  # separate networks for a cluster's nodes. auto: where possible;
+    # isolated: required, else nothing starts; shared: never
+    internet: bool = True  # whether code on clusters with a separate network can reach other machines
+    network_allow: str = ""  # ADDRESS:PORT of this machine that such code can reach anyway, comma-separated
     admin_user: str = "admin@brickyard.local"
-    admin_token: str = ""  # empty: made at the first start and stored in the data directory
-    cpu_overcommit: float = 16.0  # logical cores offered per core of the machine: cloud sizes fit on a laptop
-    memory_overcommit: float = 4.0  # so many nodes may each be promised the whole machine (docs/resources.md)
-    min_free_disk_gb: float = 1.0  # at most a twentieth of the disk; with less free, the node that takes the most is ended
-    node_disk_gb: float | None = None  # what one node's files may take; None: half of the disk
-    dbfs_gb: float | None = None  # what the workspace's files may take; None: half of the disk
-    orphan_grace_s: float = 600.0  # agents that hear nothing for so long stop their node and exit
-    agent_silence_s: float = 60.0  # an agent that says nothing for so long counts as lost
-    spark_silence_s: float = 60.0  # Spark that answers nothing for so long hangs: told of a driver; a worker is replaced
-    driver_give_up_s: float = 300.0  # a driver that hangs for so long ends its cluster
-    launch_timeout_s: float = 1200.0  # from request to READY, runtime installation included
-    autoscale_up_after_s: float = 1.0  # tasks that have waited for so long bring workers to an autoscaling cluster
-    autoscale_down_after_s: float = 150.0  # workers that were idle for so long leave it; on a job cluster after 40 s at most
-    photon: Literal["refuse", "standard"] = "refuse"  # what a cluster that asks for Photon gets: an error, or Spark's own engine
-    task_files_dir: Path | None = None  # files of this machine below it may be run as tasks (file:/...); None: none may
+    admin_token: str = ""  # empty: generated at the first start and stored in the data directory
+    cpu_overcommit: float = 16.0  # logical cores offered per physical core, so that cloud sizes fit on a laptop
+    memory_overcommit: float = 4.0  # this many nodes may each be promised the whole machine's memory (docs/resources.md)
+    min_free_disk_gb: float = 1.0  # at most a twentieth of the disk; below this, the node that uses the most is ended
+    node_disk_gb: float | None = None  # limit for one node's files; None: half of the disk
+    dbfs_gb: float | None = None  # limit for the workspace's files; None: half of the disk
+    orphan_grace_s: float = 600.0  # agents that hear nothing for this long stop their node and exit
+    agent_silence_s: float = 60.0  # an agent that is silent for this long counts as lost
+    spark_silence_s: float = 60.0  # Spark silent for this long hangs: a driver is reported, a worker replaced
+    driver_give_up_s: float = 300.0  # a driver that hangs for this long ends its cluster
+    launch_timeout_s: float = 1200.0  # from request to READY, including installation of the runtime
+    autoscale_up_after_s: float = 1.0  # tasks that have waited this long add workers to an autoscaling cluster
+    autoscale_down_after_s: float = 150.0  # workers idle for this long are removed; on a job cluster after 40 s at most
+    photon: Literal["refuse", "standard"] = "refuse"  # what a cluster that asks for Photon gets: an error or Spark's own engine
+    task_files_dir: Path | None = None  # files below this directory may run as tasks (file:/...); None: no local files may
     default_runtime: str = ""  # empty: the newest Spark 4 LTS of the catalogue
     keep_nodes: bool = False
-    ends_with: int | None = None  # a process: when it has ended, the server stops and ends its nodes; None: it runs by itself
-    connect_port: int | None = None  # Spark Connect; None: 15002 if it is free, and none on the simulated provider; 0: none
+    ends_with: int | None = None  # a process id: when it ends, the server stops and ends its nodes; None: no such process
+    connect_port: int | None = None  # Spark Connect; None: 15002 if free, off with the simulated provider; 0: off
     connect_start_clusters: bool = False  # a connection to a terminated cluster starts it
-    trusted_proxies: str = ""  # addresses or networks, with commas: whose X-Forwarded-For and -Proto count; empty: nobody's
-    metrics_token: str = ""  # whoever asks for /metrics must send it as a bearer; empty: nobody must
-    tls_cert: Path | None = None  # of the Spark Connect port; PEM
+    trusted_proxies: str = ""  # comma-separated addresses or networks whose X-Forwarded-For and -Proto are trusted; empty: none
+    metrics_token: str = ""  # bearer token required for /metrics; empty: none required
+    tls_cert: Path | None = None  # PEM, for the Spark Connect port
     tls_key: Path | None = None
-    tls_self_signed: bool = False  # make a certificate for this machine, in the data directory
+    tls_self_signed: bool = False  # generate a certificate for this machine in the data directory
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
 
@@ -88,14 +88,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def allowed_places(self) -> tuple[str, ...]:
-        """`network_allow`, piece by piece."""
+        """The entries of `network_allow`."""
         return tuple(place.strip() for place in self.network_allow.split(",") if place.strip())
 
 
 def load(
     *, config_file: Path | None = None, environ: Mapping[str, str] | None = None, options: Mapping[str, Any] | None = None
 ) -> Settings:
-    """Settings from all sources; an option that is None was not given. Raises ConfigError."""
+    """Settings merged from all sources. An option that is None counts as not given. Raises ConfigError."""
     values, sources = _gather(config_file, os.environ if environ is None else environ, options or {})
     for field in msgspec.structs.fields(Settings):
         if field.name in values:
@@ -132,7 +132,7 @@ def source(
 def _gather(
     config_file: Path | None, environ: Mapping[str, str], options: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Name -> value, and name -> where that was given."""
+    """Two dicts: name -> value, and name -> source of that value."""
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     if config_file is None and environ.get("BRICKYARD_CONFIG"):
@@ -160,13 +160,13 @@ def _gather(
 
 
 def _wrong(name: str, value: Any, sources: Mapping[str, str], rule: str) -> ConfigError:
-    """The error for one setting. Secrets are not repeated."""
+    """The error for one setting, without the values of secrets."""
     shown = "wrong" if name in _SECRET else str(value).lower() if isinstance(value, bool) else repr(value)
     return ConfigError(f"{sources.get(name, name)} is {shown}; {name} must be {rule}.")
 
 
 def _kind(expected: Any) -> str:
-    """What a value of that type is, in words."""
+    """Describes a valid value of that type."""
     choices = get_args(expected)
     if choices and all(isinstance(choice, str) for choice in choices):
         return f"{', '.join(choices[:-1])} or {choices[-1]}"
@@ -175,7 +175,7 @@ def _kind(expected: Any) -> str:
 
 
 def _check(settings: Settings, sources: Mapping[str, str]) -> None:
-    """Raise ConfigError for values that no server can work with."""
+    """Raises ConfigError for values that no server can use."""
     for name, meaning in (("port", "0 picks a free one"), ("connect_port", "0 for none")):
         if not 0 <= (getattr(settings, name) or 0) <= 65535:
             raise _wrong(name, getattr(settings, name), sources, f"between 0 ({meaning}) and 65535")
@@ -219,21 +219,21 @@ def _check(settings: Settings, sources: Mapping[str, str]) -> None:
 
 
 def _is_database(url: str) -> bool:
-    """Whether a database of that kind can be used at all."""
+    """Whether the URL names a supported kind of database."""
     try:
         parts = urlsplit(url)
         return not url or (parts.scheme in _DATABASES and (parts.port is None or bool(parts.hostname)))
-    except ValueError:  # a port that is none
+    except ValueError:  # an invalid port
         return False
 
 
 def _is_origin(url: str) -> bool:
-    """Whether it is the address of a server and nothing more. Empty: none is given."""
+    """Whether the URL is a server's origin with nothing after it. Empty is allowed."""
     try:
         parts = urlsplit(url)
         whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and parts.username is None
         return not url or (whole and parts.path in ("", "/") and not parts.query and not parts.fragment)
-    except ValueError:  # a port that is none
+    except ValueError:  # an invalid port
         return False
 
 

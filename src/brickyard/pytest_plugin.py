@@ -1,4 +1,4 @@
-"""For tests of programs that use clusters: the fixture `brickyard`, a workspace whose nodes are simulated (docs/testing.md).
+"""Provides the fixture `brickyard`: a workspace with simulated nodes, to test programs that use clusters (docs/testing.md).
 
 pytest loads this module in every run where Brickyard is installed, so it imports the rest only when the fixture is used.
 """
@@ -19,7 +19,7 @@ PATIENCE_S = 60.0
 
 
 class SimulatedWorkspace:
-    """A server of its own process. `turn` its knobs as often as you like: a moment later they count."""
+    """A server in a separate process. Call `turn` as often as you like to set its knobs; changes apply a moment later."""
 
     def __init__(self, url: str, token: str, knobs: Path) -> None:
         self.url = url
@@ -27,13 +27,13 @@ class SimulatedWorkspace:
         self._knobs = knobs
 
     def client(self) -> WorkspaceClient:
-        """The official SDK, pointed here."""
+        """The official SDK, configured for this server."""
         from databricks.sdk import WorkspaceClient  # noqa: PLC0415 - half a second of imports
 
         return WorkspaceClient(host=self.url, token=self.token, auth_type="pat")
 
     def turn(self, **knobs: float | int | list[str]) -> None:
-        """Set these knobs, and all others back; returns when the server has done so. Raises ValueError for what is no knob."""
+        """Sets these knobs and resets the others; returns once the server applied them. Raises ValueError for unknown knobs."""
         import time  # noqa: PLC0415 - see above
 
         from brickyard.providers.simulated import knobsfile  # noqa: PLC0415 - likewise
@@ -55,7 +55,7 @@ class SimulatedWorkspace:
 
 @pytest.fixture(scope="session")
 def brickyard_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedWorkspace]:
-    """One server for the whole run, on a free port; it ends with the run, however that ends."""
+    """One server for the whole test run, on a free port. It ends with the run, even if the run is killed."""
     from brickyard.cli.down import stop_server  # noqa: PLC0415 - only where the fixture is used
     from brickyard.cli.up import start_detached  # noqa: PLC0415 - likewise
     from brickyard.config import Settings  # noqa: PLC0415 - likewise
@@ -76,7 +76,7 @@ def brickyard_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simul
 
 @pytest.fixture
 def brickyard(brickyard_server: SimulatedWorkspace) -> Iterator[SimulatedWorkspace]:
-    """The workspace, with every knob as it is by default; after the test too. Clusters stay: give yours names of their own."""
+    """The workspace, with all knobs at their defaults before and after the test. Clusters stay: give yours unique names."""
     brickyard_server.turn()
     yield brickyard_server
     brickyard_server.turn()

@@ -1,1 +1,1 @@
-"""The server: put together (`assembly`), run (`lifecycle`), measured (`metrics`), as a process (`process`)."""
+"""The server: how it is assembled (`assembly`), run (`lifecycle`), measured (`metrics`) and run as a process (`process`)."""

@@ -1,4 +1,4 @@
-"""`python -m brickyard.server`: what `brickyard up --detach` starts; its settings are in the environment."""
+"""`python -m brickyard.server`, which `brickyard up --detach` starts. Settings come from the environment."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What a server is made of, and what each part is made from. Nothing runs yet: `lifecycle` starts and stops it.
+"""The parts of a server and what each part is built from. Nothing runs yet: `lifecycle` starts and stops it.
 
-One function a group, in the order in which they need each other; `assemble` is the whole. A new part belongs to the group of its
-kind.
+One function per group, in order of dependency; `assemble` builds them all. Add a new part to the group of its kind.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ from brickyard.store.store import Store
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """What is there before anything is made of it, and outlives that. Agents call `server_url`, and may turn to any of
+    """Resources that exist before the parts and outlive them. Agents call `server_url`, and may fall back to any of
     `servers()`."""
 
     settings: Settings
@@ -76,11 +75,11 @@ class Resources:
     metrics: CollectorRegistry
 
     def servers(self) -> tuple[ServerAddress, ...]:
-        """Those that go on, as far as this one knows."""
+        """The known servers that are not stopping."""
         return tuple(each.about.address for each in self.member.servers() if not each.stopping)
 
     def living(self) -> frozenset[int]:
-        """The numbers of all that live."""
+        """The numbers of all live servers."""
         return frozenset(each.number for each in self.member.servers())
 
 
@@ -99,7 +98,7 @@ class Nodes:
 
 @dataclass(frozen=True, kw_only=True)
 class Loops:
-    """What works in the background."""
+    """Background work."""
 
     owners: OwnerLoops
     monitor: InstanceMonitor
@@ -126,7 +125,7 @@ class Services:
 
 @dataclass(frozen=True, kw_only=True)
 class Gateway:
-    """The ways to what clusters serve. Spark Connect, which has a port of its own, is opened by `lifecycle`."""
+    """Access to what clusters serve. Spark Connect has a separate port, which `lifecycle` opens."""
 
     history: HistoryServers
     ui_sources: UiSources
@@ -135,7 +134,7 @@ class Gateway:
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """A server, at rest."""
+    """A server that is not running."""
 
     nodes: Nodes
     loops: Loops
@@ -146,11 +145,11 @@ class Parts:
 
 
 def assemble(given: Resources) -> Parts:
-    """All but the application that is served: `application` makes that of it."""
+    """Builds everything except the application that is served; `application` builds that from the result."""
     loops: Loops
 
     def wake(cluster_id: str) -> None:
-        loops.owners.wake(cluster_id)  # which is made second: it and the agents' service need each other
+        loops.owners.wake(cluster_id)  # assigned later: the owners and the agents' service need each other
 
     nodes = _nodes(given, wake=wake)
     loops = _loops(given, nodes)
@@ -173,7 +172,7 @@ def assemble(given: Resources) -> Parts:
 def application(
     given: Resources, parts: Parts, *, ready: Callable[[], Awaitable[str]], loop_lag_s: Callable[[], float]
 ) -> ASGIApp:
-    """What the web server serves."""
+    """The application that the web server serves."""
     services, loops = parts.services, parts.loops
     context = ApiContext(
         clusters=services.clusters,

@@ -1,4 +1,4 @@
-"""A server's life: its parts are opened, started, kept running, stopped and closed."""
+"""A server's life: opens, starts, keeps running, stops and closes its parts."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-AGAIN_S = 0.2  # between two looks at servers that may come back
-RECORD_LIMIT_S = 5.0  # for writing down why clusters end: a database that hangs must not keep their nodes
+AGAIN_S = 0.2  # between two checks for servers that may come back
+RECORD_LIMIT_S = 5.0  # for recording why clusters end: a database that hangs must not keep their nodes running
 
 
 class Application:
-    """A workspace's server without its socket. Make it with `Application.open`."""
+    """A workspace's server without its socket. Create it with `Application.open`."""
 
     def __init__(self, given: Resources, *, admin_token: str) -> None:
         self._given = given
@@ -50,23 +50,23 @@ class Application:
         self._tasks: list[asyncio.Task[None]] = []
         self._not_ready = "the server is starting"
         self._loop_lag = LoopLag()
-        self.new_token = ""  # the administrator's, if it was made just now
+        self.new_token = ""  # the administrator's, if it was just created
         self.connect: ConnectGateway | None = None
         self.parts = assemble(given)
         self.asgi: ASGIApp = application(given, self.parts, ready=self._ready, loop_lag_s=lambda: self._loop_lag.lag_s)
 
     @property
     def store(self) -> Store:
-        """The database of the workspace."""
+        """The workspace's database."""
         return self._given.store
 
     @property
     def runs_nodes_here(self) -> bool:
-        """Whether nodes are processes of this machine."""
+        """Whether nodes are processes on this machine."""
         return self._given.provider.where == "here"
 
     async def _ready(self) -> str:
-        """Why the API cannot be used now; "" when it can be."""
+        """Why the API cannot be used, or "" if it can."""
         trouble = None if self._not_ready else await self.store.check()
         return self._not_ready or (trouble.message if trouble is not None else self._member.trouble)
 
@@ -83,11 +83,11 @@ class Application:
         clock: Clock | None = None,
         ids: Ids | None = None,
     ) -> AsyncIterator[Application]:
-        """A server whose loops run, until the block is left. Key and token are the storage's unless they are given.
+        """Yields a server whose loops run until the block exits. Key and token come from the storage unless given.
 
-        Raises StoreError, WorkspaceError, and JoinRefused while other servers have the database that this one cannot join.
+        Raises StoreError, WorkspaceError, and JoinRefused if other servers that this one cannot join use the database.
 
-        Nodes stay as they are when it is left: `close` decides about them.
+        Leaving the block does not touch nodes: `close` decides about them.
         """
         url = settings.database_url or f"sqlite:///{settings.data_dir / 'brickyard.db'}"
         with contextlib.ExitStack() as opened:
@@ -102,7 +102,7 @@ class Application:
             shared = url.startswith("postgresql")
             workspace_id = await asyncio.to_thread(join, store, storage, ids, shared=shared)
             new_token = ""
-            if admin_token is None:  # only now is it certain that the storage is ours to write to
+            if admin_token is None:  # only here is it certain that we may write to the storage
                 admin_token, is_new = storage.admin_token(settings.admin_token)
                 new_token = admin_token if is_new else ""
             if provider is None:
@@ -129,7 +129,7 @@ class Application:
                 await server.stop()
 
     async def start(self) -> None:
-        """The first passes run before the API serves; then the loops go on in the background."""
+        """Runs the first passes before the API serves, then starts the loops in the background."""
         loops = self.parts.loops
         await self.parts.services.tokens.ensure_admin(*self._admin)
         self._given.provider.attach(self.parts.nodes.agents)
@@ -140,7 +140,7 @@ class Application:
         self._not_ready = ""
 
     def _background(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """What runs as long as the server, by the name that the log has for it."""
+        """The loops that run as long as the server does, by their name in the log."""
         loops = self.parts.loops
         return {
             "clusters and pools": loops.owners.run,
@@ -154,8 +154,8 @@ class Application:
         }
 
     async def _open_connect(self) -> None:
-        """Serve Spark Connect, unless it is off. Raises GatewayError; where only the default port was tried, and is taken, the
-        server does without."""
+        """Serves Spark Connect unless it is off. Raises GatewayError. If only the default port was tried and is taken, the server
+        runs without it."""
         settings, parts = self._given.settings, self.parts
         asked = settings.connect_port
         if asked == 0 or (asked is None and self._given.provider.where == "nowhere"):
@@ -172,7 +172,7 @@ class Application:
             log.info("connect_serves", host=settings.host, port=self.connect.port)
 
     async def stop(self) -> None:
-        """End the loops; agents and Spark go on."""
+        """Ends the loops; agents and Spark keep running."""
         self._not_ready = "the server is stopping"
         for task in self._tasks:
             task.cancel()
@@ -187,10 +187,10 @@ class Application:
         self.parts.services.dbfs.end()
 
     async def close(self, *, keep_nodes: bool, why: str = "it was told to") -> list[str]:
-        """Before leaving for good: end the loops, then the local nodes unless they are to be kept for the next start, or for
-        another server. Nodes end whatever else fails; returns the instances that live on against our will.
+        """Shuts down for good: ends the loops, then the local nodes unless they are to be kept for the next start or for another
+        server. Nodes end whatever else fails. Returns the instances that could not be ended.
 
-        `why`, a phrase, is what their clusters say of it from then on.
+        `why` is a phrase that their clusters then show as the reason.
         """
         provider = self._given.provider
         ends = provider.ends_with_server and not keep_nodes
@@ -214,12 +214,12 @@ class Application:
             log.warning("stop_not_recorded", why=str(getattr(error, "reason", error)) or type(error).__name__)
 
     async def _is_last(self) -> bool:
-        """Whether no other server is left to look after the nodes. Where the database cannot be asked, what was last known
+        """Whether no other server is left to look after the nodes. If the database cannot be asked, the last known state
         counts."""
         deadline = time.monotonic() + SILENT_S + 1
         try:
             left = await self._stop_on_record(waited=False)
-            while left is Leave.UNCLEAR:  # until another server has come back, or has been away for too long
+            while left is Leave.UNCLEAR:  # until another server is back or has been away too long
                 await asyncio.sleep(AGAIN_S)
                 left = await self._stop_on_record(waited=time.monotonic() > deadline)
         except Exception as error:
@@ -235,7 +235,7 @@ class Application:
 
 
 def _about(settings: Settings, url: str, provider: str) -> About:
-    """What this server tells the others of itself."""
+    """What this server tells the others about itself."""
     return About(
         address=ServerAddress(url=url, file=str(settings.data_dir / "server.json")),
         host=socket.gethostname(),
@@ -248,7 +248,7 @@ def _about(settings: Settings, url: str, provider: str) -> About:
 
 
 async def _forever(name: str, run: Callable[[], Awaitable[None]]) -> None:
-    """A loop that ends by an error is started again: the server's work must not stop while it serves."""
+    """Runs a loop and restarts it after an error: the server's work must not stop while it serves."""
     while True:
         try:
             await run()

@@ -1,4 +1,4 @@
-"""The workspace's own measurements, beside those that the loops and the API keep of their work."""
+"""Metrics of the workspace itself, in addition to those that the loops and the API keep of their work."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from brickyard.store.tx import Tx
 
 
 class WorkspaceMetrics(Collector):
-    """The servers, counts of clusters and instances by state, what each pool has, and the room that is left, read when they are
-    asked for."""
+    """The servers, counts of clusters and instances by state, the contents of each pool, and the remaining room; read on
+    demand."""
 
     def __init__(self, store: Store, provider: Provider, room: DiskRoom, servers: Callable[[], tuple[Server, ...]]) -> None:
         self._servers = servers
@@ -33,7 +33,7 @@ class WorkspaceMetrics(Collector):
         self._counts: list[Metric] = []
 
     async def refresh(self) -> None:
-        """Count anew, for the next `collect`: to be called on the event loop before that."""
+        """Updates the counts for the next `collect`. Call it on the event loop first."""
         try:
             self._counts = _families(await self._store.read(_count))
         except (DatabaseTrouble, RequestLimitExceeded):

@@ -1,4 +1,4 @@
-"""What a server checks and takes before anything heavy is loaded: limits, places, the data directory's lock, the port."""
+"""What a server checks and acquires before it loads anything heavy: limits, paths, the data directory's lock, the port."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _REMEDIES = {
 
 
 class ServerError(Exception):
-    """Why a server cannot start, or ended: one line that says what is wrong and what to do."""
+    """Why a server cannot start, or why it ended: one line that says what is wrong and what to do."""
 
 
 def prepared(chosen: Settings, workspace: Workspace) -> socket.socket:
-    """Lock the data directory and bind the port. Raises ServerError, WorkspaceError."""
+    """Locks the data directory and binds the port. Raises ServerError, WorkspaceError."""
     _check_limits()
     workspace.prepare()
     _check_places(chosen)
@@ -31,7 +31,7 @@ def prepared(chosen: Settings, workspace: Workspace) -> socket.socket:
 
 
 def _check_places(chosen: Settings) -> None:
-    """What would only be noticed when a cluster or a task needs it. Raises ServerError."""
+    """Checks paths that would otherwise fail only when a cluster or a task needs them. Raises ServerError."""
     if chosen.cache_dir.exists() and not chosen.cache_dir.is_dir():
         raise ServerError(f"cache_dir is {chosen.cache_dir}, which is a file. Choose a directory with --cache-dir.")
     if chosen.task_files_dir and not chosen.task_files_dir.is_dir():
@@ -39,7 +39,7 @@ def _check_places(chosen: Settings) -> None:
 
 
 def _check_limits() -> None:
-    """Open as many files as we may; nodes inherit that. Raises ServerError when it is too few for a single one."""
+    """Raises the limit of open files as far as allowed; nodes inherit it. Raises ServerError if it is too low for one node."""
     limits.raise_files()
     found = limits.files()
     if found.state == "broken":

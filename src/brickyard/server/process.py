@@ -1,4 +1,4 @@
-"""The server process: signals, the web server, and what it tells, around `lifecycle.Application`."""
+"""The server process: signals, the web server and its messages, around `lifecycle.Application`."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from brickyard.server.preflight import ServerError, prepared
 from brickyard.store.membership import JoinRefused
 from brickyard.store.store import StoreError
 
-_COLLECT_AFTER = (20_000, 20, 20)  # allocations until the youngest generation is collected; then the older ones
-ROTATE_S = 5.0  # how often the size of server.log is looked at
+_COLLECT_AFTER = (20_000, 20, 20)  # allocations that trigger a collection of the youngest generation; then of the older ones
+ROTATE_S = 5.0  # how often to check the size of server.log
 WORDS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM or brickyard down"}
 
 log = structlog.get_logger("brickyard")
 
 
 def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, detached: bool) -> None:
-    """Serve until a signal; the data directory is locked and the socket bound. Raises ServerError, WorkspaceError."""
+    """Serves until a signal arrives. The data directory is locked and the socket bound. Raises ServerError, WorkspaceError."""
     _ask_to_be_spared()
     logs.configure(level=chosen.log_level, form=chosen.log_format)
     for secret in ("BRICKYARD_ADMIN_TOKEN", "BRICKYARD_METRICS_TOKEN"):
         os.environ.pop(secret, None)  # no child needs it
-    # What a request or a pass makes dies without the cyclic collector, which by default would look at it every 700 objects.
+    # Garbage of requests and passes needs no cyclic collector, which by default would run every 700 objects.
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
     try:
@@ -53,7 +53,7 @@ def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, det
             runner.run(_Server(chosen, workspace, listening, detached=detached).run())
     except StoreError as error:
         raise ServerError(f"{error}. Check the path and the disk, or database_url.") from error
-    except DatabaseTrouble as error:  # while it starts: later ones are answered by the API, and waited for by the loops
+    except DatabaseTrouble as error:  # during the start: later, the API reports it and the loops wait
         remedy = "Free space on its disk, or check database_url."
         raise ServerError(f"the database cannot be used: {error.reason}. {remedy}") from error
     except (GatewayError, JoinRefused, SetupError) as error:
@@ -63,7 +63,7 @@ def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, det
 
 
 def _ask_to_be_spared() -> None:
-    """When the machine runs out of memory nodes go first (`agent/enter.py`), and we last. Only root may ask for that."""
+    """Asks that, when memory runs out, the kernel ends nodes first (`agent/enter.py`) and us last. Only root may ask for that."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("-500")
 
@@ -78,14 +78,14 @@ class _Server:
         self._stop = asyncio.Event()
         self._started_ms = str(time.time_ns() // 1_000_000)
         self._why = ""
-        self._orphaned = False  # the process that it ends with has ended
+        self._orphaned = False  # the process of `ends_with` has ended
 
     async def run(self) -> None:
-        """From the first look at what a killed server left to the end of the last node."""
+        """Runs the server, from checking what a killed server left to ending the last node."""
         started = time.monotonic()
         self._on_signals()
         opened = Application.open(self._settings, server_url=self._url)
-        # Before the loops look at what a killed server left: agents may only be found missing once they can find us.
+        # Before the loops check what a killed server left: agents may only count as missing once they can find us.
         self._announce()
         left: list[str] = []
         async with opened as application:
@@ -100,7 +100,7 @@ class _Server:
                 port = application.connect.port
                 self._tell(f"Spark Connect listens on port {port} (docs/connect.md).", "connect_listens", port=port)
             await asyncio.wait([served, stopping], return_when=asyncio.FIRST_COMPLETED)
-            # No server follows that could adopt the nodes when nobody is left to start one.
+            # If the owner is gone, no later server will adopt the nodes.
             keep = (self._workspace.asked_to_keep_nodes() or self._settings.keep_nodes) and not self._orphaned
             why = self._why or "the web server has ended"
             log.info("stopping", why=why, nodes="kept" if keep else "ended")
@@ -115,20 +115,20 @@ class _Server:
             raise ServerError(nodes_left(left))
 
     async def _rotate_log(self) -> None:
-        """Bound server.log, which a detached server writes to, while it runs."""
+        """Keeps server.log, which a detached server writes to, within its limit."""
         while self._detached:
             await asyncio.to_thread(logs.rotate, self._workspace.log_file, limit=logs.LOG_LIMIT)
             await asyncio.sleep(ROTATE_S)
 
     async def _end_with_owner(self) -> None:
-        """Stop when the process of the setting `ends_with` has ended."""
+        """Stops when the process of the setting `ends_with` ends."""
         if (pid := self._settings.ends_with) is not None:
             await owner.ended(pid)
             self._orphaned, self._why = True, f"process {pid}, with which it ends, has ended"
             self._stop.set()
 
     def _announce(self, **found: str) -> None:
-        """What commands and agents learn of this server."""
+        """Records what commands and agents need to know about this server."""
         chosen = self._settings
         about = {
             "started_ms": self._started_ms,
@@ -140,7 +140,7 @@ class _Server:
         self._workspace.announce(self._url, version=__version__, **about, **found)
 
     def _on_signals(self) -> None:
-        """The first signal stops in order, also in the middle of a start; the second at once."""
+        """The first signal stops in order, even during a start; the second stops at once."""
 
         def handle(number: signal.Signals) -> None:
             if self._stop.is_set():
@@ -155,11 +155,11 @@ class _Server:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def _tell(self, text: str, event: str, **facts: object) -> None:
-        """A line for the person at the terminal; where the log is JSON, a line of that."""
+        """Prints a line at the terminal, or logs it if the log is JSON."""
         if self._settings.log_format == "json":
             log.info(event, **facts)
         else:
-            with contextlib.suppress(OSError):  # a full disk ends no server for what it cannot say
+            with contextlib.suppress(OSError):  # a message that cannot be written to a full disk must not end the server
                 click.echo(text, err=text.startswith(("Warning", "Stopping")))
 
     async def _greet(self, new_token: str, seconds: float) -> None:
@@ -169,14 +169,14 @@ class _Server:
         )  # fmt: skip
         if (
             new_token and not self._detached and self._settings.log_format != "json"
-        ):  # detached, this would end in the log: the parent shows it
+        ):  # when detached, the parent shows it: it must not end up in the log
             click.echo(token_line(self._workspace, new_token))
         with contextlib.suppress(OSError):
             sys.stdout.flush()
 
     async def _look_at_isolation(self) -> None:
         allowed = await asyncio.to_thread(allowed_here)
-        with contextlib.suppress(WorkspaceError):  # a full disk: then `status` looks for itself
+        with contextlib.suppress(WorkspaceError):  # the disk is full: then `status` finds out by itself
             self._announce(isolation_found=allowed.text)
         if allowed.isolation == "none":
             self._tell(
@@ -192,7 +192,7 @@ def _url(listening: socket.socket) -> str:
 
 
 def main() -> int:
-    """Serve in the background, as the settings in the environment say. Returns the exit code."""
+    """Serves in the background, with the settings from the environment. Returns the exit code."""
     try:
         chosen = load()
         workspace = Workspace(chosen.data_dir, chosen.storage_dir)

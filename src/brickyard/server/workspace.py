@@ -1,4 +1,4 @@
-"""Which workspace a server belongs to: its database and its storage must be of the same one."""
+"""Determines a server's workspace: its database and its storage must belong to the same one."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from brickyard.storage.directory import Storage, StorageInUse
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
-PATIENCE_S = 5.0  # for a server that makes the workspace at this moment
+PATIENCE_S = 5.0  # for a server that is creating the workspace
 _META = "workspace_id"
 
 
 def join(store: Store, storage: Storage, ids: Ids, *, shared: bool) -> str:
-    """Hold the storage and return the workspace's number: 16 digits, as Databricks has them, made at its first start.
+    """Holds the storage and returns the workspace's number: 16 digits, as at Databricks, generated at its first start.
 
-    A database without a number takes the storage's, and the other way round: an empty database, a storage from before there were
-    numbers. `shared`: other servers may have the same database and storage. Raises WorkspaceError.
+    A database without a number takes the storage's, and vice versa: that is an empty database, or a storage older than the
+    numbers. `shared`: other servers may use the same database and storage. Raises WorkspaceError.
     """
     deadline = time.monotonic() + PATIENCE_S
     while (known := store.read_sync(lambda tx: tx.get_meta(_META))) is None:
-        # An empty database knows no nodes, so its server would end all that it finds: only where nobody uses the storage.
+        # An empty database knows no nodes, so its server would end every node it finds: only allowed if nobody uses the storage.
         try:
             storage.hold(alone=True, patience_s=0.1)
         except StorageInUse:

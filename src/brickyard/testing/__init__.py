@@ -1,1 +1,1 @@
-"""Builders, a clock, the provider contract: shipped, because users test with them too."""
+"""Builders, a clock and the provider contract. Shipped, because users test with them too."""

@@ -25,7 +25,7 @@ NOW = 1_790_000_000_000
 
 
 def cluster(*, num_workers: int = 2, single: bool = False, autoscale: tuple[int, int] | None = None, **fields: object) -> Cluster:
-    """A cluster that has just been asked for; `autoscale`: (min, max) instead of a number of workers."""
+    """A newly requested cluster; `autoscale`: (min, max) instead of a number of workers."""
     scale = AutoScale(min_workers=autoscale[0], max_workers=autoscale[1]) if autoscale else None
     spec = ClusterSpec(
         cluster_name="test",
@@ -62,7 +62,7 @@ def up(of: Cluster, **fields: object) -> Cluster:
 
 
 def instance(of: Cluster, *, role: Role = Role.WORKER, number: int = 0, phase: Phase = Phase.READY, **fields: object) -> Instance:
-    """A node of the cluster; registered and ready unless told otherwise."""
+    """A node of the cluster; registered and ready by default."""
     name = f"i-{role.value}-{number}"
     status = NodeStatus(
         phase=phase,

@@ -1,13 +1,13 @@
-"""The provider contract as a test suite, for whoever writes a provider (docs/providers.md).
+"""The provider contract as a test suite, for authors of providers (docs/providers.md).
 
-Derive a class from `ProviderContract` whose name begins with Test, and give it the fixture `bench`:
+Derive a class whose name begins with Test from `ProviderContract`, and give it the fixture `bench`:
 
     class TestMine(ProviderContract):
         @pytest.fixture
         def bench(self, tmp_path):
             yield Bench(MyProvider(tmp_path), reopen=lambda: MyProvider(tmp_path))
 
-It needs pytest, which Brickyard itself does not.
+This module needs pytest; the rest of Brickyard does not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Refusals = Mapping[type[ProviderError], Callable[[], LaunchRequest]]
 
 
 class Bench:
-    """What the suite works with: a provider, and what it takes to play its server."""
+    """The provider under test, with what the suite needs to act as its server."""
 
     def __init__(
         self,
@@ -38,9 +38,9 @@ class Bench:
         count: Callable[[str], int] | None = None,
         patience_s: float = 60.0,
     ) -> None:
-        """`reopen` makes the provider anew, as the next server does after the last one was killed. `refusals`: for each error
-        that can be brought about, what brings it about and returns the request that must be refused so. `count`: how many
-        machines, containers or processes an instance really has; by default its entry in `observe`."""
+        """`reopen` creates the provider again, as a new server does after the last one was killed. `refusals`: for each error
+        that can be provoked, a function that provokes it and returns the request that must then be refused with it. `count`: how
+        many machines, containers or processes an instance really has; by default its entry in `observe`."""
         self.provider = provider
         self.refusals = refusals or {}
         self._reopen = reopen
@@ -50,11 +50,11 @@ class Bench:
         self.launched: list[str] = []
 
     def restart(self) -> None:
-        """The server is killed and started again."""
+        """Simulates that the server is killed and started again."""
         self.provider = self._reopen()
 
     def request(self, node_type: NodeType | None = None) -> LaunchRequest:
-        """For a new instance, of the provider's first node type if none is given."""
+        """A request for a new instance, of the provider's first node type by default."""
         return LaunchRequest(
             instance_id=f"i-{secrets.token_hex(8)}",
             node_type=node_type or self.provider.node_types()[0],
@@ -65,17 +65,17 @@ class Bench:
         )
 
     def launch(self, request: LaunchRequest) -> str:
-        """Launch, and have it ended when the test is over."""
+        """Launches an instance that is ended after the test."""
         self.launched.append(request.instance_id)
         self.provider.launch(request)
         return request.instance_id
 
     def listed(self) -> dict[str, Observed]:
-        """The instances of this test that the provider lists."""
+        """The instances of this test in the provider's list."""
         return {name: seen for name, seen in self.provider.observe().items() if name in self.launched}
 
     def comes_to(self, instance_id: str, machines: int) -> bool:
-        """Whether there are soon so many behind one instance. Two for a moment are allowed: a second agent ends by itself."""
+        """Whether an instance soon has this many machines. Two are allowed for a moment: a second agent ends by itself."""
         deadline = time.monotonic() + self._patience_s
         while (found := self._machines(instance_id)) != machines and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -85,7 +85,7 @@ class Bench:
         return self._count(instance_id) if self._count is not None else int(instance_id in self.listed())
 
     def end(self, instance_id: str) -> None:
-        """What the server does: terminate until it is no longer listed."""
+        """Terminates the instance until it is no longer listed, as the server does."""
         deadline = time.monotonic() + self._patience_s
         while True:
             self.provider.terminate(instance_id, reason="the contract's test")
@@ -96,7 +96,7 @@ class Bench:
 
 
 def at_once(call: Callable[[], object], *, threads: int = 6) -> list[BaseException]:
-    """Call it from several threads at once; returns what they raised."""
+    """Makes the call from several threads at once; returns the exceptions raised."""
     raised: list[BaseException] = []
     ready = threading.Barrier(threads)
 
@@ -116,7 +116,7 @@ def at_once(call: Callable[[], object], *, threads: int = 6) -> list[BaseExcepti
 
 
 class ProviderContract:
-    """See the module. Every test leaves no instance behind."""
+    """See the module docstring. No test leaves an instance behind."""
 
     @pytest.fixture
     def bench(self) -> Iterator[Bench]:
@@ -146,7 +146,7 @@ class ProviderContract:
         assert at_once(lambda: bench.provider.launch(request)) == []
         assert bench.comes_to(request.instance_id, machines=1)
         bench.launch(request)
-        bench.restart()  # it never heard what came of its launch, and asks again
+        bench.restart()  # it did not learn the outcome of its launch and asks again
         bench.launch(request)
         assert bench.comes_to(request.instance_id, machines=1)
         assert bench.listed()[request.instance_id].alive
@@ -168,7 +168,7 @@ class ProviderContract:
     def test_terminate_is_repeated_until_nothing_is_listed(self, bench: Bench) -> None:
         instance_id = bench.launch(bench.request())
         assert at_once(lambda: bench.provider.terminate(instance_id, reason="at once")) == []
-        bench.restart()  # in the middle of it
+        bench.restart()  # while the termination runs
         bench.end(instance_id)
         assert bench.comes_to(instance_id, machines=0)
         bench.provider.terminate(instance_id, reason="once more")
@@ -178,7 +178,7 @@ class ProviderContract:
         request = bench.request()
         bench.launch(request)
         bench.provider.terminate(request.instance_id, reason="it is to go")
-        if request.instance_id in bench.provider.observe():  # what is gone need not be remembered: ids are never used again
+        if request.instance_id in bench.provider.observe():  # gone instances need not be remembered: ids are never reused
             with pytest.raises(InvalidError):
                 bench.provider.launch(request)
             bench.end(request.instance_id)
