@@ -1,1 +1,1 @@
-"""The APIs of the server: `edge` is how HTTP is spoken, the others are what can be asked."""
+"""The APIs of the server: `edge` handles HTTP, the other packages declare the operations."""

@@ -1,4 +1,4 @@
-"""The workspace's ASGI application: every operation there is, at one edge."""
+"""The workspace's ASGI application: all operations behind one edge."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from brickyard.api.edge.registry import Operation
 
 
 def all_operations() -> tuple[Operation, ...]:
-    """Everything that the server can be asked."""
+    """All operations of the server."""
     groups = (clusters, changes, pools, attached, commands, dbfs, jobs, identity, protocol, health)
     return tuple(operation for group in groups for operation in group.OPERATIONS)
 
@@ -31,8 +31,8 @@ def build_app(
 ) -> ASGIApp:
     """The application.
 
-    `mounts`, by path prefix, are applications for what is not an operation (static files, proxies); they do their own
-    authentication. Adds the request metrics to `context.metrics`, so build one application per registry.
+    `mounts`, by path prefix, are applications for everything that is not an operation (static files, proxies); they do their
+    own authentication. Adds the request metrics to `context.metrics`, so build one application per registry.
     """
     declared = all_operations() if operations is None else tuple(operations)
     served = (*declared, openapi_operation(declared))

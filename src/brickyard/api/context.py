@@ -1,4 +1,4 @@
-"""What the API's handlers work with: the services, as the API sees them."""
+"""The services as the API's handlers see them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from brickyard.services.users import UserService
 
 
 class ClusterCalls(Protocol):
-    """`services.clusters.ClusterService`. Bytes are a ready JSON body; every method raises ApiError."""
+    """`services.clusters.ClusterService`. Bytes are an encoded JSON body; every method raises ApiError."""
 
     async def create(self, caller: Caller, request: CreateCluster) -> str: ...
     async def get(self, caller: Caller, cluster_id: str) -> bytes: ...
@@ -78,17 +78,16 @@ class AgentCalls(Protocol):
 
 
 async def _nothing_to_do() -> None:
-    """Where the registry has nothing that must be read from elsewhere."""
+    """The default if the registry's metrics need no refresh."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApiContext:
-    """Built once, by the composition root.
+    """Created once, by the composition root.
 
-    `ready` answers "" once the server may be used, and before that why not yet; `servers` counts those of the workspace.
-    `lag_s` is for how long work has waited that was asked for and is not begun: in the database's queue, for a loop or for the
-    event loop. `metrics` is where `/metrics` reads from, after `refresh_metrics`; the API's own request metrics are registered
-    there by `build_app`.
+    `ready` returns "" when the server may be used, and otherwise the reason why not; `servers` counts the workspace's servers.
+    `lag_s` is how long requested work has been waiting to begin: in the database's queue, for a loop or for the event loop.
+    `/metrics` reads from `metrics` after `refresh_metrics`; `build_app` registers the API's request metrics there.
     """
 
     clusters: ClusterCalls

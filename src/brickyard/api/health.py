@@ -1,4 +1,4 @@
-"""For those who run the server: is it alive, is it ready, how is it doing, what can it do."""
+"""Operations for administrators: liveness, readiness, metrics, capabilities."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from brickyard.services.caller import Caller
 
 
 class Health(Wire, frozen=True, kw_only=True):
-    """`reason` is there when the status is not good; `servers`, how many the workspace has, when the API may be used."""
+    """`reason` is set when the status is not good; `servers`, the workspace's number of servers, when the API is ready."""
 
     status: str
     reason: str | None = None
@@ -35,7 +35,7 @@ async def _readyz(ctx: ApiContext, caller: Caller, request: Empty) -> Health | R
 
 async def _metrics(ctx: ApiContext, caller: Caller, request: Empty) -> Reply:
     await ctx.refresh_metrics()
-    # On another thread: it looks at this process and its disk.
+    # On another thread, because it inspects this process and its disk.
     return Reply(body=await asyncio.to_thread(generate_latest, ctx.metrics), content_type=CONTENT_TYPE_LATEST)
 
 

@@ -1,1 +1,1 @@
-"""What agents call."""
+"""Operations that agents call."""

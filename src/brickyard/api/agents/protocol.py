@@ -1,4 +1,4 @@
-"""What agents call; see `domain.node` for the protocol. Not for users, so not in the OpenAPI document."""
+"""Operations that agents call; see `domain.node` for the protocol. Not for users, so not in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
 from brickyard.domain.spec import Wire
 from brickyard.services.caller import Caller
 
-REPORT_LIMIT = 1024 * 1024  # bytes: it is read before its sender is known
+REPORT_LIMIT = 1024 * 1024  # bytes: a report is read before its sender is authenticated
 
 
 class AssignmentQuery(Wire, frozen=True, kw_only=True):
-    """The long poll of an agent: answer when the assignment's version is not `have`, or after `wait` seconds."""
+    """An agent's long poll: answered once the assignment's version differs from `have`, or after `wait` seconds."""
 
     instance_id: str
     have: int = 0
@@ -40,7 +40,7 @@ async def _assignment(ctx: ApiContext, caller: Caller, request: AssignmentQuery)
 
 
 def _not_now(ctx: ApiContext, instance_id: str, error: DatabaseTrouble) -> Reply:
-    """The error, with the proof that it comes from the agent's own server: a node outlives any outage of the database."""
+    """The error, with proof that it comes from the agent's own server: a node survives any outage of the database."""
     reply = PLAIN.reply(error)
     body = msgspec.json.decode(reply.body) | {"server_token": ctx.agents.proof(instance_id)}
     return replace(reply, body=msgspec.json.encode(body))

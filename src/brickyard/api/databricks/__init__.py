@@ -1,1 +1,1 @@
-"""The Databricks API: one module a group of operations."""
+"""The Databricks API: one module per group of operations."""

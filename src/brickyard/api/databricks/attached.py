@@ -1,4 +1,4 @@
-"""Who is attached to a cluster, and the way to its Spark UI. Ours: Databricks shows the same in its own pages only."""
+"""Who is attached to a cluster, and a link to its Spark UI. Brickyard only: Databricks shows both just in its web pages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LinkRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SparkUiLink(msgspec.Struct, frozen=True, kw_only=True):
-    """`url` opens the cluster's Spark UI in a browser, for the caller, until `expiration_time` (epoch ms)."""
+    """`url` opens the cluster's Spark UI in the caller's browser until `expiration_time` (epoch ms)."""
 
     url: str
     expiration_time: int

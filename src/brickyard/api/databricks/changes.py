@@ -1,4 +1,4 @@
-"""Which clusters change, as a stream of server-sent events. Ours: Databricks' own pages ask again and again."""
+"""Cluster changes as a stream of server-sent events. Specific to Brickyard: Databricks' web pages poll instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Clusters API: 17 calls, under 2.1 and, for older clients, under 2.0."""
+"""The Clusters API: 17 calls under 2.1, and under 2.0 for older clients."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _cluster(permission: Permission, of: str = "cluster_id") -> Need:
 
 
 def _pools(where: str = "") -> tuple[Need, Need]:
-    """Those that a specification names."""
+    """The permissions for the pools that a specification names."""
     fields = (f"{where}instance_pool_id", f"{where}driver_instance_pool_id")
     first, second = (Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, field) for field in fields)
     return first, second
@@ -166,7 +166,7 @@ OPERATIONS: tuple[Operation, ...] = (
         response=view.ListClustersResponse,
         versions=("2.1",),
     ),
-    # Clients of 2.0 never ask for a second page.
+    # Clients of 2.0 never request a second page.
     _operation(
         "list",
         "GET",

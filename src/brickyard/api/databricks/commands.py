@@ -1,4 +1,4 @@
-"""The command execution API (1.2): contexts and commands, in its camelCase and with its own shape of errors."""
+"""The command execution API (1.2): contexts and commands, with its camelCase names and its error format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BODY_LIMIT = 10 * 1024 * 1024
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Everything is optional in form: what is missing is named in the API's own words."""
+    """Every field is optional here, so that a missing one is reported with this API's own message."""
 
 
 class CreateContext(_Wire, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class ContextStatusResponse(_Wire, frozen=True, kw_only=True):
 
 
 class Results(_Wire, frozen=True, kw_only=True):
-    """What a command left behind; which fields are set depends on `result_type` (runtime/node/contexts/results.py)."""
+    """The results of a command; `result_type` decides which fields are set (runtime/node/contexts/results.py)."""
 
     result_type: ResultType
     summary: str = ""
@@ -104,7 +104,7 @@ async def _cancel(ctx: ApiContext, caller: Caller, request: CommandRef) -> Creat
 
 
 def command_form(fields: Mapping[str, bytes]) -> dict[str, str]:
-    """A form's fields, of which `command` is a file, as those of the request."""
+    """Converts a form, in which `command` is a file, to the request's fields."""
     try:
         return {name: value.decode() for name, value in fields.items()}
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""The DBFS API: the workspace's files."""
+"""The DBFS API for the workspace's files."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class DbfsMove(Wire, frozen=True, kw_only=True):
 
 
 class DbfsReadResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """`data` in base64. At the end of the file `bytes_read` is 0, and clients need to see that."""
+    """`data` is base64. At the end of the file `bytes_read` is 0, which clients rely on."""
 
     bytes_read: int
     data: str

@@ -1,4 +1,4 @@
-"""The shapes of errors that Databricks clients read, where they are not the plain one."""
+"""Error formats that Databricks clients expect, where they differ from the plain one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _scim_body(failure: Failure) -> dict[str, Any]:
     }
 
 
-# The plain one, with the error details that the cluster manager adds to status 400.
+# The plain format, with the error details that the cluster manager adds to status 400.
 CLUSTERS = Dialect(name=PLAIN.name, properties=PLAIN.properties, body=_clusters_body)
 # API 1.2: contexts and commands.
 COMMANDS = Dialect(name="CommandError", properties={"error": TEXT}, body=lambda failure: {"error": failure.message})

@@ -1,4 +1,4 @@
-"""Who is there: discovery of the host, the caller's own user, personal access tokens."""
+"""Identity: discovery of the host, the caller's user, personal access tokens."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def _discovery(ctx: ApiContext, caller: Caller, request: Empty) -> wire.Di
 
 
 def _account_id(workspace_id: str) -> str:
-    """A workspace is an account of its own; its id is a UUID, and the same for as long as the workspace is there."""
+    """Each workspace is its own account. The account id is a UUID that stays the same for the life of the workspace."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"brickyard {workspace_id}"))
 
 
@@ -53,7 +53,7 @@ def token_info(row: TokenRow) -> wire.PublicTokenInfo:
 
 
 def scim_user(user: UserRow) -> wire.ScimUser:
-    """A user in SCIM's shape. Everybody has every entitlement until permissions say otherwise."""
+    """A user in SCIM's format. All users have all entitlements unless permissions say otherwise."""
     given, _, family = user.display_name.partition(" ")
     groups = ["users", "admins"] if user.is_admin else ["users"]
     return wire.ScimUser(

@@ -1,4 +1,4 @@
-"""The Jobs API's one-time runs: submit, get, get-output, list, cancel, delete."""
+"""One-time runs of the Jobs API: submit, get, get-output, list, cancel, delete."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def _get(ctx: ApiContext, caller: Caller, request: view.GetRun) -> view.Ru
 
 
 def _page(base_url: str, run_id: int) -> str:
-    """Where a run can be read. Clients such as Airflow's operators take it for granted, and show it."""
+    """The URL of a run. Clients such as Airflow's operators require it and display it."""
     return f"{base_url}/api/2.2/jobs/runs/get?run_id={run_id}"
 
 

@@ -1,4 +1,4 @@
-"""Requests and responses that concern the API alone. Those of clusters, which services work with, are in `domain.requests` and
+"""Requests and responses that only the API uses. Those of clusters, which services use too, are in `domain.requests` and
 `domain.views`."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from brickyard.domain.spec import Wire
 
 
 class Discovery(Wire, frozen=True, kw_only=True):
-    """What clients learn about a host before they authenticate. There is no OAuth, and so no `oidc_endpoint`."""
+    """What clients learn about a host before they authenticate. There is no OAuth, hence no `oidc_endpoint`."""
 
     account_id: str
     workspace_id: str
@@ -24,7 +24,7 @@ class CreateTokenRequest(Wire, frozen=True, kw_only=True):
 
 
 class PublicTokenInfo(Wire, frozen=True, kw_only=True):
-    """A token as its user sees it. Times are epoch milliseconds; an `expiry_time` of -1 is never."""
+    """A token as its user sees it. Times are epoch milliseconds; an `expiry_time` of -1 means never."""
 
     token_id: str
     creation_time: int
@@ -33,7 +33,7 @@ class PublicTokenInfo(Wire, frozen=True, kw_only=True):
 
 
 class CreateTokenResponse(Wire, frozen=True, kw_only=True):
-    """`token_value` is shown here and never again."""
+    """`token_value` is shown only in this response."""
 
     token_value: str
     token_info: PublicTokenInfo
@@ -63,7 +63,7 @@ class ScimName(Wire, frozen=True, kw_only=True):
 
 
 class ScimUser(Wire, frozen=True, kw_only=True):
-    """A user in SCIM's shape."""
+    """A user in SCIM's format."""
 
     schemas: list[str]
     id: str

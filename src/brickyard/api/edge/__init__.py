@@ -1,1 +1,1 @@
-"""HTTP, as every API of the server has it: connections, requests, authentication, answers and errors."""
+"""HTTP, common to all APIs of the server: connections, requests, authentication, answers and errors."""

@@ -1,4 +1,4 @@
-"""Who makes a request: one authenticator for the API, Spark Connect and the Spark UI."""
+"""Authenticates callers: one authenticator for the API, Spark Connect and the Spark UI."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ class Links(Protocol):
 
 
 class Authenticator:
-    """Turns what a client sends into a caller. Every method raises Unauthenticated; `missing` is its message where nothing was
-    sent."""
+    """Finds the caller for a client's credentials. Every method raises Unauthenticated, with the message `missing` if no
+    credentials were sent."""
 
     def __init__(self, *, tokens: Tokens, links: Links) -> None:
         self._tokens = tokens
         self._links = links
 
     def of_headers(self, headers: Iterable[tuple[bytes, bytes]], *, missing: str = MISSING) -> Awaitable[Caller]:
-        """By the Authorization header of a request. Raises MalformedRequest for two of them."""
+        """From a request's Authorization header. Raises MalformedRequest if there are two."""
         return self.of_token(bearer_of(headers), missing=missing)
 
     def of_metadata(self, metadata: Mapping[str, Any], *, missing: str) -> Awaitable[Caller]:
-        """By the metadata of a gRPC call."""
+        """From a gRPC call's metadata."""
         scheme, _, token = str(metadata.get("authorization", "")).partition(" ")
         return self.of_token(token.strip() if scheme.lower() == "bearer" else "", missing=missing)
 
     async def of_token(self, token: str, *, missing: str = UNKNOWN) -> Caller:
-        """By the token itself."""
+        """From the token itself."""
         if not token:
             raise Unauthenticated(missing)
         caller = await self._tokens.authenticate(token)
@@ -54,7 +54,7 @@ class Authenticator:
         return caller
 
     async def of_link(self, given: str, cluster_id: str) -> Caller:
-        """By the pass in a link to that cluster's pages."""
+        """From the pass in a link to that cluster's pages."""
         caller = await self._links.caller(given, cluster_id)
         if caller is None:
             raise Unauthenticated(UNKNOWN_LINK)
@@ -62,9 +62,9 @@ class Authenticator:
 
 
 def bearer_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """The token that was sent, or "". Basic with the user `token` is how old clients and .netrc files send one.
+    """The token that was sent, or "". Old clients and .netrc files send it by Basic authentication with the user `token`.
 
-    Raises MalformedRequest for two Authorization headers: whoever stands before us may have looked at the other one.
+    Raises MalformedRequest for two Authorization headers: a proxy before us may have checked the other one.
     """
     sent = [value for key, value in headers if key == b"authorization"]
     if len(sent) > 1:

@@ -1,8 +1,7 @@
-"""HTTP over sockets with bounds: uvicorn's protocol has none on how long a request may take to arrive, nor on its headers.
+"""HTTP connections with limits: uvicorn's protocol limits neither the time for a request to arrive nor the size of its headers.
 
-A request's headers are complete within a time and a size; its body may take as long as it likes while it gets on, and so may the
-answer while the peer takes some of it; one peer holds a number of connections. Agents, clients and proxies stay far below all of
-them.
+Headers must be complete within a time and a size. A body may take any time as long as it makes progress, and so may the answer
+as long as the peer reads. The number of connections per peer is limited. Agents, clients and proxies stay far below all limits.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ import resource
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-HEAD_S = 10.0  # from the first byte of a request, or from the connection, to the end of the headers
+HEAD_S = 10.0  # from a request's first byte, or from the connection, to the end of the headers
 HEAD_BYTES = 64 << 10
-BODY_S = 30.0  # a body brings BODY_BYTES in each such time; time in which we do not read does not count
+BODY_S = 30.0  # a body must deliver BODY_BYTES in each such period; periods in which we do not read do not count
 BODY_BYTES = 4 << 10
-WRITE_S = 60.0  # a client takes something of what waits for it in each such time
+WRITE_S = 60.0  # a client must read some of the pending answer in each such period
 MOST_OF_PEER = 2048
 _REASONS = {408: "Request Timeout", 431: "Request Header Fields Too Large", 503: "Service Unavailable"}
 
 
 def most_of_peer() -> int:
-    """Connections of one peer: half of the descriptors that this process may have, so that none is left without any."""
+    """Connections of one peer: half of this process's descriptors, so that one peer cannot use them all."""
     return min(MOST_OF_PEER, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
 
 
@@ -36,7 +35,7 @@ class BoundedHttp(HttpToolsProtocol):
     _unsent = 0
     _in_head = True
     _head_bytes = 0  # of this request, as parsed
-    _raw_bytes = 0  # that came since the headers began, or since the body was last looked at
+    _raw_bytes = 0  # received since the headers began, or since the last check of the body
     _too_large = False
     _has_host = False
 
@@ -71,7 +70,7 @@ class BoundedHttp(HttpToolsProtocol):
         if self._in_head and self._raw_bytes > HEAD_BYTES:
             self._refuse_head()
         elif self._timer is None and (self.cycle is None or self.cycle.response_complete):
-            self._expect_head()  # bytes that begin no request must not keep the connection
+            self._expect_head()  # bytes that do not begin a request must not keep the connection open
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -84,10 +83,10 @@ class BoundedHttp(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value) + 4)  # with what stands between them
+        self._count(len(name) + len(value) + 4)  # plus the separators
         if name.lower() == b"host":
             if self._has_host:
-                raise ValueError("two Host headers")  # a proxy before us may have looked at the other one
+                raise ValueError("two Host headers")  # a proxy before us may have used the other one
             self._has_host = True
         super().on_header(name, value)
 
@@ -138,26 +137,26 @@ class BoundedHttp(HttpToolsProtocol):
         if self.transport.get_write_buffer_size() < self._unsent:
             self._expect_taker()
         else:
-            self.transport.abort()  # closed in order, it would still wait for this client
+            self.transport.abort()  # a normal close would still wait for this client
 
     def _late(self) -> None:
         self._timer = None
         if self.transport.is_closing():
             return
-        if self.flow.read_paused:  # it is us who are slow
+        if self.flow.read_paused:  # the delay is ours
             self._set_timer(HEAD_S if self._in_head else BODY_S)
         elif self._in_head:
             self._refuse(408, "REQUEST_TIMEOUT", f"The request's headers were not complete after {HEAD_S:g} s.")
         elif self._raw_bytes >= BODY_BYTES:
             self._expect_body()
         else:
-            self.transport.close()  # whoever handles the request hears that its client has gone
+            self.transport.close()  # the handler then learns that its client has disconnected
 
     def _refuse_head(self) -> None:
         self._refuse(431, "MAX_REQUEST_SIZE_EXCEEDED", f"The request's headers have more than {HEAD_BYTES >> 10} KiB.")
 
     def _refuse(self, status: int, code: str, message: str) -> None:
-        """Answer without a request, and close; only where no answer of the application is under way."""
+        """Answers without a request and closes; only if no answer of the application is in progress."""
         if self.cycle is None or self.cycle.response_complete:
             body = msgspec.json.encode({"error_code": code, "message": message})
             head = f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"

@@ -1,4 +1,4 @@
-"""A line in the log for every call that changes something: who, what, which object, what came of it. Never what was sent."""
+"""Logs one line for every call that changes something: who, what, which object and the outcome. Never what was sent."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from brickyard.domain.errors import ApiError
 from brickyard.services.caller import Caller
 
 ANONYMOUS = Caller(user_name="", user_id="", is_admin=False, token_id="")
-# Fields that name an object, in requests and answers. Others hold what may be secret: conf, commands, tokens.
+# Fields that name an object, in requests and answers. Other fields may hold secrets: conf, commands, tokens.
 _NAMES = (
     "cluster_id", "context_id", "command_id", "instance_pool_id", "run_id", "token_id", "instance_id", "path", "source_path",
     "destination_path", "handle", "id",
 )  # fmt: skip
-MOST_TEXT = 300  # characters of a name that a client chose
+MOST_TEXT = 300  # characters of a client-chosen name
 
 _log = structlog.get_logger(__name__)
 
 
 class Call:
-    """What is known of a call by the time it is answered."""
+    """What is known about a call when it is answered."""
 
     def __init__(self) -> None:
         self.caller = ANONYMOUS
@@ -30,7 +30,7 @@ class Call:
     def log(
         self, operation: str, answer: Answer, failure: ApiError | None, *, status: int, seconds: float, request_id: str
     ) -> None:
-        """Write the line. It is there whatever became of the call; a refused one has its error code."""
+        """Writes the line, whatever the outcome. For a refused call it includes the error code."""
         made = answer if isinstance(answer, msgspec.Struct) else None
         names = {**_names(made), **_names(self.request)}
         error = {"error_code": failure.error_code} if failure is not None else {}

@@ -1,7 +1,8 @@
-"""From bytes to requests: lenient where Databricks clients need it, else with an error that names the field and the rule.
+"""Decodes requests: lenient where Databricks clients need it, otherwise with an error that names the field and the rule.
 
-Lenient: numbers and booleans may be strings, unknown fields are ignored, null is absent, an empty body is an empty object.
-Refused: what no sound client sends and no store keeps (NaN, integers beyond 64 bits, NUL, lone surrogates, bottomless nesting).
+Lenient: numbers and booleans may be strings, unknown fields are ignored, null counts as absent, an empty body is an empty object.
+Refused: values that no correct client sends and no store keeps (NaN, integers beyond 64 bits, NUL, lone surrogates, unlimited
+nesting).
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import msgspec
 
 from brickyard.domain.errors import ApiError, InvalidParameterValue, MalformedRequest
 
-_SUSPECT = re.compile(rb"\\u0000|%00|[0-9]{19}|nan|inf", re.IGNORECASE)  # rare, so what may be wrong is looked at only then
+_SUSPECT = re.compile(rb"\\u0000|%00|[0-9]{19}|nan|inf", re.IGNORECASE)  # rare, so the slow check runs only then
 _INT64 = 2**63
-_SHOWN = 120  # characters of a client's own value that a message repeats
+_SHOWN = 120  # characters of the client's value that a message repeats
 _MAX_FIELDS = 1000
 
 _ERROR = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key in )?\$(?P<path>.*)`)?$", re.DOTALL)
@@ -32,7 +33,7 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class RequestDecoder:
-    """Makes requests of one type. Raises MalformedRequest and InvalidParameterValue."""
+    """Decodes requests of one type. Raises MalformedRequest and InvalidParameterValue."""
 
     def __init__(self, request: type[msgspec.Struct]) -> None:
         self._type = request
@@ -40,7 +41,7 @@ class RequestDecoder:
         self._keys = _query_keys(request)
 
     def body(self, raw: bytes, extra: Mapping[str, str] | None = None) -> Any:
-        """The request in a JSON body. `extra` are fields from elsewhere, which win."""
+        """The request from a JSON body. `extra` are fields from elsewhere, which take precedence."""
         raw = raw or b"{}"
         try:
             try:
@@ -56,13 +57,13 @@ class RequestDecoder:
         except UnicodeDecodeError as error:
             raise MalformedRequest("The request body is not valid UTF-8. Encode it as UTF-8.") from error
         except msgspec.DecodeError as error:
-            # The decoder takes half a surrogate pair for the end of the data.
+            # The decoder reports half of a surrogate pair as the end of the data.
             reason = "a string holds half of a surrogate pair" if _SURROGATE.search(raw) else _sentence(error)
             raise MalformedRequest(f"The request body is not valid JSON: {reason}.") from error
         return request
 
     def query(self, raw: bytes, extra: Mapping[str, str] | None = None) -> Any:
-        """The request in a query string: dots reach into objects, a repeated key is a list. `extra` wins."""
+        """The request from a query string: dots address nested fields, a repeated key is a list. `extra` takes precedence."""
         values: dict[str, Any] = {}
         try:
             for key, value in _pairs(raw):
@@ -97,14 +98,14 @@ class RequestDecoder:
 
 
 def query_keys(request: type[msgspec.Struct]) -> dict[str, tuple[Any, bool]]:
-    """Every key that a query string may have for the request: dotted name -> (type of one value, may be repeated)."""
+    """Every query key of the request: dotted name -> (type of one value, may be repeated)."""
     return {key: (kind.type, kind.repeated) for key, kind in _query_keys(request).items()}
 
 
 class _Key(typing.NamedTuple):
     type: Any
     repeated: bool
-    text: bool  # an empty string means something
+    text: bool  # an empty string is a value
 
 
 def _query_keys(request: type[msgspec.Struct], prefix: str = "") -> dict[str, _Key]:
@@ -123,7 +124,7 @@ def _query_keys(request: type[msgspec.Struct], prefix: str = "") -> dict[str, _K
 def _pairs(raw: bytes) -> list[tuple[str, str]]:
     if not raw:
         return []
-    if b"%" not in raw and b"+" not in raw:  # nothing to decode: most requests
+    if b"%" not in raw and b"+" not in raw:  # nothing to decode, as in most requests
         parts = (pair.partition("=") for pair in raw.decode().split("&", _MAX_FIELDS))
         return [(key, value) for key, _, value in parts]
     try:
@@ -135,7 +136,7 @@ def _pairs(raw: bytes) -> list[tuple[str, str]]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Without the fields that are null, at any depth. Lists keep theirs: a place in a list is never absent."""
+    """Removes null fields at any depth. Nulls in lists stay: list positions matter."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
@@ -144,7 +145,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _check(value: Any, path: str) -> None:
-    """Refuse values that are JSON, or nearly, but that no field can hold."""
+    """Refuses values that are (nearly) valid JSON but that no field can hold."""
     if isinstance(value, msgspec.Struct):
         for field in msgspec.structs.fields(value):
             _check(getattr(value, field.name), f"{path}.{field.encode_name}" if path else field.encode_name)
@@ -164,7 +165,7 @@ def _check(value: Any, path: str) -> None:
 
 
 def explain(error: msgspec.ValidationError, request: type[msgspec.Struct]) -> ApiError:
-    """What is wrong with a request, in the words of the API."""
+    """Converts a validation error to an API error that says what is wrong."""
     match = _ERROR.match(str(error))
     what, path = (match["what"], (match["path"] or "").lstrip(".")) if match else (str(error), "")
     if missing := _MISSING.match(what):
@@ -183,7 +184,7 @@ def explain(error: msgspec.ValidationError, request: type[msgspec.Struct]) -> Ap
 
 
 def _allowed(request: Any, path: str) -> list[str]:
-    """Values of the enum at a path such as `filter_by.cluster_states[0]`."""
+    """The enum values allowed at a path such as `filter_by.cluster_states[0]`."""
     kind = request
     for part in re.findall(r"[^.\[\]]+|\[[^\]]*\]", path):
         kind = _without_none(kind)

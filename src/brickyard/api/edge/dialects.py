@@ -1,7 +1,7 @@
-"""How an API puts its errors: one mapper, and a dialect for each group of operations.
+"""How an API reports errors: one mapper for all, and a dialect for each group of operations.
 
-What follows from an error alone is the same in all of them: status, Retry-After, how long its message may be. A dialect says what
-the body looks like.
+Status, Retry-After and the maximum length of the message depend on the error alone and are the same in all dialects. A dialect
+defines the body.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import msgspec
 from brickyard.domain.errors import RETRY_PHRASES, ApiError, ClusterNotReady
 
 RETRY_AFTER_S = 1
-MOST_TEXT = 3_000  # characters of a message: one that repeats what a client sent must not send all of it back
+MOST_TEXT = 3_000  # characters of a message: an error that quotes the client's input must not return all of it
 TEXT = {"type": "string"}
 _RETRIED = (429, 503)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """An answer in full, where JSON with status 200 will not do."""
+    """A complete answer, for anything other than JSON with status 200."""
 
     body: bytes
     status: int = 200
@@ -31,7 +31,7 @@ class Reply:
 
 
 class Failure(NamedTuple):
-    """An error, its message as it may be shown, and the id of the request (which is also in the header X-Request-Id)."""
+    """An error, its message as shown to the client, and the request id (also in the header X-Request-Id)."""
 
     error: ApiError
     message: str
@@ -40,14 +40,14 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """`body` is an error's, and `properties` what the OpenAPI document says of it under `name`; all of them are always there."""
+    """`body` builds an error's body. `properties` describe it in the OpenAPI document under `name`; all of them are required."""
 
     name: str
     properties: Mapping[str, Any]
     body: Callable[[Failure], Mapping[str, Any]]
 
     def reply(self, error: ApiError, request_id: str = "") -> Reply:
-        """The answer that carries an error."""
+        """The answer for an error."""
         status, message = error.http_status, error.message
         if len(message) > MOST_TEXT:
             message = f"{message[:MOST_TEXT]}..."
@@ -58,7 +58,7 @@ class Dialect:
 
 
 def plain_body(failure: Failure) -> dict[str, Any]:
-    """The Databricks API's shape, and what the server says beside any API."""
+    """The Databricks API's format, also used outside of any API."""
     return {"error_code": failure.error.error_code, "message": failure.message}
 
 
@@ -66,8 +66,8 @@ PLAIN = Dialect(name="Error", properties={"error_code": TEXT, "message": TEXT}, 
 
 
 def defused(message: str) -> str:
-    """The message without the phrases on which clients would retry a permanent error for minutes: a name that a client chose, and
-    that we repeat, may hold one."""
+    """The message without phrases that would make clients retry a permanent error for minutes. Such a phrase can come from a
+    client-chosen name that the message repeats."""
     for phrase in RETRY_PHRASES:
         if phrase in message:
             message = message.replace(phrase, f"{phrase[0]}...{phrase[-1]}")

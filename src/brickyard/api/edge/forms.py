@@ -1,4 +1,4 @@
-"""multipart/form-data, as old clients send a command or a file: in memory, or as it arrives where a file may be large."""
+"""multipart/form-data, which old clients use for commands and files: read in memory, or as it arrives for large files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMELESS = "A part of the form has no name. Give each a Content-Disposition wit
 
 
 def form_boundary(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The boundary that the content type names, or b"" when the body is no form. Raises MalformedRequest."""
+    """The boundary from the content type, or b"" if the body is not a form. Raises MalformedRequest."""
     for key, value in headers:
         if key == b"content-type":
             kind, options = parse_options_header(value)
@@ -29,7 +29,7 @@ def form_boundary(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def form_parts(body: bytes, boundary: bytes) -> dict[str, bytes]:
-    """Name -> content of every part; of several with one name, the last. Raises MalformedRequest."""
+    """Name -> content of every part. If a name is repeated, the last part counts. Raises MalformedRequest."""
     form, parts = _Form(boundary), dict[str, list[bytes]]()
     for name, piece in form.read(body):
         if piece:
@@ -41,9 +41,9 @@ def form_parts(body: bytes, boundary: bytes) -> dict[str, bytes]:
 
 
 async def stream_parts(chunks: AsyncIterator[bytes], boundary: bytes) -> AsyncIterator[tuple[str, bytes]]:
-    """(name, piece) for every piece of every part, in their order; an empty piece begins each part. Raises MalformedRequest.
+    """Yields (name, piece) for every piece of every part, in order; an empty piece begins each part. Raises MalformedRequest.
 
-    Keeps no more than a chunk and a boundary of the body.
+    Holds at most a chunk and a boundary of the body.
     """
     form = _Form(boundary)
     async for chunk in chunks:
@@ -55,7 +55,7 @@ async def stream_parts(chunks: AsyncIterator[bytes], boundary: bytes) -> AsyncIt
 
 
 class _Form:
-    """A form that is read piece by piece."""
+    """Parses a form piece by piece."""
 
     def __init__(self, boundary: bytes) -> None:
         self.ended = False
@@ -78,7 +78,7 @@ class _Form:
         )
 
     def read(self, chunk: bytes) -> list[tuple[str, bytes]]:
-        """What the chunk adds, as `stream_parts` gives it. Raises MalformedRequest."""
+        """The pieces that the chunk adds, in the format of `stream_parts`. Raises MalformedRequest."""
         try:
             self._parser.write(chunk)
         except FormParserError as error:
@@ -87,7 +87,7 @@ class _Form:
         return found
 
     def check_end(self) -> None:
-        """Raises MalformedRequest unless all of the form was there."""
+        """Raises MalformedRequest if the form is incomplete."""
         if not self.ended:
             raise MalformedRequest(_CUT_SHORT)
 

@@ -1,7 +1,7 @@
-"""The edge: a plain ASGI application over the operations of the registry.
+"""The edge: a plain ASGI application that serves the operations of the registry.
 
-The path of a request: find the operation (one dictionary), authenticate, decode, call the handler, encode. There is no
-middleware: what every request needs is here, and costs what is written here.
+It handles a request in these steps: find the operation (one dictionary lookup), authenticate, decode, call the handler, encode.
+There is no middleware: whatever every request needs is in this module.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from brickyard.domain.errors import (
 from brickyard.plan import admission
 from brickyard.services.caller import Caller
 
-DRAIN_LIMIT = 64 * 1024 * 1024  # bytes of a refused body that are read and dropped, so that the client hears why
+DRAIN_LIMIT = 64 * 1024 * 1024  # bytes of a refused body that are read and dropped, so that the client gets to the reason
 
 _log = structlog.get_logger(__name__)
 _encode = msgspec.json.Encoder().encode
 
 
 class InternalError(ApiError):
-    """A bug of ours; the log says which."""
+    """A bug in the server; the log has the details."""
 
 
 class _Disconnected(Exception):
-    """The client has gone: there is nobody to answer."""
+    """The client has disconnected, so no answer is possible."""
 
 
 class Edge:
@@ -157,8 +157,8 @@ class Edge:
         return await operation.handler(self._context, caller, request)
 
     def _admit(self, operation: Operation) -> None:
-        """Raises RequestLimitExceeded while more has been asked for than is done in time: better now than after a client's
-        patience. What is read or ended is always taken on."""
+        """Raises RequestLimitExceeded while the server cannot keep up: better now than once the client has timed out. Calls that
+        read or end something are always accepted."""
         if operation.makes_work and admission.refused(lag_s := self._context.lag_s(), random.random()):  # noqa: S311 - no secret
             raise RequestLimitExceeded(
                 f"The workspace is overloaded: what was asked for before has waited for {lag_s:.0f} s. Ask again in a moment."
@@ -199,7 +199,7 @@ class Edge:
         raise EndpointNotFound(f"No API found for '{method} {path[:500]}'")
 
     async def _send(self, send: Send, answer: Answer, request_id: str, *, head: bool) -> int:
-        """Returns the status. Of a stream that is all but its pieces."""
+        """Sends the answer and returns its status. For a stream, sends everything except its pieces."""
         status = 200
         extra: tuple[tuple[bytes, bytes], ...] = ()
         content_type = self._json
@@ -225,7 +225,7 @@ class Edge:
 
 
 def _failure(error: Exception, request_id: str, operation: str) -> ApiError:
-    """What the client is told of an error that no service has put into words."""
+    """The error for the client when no service has raised a proper one."""
     if is_full_disk(error):
         return StorageFull("The server's disk is full. Free space there.")
     _log.error("A request failed", request_id=request_id, operation=operation, exc_info=error)
@@ -233,7 +233,7 @@ def _failure(error: Exception, request_id: str, operation: str) -> ApiError:
 
 
 async def _read(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """The body. Raises RequestTooLarge without having kept more than `limit` bytes of it."""
+    """Reads the body. Raises RequestTooLarge; keeps at most `limit` bytes in memory."""
     declared = 0
     for key, value in scope["headers"]:
         if key == b"content-length" and value.isdigit():
@@ -251,7 +251,7 @@ async def _read(scope: Scope, receive: Receive, limit: int) -> bytes:
         if size <= limit and declared <= limit:
             chunks.append(chunk)
         elif size > DRAIN_LIMIT or not message.get("more_body"):
-            # The rest was read and dropped: a client whose sending fails half-way never reads the answer, and tries again.
+            # The rest was read and dropped: a client whose upload fails half-way never reads the answer, and retries.
             raise RequestTooLarge(f"The request body is larger than the {limit} bytes that this call takes.")
         else:
             chunks.clear()
@@ -277,13 +277,13 @@ async def _next(receive: Receive) -> Message:
 
 
 def _of_headers(wanted: Mapping[str, str], scope: Scope) -> dict[str, str]:
-    """Fields of the request that come by headers: the last one of a name counts."""
+    """Request fields that are sent as headers. If a header is repeated, the last one counts."""
     sent = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
     return {field: sent[header] for header, field in wanted.items() if header in sent}
 
 
 def _base_url(scope: Scope) -> str:
-    """The address at which the client reached us."""
+    """The server's URL as the client used it."""
     for key, value in scope["headers"]:
         if key == b"host":
             return f"{scope['scheme']}://{value.decode('latin-1')}"
@@ -292,7 +292,7 @@ def _base_url(scope: Scope) -> str:
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
-    """Starting and stopping is the composition root's business."""
+    """Acknowledges ASGI lifespan events; the composition root does the actual starting and stopping."""
     while True:
         message: dict[str, Any] = dict(await receive())
         await send({"type": f"{message['type']}.complete"})

@@ -8,7 +8,7 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 
 class RequestMetrics:
-    """One histogram: its count is the number of requests. Its children are kept, since finding one costs more than using it."""
+    """One histogram, whose count is the number of requests. Its children are cached: a lookup costs more than an update."""
 
     def __init__(self, *, registry: CollectorRegistry) -> None:
         self._seconds = Histogram(
@@ -21,7 +21,7 @@ class RequestMetrics:
         self._children: dict[tuple[str, int], Histogram] = {}
 
     def observe(self, operation: str, status: int, seconds: float) -> None:
-        """Count one request."""
+        """Records one request."""
         child = self._children.get((operation, status))
         if child is None:
             child = self._children[operation, status] = self._seconds.labels(operation, str(status))

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what the registry declares, as other tools read it."""
+"""Generates the OpenAPI document from the registry."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _REFUSALS = {
 
 
 def openapi_operation(operations: Iterable[Operation]) -> Operation:
-    """The operation that serves the document of `operations` and of itself. The document is made when it is first asked for."""
+    """The operation that serves the document of `operations` and of itself. The document is built on first request."""
     declared = tuple(operations)
 
     async def serve(_context: ApiContext, _caller: Caller, _request: Empty) -> Reply:
@@ -56,7 +56,7 @@ def openapi_operation(operations: Iterable[Operation]) -> Operation:
 
 
 def document(operations: Iterable[Operation]) -> dict[str, Any]:
-    """OpenAPI 3.1 for the documented operations. Aliases of a path are named in its description."""
+    """OpenAPI 3.1 for the documented operations. An operation's description lists the aliases of its path."""
     shown = [operation for operation in operations if operation.documented]
     types = {kind for operation in shown for kind in (operation.request, operation.response) if kind is not None} - {Empty}
     ordered = sorted(types, key=lambda kind: (kind.__name__, kind.__module__))
@@ -120,7 +120,7 @@ def _described(operation: Operation, known: Mapping[type, Any], schemas: Mapping
 
 
 def _body(operation: Operation, known: Mapping[type, Any], schemas: Mapping[str, Any], in_path: set[str]) -> dict[str, Any]:
-    """The request's schema; what comes by the path is not in the body."""
+    """The schema of the body: the request without its path parameters."""
     reference: dict[str, Any] = known[operation.request]
     if not in_path:
         return reference
@@ -146,7 +146,7 @@ def _query(operation: Operation, *, without: set[str]) -> list[dict[str, Any]]:
 
 
 def _inlined(kind: Any) -> dict[str, Any]:
-    """The schema of a query's value: a plain type or an enum, small enough to stand where it is used."""
+    """The inline schema of a query parameter: a plain type or an enum."""
     (schema,), parts = msgspec.json.schema_components([kind], ref_template=_TEMPLATE)
     found: dict[str, Any] = next(iter(parts.values())) if parts else schema
     return _tidied(found)
@@ -169,7 +169,7 @@ def _refusal(operation: Operation, status: int) -> dict[str, Any]:
 
 
 def _tidied(schema: dict[str, Any]) -> dict[str, Any]:
-    """Docstrings without the indentation of the source."""
+    """Removes the source's indentation from the description."""
     if text := schema.get("description"):
         return schema | {"description": inspect.cleandoc(text)}
     return schema

@@ -1,8 +1,9 @@
-"""Operations: what the server can be asked. Declared once, each gives its routes, authentication, decoding, OpenAPI and tests.
+"""Operations: everything the server can be asked. Each is declared once; routes, authentication, decoding, OpenAPI and tests
+derive from it.
 
 A handler is `async (context, caller, request) -> response struct | bytes | Reply | None`. Bytes are a JSON body that a service
-has made already; None is an empty object; a `Reply` is for the few answers that are neither JSON nor 200, and a
-`Stream` for those that go on.
+has already encoded; None is an empty object; a `Reply` is for the few answers that are not JSON or not status 200, and a
+`Stream` for streamed ones.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from brickyard.services.caller import Caller
 if TYPE_CHECKING:
     from brickyard.api.context import ApiContext
 
-BODY_LIMIT = 10 * 1024 * 1024  # bytes, as the Databricks API has it
+BODY_LIMIT = 10 * 1024 * 1024  # bytes, as in the Databricks API
 
 
 class Auth(Enum):
-    """Who may call. USER: whoever has a valid token. AGENT: the agent of the instance named by `request.instance_id`. METRICS:
-    whoever has the setting `metrics_token`, and everybody where it is not set."""
+    """Who may call. USER: anyone with a valid token. AGENT: the agent of the instance named by `request.instance_id`. METRICS:
+    anyone with the `metrics_token` of the settings, or everyone if it is not set."""
 
     USER = "user"
     AGENT = "agent"
@@ -49,10 +50,10 @@ EVERY = "*"
 
 @dataclass(frozen=True)
 class Need:
-    """A permission that an operation asks for, on an object.
+    """A permission on an object that an operation requires.
 
-    `of` is the field of the request that names the object; "" where there is only one, and `EVERY` for a list, which shows those
-    objects on which the caller has the permission. What an optional field names is needed where it is given.
+    `of` is the request field that names the object; "" if there is only one object; `EVERY` for a list, which shows only the
+    objects on which the caller has the permission. For an optional field, the permission is required only if the field is set.
     """
 
     permission: Permission
@@ -62,11 +63,11 @@ class Need:
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """One thing that the server does.
+    """One operation of the server.
 
-    `paths`: the first is the one that current clients call, the others are aliases. A segment `{name}` matches anything but a
-    slash and `{name:path}`, as the last one, everything; both become the field of that name of the request. POST, PUT and
-    PATCH read the request from a JSON body, the others from the query.
+    `paths`: current clients call the first, the others are aliases. A segment `{name}` matches anything but a slash;
+    `{name:path}`, as the last segment, matches everything; both fill the request field of that name. POST, PUT and PATCH read
+    the request from a JSON body, other methods from the query.
     """
 
     name: str  # group.verb; names it in documentation and metrics
@@ -76,28 +77,28 @@ class Operation:
     request: type[msgspec.Struct] = Empty
     response: type[msgspec.Struct] | None = None
     summary: str
-    needs: tuple[Need, ...]  # of the caller; none for operations that are not for users
+    needs: tuple[Need, ...]  # of the caller; empty for operations that are not for users
     auth: Auth = Auth.USER
     dialect: Dialect = PLAIN
     body_limit: int = BODY_LIMIT
-    documented: bool = True  # is in the OpenAPI document
+    documented: bool = True  # whether it is in the OpenAPI document
     only_reads: bool = False  # changes nothing, although it is a POST
     content_type: str = "application/json"  # of a successful answer
     form: Callable[[Mapping[str, bytes]], dict[str, str]] | None = None  # also reads multipart/form-data: parts -> request fields
-    upload: Upload | None = None  # takes multipart/form-data of any size as it arrives, in the handler's place
-    with_base_url: bool = False  # the request's `base_url` is the address at which the client reached us
-    from_headers: Mapping[str, str] = field(default_factory=dict)  # a header (in small letters) -> the field that it is read into
-    makes_work: bool = False  # for the loops: refused with 429 while they are behind (plan/admission.py)
-    errors: tuple[int, ...] = field(default=())  # statuses to document beside those that every operation has
+    upload: Upload | None = None  # accepts multipart/form-data of any size as it arrives, replacing the handler
+    with_base_url: bool = False  # the request's `base_url` is the server's URL as the client used it
+    from_headers: Mapping[str, str] = field(default_factory=dict)  # a header (in lower case) -> the field that it sets
+    makes_work: bool = False  # for the loops: refused with 429 while they lag (plan/admission.py)
+    errors: tuple[int, ...] = field(default=())  # statuses to document besides those that every operation has
 
     @property
     def changes(self) -> bool:
-        """Whether a call is one of those that the log has a line of. Agents report all the time: theirs are not."""
+        """Whether calls are logged because they change something. Agents report all the time, so their calls are not."""
         return self.method not in ("GET", "HEAD") and self.auth is not Auth.AGENT and not self.only_reads
 
     @property
     def looks(self) -> bool:
-        """Whether a user's call only reads the workspace's state: such a call may wait a little while work is late."""
+        """Whether a user's call only reads the workspace's state: it may wait a little while the server lags."""
         return self.auth is Auth.USER and (self.only_reads or self.method in ("GET", "HEAD"))
 
     @property

@@ -1,4 +1,4 @@
-"""Which operation answers a method and a path."""
+"""Finds the operation for a method and a path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Pattern:
 
 
 class Routes:
-    """Fixed paths are a dictionary; paths with parameters are tried in the order of the operations, where it has no answer."""
+    """Looks up fixed paths in a dictionary; otherwise tries paths with parameters in the order of the operations."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self.exact: dict[tuple[str, str], Operation] = {}
@@ -30,7 +30,7 @@ class Routes:
                 self._add(operation, path)
 
     def match(self, method: str, path: str, raw_path: bytes) -> tuple[Operation, dict[str, str] | None] | None:
-        """The operation and its path parameters. `raw_path` is still percent-encoded: an encoded slash belongs to its segment."""
+        """The operation and its path parameters. `raw_path` is still percent-encoded: an encoded slash is part of its segment."""
         if (operation := self.exact.get((method, path))) is not None:
             return operation, None
         raw = raw_path.decode("latin-1")
@@ -40,7 +40,7 @@ class Routes:
         return None
 
     def methods(self, path: str, raw_path: bytes) -> list[str]:
-        """Every method that the path has an operation for."""
+        """All methods that the path has an operation for."""
         methods = {"GET", "POST", "PUT", "PATCH", "DELETE"}
         return sorted(method for method in methods if self.match(method, path, raw_path))
 

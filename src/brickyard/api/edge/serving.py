@@ -1,4 +1,4 @@
-"""How the API is served: one place for what the server and the tests have around it."""
+"""The web server's configuration, shared by the server and the tests."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import uvicorn
 
 from brickyard.api.edge.bounded import BoundedHttp
 
-DRAIN_S = 2  # requests in flight get so long when the server stops
+DRAIN_S = 2  # time for requests in flight when the server stops
 _MAPPED_BITS = 96  # of ::ffff:0:0/96, before the IPv4 address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-KEEP_ALIVE_S = 75  # longer than clients keep a connection that they do not use: they never meet one that is just being closed
+KEEP_ALIVE_S = 75  # longer than clients keep unused connections, so that they never use one that is being closed
 
 
 def serving(application: Any, *, trusted_proxies: str = "") -> uvicorn.Config:
-    """For an ASGI application on sockets that are bound already. `trusted_proxies`: as the setting."""
+    """Config for an ASGI application on sockets that are bound already. `trusted_proxies`: see the setting."""
     return uvicorn.Config(
         application,
         log_config=None,
@@ -28,13 +28,13 @@ def serving(application: Any, *, trusted_proxies: str = "") -> uvicorn.Config:
         http=BoundedHttp,
         ws="none",
         proxy_headers=bool(trusted_proxies),
-        forwarded_allow_ips=_in_both_forms(trusted_proxies),  # never None: uvicorn would take FORWARDED_ALLOW_IPS instead
+        forwarded_allow_ips=_in_both_forms(trusted_proxies),  # never None: uvicorn would then use FORWARDED_ALLOW_IPS
     )
 
 
 def _in_both_forms(addresses: str) -> str:
-    """IPv4 addresses and networks also as IPv6 has them (::ffff:10.0.0.0/104), and the other way round: that is how a socket
-    bound to :: names peers that came by IPv4."""
+    """Adds the IPv6 form (::ffff:10.0.0.0/104) of IPv4 addresses and networks, and vice versa: a socket bound to :: reports
+    IPv4 peers in that form."""
     networks = [ipaddress.ip_network(each.strip()) for each in addresses.split(",") if each.strip()]
     return ",".join(str(form) for network in networks for form in (network, *_other_form(network)))
 

@@ -8,15 +8,15 @@ from typing import NamedTuple
 from brickyard.api.edge.streaming import Stream
 
 CONTENT_TYPE = "text/event-stream"
-LAST_EVENT_ID = "last-event-id"  # the header in which a client that comes back names the last event that it has seen
-KEEP_ALIVE = b":\n\n"  # a comment: nobody between us takes the connection for dead
-RETRY_MS = 1_000  # a client comes back after so long
-# Nothing between us may keep what has been sent; nginx collects answers unless it is told not to.
+LAST_EVENT_ID = "last-event-id"  # the header in which a reconnecting client names the last event it saw
+KEEP_ALIVE = b":\n\n"  # a comment: keeps proxies from considering the connection dead
+RETRY_MS = 1_000  # a client reconnects after this long
+# Proxies must not buffer the stream; nginx buffers answers unless told not to.
 _HEADERS = (("cache-control", "no-store"), ("x-accel-buffering", "no"))
 
 
 class ServerEvent(NamedTuple):
-    """`id` and `kind` are one line each."""
+    """`id` and `kind` must each be a single line."""
 
     id: str
     kind: str
@@ -24,12 +24,12 @@ class ServerEvent(NamedTuple):
 
 
 def event_stream(events: AsyncIterator[ServerEvent | None], *, close: Callable[[], None]) -> Stream:
-    """The events as an answer. None is a sign of life."""
+    """Streams the events as an answer. None sends a keep-alive."""
     return Stream(pieces=_encoded(events), close=close, content_type=CONTENT_TYPE, headers=_HEADERS)
 
 
 def encode(event: ServerEvent) -> bytes:
-    """An event on the wire."""
+    """Encodes an event for the wire."""
     data = "".join(f"data: {line}\n" for line in event.data.split("\n"))
     return f"id: {event.id}\nevent: {event.kind}\n{data}\n".encode()
 

@@ -1,4 +1,4 @@
-"""Answers that go on: their pieces as they come, no faster than the client takes them."""
+"""Streamed answers: pieces are sent as they come, no faster than the client reads them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.types import Receive, Send
 
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """`close` is called once the answer has ended, in whatever way, also when no piece was ever asked for."""
+    """`close` is called once the answer has ended for any reason, even if no piece was ever requested."""
 
     pieces: AsyncIterator[bytes]
     close: Callable[[], None]
@@ -21,8 +21,8 @@ class Stream:
 
 
 async def send_pieces(pieces: AsyncIterator[bytes], receive: Receive, send: Send) -> None:
-    """Send all of them, after the headers; ends early when the client goes. An error of theirs is raised: the connection is then
-    closed in the middle, so that the answer does not seem complete."""
+    """Sends all pieces, after the headers; ends early when the client disconnects. Errors of `pieces` propagate: the connection
+    is then closed mid-answer, so that the answer does not look complete."""
     sending, gone = asyncio.create_task(_send_all(pieces, send)), asyncio.create_task(until_gone(receive))
     try:
         await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -36,12 +36,12 @@ async def send_pieces(pieces: AsyncIterator[bytes], receive: Receive, send: Send
 
 
 async def until_gone(receive: Receive) -> None:
-    """Return when the client has gone."""
+    """Returns when the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def _send_all(pieces: AsyncIterator[bytes], send: Send) -> None:
-    async for piece in pieces:  # `send` waits while the client does not take what it was sent
+    async for piece in pieces:  # `send` waits until the client has read what was sent
         await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
