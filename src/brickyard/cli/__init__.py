@@ -1,4 +1,4 @@
-"""The brickyard command. Subcommands are loaded when they are run: `brickyard --help` imports none of them."""
+"""The brickyard command. Subcommands are imported only when they run: `brickyard --help` imports none of them."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class CliError(click.ClickException):
 
 
 class Interrupted(CliError):
-    """Ctrl-C, after what had been begun was taken back."""
+    """Ctrl-C, after cleanup of what had been started."""
 
     exit_code = INTERRUPTED
 
 
 class _Lazy(click.Group):
-    """Knows its commands' names and one-liners by heart."""
+    """Lists its commands and their one-line help without importing them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -68,13 +68,13 @@ def cli(debug: bool) -> None:
 
 
 def main() -> None:
-    """Entry point. Exit codes: 0, 1 after a failure, 2 for a wrong command line, 130 after Ctrl-C; `status` has 3 as well.
+    """Entry point. Exit codes: 0, 1 for a failure, 2 for a wrong command line, 130 for Ctrl-C; `status` also has 3.
 
-    Errors are one line, unless --debug or BRICKYARD_DEBUG asks for the traceback.
+    Errors are one line unless --debug or BRICKYARD_DEBUG asks for the traceback.
     """
     code = _run()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # all is said: Ctrl-C while Python ends needs no words
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # output is complete: Ctrl-C while Python exits must not print a traceback
     sys.exit(code)
 
 
@@ -91,7 +91,7 @@ def _run() -> int:
     except (click.Abort, KeyboardInterrupt):
         _complain("interrupted.")
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read our output has gone
+    except BrokenPipeError:  # the reader of our output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
@@ -116,5 +116,5 @@ def _complain(message: str) -> None:
 
 
 def printable(line: str) -> str:
-    """Without control characters, which a terminal would obey: names and messages of clusters come from their users."""
+    """Replaces control characters, which a terminal would obey: users choose the names and messages of clusters."""
     return "".join(character if character.isprintable() or character == "\t" else "?" for character in line)

@@ -1,4 +1,4 @@
-"""The official SDK, pointed at the workspace of a data directory."""
+"""The official SDK, configured for the workspace of a data directory."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from brickyard.lifecycle.workspace import Running, Workspace, WorkspaceError
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
 
-RETRY_S = 30  # a server of our own that does not answer for so long will not answer at all
+RETRY_S = 30  # a local server that does not answer for this long will not answer at all
 
 
 def client(workspace: Workspace) -> WorkspaceClient:
-    """For the server that runs on the data directory, as its administrator. Raises CliError."""
+    """A client of the server that runs on the data directory, as its administrator. Raises CliError."""
     running = serving(workspace)
     go_direct(running.url)
     for name in [each for each in os.environ if each.startswith("DATABRICKS_")]:
-        del os.environ[name]  # they lead to another workspace
+        del os.environ[name]  # they would select another workspace
     from databricks.sdk import WorkspaceClient  # noqa: PLC0415 - half a second of imports
     from databricks.sdk.core import Config  # noqa: PLC0415 - as above
 
@@ -32,7 +32,7 @@ def client(workspace: Workspace) -> WorkspaceClient:
 
 
 def serving(workspace: Workspace, found: str = "") -> Running:
-    """The server that runs on the data directory and says where; `found` is how we came to that one. Raises CliError."""
+    """The server on the data directory, with its URL; `found` says how that directory was chosen. Raises CliError."""
     running = workspace.running()
     if running is None:
         how = f" (chosen {found})" if found else ""
@@ -43,7 +43,7 @@ def serving(workspace: Workspace, found: str = "") -> Running:
 
 
 def go_direct(url: str) -> None:
-    """Keep requests to the server out of an HTTP proxy, for every library of this process."""
+    """Makes all libraries of this process bypass HTTP proxies for the server."""
     host = urlsplit(url).hostname or ""
     for name in ("no_proxy", "NO_PROXY"):
         os.environ[name] = ",".join(filter(None, (os.environ.get(name), host)))

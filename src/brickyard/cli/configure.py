@@ -1,4 +1,4 @@
-"""`brickyard configure`: a profile for Databricks tools."""
+"""`brickyard configure`: writes a profile for Databricks tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 from brickyard.storage.private import write_private
 
 DEFAULT, OURS = "DEFAULT", "brickyard"
-MARK = "# written by brickyard configure"  # a profile that has it may be replaced by the next `configure`
+MARK = "# written by brickyard configure"  # the next `configure` may replace a profile with this mark
 
 
 @click.command("configure")
@@ -58,12 +58,12 @@ def command(profile: str | None, replace: bool, config_file: Path | None, **opti
 
 
 def profile_file() -> Path:
-    """Where Databricks tools look for profiles."""
+    """The file in which Databricks tools look for profiles."""
     return Path(os.environ.get("DATABRICKS_CONFIG_FILE") or "~/.databrickscfg").expanduser().resolve()
 
 
 def profile_to_use() -> str:
-    """The profile that leads to the workspace when nobody names one: the one that `configure` chose."""
+    """The default profile for the workspace: the one that `configure` chose."""
     if named := os.environ.get("DATABRICKS_CONFIG_PROFILE"):
         return named
     try:
@@ -73,10 +73,10 @@ def profile_to_use() -> str:
 
 
 def with_profile(text: str, profile: str, *, host: str, token: str) -> str:
-    """The text of a Databricks configuration file with one profile replaced or added, and every other line as it was.
+    """The text of a Databricks configuration file with one profile replaced or added, and all other lines unchanged.
 
-    All that the profile held goes: another way to log in would win over the token. Comments at its end stay: they belong to what
-    follows it.
+    Everything in the old profile is dropped, because another login method would override the token. Comments at its end stay:
+    they belong to what follows.
     """
     wanted = f"[{profile}]\n{MARK}\nhost  = {host}\ntoken = {token}\n"
     lines = text.splitlines(keepends=True)
@@ -88,7 +88,7 @@ def with_profile(text: str, profile: str, *, host: str, token: str) -> str:
 
 
 def _section(lines: list[str], profile: str) -> tuple[int, int] | None:
-    """Where a profile begins and ends. Its own comments are those before its last value, and our mark."""
+    """The start and end of a profile. Its comments are those before its last value, and our mark."""
     start = next((at for at, line in enumerate(lines) if line.strip() == f"[{profile}]"), None)
     if start is None:
         return None
@@ -113,6 +113,6 @@ def _host(text: str, profile: str) -> str:
 
 
 def _is_free(text: str, profile: str, url: str) -> bool:
-    """Whether nobody's profile is lost by writing it: there is none, it is empty, is ours, or leads to this workspace already."""
+    """Whether writing the profile loses nobody's settings: it is missing, empty or ours, or leads to this workspace already."""
     body = _body(text, profile)
     return not body or body[0] == MARK or _host(text, profile) == url

@@ -1,4 +1,4 @@
-"""`brickyard doctor`: what this machine has, and what to do about what it lacks."""
+"""`brickyard doctor`: checks what this machine has, and says what to do about what is missing."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from brickyard.lifecycle.packageindex import uv_environment
 from brickyard.lifecycle.workspace import Workspace
 from brickyard.server.preflight import ServerError, listen
 
-MUCH = 8  # memory_overcommit above it: more nodes may use the whole machine at once than any machine takes
-ASKED_FOR = "pyspark"  # what every runtime needs from the index
+MUCH = 8  # above this memory_overcommit, more nodes may use the whole machine at once than any machine can take
+ASKED_FOR = "pyspark"  # every runtime needs this package from the index
 INDEX_LIMIT_S = 60.0
 
 
@@ -92,7 +92,7 @@ def _java() -> Finding:
 
 
 def _disk(name: str, path: Path, needed_mb: int, *, keep: int = 0) -> Finding:
-    """`keep`: bytes of which the server tries to keep so many free."""
+    """`keep`: the number of bytes that the server tries to keep free."""
     there = next(each for each in (path, *path.parents) if _exists(each))
     if not there.is_dir():
         return Finding(name, "broken", f"{there} is no directory. Remove it, or choose another {name}.")
@@ -117,7 +117,7 @@ def _floor(chosen: Settings) -> int:
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # a parent that may not be searched
+    except OSError:  # a parent directory that we may not search
         return False
 
 

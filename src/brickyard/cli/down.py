@@ -40,20 +40,20 @@ def command(keep_nodes: bool, config_file: Path | None, **options: Any) -> None:
 
 
 def stop_server(workspace: Workspace, running: Running, *, keep_nodes: bool) -> None:
-    """Stop the server and wait until it has ended, and its nodes unless they are to be kept.
+    """Stops the server and waits until it has ended, with its nodes unless they are to be kept.
 
-    Raises CliError when it cannot be stopped or takes too long, or when nodes live on.
+    Raises CliError if it cannot be stopped or takes too long, or if nodes keep running.
     """
-    storage = workspace.storage  # as long as the server tells which it is
+    storage = workspace.storage  # read while the server can still tell its storage
     _stop(workspace, running, keep_nodes=keep_nodes)
     if not keep_nodes:
         end_nodes(workspace, storage)
 
 
 def end_nodes(workspace: Workspace, storage: Storage | None = None) -> int:
-    """End the nodes of this machine that no server looks after; returns how many there were. Raises CliError when some live on.
+    """Ends the nodes of this machine that no server looks after; returns their number. Raises CliError if some keep running.
 
-    A server that stops ends its nodes by itself: this is for what one could not, or was killed before it did.
+    A stopping server ends its nodes itself: this is for nodes that it could not end, or for a server that was killed.
     """
     storage = storage or workspace.storage
     if not storage.instances.is_dir() or not any(storage.instances.iterdir()):
@@ -63,7 +63,7 @@ def end_nodes(workspace: Workspace, storage: Storage | None = None) -> int:
     try:
         workspace.lock()
     except WorkspaceError:
-        return 0  # another server has started: they are its own now
+        return 0  # another server has started and owns them
     try:
         storage.hold(alone=True, patience_s=0)
         with working("Ending nodes"):
@@ -73,7 +73,7 @@ def end_nodes(workspace: Workspace, storage: Storage | None = None) -> int:
             provider.close(keep_nodes=False)
             left = sorted(provider.observe())
     except StorageInUse:
-        return 0  # of several servers another one lives
+        return 0  # another of several servers is alive
     finally:
         storage.close()
         workspace.unlock()
@@ -83,8 +83,8 @@ def end_nodes(workspace: Workspace, storage: Storage | None = None) -> int:
 
 
 def end_simulated(workspace: Workspace) -> int:
-    """The same for simulated nodes, which live on in a process of their own when their servers were killed. Servers that stop in
-    order end them by themselves, and those that another server uses are left alone."""
+    """The same for simulated nodes, which live on in a separate process if their servers were killed. Servers that stop in
+    order end them themselves; nodes that another server uses are left alone."""
     place = workspace.storage.simulated
     if not place.is_dir():
         return 0

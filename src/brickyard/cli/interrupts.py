@@ -1,4 +1,4 @@
-"""Ctrl-C at a better moment."""
+"""Defers Ctrl-C to a safe moment."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from types import FrameType
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Hold Ctrl-C back until the block is left: what is made in it is known to whoever takes it back. Keep it short."""
-    if threading.current_thread() is not threading.main_thread():  # there is no Ctrl-C here
+    """Defers Ctrl-C until the block ends, so that whatever the block creates is recorded for cleanup. Keep the block short."""
+    if threading.current_thread() is not threading.main_thread():  # Ctrl-C never arrives here
         yield
         return
     pressed = False

@@ -1,4 +1,4 @@
-"""`brickyard kernel`: clusters as kernels of JupyterLab."""
+"""`brickyard kernel`: clusters as JupyterLab kernels."""
 
 from __future__ import annotations
 

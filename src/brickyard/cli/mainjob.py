@@ -1,4 +1,4 @@
-"""The main job, through the official SDK alone: a cluster, the data, a join, its answer checked. Slow to import."""
+"""The main job, using only the official SDK: a cluster, the data, a join, a check of the answer. Slow to import."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ NAME = "quickstart"
 WORKERS = 2
 FOLDER = "/quickstart"
 IDLE_MINUTES = 60
-START_LIMIT_S = 1_800.0  # a first start installs Spark
+START_LIMIT_S = 1_800.0  # the first start installs Spark
 COMING = (State.PENDING, State.RESTARTING, State.RESIZING)
 QUERY = """\
 SELECT name, count(*) AS flights, avg(CAST(arr_delay AS DOUBLE)) AS mean_delay
 FROM flights JOIN airlines USING (carrier)
 GROUP BY name ORDER BY flights DESC, name
 """
-_INSTALLING = re.compile(r"(Installing Spark [^(]*?) \(.*")  # without what changes all the time: bytes, time left
+_INSTALLING = re.compile(r"(Installing Spark [^(]*?) \(.*")  # without the parts that keep changing: bytes, time left
 _PROGRAM = """
 import json, os
 folder = "file:" + os.environ["DBFS_ROOT"] + "{folder}"
@@ -44,7 +44,7 @@ print(json.dumps({{"rows": flights.count(), "answer": [list(row) for row in answ
 
 
 class Answer(NamedTuple):
-    """What the cluster said."""
+    """The cluster's answer."""
 
     rows: int
     airlines: list[Airline]
@@ -54,10 +54,10 @@ class Answer(NamedTuple):
 def have_cluster(
     w: WorkspaceClient, *, runtime: str, any_runtime: bool, say: Shown, started: Callable[[str], None]
 ) -> ClusterDetails:
-    """A running cluster: an earlier quickstart's, else a new one. `any_runtime`: an earlier one may run another than `runtime`.
+    """A running cluster: from an earlier quickstart, or a new one. `any_runtime`: an earlier one may have another runtime.
 
-    `started` is told the id of a cluster that was not running or starting already. Raises CliError when it does not come to run,
-    with the reason that the workspace gives.
+    Calls `started` with the cluster's id unless the cluster was already running or starting. Raises CliError, with the
+    workspace's reason, if it fails to start.
     """
     mine = [each for each in w.clusters.list() if each.cluster_name == NAME and (any_runtime or each.spark_version == runtime)]
     for states in ((State.RUNNING,), COMING, (State.TERMINATED,)):
@@ -84,7 +84,7 @@ def have_cluster(
 
 
 def smallest_node_type(w: WorkspaceClient) -> str:
-    """The id of the smallest on offer. Raises CliError."""
+    """The id of the smallest node type. Raises CliError."""
     types = w.clusters.list_node_types().node_types or []
     if not types:
         raise CliError("the workspace offers no node types. See `brickyard doctor`.")
@@ -92,7 +92,7 @@ def smallest_node_type(w: WorkspaceClient) -> str:
 
 
 def have_data(w: WorkspaceClient, data: Data, say: Say) -> None:
-    """Both files in the workspace, uploaded unless they are there."""
+    """Uploads both files to the workspace unless they are there."""
     w.dbfs.mkdirs(FOLDER)
     for path in (data.flights, data.airlines):
         target, size = f"{FOLDER}/{path.name}", path.stat().st_size
@@ -105,7 +105,7 @@ def have_data(w: WorkspaceClient, data: Data, say: Say) -> None:
 
 
 def ask(w: WorkspaceClient, cluster_id: str, say: Say) -> Answer:
-    """Run the query on the cluster. Raises CliError with what Python said there when it fails."""
+    """Runs the query on the cluster. Raises CliError with Python's message if it fails."""
     say(textwrap.indent(QUERY.rstrip(), "  "))
     context = w.command_execution.create(cluster_id=cluster_id, language=Language.PYTHON).result()
     try:
@@ -115,7 +115,7 @@ def ask(w: WorkspaceClient, cluster_id: str, say: Say) -> Answer:
         )
         results = running.result().results
     finally:
-        with contextlib.suppress(DatabricksError, OSError):  # a cluster that is lost has lost its contexts
+        with contextlib.suppress(DatabricksError, OSError):  # a lost cluster has no contexts left
             w.command_execution.destroy(cluster_id, str(context.id))
     if results is None or results.result_type is ResultType.ERROR:
         raise CliError(f"the query failed: {results.summary if results else 'no result'}\n{results.cause if results else ''}")
@@ -127,7 +127,7 @@ def ask(w: WorkspaceClient, cluster_id: str, say: Say) -> Answer:
 
 
 def check(answer: Answer, right: list[Airline], *, rows: int) -> None:
-    """Raise CliError unless the answer is `right`, to a millionth of a minute."""
+    """Raises CliError unless the answer equals `right`, to a millionth of a minute."""
     if answer.rows != rows:
         raise CliError(f"the answer is wrong: Spark counted {answer.rows} flights, and there are {rows}.")
     got, want = (
@@ -139,7 +139,7 @@ def check(answer: Answer, right: list[Airline], *, rows: int) -> None:
 
 
 def _running(w: WorkspaceClient, cluster_id: str, say: Shown) -> ClusterDetails:
-    """Wait until the cluster runs, repeating its state and message whenever they change; of an installation, each step."""
+    """Waits until the cluster runs, showing its state and message whenever they change, and each step of an installation."""
     started, last = time.monotonic(), ""
     while time.monotonic() - started < START_LIMIT_S:
         cluster = w.clusters.get(cluster_id)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the settings they lead to."""
+"""Options shared by several commands, and the settings derived from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def place(function: F) -> F:
-    """--data-dir, --cache-dir and --config: where a workspace is."""
+    """--data-dir, --cache-dir and --config: the location of a workspace."""
     for option in (
         click.option("--config", "config_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML file with settings."),
         click.option("--cache-dir", type=click.Path(path_type=Path), help="Where Spark runtimes are kept."),
@@ -27,7 +27,7 @@ def place(function: F) -> F:
 
 
 def serving(function: F) -> F:
-    """Every other setting: what `up` and `quickstart` say about the server that they start (docs/configuration.md)."""
+    """All other settings, which `up` and `quickstart` pass to the server that they start (docs/configuration.md)."""
     for option in (
         click.option("--log-format", help="console or json."),
         click.option("--log-level", help="debug, info, warning or error."),
@@ -89,7 +89,7 @@ def serving(function: F) -> F:
 
 
 def settings(config_file: Path | None, **options: Any) -> config.Settings:
-    """The settings of all sources. Raises CliError."""
+    """The settings merged from all sources. Raises CliError."""
     try:
         chosen = config.load(config_file=config_file, options=options)
     except config.ConfigError as error:
@@ -104,5 +104,5 @@ def settings(config_file: Path | None, **options: Any) -> config.Settings:
 
 
 def found_by(config_file: Path | None, **options: Any) -> str:
-    """How a command came to the data directory, and so to the server that it talks to: words to add to the directory's name."""
+    """Says how the data directory, and so the server, was chosen: words to follow the directory's name in a message."""
     return f"by {config.source('data_dir', config_file=config_file, options=options)}"

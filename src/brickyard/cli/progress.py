@@ -1,4 +1,4 @@
-"""What a command shows while it works: lines that stay, and on a terminal a spinner with the seconds gone by."""
+"""Progress of a command: permanent lines and, on a terminal, a spinner with the elapsed seconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Say = Callable[[str], None]
 
 
 class Shown:
-    """Call it with a line that stays. `now` shows what is going on just now: on a terminal in one place, elsewhere not at all."""
+    """Call it with a line to print. `now` shows the current activity: on a terminal in place, otherwise not at all."""
 
     def __init__(self, say: Say, *, now: Say = lambda _: None) -> None:
         self._say = say
@@ -27,9 +27,9 @@ class Shown:
 
 @contextmanager
 def working(what: str, *, console: Console | None = None) -> Iterator[Shown]:
-    """Show that `what` goes on until the block is left. Yields a function that prints a line which stays.
+    """Shows that `what` is in progress until the block ends. Yields a function that prints a permanent line.
 
-    Where output is no terminal, there are those lines and nothing else.
+    If the output is not a terminal, only those lines appear.
     """
     from rich.console import Console  # noqa: PLC0415 - only for commands that take a while
 
@@ -51,7 +51,7 @@ def working(what: str, *, console: Console | None = None) -> Iterator[Shown]:
 
 @contextmanager
 def installing(*, console: Console | None = None) -> Iterator[Callable[[Report], None]]:
-    """Show an installation until the block is left: on a terminal one bar that lives, elsewhere a line a step."""
+    """Shows an installation until the block ends: on a terminal as one progress bar, otherwise as one line per step."""
     from rich.console import Console  # noqa: PLC0415 - only for commands that take a while
 
     shown, head = console or Console(highlight=False, soft_wrap=True), ""
@@ -68,7 +68,7 @@ def installing(*, console: Console | None = None) -> Iterator[Callable[[Report],
         return
     from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415 - as above
 
-    # Amount and time have fixed places, so that nothing jumps; all of it fits into 80 columns.
+    # Amount and time have fixed positions, so that nothing jumps; everything fits into 80 columns.
     columns = (
         TextColumn("{task.description:34}", markup=False),
         BarColumn(bar_width=12),
@@ -85,6 +85,6 @@ def installing(*, console: Console | None = None) -> Iterator[Callable[[Report],
             head = report.head.partition(", ")[2]
             progress.update(task, description=head, completed=report.share, amount=report.amount, left=report.left)
             if report.note:
-                shown.print(report.note, markup=False, soft_wrap=False)  # between words
+                shown.print(report.note, markup=False, soft_wrap=False)  # wraps between words
 
         yield bar

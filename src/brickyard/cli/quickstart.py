@@ -1,4 +1,4 @@
-"""`brickyard quickstart`: from nothing to a checked answer of a real Spark cluster."""
+"""`brickyard quickstart`: from nothing to a checked answer from a real Spark cluster."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ class _Quickstart:
         self._new_token = ""
         self._started_server = False
         self._started_cluster = ""  # its id
-        self._warmpool: WarmPool | None = None  # while it is at work
+        self._warmpool: WarmPool | None = None  # while it is running
 
     def run(self) -> None:
-        """All phases. Raises CliError, WorkspaceError."""
+        """Runs all phases. Raises CliError, WorkspaceError."""
         with self._phase("server") as say:
             self._have_server(say)
-            from brickyard.cli import mainjob  # noqa: PLC0415 - seconds, the first time: only once there is something to see
+            from brickyard.cli import mainjob  # noqa: PLC0415 - takes seconds the first time, so only once there is output
 
             w = client(self._workspace)
         with self._phase("cluster") as say:
@@ -102,7 +102,7 @@ class _Quickstart:
         self._how_to_go_on(cluster_id)
 
     def _pool(self, w: WorkspaceClient, *, runtime: str, node_type: str) -> Starts | None:
-        """A cold and a warm start on an instance pool; None where the machine has no room for it."""
+        """A cold and a warm start on an instance pool; None if the machine has no room for it."""
         from brickyard.cli import warmpool  # noqa: PLC0415 - slow to import
 
         with self._phase("pool") as say:
@@ -117,7 +117,7 @@ class _Quickstart:
         return starts
 
     def take_back(self) -> str:
-        """Stop what this run started, and only that: nothing half done stays. Returns what was done, for a person."""
+        """Stops only what this run started, so that nothing half done remains. Returns a message about what it did."""
         if self._started_server and (running := self._workspace.running()):
             stop_server(self._workspace, running, keep_nodes=False)
             return "The server that quickstart had started is stopped, and its nodes with it. Run it again whenever you like."
@@ -135,7 +135,7 @@ class _Quickstart:
     def _have_server(self, say: Say) -> None:
         deadline = time.monotonic() + START_LIMIT_S
         while (found := self._workspace.running()) and not found.url and time.monotonic() < deadline:
-            time.sleep(0.1)  # somebody else has just started it
+            time.sleep(0.1)  # another process has just started it
         if found:
             running = serving(self._workspace)
             say(f"  a server runs already at {running.url}")
@@ -152,7 +152,7 @@ class _Quickstart:
         say(f"  serving at {started.url}, data in {self._settings.data_dir}")
 
     def _with_free_port(self, say: Say) -> Settings:
-        """Nobody chose the default port: another one is as good when it is taken."""
+        """The settings, with a free port if the default port is taken and nobody chose it explicitly."""
         if self._any_port:
             try:
                 listen(self._settings.host, self._settings.port).close()
@@ -194,7 +194,7 @@ Go on:
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[Shown]:
-        """Time it, and turn whatever the SDK raises into one line that says which phase it was and where the logs are."""
+        """Times the phase and turns any SDK error into one line that names the phase and the location of the logs."""
         started = time.monotonic()
         with working(name) as say:
             say(f"{name} ...")
@@ -208,7 +208,7 @@ Go on:
 
 
 def _show_starts(starts: Starts) -> None:
-    """Cold and warm, side by side."""
+    """Prints cold and warm start side by side."""
     from rich.console import Console  # noqa: PLC0415 - only where a table is drawn
     from rich.table import Table  # noqa: PLC0415 - likewise
 

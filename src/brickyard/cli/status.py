@@ -1,4 +1,4 @@
-"""`brickyard status`: what runs."""
+"""`brickyard status`: shows what is running."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 NOT_RUNNING = 3
 PATIENCE_S = 20.0
-PLAIN_WIDTH = 160  # columns where output is no terminal: a cut cluster id is of no use to a program
-MESSAGE_WIDTH = 110  # with fewer columns a message has no column of its own, but a line below the table
+PLAIN_WIDTH = 160  # columns if the output is not a terminal: a program cannot use a truncated cluster id
+MESSAGE_WIDTH = 110  # with fewer columns, messages go on a line below the table instead of in a column
 POOL_COUNTS = ("idle", "used", "pending_idle", "pending_used")
 SWITCHED_OFF = "none: switched off"
 SHARED = "shared: the settings say so"
@@ -42,7 +42,7 @@ def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
     chosen = settings(config_file, **options)
     workspace = Workspace(chosen.data_dir, chosen.storage_dir)
     running, allowed = workspace.running(), allowed_here()
-    about = running.about if running else {}  # what the server says of itself: its settings count, not those of this command
+    about = running.about if running else {}  # what the server reports: its settings count, not those of this command
     report: dict[str, Any] = {
         "version": __version__,
         "data_dir": str(chosen.data_dir),
@@ -63,14 +63,14 @@ def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
 
 
 def _network(chosen: Settings, allowed: str) -> str:
-    """What clusters get: the machine's network, or one of their own."""
+    """The network of clusters: the machine's, or a separate one for each."""
     if chosen.isolation == "off" or chosen.network == "shared":
         return SHARED
     return allowed if chosen.internet or allowed != "isolated" else "isolated, without the internet"
 
 
 def _isolation(about: dict[str, str], chosen: Settings, here: str) -> str:
-    """What keeps clusters apart: what the server has found, before it has looked or without one what this command finds."""
+    """How clusters are isolated: as the server found, or, if it has not checked yet or none runs, as this command finds."""
     if about.get("provider", chosen.provider) == "simulated":
         return "none: simulated nodes run no code"
     if about.get("isolation", chosen.isolation) == "off":
@@ -79,7 +79,7 @@ def _isolation(about: dict[str, str], chosen: Settings, here: str) -> str:
 
 
 def _runtimes(cache_dir: Path) -> list[dict[str, str]]:
-    """The installed ones, oldest first."""
+    """The installed runtimes, oldest first."""
     from brickyard.runtime import catalogue, installer  # noqa: PLC0415 - `--help` needs none of it
 
     there = {row.environment: installer.installed(row.environment, cache_dir) for row in catalogue.rows()}
@@ -130,7 +130,7 @@ def _ask(url: str, token: str) -> str:
 
 
 def _measures(text: str) -> dict[str, float]:
-    """Prometheus' text format, as far as it is needed: name with labels -> value."""
+    """Parses the part of Prometheus' text format that is needed: name with labels -> value."""
     pairs = (line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#"))
     return {name: float(value) for name, value in pairs}
 
@@ -210,7 +210,7 @@ def _pool_table(pools: list[dict[str, Any]]) -> None:
 
 
 def draw_clusters(clusters: list[dict[str, Any]]) -> None:
-    """A table of clusters with their messages, at the width of the terminal."""
+    """A table of clusters with their messages, as wide as the terminal."""
     from rich.table import Table  # noqa: PLC0415 - only where a table is drawn
 
     console = _console()

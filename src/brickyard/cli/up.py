@@ -1,4 +1,4 @@
-"""`brickyard up`: the server, in the foreground or detached."""
+"""`brickyard up`: runs the server in the foreground or detached."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ START_LIMIT_S = 90.0
 
 
 class Started(NamedTuple):
-    """A server that serves. `new_token` is the administrator's, if it was made just now: to be shown once."""
+    """A running server. `new_token` is the administrator's if it was just created; show it only once."""
 
     url: str
     new_token: str
@@ -59,7 +59,7 @@ def command(detach: bool, config_file: Path | None, **options: Any) -> None:
 
 
 def start_detached(chosen: Settings, workspace: Workspace) -> Started:
-    """Start a server in the background; returns once it serves. Raises CliError with what it said when it did not."""
+    """Starts a server in the background; returns once it serves. Raises CliError with its message if it fails to."""
     workspace.prepare()
     if running := workspace.running():
         raise CliError(f"another Brickyard server ({running}) is using {chosen.data_dir}. Stop it with `brickyard down`.")
@@ -80,22 +80,22 @@ def start_detached(chosen: Settings, workspace: Workspace) -> Started:
         url = _wait_until_it_serves(process, workspace, start)
     except BaseException:
         if process is not None:
-            process.terminate()  # also after Ctrl-C: a server that nobody was told of must not stay
+            process.terminate()  # also after Ctrl-C: a server that the user does not know of must not stay
         raise
     return Started(url, workspace.stored_token() if token_is_new else "")
 
 
 def serve(chosen: Settings, workspace: Workspace) -> None:
-    """Run the server in this process until it is told to stop. Raises ServerError, WorkspaceError."""
+    """Runs the server in this process until it is stopped. Raises ServerError, WorkspaceError."""
     listening = prepared(chosen, workspace)
     with Importing():
-        from brickyard.server.process import run  # noqa: PLC0415 - heavy, and not needed to find out that the port is taken
+        from brickyard.server.process import run  # noqa: PLC0415 - heavy, and not needed to find that the port is taken
 
     run(chosen, workspace, listening, detached=False)
 
 
 def as_environment(chosen: Settings) -> dict[str, str]:
-    """The settings as BRICKYARD_* variables: a child's command line shows no token."""
+    """The settings as BRICKYARD_* variables, so that the child's command line shows no token."""
     found = {}
     for name in Settings.__struct_fields__:
         value = getattr(chosen, name)
@@ -120,19 +120,19 @@ def _wait_until_it_serves(process: subprocess.Popen[bytes], workspace: Workspace
 def _ready(url: str) -> bool:
     try:
         get(f"{url}/readyz", timeout_s=2)
-    except OSError:  # an HTTPError is one too
+    except OSError:  # includes HTTPError
         return False
     return True
 
 
 def _absolute_path() -> str:
-    """PYTHONPATH for a child that runs in another directory."""
+    """PYTHONPATH with absolute paths, for a child that runs in another directory."""
     parts = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return os.pathsep.join(str(Path(part).resolve()) for part in parts if part)
 
 
 def _open_log(workspace: Workspace) -> tuple[Any, int]:
-    """The log, for appending, and where it ends now. Raises CliError."""
+    """The log, open for appending, and its current end. Raises CliError."""
     path = workspace.log_file
     try:
         if path.exists() and path.stat().st_size > LOG_LIMIT:

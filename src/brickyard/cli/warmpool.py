@@ -1,7 +1,7 @@
-"""A cold start and a warm start side by side: the same cluster twice on an instance pool, through the official SDK alone.
+"""Compares a cold and a warm start: creates the same cluster twice on an instance pool, using only the official SDK.
 
-The pool begins empty, so the first cluster starts its instances and JVMs; what it gives back becomes warm, and the second one
-takes it. The pool stays, and empties itself when nobody uses it. Slow to import.
+The pool begins empty, so the first cluster starts its instances and JVMs. The instances it returns become warm, and the second
+cluster takes them. The pool stays, and empties itself when unused. Slow to import.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOOK_S = 0.05
 
 
 class Starts(NamedTuple):
-    """Seconds from the request until RUNNING; `cold_s` None: the pool was warm already. `remark`: what the warm one says."""
+    """Seconds from request to RUNNING; `cold_s` is None if the pool was warm already. `remark`: the warm cluster's message."""
 
     cold_s: float | None
     warm_s: float
@@ -34,11 +34,11 @@ class Starts(NamedTuple):
 
 
 class NotShown(Exception):
-    """The machine has no room for it, or cannot prepare it; the message says why."""
+    """The machine has no room for it or cannot prepare it; the message says why."""
 
 
 class WarmPool:
-    """Makes the pool and the two clusters, and takes them back when asked."""
+    """Creates the pool and the two clusters, and removes them on request."""
 
     def __init__(self, w: WorkspaceClient, *, runtime: str, node_type: str, say: Say) -> None:
         self._w = w
@@ -50,7 +50,7 @@ class WarmPool:
         self._cluster_id = ""
 
     def show(self) -> Starts:
-        """Both starts. Raises NotShown."""
+        """Performs both starts. Raises NotShown."""
         self._have_pool()
         cold_s = None
         if (self._pool().stats.idle_count or 0) < NODES:  # type: ignore[union-attr] # `get` always has stats
@@ -60,7 +60,7 @@ class WarmPool:
         return Starts(cold_s, warm_s, remark)
 
     def take_back(self) -> None:
-        """End what this has made and would leave behind."""
+        """Removes what this run created and would leave behind."""
         with contextlib.suppress(DatabricksError, OSError):
             if self._cluster_id:
                 self._w.clusters.permanent_delete(self._cluster_id)
@@ -94,7 +94,7 @@ class WarmPool:
         return self._w.instance_pools.get(self._pool_id)
 
     def _start(self, kind: str) -> tuple[float, str]:
-        """A cluster on the pool, until it runs and is gone again: the seconds, and its remark."""
+        """Creates a cluster on the pool, waits until it runs, and removes it; returns the seconds and its message."""
         began = time.monotonic()
         with held_back():
             self._cluster_id = str(

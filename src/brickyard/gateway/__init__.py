@@ -1,1 +1,1 @@
-"""Ways into a cluster beside its API: Spark Connect, the Spark UI. They speak other protocols; services decide who may enter."""
+"""Access to clusters other than the API: Spark Connect and the Spark UI. They use other protocols; services authorise callers."""

@@ -1,8 +1,8 @@
 """The Spark Connect gateway: one port for the Spark Connect servers of all clusters.
 
-A client names its cluster in the metadata `x-databricks-cluster-id` and itself by a bearer token of the workspace; the gateway
-checks both and relays the call's bytes to the cluster's driver, under the cluster's own token. A driver's server is started by
-the first call.
+A client names its cluster in the metadata `x-databricks-cluster-id` and authenticates with a bearer token of the workspace. The
+gateway checks both and relays the call's bytes to the cluster's driver, using the cluster's own token. The first call starts the
+driver's Spark Connect server.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from brickyard.services.caller import Caller
 from brickyard.services.connectclients import ConnectClient, Session
 
 CLUSTER_ID = "x-databricks-cluster-id"
-USER = "x-brickyard-user"  # to the driver: whose the call is, which counts where users are kept apart (UserGuard.java)
-MAX_MESSAGE = 128 << 20  # bytes: what Spark's own clients and servers take
-MAX_CALLS = 1_000  # at once, of all clients
+USER = "x-brickyard-user"  # tells the driver who calls; it matters if users are kept apart (UserGuard.java)
+MAX_MESSAGE = 128 << 20  # bytes: the limit of Spark's own clients and servers
+MAX_CALLS = 1_000  # at once, for all clients together
 MAX_CALLS_OF_USER = 250
-MAX_RELAYS = 100  # connections to drivers that are kept though nothing runs on them
+MAX_RELAYS = 100  # idle connections to drivers that are kept open
 NO_TOKEN = "No token was sent. Put a token of the workspace into the URL: sc://HOST:PORT/;token=TOKEN;..."  # noqa: S105 - none
-PATIENCE_S = 240.0  # a call waits so long for a cluster that is starting; Spark's clients try again after that
-_WINDOW = 1 << 20  # bytes of a stream that may be on their way to us; larger ones carried no more
-# Of a client's metadata these stay here: they are the gateway's, or belong to the connection.
+PATIENCE_S = 240.0  # how long a call waits for a cluster to start; Spark's clients retry after that
+_WINDOW = 1 << 20  # unacknowledged bytes of a stream; larger windows were no faster
+# Client metadata that is not relayed: it is for the gateway, or belongs to the connection.
 _OWN = frozenset({"authorization", CLUSTER_ID, USER, "user-agent", "te", "content-type", "host", "grpc-accept-encoding"})
 _STATUSES: dict[type[ApiError], grpc.StatusCode] = {
     Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
@@ -61,18 +61,18 @@ _BOTH = [
     ("grpc.max_receive_message_length", MAX_MESSAGE),
     ("grpc.max_send_message_length", MAX_MESSAGE),
     ("grpc.http2.lookahead_bytes", _WINDOW),
-    # Fewer, larger pieces: a sixth less work per byte.
+    # Fewer, larger frames: a sixth less work per byte.
     ("grpc.http2.max_frame_size", 256 << 10),
     ("grpc.experimental.tcp_read_chunk_size", 1 << 20),
     ("grpc.experimental.tcp_min_read_chunk_size", 256 << 10),
     ("grpc.experimental.tcp_max_read_chunk_size", 4 << 20),
-    ("grpc.http2.bdp_probe", 0),  # it widens windows to many MiB for a reader that is quick, and a slow one then has them too
+    ("grpc.http2.bdp_probe", 0),  # it grows windows to many MiB for fast readers, and a reader that turns slow keeps them
 ]
 _SERVER = [
     *_BOTH,
-    ("grpc.so_reuseport", 0),  # two servers must not share the port without knowing
-    ("grpc.max_concurrent_streams", 200),  # of one client
-    # A client that has vanished is noticed, and its calls are cancelled.
+    ("grpc.so_reuseport", 0),  # two servers must not share the port unknowingly
+    ("grpc.max_concurrent_streams", 200),  # per client
+    # Detects vanished clients, so that their calls are cancelled.
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -86,7 +86,7 @@ log = structlog.get_logger(__name__)
 
 
 class ConnectGateway:
-    """The server. `credentials` None: without TLS."""
+    """The gRPC server. `credentials` None: without TLS."""
 
     def __init__(
         self,
@@ -102,12 +102,12 @@ class ConnectGateway:
         self._clients = attach.connect_clients
         self._credentials = credentials
         self._relays: dict[str, Relay] = {}
-        self._calls: Counter[str] = Counter()  # that run now, by user
+        self._calls: Counter[str] = Counter()  # in progress, by user
         self._server: grpc.aio.Server | None = None
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        """Serve on that address; port 0 finds a free one. Raises GatewayError."""
+        """Serves on that address; port 0 picks a free one. Raises GatewayError."""
         server = grpc.aio.server(handlers=[_Handler(self)], options=_SERVER, maximum_concurrent_rpcs=MAX_CALLS)
         address = f"{_bracketed(host)}:{port}"
         try:
@@ -124,7 +124,7 @@ class ConnectGateway:
         self._server = server
 
     async def stop(self) -> None:
-        """End all calls at once; clusters and their sessions go on."""
+        """Ends all calls at once; clusters and their sessions keep running."""
         server, self._server = self._server, None
         if server is not None:
             await server.stop(None)
@@ -132,7 +132,7 @@ class ConnectGateway:
         await asyncio.gather(*(relay.close() for relay in relays))
 
     async def serve(self, method: str, context: Any) -> bytes:
-        """One call of a client, from its credentials to its status. Returns the answer of those that have one only."""
+        """Handles a client's call, from its credentials to its status. Returns the answer of calls that have exactly one."""
         metadata = {str(key): value for key, value in context.invocation_metadata() or ()}
         user = ""
         try:
@@ -158,7 +158,7 @@ class ConnectGateway:
             raise ApiError("The server failed to find the cluster. Its log says why.") from error
 
     def _saw(self, caller: Caller, door: Door, method: str, request: bytes) -> None:
-        """Remember whose session it is."""
+        """Records whose session it is."""
         if (found := sender(method, request)) is not None:
             user = _named(caller.user_name) if door.users_apart else found.user
             session = Session(door.cluster_id, user, found.session_id)
@@ -173,11 +173,11 @@ class ConnectGateway:
         except grpc.aio.AioRpcError as error:
             await self._fail(context, door, error)
         except ClientGone:
-            pass  # there is nobody to tell
+            pass  # nobody is left to answer
         return b""
 
     def _enter(self, caller: Caller) -> str:
-        """Count a call of that user; `_leave` undoes it. Raises QuotaExceeded."""
+        """Counts a call of that user; `_leave` undoes it. Raises QuotaExceeded."""
         if self._calls[caller.user_name] >= MAX_CALLS_OF_USER:
             raise QuotaExceeded(f"{caller.user_name} has {MAX_CALLS_OF_USER} calls under way, which is the most there can be.")
         self._calls[caller.user_name] += 1
@@ -202,7 +202,7 @@ class ConnectGateway:
         await asyncio.gather(*(relay.close() for relay in idle.values()))
 
     async def _fail(self, context: Any, door: Door, error: grpc.aio.AioRpcError) -> None:
-        """End the call as the driver did. What only the way to the driver can have caused is said in our words."""
+        """Ends the call with the driver's status. Errors that only the connection to the driver can cause get our own message."""
         code, details = error.code(), error.details() or ""
         if code is grpc.StatusCode.UNAVAILABLE:
             self._doors.forget(door)
@@ -210,20 +210,20 @@ class ConnectGateway:
                 f"The driver of cluster {door.cluster_id} does not answer ({details}). Look at the cluster's state and events."
             )
         elif code is grpc.StatusCode.UNAUTHENTICATED:
-            # Our own token was refused: this is another driver that has taken over the port of one that is gone.
+            # The driver refused our token: another driver has taken over the port of one that is gone.
             self._doors.forget(door)
             code, details = grpc.StatusCode.UNAVAILABLE, f"The driver of cluster {door.cluster_id} has changed; call again."
         await context.abort(code, details, tuple(error.trailing_metadata() or ()))
 
 
 class _Handler(grpc.GenericRpcHandler):
-    """Takes every method, and passes its bytes on as they are."""
+    """Accepts every method and relays its bytes unchanged."""
 
     def __init__(self, gateway: ConnectGateway) -> None:
         self._gateway = gateway
 
     def service(self, handler_call_details: Any) -> Any:
-        # Requests are read as streams even where there is one: not before the caller is known, so strangers cost no memory.
+        # Even single requests are read as streams: only once the caller is authenticated, so that strangers cost no memory.
         method = handler_call_details.method
         if method in ONE_TO_ONE:
             return grpc.stream_unary_rpc_method_handler(partial(self._call, method))
@@ -251,7 +251,7 @@ def _passed_on(metadata: dict[str, Any], door: Door, user: str) -> Metadata:
 
 
 def _named(user: str) -> str:
-    """The user's name as the driver gets it, in metadata, and as Spark then knows the user where users are kept apart."""
+    """The user's name as sent to the driver in metadata, and as Spark knows the user if users are kept apart."""
     return quote(user, safe="@+")
 
 

@@ -1,4 +1,4 @@
-"""Where a caller's Spark Connect calls go: found and authorised once every few seconds, not with every call."""
+"""Finds and authorises the target of a caller's Spark Connect calls, once every few seconds instead of with every call."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from brickyard.gateway.ways import short
 from brickyard.services.attach import AttachService, Running
 from brickyard.services.caller import Caller
 
-FRESH_S = 2.0  # a permission that was taken away, or a driver that has changed, may count so long
-OPEN_S = 30.0  # an open door is asked for again that often while it is used: it tells the driver that it is in use
+FRESH_S = 2.0  # how long a revoked permission or a replaced driver may still count
+OPEN_S = 30.0  # a door in use is requested again this often, which tells the driver that it is in use
 MAX_KNOWN = 10_000
 
 
 class Door(NamedTuple):
-    """Spark Connect of one start of one cluster: its address, and the token that opens it. Where `users_apart`, its sessions
-    belong to the users whose tokens the calls bear, and not to whom the clients name."""
+    """Spark Connect of one start of one cluster: its address and the token for it. With `users_apart`, sessions belong to the
+    users whose tokens the calls bear, not to the users that the clients name."""
 
     cluster_id: str
     incarnation: int
@@ -54,7 +54,7 @@ class Doors:
         self._openings: dict[tuple[str, int], asyncio.Task[Door]] = {}
 
     async def find(self, caller: Caller, cluster_id: str) -> Door:
-        """The door for this caller; waits for a cluster that is starting. Raises ApiError."""
+        """The door for this caller; waits while the cluster starts. Raises ApiError."""
         key = (caller.user_name, cluster_id)
         known = self._known.get(key)
         if known is not None and self._monotonic() < known.until:
@@ -67,12 +67,12 @@ class Doors:
         return door
 
     def forget(self, door: Door) -> None:
-        """Nobody answers there: look again."""
+        """Drops a door that does not answer, so that the next call looks again."""
         self._known = {key: known for key, known in self._known.items() if known.door != door}
         self._opened.pop((door.cluster_id, door.incarnation), None)
 
     async def _open(self, running: Running) -> Door:
-        """Ask the driver for its port, and with that tell it that it is used. Only the first to ask has to wait."""
+        """Asks the driver for its port, which also tells it that it is in use. Only the first caller waits."""
         key = (running.cluster.cluster_id, running.cluster.incarnation)
         opened = self._opened.get(key)
         if opened is not None and self._monotonic() < opened[1]:

@@ -1,4 +1,4 @@
-"""The Spark Connect gateway as a server's settings ask for it."""
+"""Opens the Spark Connect gateway according to the server's settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_PORT = 15002  # Spark's own
 
 
 async def open_gateway(settings: Settings, *, authenticator: Authenticator, attach: AttachService) -> ConnectGateway:
-    """A gateway that serves. Raises GatewayError; a certificate that cannot be used is one."""
+    """A running gateway. Raises GatewayError, also for an unusable certificate."""
     gateway = ConnectGateway(
         authenticator=authenticator, attach=attach, credentials=_credentials(settings), may_start=settings.connect_start_clusters
     )
@@ -25,7 +25,7 @@ async def open_gateway(settings: Settings, *, authenticator: Authenticator, atta
 def _credentials(settings: Settings) -> grpc.ServerCredentials | None:
     if settings.tls_cert is None and not settings.tls_self_signed:
         return None
-    from brickyard.gateway import tls  # noqa: PLC0415 - a cryptographic library, for those who use it
+    from brickyard.gateway import tls  # noqa: PLC0415 - loads a cryptographic library, so only if needed
 
     try:
         if settings.tls_cert is not None and settings.tls_key is not None:

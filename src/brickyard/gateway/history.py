@@ -1,7 +1,7 @@
-"""Spark's history server, for clusters that no longer run: one a cluster, started when somebody looks, ended when nobody does.
+"""Spark history servers for clusters that no longer run: one per cluster, started on demand and ended when idle.
 
-Event logs are what users' code has written, so a history server runs behind the same walls as a node, and sees that cluster's
-event logs only. It ends with this process, however that ends.
+Event logs contain what users' code wrote, so a history server runs in the same sandbox as a node and sees only that cluster's
+event logs. It ends with this process, even if this process is killed.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from brickyard.runtime.catalogue import rows
 from brickyard.runtime.installer import installed
 from brickyard.storage.directory import Storage
 
-EVENTS = "eventlog"  # the directory of event logs among a node's logs
+EVENTS = "eventlog"  # the directory of event logs within a node's logs
 IDLE_S = 600.0
 START_S = 90.0
-MOST = 4  # history servers at once; each takes some 300 MiB
+MOST = 4  # history servers at once; each uses about 300 MiB
 HEAP = "512m"
 HOST = "127.0.0.1"
 _STARTED = re.compile(rb"started at https?://[^\s/]*:(\d+)")
@@ -56,7 +56,7 @@ class HistoryServers:
         self._sweeper: asyncio.Task[None] | None = None
 
     async def find(self, cluster_id: str, running: str) -> Upstream:
-        """A history server over the cluster's event logs; `running` is the instance of its driver, "" when none runs.
+        """A history server for the cluster's event logs; `running` is its driver's instance, "" if none runs.
         Raises ResourceDoesNotExist, TemporarilyUnavailable."""
         async with self._turns.setdefault(cluster_id, asyncio.Lock()):
             logs = await asyncio.to_thread(self._event_logs, cluster_id, running)
@@ -70,21 +70,21 @@ class HistoryServers:
             return Upstream(server.url, signed_token(server.key), server.run)
 
     def forget(self, cluster_id: str) -> None:
-        """Nobody answers there; the next look finds out why."""
+        """Does nothing: when a server does not answer, the next `find` notices."""
 
     async def kept_log(self, cluster_id: str, name: str, limit: int) -> bytes | None:
-        """The end of a kept log of that cluster, the newest of that name; None when there is none."""
+        """The end of the cluster's newest kept log of that name, or None if there is none."""
         return await asyncio.to_thread(self._storage.logs.tail, cluster_id, name, limit)
 
     async def close(self) -> None:
-        """End them all."""
+        """Ends all history servers."""
         if self._sweeper is not None:
             self._sweeper.cancel()
         for cluster_id in list(self._servers):
             await self._end(cluster_id)
 
     def _event_logs(self, cluster_id: str, running: str) -> tuple[Path, ...]:
-        """Every event log of the cluster. Raises ResourceDoesNotExist."""
+        """All event logs of the cluster. Raises ResourceDoesNotExist."""
         places = [directory / EVENTS for directory in self._storage.logs.nodes(cluster_id)]
         if running:
             places.insert(0, self._storage.instance_logs(running) / EVENTS)
@@ -120,7 +120,7 @@ class HistoryServers:
     def _runtime_kept(self, use: RuntimeUse) -> RuntimeManifest:
         """The runtime to start on; nobody can remove it while `use` lasts.
 
-        Race: it is removed between the look and the use. Then the next look finds another one, or none.
+        Race: it is removed between the check and the use. Then the next check finds another one, or none.
         """
         while True:
             manifest = self._runtime()
@@ -129,7 +129,7 @@ class HistoryServers:
                 return manifest
 
     def _runtime(self) -> RuntimeManifest:
-        """The newest runtime that is installed and whose web server can be guarded: one on Spark 4; it reads Spark 3's logs."""
+        """The newest installed runtime whose web server can require a token: one on Spark 4, which also reads Spark 3's logs."""
         names = dict.fromkeys(runtime.environment for runtime in rows())
         manifests = [made for name in names if (made := installed(name, self._settings.cache_dir)) is not None]
         usable = [made for made in manifests if not made.spark_version.startswith("3.")]
@@ -154,7 +154,7 @@ class HistoryServers:
 
 
 class _HistoryServer:
-    """One process, over one cluster's event logs."""
+    """One process, which serves one cluster's event logs."""
 
     def __init__(
         self, *, manifest: RuntimeManifest, use: RuntimeUse, place: Path, logs: tuple[Path, ...], isolation: sandbox.Mode
@@ -163,11 +163,11 @@ class _HistoryServer:
         self.key = secrets.token_bytes(32)
         self.url = ""
         self.run = ""  # the path of the newest run's pages
-        self.used = math.inf  # it is starting, which is no idleness
+        self.used = math.inf  # starting does not count as idle
         self._manifest = manifest
-        self._use = use  # of the runtime, until the process has ended
+        self._use = use  # of the runtime, until the process ends
         self._root = place
-        self._place = place / "node"  # all that it may write
+        self._place = place / "node"  # the only directory it may write to
         self._isolation = isolation
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.Task[None] | None = None
@@ -177,7 +177,7 @@ class _HistoryServer:
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
-        """Returns when it has read the logs. Raises TemporarilyUnavailable."""
+        """Returns once it has read the logs. Raises TemporarilyUnavailable."""
         await asyncio.to_thread(self._prepare)
         walls = sandbox.choose(self._isolation, await asyncio.to_thread(sandbox.probe, mode=self._isolation))
         if self._isolation == "required" and walls.kind == "none":
@@ -208,7 +208,7 @@ class _HistoryServer:
             raise TemporarilyUnavailable(f"Spark's history server was not ready within {START_S:.0f} s. Try again.") from error
 
     async def stop(self) -> None:
-        """End it, with everything that it started, and remove what it kept."""
+        """Ends it with all its child processes, and removes its files."""
         if self._reader is not None:
             self._reader.cancel()
         process = self._process
@@ -220,12 +220,12 @@ class _HistoryServer:
                     await asyncio.wait_for(process.wait(), patience_s)
                     break
         self._use.end()
-        with contextlib.suppress(OSError):  # the next one over this cluster removes it as well
+        with contextlib.suppress(OSError):  # the next one for this cluster removes it too
             await asyncio.to_thread(files.remove_tree, self._root)
 
     def _prepare(self) -> None:
-        """Directories, settings, and one directory with a link to every event log."""
-        files.remove_tree(self._root)  # a killed server's
+        """Creates the directories, the settings, and one directory with links to all event logs."""
+        files.remove_tree(self._root)  # left by a killed server
         self._place.mkdir(mode=0o700, parents=True)
         write_etc(self._root / "etc", hostname="history", host=HOST, home=str(self._place / "home"))
         for name in ("conf", "tmp", "home", "work", "events"):
@@ -248,8 +248,8 @@ class _HistoryServer:
         path.write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
 
     async def _port(self) -> int:
-        """Wait until it says where it listens. Raises TemporarilyUnavailable when it ends instead."""
-        assert self._process is not None and self._process.stdout is not None  # noqa: S101 - `start` has made it
+        """Waits until it reports its port. Raises TemporarilyUnavailable if it ends instead."""
+        assert self._process is not None and self._process.stdout is not None  # noqa: S101 - set by `start`
         said: list[bytes] = []
         async for line in self._process.stdout:
             said = [*said[-4:], line.strip()]
@@ -260,7 +260,7 @@ class _HistoryServer:
         raise TemporarilyUnavailable(f"Spark's history server ended before it was ready: {last or 'it said nothing'}")
 
     async def _newest_application(self) -> str:
-        """The path of the newest run's pages, as soon as its log has been read."""
+        """The path of the newest run's pages; returns once its log has been read."""
         headers = {"Authorization": f"Bearer {signed_token(self.key)}"}
         async with aiohttp.ClientSession(headers=headers, trust_env=False) as session:
             while True:
@@ -275,7 +275,7 @@ class _HistoryServer:
 
 
 def _newest(applications: Sequence[dict[str, Any]]) -> str:
-    """Id, and attempt where there is one, of the application that was started last."""
+    """Id, with the attempt if there is one, of the application that started last."""
     runs = [
         (attempt.get("startTimeEpoch", 0), each["id"], attempt.get("attemptId"))
         for each in applications

@@ -11,6 +11,6 @@ TOKEN_S = 300
 
 
 def signed_token(key: bytes) -> str:
-    """A JWS (HS256) that Spark's JWSFilter accepts for the next minutes."""
+    """A JWS (HS256) that Spark's JWSFilter accepts for the next few minutes."""
     claims = {"sub": "brickyard", "exp": int(time.time()) + TOKEN_S}
     return jwt.encode({"alg": "HS256", "typ": "JWT"}, claims, OctKey.import_key(key))

@@ -1,7 +1,7 @@
-"""One gRPC call, passed on as bytes: nothing is changed, and at most one message is held in each direction.
+"""Relays one gRPC call as raw bytes, unchanged, holding at most one message in each direction.
 
-A message is read from one side only when the other has taken the last one, so a client that reads slowly, or never, makes its
-driver wait (HTTP/2 flow control) and costs this process a window and a message.
+A message is read from one side only once the other has taken the previous one. So a client that reads slowly, or never, makes its
+driver wait (HTTP/2 flow control) and costs this process one window and one message.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import grpc
 import grpc.aio
 
 Metadata = Sequence[tuple[str, str | bytes]]
-Saw = Callable[[bytes], None]  # is shown a request on its way; must not raise
+Saw = Callable[[bytes], None]  # receives each relayed request; must not raise
 _PREFIX = "/spark.connect.SparkConnectService/"
-# Calls whose request is one message need no second conversation for it; whatever is not named here is relayed as streams.
+# Calls with a single request message, which need no stream for it; all calls not listed here are relayed as streams.
 ONE_TO_ONE = frozenset(
     _PREFIX + name
     for name in (
@@ -29,18 +29,18 @@ _ONE_TO_MANY = frozenset(_PREFIX + name for name in ("ExecutePlan", "ReattachExe
 
 
 class ClientGone(Exception):
-    """The client has left in the middle of the call."""
+    """The client disconnected during the call."""
 
 
 class Relay:
-    """Passes calls on to one driver over one connection."""
+    """Relays calls to one driver over one connection."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._channel = channel
-        self.active = 0  # calls that run now
+        self.active = 0  # calls in progress
 
     async def call(self, method: str, context: Any, metadata: Metadata, saw: Saw) -> bytes:
-        """Relay a call of `ONE_TO_ONE`; returns its answer. Raises as `stream` does."""
+        """Relays a call of `ONE_TO_ONE` and returns its answer. Raises the same errors as `stream`."""
         self.active += 1
         try:
             request = await context.read()
@@ -55,8 +55,8 @@ class Relay:
             self.active -= 1
 
     async def stream(self, method: str, context: Any, metadata: Metadata, saw: Saw) -> None:
-        """Relay any other call. `saw` is shown a request that is one message. Raises ClientGone, and grpc.aio.AioRpcError with
-        the driver's own status when that is not OK."""
+        """Relays any other call. `saw` receives the request if it is a single message. Raises ClientGone, and
+        grpc.aio.AioRpcError with the driver's status if that is not OK."""
         self.active += 1
         try:
             if method in _ONE_TO_MANY:
@@ -67,7 +67,7 @@ class Relay:
             self.active -= 1
 
     async def close(self) -> None:
-        """Give back the connection; calls that run are cancelled."""
+        """Closes the connection and cancels calls in progress."""
         await self._channel.close()
 
     async def _one_to_many(self, method: str, context: Any, metadata: Metadata, saw: Saw) -> None:
@@ -80,7 +80,7 @@ class Relay:
         try:
             await _download(call, context)
         finally:
-            call.cancel()  # of one that is over: nothing
+            call.cancel()  # no effect if it is over
 
     async def _streams(self, method: str, context: Any, metadata: Metadata) -> None:
         call: Any = self._channel.stream_stream(method)(metadata=metadata, timeout=context.time_remaining())
@@ -96,12 +96,12 @@ async def _download(call: Any, context: Any) -> None:
     while (message := await call.read()) is not grpc.aio.EOF:
         try:
             await context.write(message)
-        except Exception as error:  # gRPC has no public name for it
+        except Exception as error:  # gRPC has no public exception class for this
             raise ClientGone from error
 
 
 async def _upload(call: Any, context: Any) -> None:
-    # A driver that has ended the call does not take the rest; what it said about it is read by the other half.
+    # A driver that has ended the call does not take the rest; the other half reads its status.
     with contextlib.suppress(grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
         while (message := await context.read()) is not grpc.aio.EOF:
             await call.write(message)

@@ -1,7 +1,7 @@
-"""The few fields of a Spark Connect request that say who it is from. Pure.
+"""Reads the few fields of a Spark Connect request that identify its sender. Pure.
 
-Read from the bytes as they are, without Spark's protocol definitions: only the fields' numbers are known, and what is not
-understood says nothing. Nothing is checked, since the driver does that.
+It parses the raw bytes without Spark's protocol definitions: only the field numbers are known, and anything unknown is ignored.
+It validates nothing, since the driver does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
 
 
 class Sender(NamedTuple):
-    """`user` is what the client calls itself, `client_type` its program; both may be empty."""
+    """`user` is the name that the client gives, `client_type` its program; both may be empty."""
 
     session_id: str
     user: str
@@ -25,7 +25,7 @@ class Sender(NamedTuple):
 
 
 def sender(method: str, request: bytes) -> Sender | None:
-    """None for a method whose requests do not tell, and for what is no request."""
+    """The sender, or None if the method's requests do not identify one or the bytes are not a request."""
     number = _CLIENT_TYPE.get(method)
     if number is None:
         return None
@@ -45,7 +45,7 @@ def _text(value: memoryview | None) -> str:
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Number and content of the fields that have a length (protobuf's wire format), up to what makes no sense."""
+    """Number and content of the fields that have a length (protobuf's wire format); stops at the first invalid one."""
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)
@@ -65,7 +65,7 @@ def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
 
 
 def _varint(message: memoryview, at: int) -> tuple[int, int]:
-    """A number and where the next thing begins; the message's end, where there is none."""
+    """A number and the position after it, or the message's end if the number is incomplete."""
     value = 0
     for shift in range(0, 64, 7):
         if at >= len(message):

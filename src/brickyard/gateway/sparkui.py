@@ -1,7 +1,7 @@
-"""`/spark-ui/{cluster_id}/...`: the Spark UI of a cluster, through this server.
+"""`/spark-ui/{cluster_id}/...`: the Spark UI of a cluster, proxied by this server.
 
-Programs send their token as a bearer. Browsers get a link with a pass in it (`/spark-ui/{cluster_id}/~PASS/...`): see
-`services/uilinks.py`. What the cluster answers is passed on as it comes; redirects and links are made to lead back here.
+Programs send their token as a bearer. Browsers get a link that contains a pass (`/spark-ui/{cluster_id}/~PASS/...`): see
+`services/uilinks.py`. The cluster's answers are streamed; redirects and links are rewritten to lead back here.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from brickyard.services.caller import Caller
 from brickyard.services.uilinks import UiLinks
 
 PREFIX = "/spark-ui/"
-MAX_REWRITTEN = 8 << 20  # bytes of a page or of data in which links are looked for; a larger one is passed on as it comes
+MAX_REWRITTEN = 8 << 20  # bytes of a page or of data that are searched for links; the rest passes unchanged
 MAX_FORM = 16 << 10
 CHUNK = 256 << 10
-MAX_SESSIONS = 64  # clusters whose connections are kept
+MAX_SESSIONS = 64  # clusters whose connections are kept open
 _PATH = re.compile(r"/spark-ui/([A-Za-z0-9-]{1,64})(?:/~([A-Za-z0-9_-]{1,600}))?(/[!-\[\]-~]*)?")
-_DOTS = re.compile(r"/(\.|%2e){1,2}(?=[/;?]|$)", re.IGNORECASE)  # a step up or to where one is, spelled out or not
+_DOTS = re.compile(r"/(\.|%2e){1,2}(?=[/;?]|$)", re.IGNORECASE)  # "." and ".." segments, plain or percent-encoded
 _LOGS = re.compile(r"/executor-logs/(\d{1,9})/(stdout|stderr)")
 _PASSED_ON = frozenset({b"accept", b"accept-language", b"if-none-match", b"if-modified-since", b"range"})
-_HISTORY = re.compile(r"/(history|static|api|logPage)(/|$)")  # a history server's own; with a query, also its list of runs at "/"
+_HISTORY = re.compile(r"/(history|static|api|logPage)(/|$)")  # a history server's own; with a query, also its run list at "/"
 _TITLES = {401: "Who are you?", 403: "Not allowed", 404: "Not found", 405: "Not possible", 503: "Not now"}
 
 log = structlog.get_logger(__name__)
 
 
 class Upstream(NamedTuple):
-    """Where a cluster's UI is: its base URL, the token that it asks for, the path below which a history server has the pages of
-    the run that is shown, and the Unix socket that leads to it, where it is in a network of its own."""
+    """The location of a cluster's UI: its base URL, the token that it requires, the path below which a history server has the
+    pages of the run shown, and, if it is in a separate network, the Unix socket that leads to it."""
 
     url: str
     bearer: str
@@ -51,7 +51,7 @@ class Upstream(NamedTuple):
     way: str = ""
 
     def elsewhere(self, path: str, query: str) -> str:
-        """Where a page is really, when it was asked for at a live UI's address; "": where it was asked for."""
+        """The actual path of a page requested at a live UI's path; "" if the paths are the same."""
         if not path:
             return f"{self.run}/jobs/" if self.run else "/"
         if not self.run or _HISTORY.match(path) or (path == "/" and query):
@@ -68,7 +68,7 @@ class Sources(Protocol):
         ...
 
     def forget(self, cluster_id: str) -> None:
-        """Nobody answers where it was."""
+        """Call this when the cached location of the UI does not answer."""
         ...
 
     async def executor_log(self, caller: Caller, cluster_id: str, executor: int, stream: str) -> bytes:
@@ -77,7 +77,7 @@ class Sources(Protocol):
 
 
 class _Asked(NamedTuple):
-    """A request: the path within the UI, and the prefix that leads to it from outside."""
+    """A request: the path within the UI, and the external prefix of the UI."""
 
     cluster_id: str
     prefix: str
@@ -90,21 +90,21 @@ class MethodNotAllowed(ApiError):
 
 
 class _BrokeOff(Exception):
-    """The cluster stopped in the middle of an answer that has begun."""
+    """The cluster's answer broke off after its start."""
 
 
 class SparkUi:
-    """The ASGI application that is mounted at `PREFIX`."""
+    """The ASGI application mounted at `PREFIX`."""
 
     def __init__(self, *, authenticator: Authenticator, links: UiLinks, sources: Sources) -> None:
         self._authenticator = authenticator
         self._links = links
         self._sources = sources
-        self._sessions: dict[str, aiohttp.ClientSession] = {}  # by way, the one used last at the end
+        self._sessions: dict[str, aiohttp.ClientSession] = {}  # by way, most recently used last
         self._closing: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
-        """Give back connections."""
+        """Closes all connections."""
         for way in list(self._sessions):
             self._close(way)
         await asyncio.gather(*self._closing)
@@ -114,7 +114,7 @@ class SparkUi:
             await receive()
             await send({"type": "websocket.close", "code": 1000})
             return
-        # As it was sent: decoded, another path could pass for one of ours.
+        # Matches the raw path: a decoded path of another kind could look like one of ours.
         match = _PATH.fullmatch((scope.get("raw_path") or scope["path"].encode()).decode("latin-1"))
         cluster_id = match.group(1) if match else ""
         try:
@@ -160,7 +160,7 @@ class SparkUi:
         )
 
     async def _login(self, cluster_id: str, receive: Receive, send: Send) -> None:
-        """A token from the form becomes a link. Whether the user may attach is asked when the link is used."""
+        """Turns the form's token into a link. Using the link checks whether the user may attach."""
         body = b""
         while True:
             message = await receive()
@@ -189,7 +189,7 @@ class SparkUi:
             raise TemporarilyUnavailable(f"The Spark UI of cluster {asked.cluster_id} does not answer. Try again.") from error
 
     async def _refuse(self, scope: Scope, send: Send, error: ApiError, cluster_id: str) -> None:
-        """The error as a page for browsers, and in the API's shape for programs."""
+        """Sends the error as a page for browsers and in the API's format for programs."""
         status = error.http_status
         if b"text/html" not in dict(scope["headers"]).get(b"accept", b""):
             reply = PLAIN.reply(error)
@@ -218,7 +218,7 @@ class SparkUi:
         return session
 
     def _close(self, way: str) -> None:
-        """Let go of its connections; what is under way there breaks off."""
+        """Closes its connections; requests in progress there break off."""
         if (session := self._sessions.pop(way, None)) is not None:
             closing = asyncio.create_task(session.close())
             self._closing.add(closing)
@@ -226,7 +226,7 @@ class SparkUi:
 
 
 class _Answer:
-    """What the cluster answers, on its way to the client: in pieces, no faster than the client takes them."""
+    """Streams the cluster's answer to the client, no faster than the client reads."""
 
     def __init__(self, method: str, gone: asyncio.Task[None], send: Send) -> None:
         self._method = method
@@ -255,13 +255,13 @@ class _Answer:
                         return
                     await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
             except (aiohttp.ClientError, TimeoutError) as error:
-                # The answer must not seem complete: the server closes the connection for this.
+                # The answer must not look complete: this error makes the server close the connection.
                 raise _BrokeOff(asked.cluster_id) from error
         await self._send({"type": "http.response.body", "body": b""})
 
 
 async def _up_to(content: aiohttp.StreamReader, limit: int) -> bytes:
-    """What there is, but no more than about `limit` bytes."""
+    """Reads the content, up to about `limit` bytes."""
     parts, size = [], 0
     while size < limit and (chunk := await content.read(min(CHUNK, limit - size))):
         parts.append(chunk)
@@ -270,7 +270,7 @@ async def _up_to(content: aiohttp.StreamReader, limit: int) -> bytes:
 
 
 async def _allow(send: Send) -> None:
-    """What a browser asks before it sends the requests of Spark's scripts: to it, their page and this server are strangers."""
+    """Answers a CORS preflight request: to the browser, the page of Spark's scripts and this server are different origins."""
     await send({"type": "http.response.start", "status": 204, "headers": [*pages.HEADERS, *pages.ALLOWED]})
     await send({"type": "http.response.body", "body": b""})
 
@@ -289,7 +289,7 @@ async def _redirect(send: Send, target: str) -> None:
 async def _send(send: Send, status: int, body: bytes, kind: bytes, extra: Iterable[tuple[str, str]] = ()) -> None:
     headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), (b"cache-control", b"no-store")]
     headers += [(name.encode(), value.encode()) for name, value in extra]
-    # A page of ours may post its form; it shows nothing that a cluster has made.
+    # Our own page may submit its form, since it contains nothing from a cluster.
     walls = [
         (name, value) for name, value in pages.HEADERS if name not in (b"content-security-policy", b"access-control-allow-origin")
     ]

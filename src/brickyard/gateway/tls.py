@@ -1,4 +1,4 @@
-"""The gateway's certificate: given, or made here for this machine."""
+"""The gateway's certificate: configured, or generated for this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from brickyard.storage.private import write_private
 
-VALID = datetime.timedelta(days=825)  # the longest that every client accepts
+VALID = datetime.timedelta(days=825)  # the longest that all clients accept
 RENEW = datetime.timedelta(days=30)
 
 
@@ -25,7 +25,7 @@ class TlsError(Exception):
 
 
 def credentials(cert: Path, key: Path) -> grpc.ServerCredentials:
-    """A given certificate chain and its key, both PEM. Raises TlsError."""
+    """Loads a certificate chain and its key, both PEM. Raises TlsError."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password=_no_password)
         return grpc.ssl_server_credentials([(key.read_bytes(), cert.read_bytes())])
@@ -39,9 +39,9 @@ def credentials(cert: Path, key: Path) -> grpc.ServerCredentials:
 
 
 def self_signed(directory: Path, host: str) -> grpc.ServerCredentials:
-    """A certificate of our own for `host` and this machine's names, kept in `directory`; made anew when it is about to expire.
+    """A self-signed certificate for `host` and this machine's names, kept in `directory`; renewed when it is about to expire.
 
-    `directory/connect.pem` is the certificate, for clients to trust; `connect-key.pem` is private. Raises TlsError.
+    Clients trust `directory/connect.pem`; `connect-key.pem` is private. Raises TlsError.
     """
     cert, key = directory / "connect.pem", directory / "connect-key.pem"
     try:
@@ -58,7 +58,7 @@ def self_signed(directory: Path, host: str) -> grpc.ServerCredentials:
 
 
 def names(host: str) -> list[x509.GeneralName]:
-    """What a client may call this machine: its own names, and the address that the server listens on."""
+    """The names that clients may use for this machine: its own names and the address that the server listens on."""
     found: dict[str, x509.GeneralName] = {}
     for name in ("localhost", "127.0.0.1", "::1", socket.gethostname(), host):
         try:
@@ -72,7 +72,7 @@ def names(host: str) -> list[x509.GeneralName]:
 
 
 def _still_good(cert: Path, key: Path, host: str) -> bool:
-    """Whether they belong together, are for the names that we have now, and last for a while."""
+    """Whether certificate and key belong together, match the current names, and stay valid for a while."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
         parsed = x509.load_pem_x509_certificate(cert.read_bytes())

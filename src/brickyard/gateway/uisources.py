@@ -1,4 +1,4 @@
-"""Where a cluster's Spark UI is: in its driver while one runs, else in a history server over its event logs."""
+"""Finds a cluster's Spark UI: at its driver while one runs, otherwise at a history server for its event logs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class UiSources:
         self._attach = attach
         self._history = history
         self._live: dict[str, _Live] = {}
-        self._without: set[tuple[str, int]] = set()  # drivers that have no UI of their own
+        self._without: set[tuple[str, int]] = set()  # drivers that have no UI
 
     async def find(self, caller: Caller, cluster_id: str) -> Upstream:
         """The UI of a cluster that the caller may attach to. Raises ApiError."""
@@ -48,18 +48,18 @@ class UiSources:
         return await self._history.find(cluster_id, driver.instance_id if driver is not None else "")
 
     def forget(self, cluster_id: str) -> None:
-        """Nobody answers where it was."""
+        """Drops the cached location of the UI, which does not answer."""
         self._live.pop(cluster_id, None)
         self._history.forget(cluster_id)
 
     async def executor_log(self, caller: Caller, cluster_id: str, executor: int, stream: str) -> bytes:
-        """The end of what an executor has written, from its worker or from the kept logs. Raises ApiError."""
+        """The end of an executor's output, from its worker or from the kept logs. Raises ApiError."""
         name = f"executor-{executor}-{stream}.log"
         for worker in await self._attach.workers(caller, cluster_id):
             try:
                 answer = await self._attach.ask(worker, LOGS, ReadLogs(name=name, tail=TAIL))
             except ApiError:
-                continue  # another worker's executor, or a worker that has gone
+                continue  # not this worker's executor, or the worker is gone
             return answer.text.encode()
         kept = await self._history.kept_log(cluster_id, name, TAIL)
         if kept is None:

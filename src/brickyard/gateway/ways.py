@@ -1,4 +1,4 @@
-"""Unix sockets that lead into the networks of clusters (`agent/network.py`), by names that fit into a socket's address."""
+"""Unix sockets that lead into the networks of clusters (`agent/network.py`), by names short enough for a socket address."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import functools
 import os
 from pathlib import Path
 
-LONGEST = 100  # bytes; the kernel takes 107
+LONGEST = 100  # bytes; the kernel's limit is 107
 
 
 def short(way: str) -> str:
-    """The same socket, for this process: where the name is too long, through a descriptor of the directory of all ways."""
+    """The same socket for this process; if the name is too long, via a descriptor of the directory of all sockets."""
     if len(os.fsencode(way)) <= LONGEST:
         return way
     path = Path(way)
@@ -19,5 +19,5 @@ def short(way: str) -> str:
 
 @functools.cache
 def _directory(path: Path) -> int:
-    """Open for good: a server has one."""
+    """Stays open for good: a server has only one."""
     return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""`python -m brickyard.jupyter -f CONNECTION_FILE`: what Jupyter starts."""
+"""`python -m brickyard.jupyter -f CONNECTION_FILE`: started by Jupyter."""
 
 from __future__ import annotations
 

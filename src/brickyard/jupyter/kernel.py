@@ -1,4 +1,4 @@
-"""The kernel as Jupyter sees it: its messages, around a `Notebook`."""
+"""The kernel for Jupyter: its messages, on top of a `Notebook`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_MATCHES = 1_000
 
 
 class ClusterKernel(Kernel):
-    """One notebook. Which cluster is said by the environment (`kernelspec.py`), which workspace by the SDK's usual settings."""
+    """One notebook. The environment names its cluster (`kernelspec.py`), the SDK's usual settings its workspace."""
 
     implementation = "brickyard"
     implementation_version = __version__
@@ -39,7 +39,7 @@ class ClusterKernel(Kernel):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def do_execute(self, code: str, silent: bool, *_more: Any, **_options: Any) -> dict[str, Any]:
-        """Run a cell; other messages are answered meanwhile."""
+        """Runs a cell; other messages are answered meanwhile."""
         self._loop = asyncio.get_running_loop()
         reply = {"status": "ok", "execution_count": self.execution_count, "payload": [], "user_expressions": {}}
         if not code.strip():
@@ -57,39 +57,39 @@ class ClusterKernel(Kernel):
         return reply
 
     async def do_complete(self, code: str, cursor_pos: int | None) -> dict[str, Any]:
-        """What may stand at the cursor, as the context's own IPython knows it."""
+        """Completions at the cursor from the context's IPython."""
         at = len(code) if cursor_pos is None else cursor_pos
         text, matches = bare(*(await self._ask(code, completions(code, at)) or ("", [])))
         ends = {"cursor_start": at - len(text), "cursor_end": at}
         return {"status": "ok", "matches": matches[:MAX_MATCHES], "metadata": {}, **ends}
 
     async def do_inspect(self, code: str, cursor_pos: int, detail_level: int = 0, _omit: Any = ()) -> dict[str, Any]:
-        """Signature and documentation of the name at the cursor; with `detail_level` 1 its source."""
+        """Signature and documentation of the name at the cursor; with `detail_level` 1 also its source."""
         found = await self._ask(code, inspection(code, cursor_pos, detail_level))
         return {"status": "ok", "found": bool(found), "data": found or {}, "metadata": {}}
 
     async def do_is_complete(self, code: str) -> dict[str, str]:
-        """Whether a console should run what is typed, or wait for more."""
+        """Whether a console should run the input or wait for more."""
         if split(code)[0] != "python":
             return {"status": "complete"}
         status, indent = TransformerManager().check_complete(code)  # type: ignore[no-untyped-call] # as IPython is written
         return {"status": status, "indent": " " * (indent or 0)}
 
     async def _ask(self, code: str, expression: str) -> Any:
-        """An answer of the context for an editor of `code`; None when there is none."""
+        """The context's answer for an editor of `code`, or None."""
         if self._notebook is None or split(code)[0] != "python":
             return None
         return await asyncio.to_thread(self._notebook.ask, expression)
 
     async def interrupt_request(self, stream: Any, ident: Any, parent: Any) -> None:
-        """Cancel the cell on the cluster: there is nothing in this process that a signal could stop."""
+        """Cancels the cell on the cluster: a signal to this process could not stop it."""
         if self._notebook is not None:
             await asyncio.to_thread(self._notebook.cancel)
         if self.session is not None:
             self.session.send(stream, "interrupt_reply", {"status": "ok"}, parent, ident=ident)
 
     async def do_shutdown(self, restart: bool) -> dict[str, Any]:
-        """End the context: its variables go with a restart, as those of any kernel."""
+        """Ends the context: a restart loses its variables, as in any kernel."""
         if self._notebook is not None:
             self._notebook.cancel()
             await asyncio.to_thread(self._notebook.close)
@@ -104,7 +104,7 @@ class ClusterKernel(Kernel):
         return self._notebook
 
     def _say(self, text: str) -> None:
-        """From the cell's thread."""
+        """Called from the cell's thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._show, "stream", {"name": "stderr", "text": text})
 

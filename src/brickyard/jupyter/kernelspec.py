@@ -1,4 +1,4 @@
-"""How Jupyter learns of a cluster: a kernel specification, which holds no secret."""
+"""Makes a cluster known to Jupyter by a kernel specification, which holds no secret."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CLUSTER_VARIABLE = "BRICKYARD_CLUSTER_ID"
 
 
 def specification(*, cluster_id: str, cluster_name: str, profile: str, config_file: str = "") -> dict[str, Any]:
-    """`kernel.json` of a cluster. The token is read from the profile whenever a kernel starts."""
+    """`kernel.json` of a cluster. The token is read from the profile each time a kernel starts."""
     env = {CLUSTER_VARIABLE: cluster_id, "DATABRICKS_CONFIG_PROFILE": profile}
     if config_file:
         env["DATABRICKS_CONFIG_FILE"] = config_file
@@ -26,12 +26,12 @@ def specification(*, cluster_id: str, cluster_name: str, profile: str, config_fi
 
 
 def kernel_name(cluster_id: str) -> str:
-    """The directory's name: one kernel a cluster, replaced when it is installed again."""
+    """The directory's name: one kernel per cluster; installing it again replaces it."""
     return "brickyard-" + re.sub(r"[^a-z0-9-]", "-", cluster_id.lower())
 
 
 def install(kernels: Path, cluster_id: str, wanted: dict[str, Any]) -> Path:
-    """Write it below a directory of kernels (`<Jupyter's data directory>/kernels`). Raises OSError."""
+    """Writes it below a directory of kernels (`<Jupyter's data directory>/kernels`). Raises OSError."""
     place = kernels / kernel_name(cluster_id)
     place.mkdir(parents=True, exist_ok=True)
     draft = place / "kernel.json.tmp"

@@ -1,4 +1,4 @@
-"""A notebook's context on a cluster: made when the first cell runs, and made again when it was lost."""
+"""A notebook's context on a cluster: created when the first cell runs, and again if it was lost."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from databricks.sdk import WorkspaceClient
 from databricks.sdk.errors.base import DatabricksError
 from databricks.sdk.service.compute import CommandStatus, Language, State
 
-POLL_S = (0.02, 0.5)  # first and longest pause between two looks at a command
+POLL_S = (0.02, 0.5)  # first and longest pause between two polls of a command
 START_TIMEOUT_S = 1_800.0
-ASK_TIMEOUT_S = 10.0  # a completion that comes later is of no use
+ASK_TIMEOUT_S = 10.0  # a later completion is useless
 _LANGUAGES = {"%sql": "sql", "%python": "python"}
 
 
@@ -24,10 +24,10 @@ class NotebookError(Exception):
 
 
 class Notebook:
-    """One notebook. `run`, `ask` and `close` are for one thread at a time, `cancel` for any."""
+    """One notebook. Call `run`, `ask` and `close` from one thread at a time; `cancel` from any."""
 
     def __init__(self, *, client: WorkspaceClient, cluster_id: str, say: Callable[[str], None]) -> None:
-        """`say` is told what one has to wait for."""
+        """`say` gets messages about what the user has to wait for."""
         self._client = client
         self._cluster_id = cluster_id
         self._say = say
@@ -37,8 +37,8 @@ class Notebook:
         self._cancelled = False
 
     def run(self, cell: str) -> dict[str, Any]:
-        """A cell's results, in the shape of the command API; those of a cell that was cancelled are an error of that name, with
-        what it had printed. Raises NotebookError."""
+        """A cell's results in the command API's format. For a cancelled cell they are an error of that name, with its output so
+        far. Raises NotebookError."""
         language, code = split(cell)
         self._cancelled = False
         try:
@@ -51,8 +51,8 @@ class Notebook:
             ) from error
 
     def ask(self, expression: str) -> Any:
-        """The value, as JSON says it, of a Python expression in the notebook's context. None where there is no context yet, no
-        answer in time, or where it fails: it is asked for an editor, and nobody has run a cell."""
+        """The JSON value of a Python expression in the notebook's context. None if there is no context yet, no answer in time, or
+        an error: an editor asks for this, not a user who runs a cell."""
         if not self._context:
             return None
         self._cancelled = False
@@ -63,29 +63,29 @@ class Notebook:
         return None
 
     def cancel(self) -> None:
-        """Stop the cell that runs, with its Spark jobs. Does nothing when none does."""
+        """Stops the running cell and its Spark jobs. Does nothing if none runs."""
         with self._lock:
             self._cancelled = True
             command = self._command
         if command:
-            with contextlib.suppress(DatabricksError):  # it has just ended, which is as good
+            with contextlib.suppress(DatabricksError):  # it has just ended, which is fine
                 self._api("POST", "commands/cancel", body=self._ids(commandId=command))
 
     def close(self) -> None:
-        """End the context; a restart of the kernel gets a new one."""
+        """Ends the context; a restarted kernel gets a new one."""
         context, self._context = self._context, ""
         if context:
             with contextlib.suppress(DatabricksError, TimeoutError):
                 self._api("POST", "contexts/destroy", body={"clusterId": self._cluster_id, "contextId": context})
 
     def _execute(self, language: str, code: str, *, limit_s: float = float("inf")) -> dict[str, Any]:
-        """Run code in the context. It is cancelled after `limit_s`. Raises DatabricksError."""
+        """Runs code in the context and cancels it after `limit_s`. Raises DatabricksError."""
         deadline = time.monotonic() + limit_s
         command = str(self._api("POST", "commands/execute", body=self._ids(language=language, command=code))["id"])
         with self._lock:
             self._command = command
             cancelled = self._cancelled
-        if cancelled:  # between the cell's start and its command's
+        if cancelled:  # between the start of the cell and of its command
             self.cancel()
         try:
             return self._await(command, deadline)
@@ -109,7 +109,7 @@ class Notebook:
             pause = min(pause * 1.5, POLL_S[1])
 
     def _attach(self) -> None:
-        """Have a context that lives, on a cluster that runs."""
+        """Ensures a live context on a running cluster."""
         if self._context:
             with contextlib.suppress(DatabricksError):
                 query = {"clusterId": self._cluster_id, "contextId": self._context}
@@ -122,7 +122,7 @@ class Notebook:
         self._context = str(context.id)
 
     def _start(self) -> None:
-        """Have the cluster run: it is started if it is terminated."""
+        """Ensures that the cluster runs, starting it if it is terminated."""
         cluster = self._client.clusters.get(self._cluster_id)
         if cluster.state in (State.RUNNING, State.RESIZING):
             return
@@ -137,13 +137,13 @@ class Notebook:
     def _api(
         self, method: str, path: str, *, body: dict[str, str] | None = None, query: dict[str, str] | None = None
     ) -> dict[str, Any]:
-        """The SDK's own waiters ask too seldom for a cell."""
+        """Calls the API directly: the SDK's own waiters poll too rarely for a cell."""
         answer = self._client.api_client.do(method, f"/api/1.2/{path}", body=body, query=query)
         return answer if isinstance(answer, dict) else {}
 
 
 def split(cell: str) -> tuple[str, str]:
-    """A cell's language and code: a first line %sql or %python says which, Python otherwise."""
+    """A cell's language and code: Python unless its first line is %sql or %python."""
     stripped = cell.lstrip()
     first, _, rest = stripped.partition("\n")
     word, _, same_line = first.partition(" ")

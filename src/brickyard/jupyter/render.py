@@ -1,4 +1,4 @@
-"""What a notebook shows of a command's results. Pure: results of the command API in, Jupyter's messages out."""
+"""Renders a command's results in a notebook. Pure: takes results of the command API, yields Jupyter messages."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 MAX_ROWS = 1_000
-MAX_HEIGHT = "480px"  # of a table; the rest of it is scrolled to
-HEAD = "position: sticky; top: 0; background: var(--jp-layout-color0, white)"  # names stay in sight meanwhile
+MAX_HEIGHT = "480px"  # of a table, which scrolls beyond it
+HEAD = "position: sticky; top: 0; background: var(--jp-layout-color0, white)"  # keeps column names visible while scrolling
 Output = tuple[str, dict[str, Any]]  # message type, content
 _TAG = re.compile(r"<[^>]*>")
 _IMAGE = re.compile(r"data:(image/[a-z]+);base64,(.*)", re.DOTALL)
@@ -45,7 +45,7 @@ def _display(data: dict[str, str]) -> Output:
 
 def _error(results: dict[str, Any]) -> dict[str, Any]:
     name, _, value = _plain(str(results.get("summary") or "Error")).partition(": ")
-    if name == "CommandCancelled":  # what a notebook calls it
+    if name == "CommandCancelled":  # the name that notebooks use
         return {"ename": "KeyboardInterrupt", "evalue": value, "traceback": [f"KeyboardInterrupt: {value}"]}
     cause = str(results.get("cause") or "")
     return {"ename": name, "evalue": value, "traceback": cause.splitlines() or [f"{name}: {value}"]}

@@ -1,1 +1,1 @@
-"""What a server and its commands share: data directory, lock, secrets, logs, limits. Imports the domain and the agent only."""
+"""Shared by a server and its commands: data directory, lock, secrets, logs, limits. Imports only the domain and the agent."""

@@ -1,4 +1,4 @@
-"""Which machine this is: processes that see one another are on the same one."""
+"""Identifies this machine: processes that can see each other are on the same one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def machine() -> str:
-    """Its name, its boot and, where there are such, the namespace of processes: containers are machines of their own."""
+    """The host name, the boot id and, where available, the PID namespace: each container counts as a separate machine."""
     found = [socket.gethostname()]
     with contextlib.suppress(OSError):
         found.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())

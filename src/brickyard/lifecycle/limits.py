@@ -1,4 +1,4 @@
-"""What this process and its children may have of the machine: open files, processes, inodes."""
+"""The machine's limits for this process and its children: open files, processes, inodes."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import resource
 from pathlib import Path
 from typing import NamedTuple
 
-FILES_NEEDED = 1024  # a driver's JVM alone has some 400 open: Spark's jars, shuffle files, connections
-FILES_ADVISED = 8192  # the server: two connections for each node, one for each client that polls
-PROCESSES_ADVISED = 4096  # threads count; a node has some 200 at work
+FILES_NEEDED = 1024  # a driver's JVM alone has about 400 open: Spark's jars, shuffle files, connections
+FILES_ADVISED = 8192  # for the server: two connections per node, one per polling client
+PROCESSES_ADVISED = 4096  # threads count too; a busy node has about 200
 INODES_NEEDED = 20_000  # a runtime has 15,000 files
-_MOST_FILES = 1 << 20  # no more is asked for: programs that go through all their descriptors would never end
+_MOST_FILES = 1 << 20  # upper bound: programs that loop over all possible descriptors would take forever
 
 
 class Limit(NamedTuple):
-    """A limit with what is wrong with it: "ok", "note" or "broken", and a sentence that says what to do."""
+    """A limit, its verdict ("ok", "note" or "broken"), and a sentence that says what to do."""
 
     name: str
     state: str
@@ -23,18 +23,18 @@ class Limit(NamedTuple):
 
 
 def raise_files() -> None:
-    """Let this process and its children open as many files as they may."""
+    """Raises the limit of open files for this process and its children as far as allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         except (ValueError, OSError):
-            return  # macOS says that there is no limit, and has one
+            return  # macOS reports no limit but has one
 
 
 def files() -> Limit:
-    """Open files, after `raise_files`."""
+    """The limit of open files, after `raise_files`."""
     name, remedy = "open files", "Raise it: ulimit -Hn, LimitNOFILE= of a systemd service, --ulimit nofile= of a container."
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = hard if soft == resource.RLIM_INFINITY else soft
@@ -50,10 +50,10 @@ def files() -> Limit:
 
 
 def processes() -> Limit:
-    """Processes and threads: of this user, and of the control groups that this process is in."""
+    """Processes and threads: the limits of this user and of this process's control groups."""
     name, found = "processes", []
     soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
-    if os.geteuid() != 0 and soft != resource.RLIM_INFINITY:  # root is not bound by it
+    if os.geteuid() != 0 and soft != resource.RLIM_INFINITY:  # does not apply to root
         found.append((soft, "this user may have {} processes and threads. Raise it: ulimit -u, LimitNPROC= of a service."))
     if (left := _pids_left()) is not None:
         found.append(
@@ -66,7 +66,7 @@ def processes() -> Limit:
 
 
 def inodes(place: str, path: Path) -> Limit | None:
-    """Files that the disk of a directory takes; None where that has no end, or the directory is nowhere yet."""
+    """Free inodes on the disk of a directory; None if they are unlimited or no parent directory exists yet."""
     there = next((each for each in (path, *path.parents) if each.is_dir()), None)
     if there is None:
         return None
@@ -78,7 +78,7 @@ def inodes(place: str, path: Path) -> Limit | None:
 
 
 def _pids_left() -> int | None:
-    """How many more processes the tightest control group takes; None: any number."""
+    """How many more processes the tightest control group allows; None: any number."""
     rooms = []
     for place in _pids_groups():
         try:
@@ -91,7 +91,7 @@ def _pids_left() -> int | None:
 
 
 def _pids_groups() -> list[Path]:
-    """The groups of this process that may bound it, up to the root, in either version of the hierarchy."""
+    """The control groups that may limit this process, up to the root, for cgroup v1 and v2."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""The server's log: one line an event on standard error, for people or as JSON, and nothing secret in it."""
+"""The server's log: one line per event on standard error, for people or as JSON, without secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, TextIO, cast
 import structlog
 from structlog.typing import EventDict, Processor
 
-LOG_LIMIT = 20 * 2**20  # bytes of server.log after which a new one is begun
+LOG_LIMIT = 20 * 2**20  # bytes of server.log after which a new file is begun
 _SECRET_NAME = re.compile(r"token|secret|password|authorization|credential", re.IGNORECASE)
 _SECRET_TEXT = (
     (re.compile(r"dapi[0-9a-f]{8,}"), "dapi***"),
@@ -25,7 +25,7 @@ _SECRET_TEXT = (
 
 
 def configure(*, level: str, form: str, stream: TextIO | None = None) -> None:
-    """Set up structlog and the standard library's logging alike; `form` is console or json. To be called once."""
+    """Configures structlog and the standard library's logging alike; `form` is console or json. Call it once."""
     stream = cast(TextIO, _Unfailing(stream or sys.stderr))
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -51,17 +51,17 @@ def configure(*, level: str, form: str, stream: TextIO | None = None) -> None:
             foreign_pre_chain=shared, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer]
         )
     )
-    if form == "json":  # what Python prints by itself as well: every line is JSON
+    if form == "json":  # Python's own output too: every line is JSON
         logging.captureWarnings(True)
         sys.excepthook = lambda kind, error, trace: _report("crashed", error)
         sys.unraisablehook = lambda raised: _report("unraisable", raised.exc_value)
         threading.excepthook = lambda raised: _report("thread_crashed", raised.exc_value)
     root = logging.getLogger()
     root.handlers = [handler]
-    root.setLevel(max(number, logging.WARNING))  # libraries tell at INFO what only their authors want to know
-    # What a stranger can write there at will: a line for each request that is none, with advice for uvicorn's own users.
+    root.setLevel(max(number, logging.WARNING))  # INFO messages of libraries interest only their authors
+    # Anyone can trigger these warnings at will: one line per invalid request, with advice for users of uvicorn.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns of each broken form, which its sender is told
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # warns of broken forms; their senders get the error anyway
 
 
 def _report(event: str, error: BaseException | None) -> None:
@@ -69,7 +69,7 @@ def _report(event: str, error: BaseException | None) -> None:
 
 
 class _Unfailing:
-    """A stream that a full disk does not make fail: what cannot be logged must not stop what is being done."""
+    """A stream whose writes never fail, even on a full disk: failed logging must not stop the work."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -86,9 +86,9 @@ class _Unfailing:
 
 
 def rotate(path: Path, *, limit: int, outputs: Sequence[int] = (1, 2)) -> bool:
-    """Begin a new file when the log has more than `limit` bytes; the old one becomes NAME.1, and the one before that is gone.
+    """Starts a new file if the log has more than `limit` bytes; the old one becomes NAME.1, replacing the one before.
 
-    `outputs` are the descriptors that write to it, turned over to the new file while everything runs. Never raises.
+    `outputs` are the descriptors that write to it; they switch to the new file while everything keeps running. Never raises.
     """
     with contextlib.suppress(OSError):
         if path.stat().st_size <= limit:
@@ -105,7 +105,7 @@ def rotate(path: Path, *, limit: int, outputs: Sequence[int] = (1, 2)) -> bool:
 
 
 def redact(logger: Any, method: str, event: EventDict) -> EventDict:
-    """Blank what is secret by its name, and what looks like a token or a URL's password inside any text."""
+    """Blanks values with secret names, and anything in text that looks like a token or a password in a URL."""
     return {key: _redacted(str(key), value) for key, value in event.items()}
 
 

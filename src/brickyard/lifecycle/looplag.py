@@ -1,4 +1,4 @@
-"""How late the event loop is: by the time between when something was due there and when it came to be done."""
+"""Measures the lag of the event loop: the time between when something was due and when it ran."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 
 EVERY_S = 0.2
-KEPT = 5  # looks that count: of one second
+KEPT = 5  # measurements that count: those of one second
 
 
 class LoopLag:
@@ -20,24 +20,24 @@ class LoopLag:
         self._late: deque[float] = deque(maxlen=KEPT)
 
     async def watch(self) -> None:
-        """Look until cancelled."""
+        """Measures until cancelled."""
         while True:
             self.expect(EVERY_S)
             await asyncio.sleep(EVERY_S)
             self.came()
 
     def expect(self, seconds: float) -> None:
-        """Something is due in so many seconds."""
+        """Something is due in this many seconds."""
         self._due = self._monotonic() + seconds
 
     def came(self) -> None:
-        """It was done now."""
+        """It has just run."""
         self._late.append(self._overdue())
         self._due = None
 
     @property
     def lag_s(self) -> float:
-        """The worst of the last second, what is due now included."""
+        """The worst lag of the last second, including anything overdue."""
         return max(self._overdue(), *self._late, 0.0)
 
     def _overdue(self) -> float:

@@ -1,4 +1,4 @@
-"""What this machine allows, as the agent finds it."""
+"""What this machine allows, as found by the agent."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ LIMIT_S = 60
 
 
 class Allowed(NamedTuple):
-    """How clusters can be kept apart (bubblewrap, namespaces, none), why not where it is none, what limits nodes can have,
-    and whether clusters can have networks of their own."""
+    """How clusters can be isolated (bubblewrap, namespaces, none), the reason if it is none, which limits nodes can have, and
+    whether clusters can have separate networks."""
 
     isolation: str
     reason: str
@@ -28,7 +28,7 @@ class Allowed(NamedTuple):
 
 
 def allowed_here() -> Allowed:
-    """Try it, in a process of its own: it takes about 0.2 s. Never raises."""
+    """Probes in a separate process, which takes about 0.2 s. Never raises."""
     command_line = [*cgroups.scope(), sys.executable, "-P", "-m", "brickyard.agent", "--probe"]
     try:
         done = subprocess.run(command_line, capture_output=True, text=True, check=False, timeout=LIMIT_S)

@@ -1,4 +1,4 @@
-"""The package index that pip is configured for, in uv's words: uv reads none of pip's configuration.
+"""Translates pip's package index configuration for uv, which reads none of it.
 
 Standard library only: `requirements/environment.py` runs this before anything is installed.
 """
@@ -16,9 +16,9 @@ _UV_INDEX = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL
 
 
 def uv_environment(environ: Mapping[str, str], *, files: Iterable[Path] | None = None) -> dict[str, str]:
-    """The `UV_*` variables to add to `environ` so that uv installs from where pip would. What is set for uv already wins.
+    """The `UV_*` variables to add to `environ` so that uv installs from where pip would. Existing uv settings win.
 
-    `files` are pip's configuration files, the weakest first (default: the usual places); unreadable ones count as empty.
+    `files` are pip's configuration files, lowest precedence first (default: the usual places); unreadable ones count as empty.
     """
     pip = _pip_options(environ, pip_files(environ) if files is None else files)
     found: dict[str, str] = {}
@@ -27,7 +27,7 @@ def uv_environment(environ: Mapping[str, str], *, files: Iterable[Path] | None =
             found["UV_DEFAULT_INDEX"] = pip["index-url"]
         if "extra-index-url" in pip:
             found["UV_INDEX"] = pip["extra-index-url"]
-            found["UV_INDEX_STRATEGY"] = "unsafe-best-match"  # what pip does: the newest of all indexes
+            found["UV_INDEX_STRATEGY"] = "unsafe-best-match"  # like pip: the newest version of all indexes
     if "find-links" in pip:
         found["UV_FIND_LINKS"] = ",".join(pip["find-links"].split())
     if "cert" in pip:
@@ -36,7 +36,7 @@ def uv_environment(environ: Mapping[str, str], *, files: Iterable[Path] | None =
 
 
 def pip_files(environ: Mapping[str, str]) -> list[Path]:
-    """pip's configuration files, the weakest first."""
+    """pip's configuration files, lowest precedence first."""
     own = environ.get("PIP_CONFIG_FILE", "")
     if own == os.devnull:
         return []
@@ -63,7 +63,7 @@ def _pip_options(environ: Mapping[str, str], files: Iterable[Path]) -> dict[str,
         try:
             parser.read(path)
         except (configparser.Error, UnicodeDecodeError, OSError):
-            continue  # pip itself will complain about it; an unreadable file must not stop the server
+            continue  # pip itself will report it; an unreadable file must not stop the server
         for section in ("global", "install"):
             for name in _OPTIONS:
                 if parser.has_option(section, name) and (value := " ".join(parser.get(section, name).split())):

@@ -1,6 +1,6 @@
-"""Who uses a runtime of a cache directory: users share a lock, and to remove it one must have the lock alone.
+"""Tracks use of the runtimes in a cache directory: users share a lock, and removal needs the exclusive lock.
 
-The kernel frees the lock of a process that dies, so a use never outlives its user, in whichever workspace that is.
+The kernel frees the lock of a process that dies, so a use never outlives its user, even across workspaces.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from pathlib import Path
 
 
 class RuntimeInUse(Exception):
-    """Somebody uses the runtime now."""
+    """The runtime is in use."""
 
 
 class RuntimeUse:
-    """The use of one runtime at a time."""
+    """Holds at most one runtime in use at a time."""
 
     def __init__(self, cache_dir: Path) -> None:
         self._cache_dir = cache_dir
         self._fd = -1
 
     def begin(self, environment: str) -> None:
-        """Use this runtime from now on, whether it is installed or not yet. Waits for a removal that goes on."""
+        """Marks this runtime as in use, whether or not it is installed yet. Waits for a removal in progress."""
         self.end()
         try:
             self._fd = _open(self._cache_dir, environment)
         except OSError:
-            return  # who may not write there cannot remove it either
+            return  # a user who may not write there cannot remove it either
         fcntl.flock(self._fd, fcntl.LOCK_SH)
 
     def end(self) -> None:
-        """Use it no longer."""
+        """Ends the use."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -41,7 +41,7 @@ class RuntimeUse:
 
 @contextlib.contextmanager
 def unused(cache_dir: Path, environment: str) -> Iterator[None]:
-    """Keep everybody from the runtime until the block is left. Raises RuntimeInUse."""
+    """Keeps others from using the runtime until the block ends. Raises RuntimeInUse."""
     fd = _open(cache_dir, environment)
     try:
         try:

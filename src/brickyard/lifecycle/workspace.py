@@ -1,4 +1,4 @@
-"""A server's data directory: its lock, and the note that says where the server is."""
+"""A server's data directory: its lock, and the file that says where the server is."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from brickyard.storage.private import WorkspaceError, prepare, unusable, write_p
 
 __all__ = ["Running", "Workspace", "WorkspaceError"]
 
-LOCK_PATIENCE_S = 0.5  # `running` holds the lock for an instant: a refusal needs more than one look
+LOCK_PATIENCE_S = 0.5  # `running` holds the lock for an instant, so one failed attempt is not a refusal
 _CALLED = "data directory"
 _REMEDY = "choose another with --data-dir"
-SAME_START_S = 5.0  # the clock that start times are read from may be set while a server runs
+SAME_START_S = 5.0  # tolerance: the clock that start times come from may be set while a server runs
 
 
 class Running(NamedTuple):
-    """The server that holds a data directory; `about` is what it said of itself (see `announce`).
+    """The server that holds a data directory; `about` is what it announced (see `announce`).
 
-    `url` is "" while it starts; `pid` is 0 when its process cannot be seen from here.
+    `url` is "" while it starts; `pid` is 0 if its process is not visible from here.
     """
 
     pid: int
@@ -40,7 +40,7 @@ class Running(NamedTuple):
 
 
 class Workspace:
-    """One data directory, and the storage that its server is to use: the directory itself unless another one is given."""
+    """A data directory and the storage for its server: the directory itself unless another is given."""
 
     def __init__(self, data_dir: Path, storage_dir: Path | None = None) -> None:
         self.data_dir = data_dir
@@ -60,13 +60,13 @@ class Workspace:
         return self.data_dir / "keep-nodes"
 
     def prepare(self) -> None:
-        """Make the directory and the storage, for their owner only. Raises WorkspaceError."""
+        """Creates the directory and the storage, accessible only to their owner. Raises WorkspaceError."""
         prepare(self.data_dir, called=_CALLED, remedy=_REMEDY)
         if self._storage_dir != self.data_dir:
             Storage(self._storage_dir).prepare(instead_of=Storage(self.data_dir))
 
     def lock(self) -> None:
-        """Hold the directory until this process ends, however it ends. Raises WorkspaceError when another server has it."""
+        """Locks the directory until this process ends, even if killed. Raises WorkspaceError if another server holds it."""
         try:
             handle = os.open(self.data_dir / "server.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             if not _flock(handle, fcntl.LOCK_EX, patience_s=LOCK_PATIENCE_S):
@@ -78,20 +78,20 @@ class Workspace:
             holder = f"{os.getpid()} {psutil.Process().create_time():.2f}\n".encode()
             os.pwrite(handle, holder, 0)
             os.ftruncate(handle, len(holder))
-            self.server_file.unlink(missing_ok=True)  # a killed server's note
-            self._keep_file.unlink(missing_ok=True)  # and a wish that it did not live to fulfil
+            self.server_file.unlink(missing_ok=True)  # left by a killed server
+            self._keep_file.unlink(missing_ok=True)  # a request that it did not live to fulfil
         except OSError as error:
             raise self._unusable(error) from error
         self._lock = handle
 
     def unlock(self) -> None:
-        """Let the next have it, before this process ends."""
+        """Releases the directory before this process ends."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def running(self) -> Running | None:
-        """The server that holds the directory now, if there is one. The lock decides: a killed server leaves its notes behind."""
+        """The server that holds the directory, or None. The lock decides, since a killed server leaves its files behind."""
         deadline = time.monotonic() + LOCK_PATIENCE_S
         while True:
             try:
@@ -106,10 +106,10 @@ class Workspace:
                 os.close(handle)
             if pid or time.monotonic() > deadline:
                 return self._described(pid)
-            time.sleep(0.01)  # its holder is about to write its name there, or has just ended
+            time.sleep(0.01)  # its holder is about to write its process id there, or has just ended
 
     def stop(self, running: Running, *, keep_nodes: bool) -> None:
-        """Ask the server to end; returns at once. Raises WorkspaceError."""
+        """Asks the server to end; returns at once. Raises WorkspaceError."""
         if not running.pid:
             raise WorkspaceError(
                 f"the server on {self.data_dir} cannot be stopped from here: its process is in another container."
@@ -124,31 +124,31 @@ class Workspace:
             raise WorkspaceError(f"cannot stop process {running.pid}: {error.strerror}. Do it as its own user.") from error
 
     def asked_to_keep_nodes(self) -> bool:
-        """Whether `stop` asked for it; the wish is used up."""
+        """Whether `stop` asked for it; clears the request."""
         asked = self._keep_file.exists()
         self._keep_file.unlink(missing_ok=True)
         return asked
 
     def announce(self, url: str, **about: str) -> None:
-        """Say where the server is, and more of it: agents and commands read it. Raises WorkspaceError."""
+        """Records the server's URL and other facts for agents and commands. Raises WorkspaceError."""
         itself = processes.find(os.getpid())
         note = {**about, "pid": os.getpid(), "start": itself.start if itself is not None else 0, "url": url}
         self._write_private(self.server_file, json.dumps(note))
 
     def withdraw(self) -> None:
-        """The server has stopped."""
-        with contextlib.suppress(OSError):  # the next server removes it as well
+        """Removes the record: the server has stopped."""
+        with contextlib.suppress(OSError):  # the next server removes it too
             self.server_file.unlink(missing_ok=True)
 
     @property
     def storage(self) -> Storage:
-        """The storage that the server uses which runs now; without one, the one that it is to use."""
+        """The storage of the running server; if none runs, the storage that a server would use."""
         running = self.running()
         told = running.about.get("storage_dir") if running is not None else None
         return Storage(Path(told) if told else self._storage_dir)
 
     def stored_token(self) -> str:
-        """The administrator's token of a workspace that has been started. Raises WorkspaceError."""
+        """The administrator's token of a workspace that has been started before. Raises WorkspaceError."""
         return self.storage.stored_token()
 
     def _described(self, pid: int) -> Running:
@@ -183,7 +183,7 @@ def _flock(handle: int, kind: int, *, patience_s: float = 0) -> bool:
 
 
 def _holder(written: bytes) -> int:
-    """The process that wrote its number and start time into the lock; 0 unless this very process, not a later namesake, lives."""
+    """The process that wrote its id and start time into the lock; 0 unless that process, not a later one with its id, lives."""
     try:
         pid, started_s = written.split()
         return int(pid) if abs(psutil.Process(int(pid)).create_time() - float(started_s)) < SAME_START_S else 0
