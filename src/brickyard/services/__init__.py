@@ -1,1 +1,1 @@
-"""What the API calls: one module per resource; authorisation lives here."""
+"""The services behind the API: one module per resource; authorisation happens here."""

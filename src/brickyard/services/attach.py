@@ -1,4 +1,4 @@
-"""Who may attach to a cluster, and where its driver is: for ways in that go past the command API."""
+"""Who may attach to a cluster, and where its driver is: for access that bypasses the command API."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Start = Callable[[Caller, StartCluster], Awaitable[None]]
 
 
 class Attached(NamedTuple):
-    """A cluster that the caller may attach to; `driver` is None while none runs."""
+    """A cluster that the caller may attach to; `driver` is None if none runs."""
 
     cluster: Cluster
     driver: Instance | None
@@ -93,7 +93,7 @@ class AttachService:
         self.connect_clients = ConnectClients()
 
     async def look(self, caller: Caller, cluster_id: str, *, client: Client | None = None) -> Attached:
-        """The cluster as it is now, if the caller may attach to it; with `client`, to do that kind of work."""
+        """The cluster's current state, if the caller may attach to it; with `client`, to do that kind of work."""
         if not cluster_id:
             raise InvalidParameterValue("No cluster was named: give the cluster's id.")
         cluster, nodes = await self._store.read(lambda tx: self._find(tx, caller, cluster_id))
@@ -111,7 +111,7 @@ class AttachService:
         return cluster, list(tx.instances.of_cluster(cluster_id))
 
     async def attached(self, caller: Caller, cluster_id: str) -> AttachedTo:
-        """Who is attached to the cluster now."""
+        """Who is currently attached to the cluster."""
         found = await self.look(caller, cluster_id)
         if found.driver is None:
             return AttachedTo()
@@ -120,20 +120,20 @@ class AttachService:
         return msgspec.structs.replace(answer, connect_sessions=sessions)
 
     def _known(self, cluster_id: str, session: ConnectSession) -> ConnectSession:
-        """The session with who uses it: what a driver says of that is what its users make of it."""
+        """Adds the user and program to a session: the driver only knows what its clients claim."""
         seen = self.connect_clients.find(Session(cluster_id, session.user, session.session_id)) or ConnectClient("", "")
         return msgspec.structs.replace(session, user_name=seen.user_name, client_type=seen.client_type)
 
     async def workers(self, caller: Caller, cluster_id: str) -> list[Instance]:
-        """The workers that run now, if the caller may attach to the cluster."""
+        """The running workers, if the caller may attach to the cluster."""
         found = await self.look(caller, cluster_id)
         nodes = await self._store.read(lambda tx: tx.instances.of_cluster(cluster_id))
         now = found.cluster.incarnation
         return [each for each in nodes if each.role is Role.WORKER and each.generation == now and each.live and each.endpoint]
 
     async def running(self, caller: Caller, cluster_id: str, *, patience_s: float, may_start: bool = False) -> Running:
-        """The cluster once it runs: one that is starting is waited for, and a stopped one is started first where that is
-        allowed. Raises TemporarilyUnavailable when it takes longer than `patience_s`, InvalidState when it does not run."""
+        """Returns the cluster once it runs: waits while it is starting and, if allowed, first starts a stopped one. Raises
+        TemporarilyUnavailable if that takes longer than `patience_s`, InvalidState if the cluster does not run."""
         deadline = self._monotonic() + patience_s
         started = False
         while True:
@@ -151,17 +151,17 @@ class AttachService:
             await asyncio.sleep(self._pause_s)
 
     async def _started(self, caller: Caller, found: Attached) -> bool:
-        """Start a cluster that is stopped; False while it is still stopping."""
+        """Starts a stopped cluster; returns False while it is still stopping."""
         if found.state is State.TERMINATING:
             return False
         try:
             await self._start(caller, StartCluster(cluster_id=found.cluster.cluster_id))
         except InvalidState:
-            return False  # somebody else was quicker; the next look tells
+            return False  # another caller was quicker; the next look shows it
         return True
 
     async def ask(self, node: Instance, op: NodeOp[Request, Reply], request: Request) -> Reply:
-        """Have a node of the cluster do it. Raises TemporarilyUnavailable when nobody answers, InvalidState when it refuses."""
+        """Calls a node of the cluster. Raises TemporarilyUnavailable if it does not answer, InvalidState if it refuses."""
         try:
             return await self._nodes.ask(node, op, request)
         except AgentUnreachable as silence:

@@ -1,4 +1,4 @@
-"""Who makes a request."""
+"""The user who makes a request."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from brickyard.domain.access import Principal
 
 
 class Caller(Principal, frozen=True, kw_only=True):
-    """An authenticated user, and the token that proved it."""
+    """An authenticated user, with the token used to authenticate."""
 
     token_id: str

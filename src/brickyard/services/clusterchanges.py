@@ -1,7 +1,7 @@
-"""Which clusters have changed, told to whoever watches. For one event loop.
+"""Notifies watchers which clusters have changed. For one event loop.
 
-What is told are ids: whoever hears one reads the cluster. Changes that come close together are told together, and a watcher who
-may have missed some is told to read everything again. So nothing must be kept for long, and any server can tell.
+Notifications contain only ids: the receiver reads the clusters. Changes close together are sent together, and a watcher that may
+have missed some is told to read everything again. So little must be remembered, and any server can notify.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from brickyard.services.tokens import renewed
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
-IDLE_S = 15.0  # without a change; then there is a sign of life, and the caller's token is looked at again
-PACE_S = 0.25  # between two events of a watcher, in which changes gather; each is a read
-PACE_OF_EACH_S = 0.002  # more for each watcher there is: all of them together make some 500 reads a second at most
-RETRY_S = 2.0  # after a read that failed
+IDLE_S = 15.0  # without a change; then a keep-alive is sent and the caller's token checked again
+PACE_S = 0.25  # between two events of a watcher, while changes accumulate; each event costs a read
+PACE_OF_EACH_S = 0.002  # added per watcher: together they make at most about 500 reads a second
+RETRY_S = 2.0  # after a failed read
 MOST_OF_USER, MOST = 50, 1_000  # watchers
-MOST_IDS = 1_000  # that wait for a watcher; with more it is told to read everything
-REMEMBERED = 1_000  # commits, for watchers who come back
+MOST_IDS = 1_000  # pending for a watcher; beyond this it is told to read everything
+REMEMBERED = 1_000  # commits, for watchers that reconnect
 _POSITION = re.compile(r"([0-9a-f]+)-([0-9]{1,18})")
 
 
 class Change(NamedTuple):
-    """`cluster_ids` None: any cluster may have changed. `position` is for `watch`, to go on from here."""
+    """`cluster_ids` None: any cluster may have changed. To continue from here, pass `position` to `watch`."""
 
     position: str
     cluster_ids: list[str] | None
 
 
 class ClusterChanges:
-    """Every watcher of this server."""
+    """All watchers of this server."""
 
     def __init__(self, *, store: Store, clock: Clock, ids: Ids, authorizer: Authorizer) -> None:
         self._store = store
         self._clock = clock
         self._authorizer = authorizer
-        self._epoch = ids.hex(16)  # positions of another server, or of an earlier one, say nothing here
+        self._epoch = ids.hex(16)  # positions from another or an earlier server are not valid here
         self._number = 0
         self._recent: deque[tuple[int, frozenset[str]]] = deque(maxlen=REMEMBERED)
         self._watchers: set[Watcher] = set()
@@ -56,8 +56,8 @@ class ClusterChanges:
         store.on_gap(self._missed)
 
     async def watch(self, caller: Caller, *, after: str = "") -> Watcher:
-        """A watcher, to be closed. `after` is the position of the last change that the client has seen; without one, or with one
-        that is not known any more, it is first told that any cluster may have changed. Raises QuotaExceeded."""
+        """A watcher; close it after use. `after` is the position of the last change that the client has seen; without one, or if
+        it is no longer known, the watcher is first told that any cluster may have changed. Raises QuotaExceeded."""
         if self._of_user[caller.user_name] >= MOST_OF_USER or len(self._watchers) >= MOST:
             raise QuotaExceeded(
                 f"There are {self._of_user[caller.user_name]} streams of {caller.user_name}'s and {len(self._watchers)} in all; "
@@ -74,7 +74,7 @@ class ClusterChanges:
         return watcher
 
     def leave(self, watcher: Watcher) -> None:
-        """It watches no more."""
+        """Removes the watcher."""
         if watcher in self._watchers:
             self._watchers.remove(watcher)
             name = watcher.caller.user_name
@@ -83,14 +83,14 @@ class ClusterChanges:
                 del self._of_user[name]
 
     def close(self) -> None:
-        """End all of them: the server stops."""
+        """Ends all watchers, because the server stops."""
         self.closed = True
         for watcher in self._watchers:
             watcher.wake.set()
 
     @property
     def position(self) -> str:
-        """Behind all changes so far."""
+        """The position after all changes so far."""
         return f"{self._epoch}-{self._number}"
 
     @property
@@ -99,7 +99,7 @@ class ClusterChanges:
         return PACE_S + PACE_OF_EACH_S * len(self._watchers)
 
     async def shown(self, watcher: Watcher, cluster_ids: set[str]) -> list[str] | None:
-        """Those of the clusters that the caller may see now; None when their token is not valid any more."""
+        """The subset of these clusters that the caller may see; None if their token is no longer valid."""
 
         def work(tx: Tx) -> list[str] | None:
             caller = renewed(tx, watcher.caller, now_ms=self._clock.now_ms(), made_by_ms=watcher.since_ms)
@@ -114,7 +114,7 @@ class ClusterChanges:
         return await self._store.read(work)
 
     def _since(self, after: str) -> set[str] | None:
-        """What has changed after a position; None: that is not known."""
+        """What has changed after a position, or None if that is not known."""
         match = _POSITION.fullmatch(after)
         if match is None or match[1] != self._epoch:
             return None
@@ -139,7 +139,7 @@ class ClusterChanges:
 
 
 class Watcher:
-    """One client's view of the changes. Made by `ClusterChanges.watch`."""
+    """One client's view of the changes. Created by `ClusterChanges.watch`."""
 
     def __init__(self, changes: ClusterChanges, caller: Caller, pending: set[str] | None, *, since_ms: int) -> None:
         self.caller = caller
@@ -150,7 +150,7 @@ class Watcher:
         self.add(pending)
 
     def add(self, cluster_ids: set[str] | None) -> None:
-        """These have changed; None: any may have."""
+        """Records that these clusters have changed; None: any may have."""
         if self._pending is not None and cluster_ids is not None and len(self._pending) + len(cluster_ids) <= MOST_IDS:
             self._pending |= cluster_ids
         else:
@@ -159,12 +159,12 @@ class Watcher:
             self.wake.set()
 
     def close(self) -> None:
-        """Nobody listens any more."""
+        """Stops watching."""
         self._changes.leave(self)
 
     async def changes(self) -> AsyncIterator[Change | None]:
-        """What changes, as it does; None from time to time while nothing does. Ends when the server stops, or the caller's token
-        is not valid any more."""
+        """Yields changes as they happen, and None from time to time otherwise. Ends when the server stops or the caller's token
+        is no longer valid."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(IDLE_S):

@@ -34,7 +34,7 @@ class ClusterEvents:
         self._authorizer = authorizer
 
     async def page(self, caller: Caller, request: GetEvents) -> GetEventsResponse:
-        """One page, with the whole next request where there is more. Raises ApiError."""
+        """One page, with the complete next request if there are more. Raises ApiError."""
         window = _window(request)
         which = EventFilter(
             cluster_id=request.cluster_id,
@@ -48,7 +48,7 @@ class ClusterEvents:
             if cluster is None or cluster.deleted_ms:
                 return missing_cluster(tx, request.cluster_id)
             self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_cluster(cluster), to="see the events of")
-            # One row more than is shown tells whether there are more.
+            # One more row than is shown tells whether there are more.
             rows = tx.events.page(
                 which,
                 descending=window.descending is not window.backward,  # backward reads in the opposite order
@@ -56,7 +56,7 @@ class ClusterEvents:
                 offset=window.offset,
                 after=window.cursor.at if window.cursor else None,
             )
-            # Counting by type reads every match: only where clients page by offset and need it [databricks-sdk, `total_count`].
+            # Counting by type reads all matches: only where clients page by offset and need it [databricks-sdk, `total_count`].
             return rows, None if which.types and window.cursor else tx.events.count(which)
 
         found = await self._store.read(work)
@@ -66,7 +66,7 @@ class ClusterEvents:
 
 
 class _Window(NamedTuple):
-    """Which part of the events a request asks for. A page token wins over an offset."""
+    """The part of the events that a request asks for. A page token takes precedence over an offset."""
 
     descending: bool
     limit: int
@@ -92,7 +92,7 @@ def _window(request: GetEvents) -> _Window:
 
 
 def _limit(request: GetEvents) -> int:
-    """`page_size` is forced into its range and wins; `limit`, the older one, is refused outside of its [databricks-sdk]."""
+    """`page_size` is clamped to its range and takes precedence; the older `limit` is refused if out of range [databricks-sdk]."""
     if request.page_size is not None and request.page_size > 0:
         return min(request.page_size, MAX_EVENTS)
     limit = DEFAULT_EVENTS if request.limit is None else request.limit
@@ -108,7 +108,7 @@ def _response(request: GetEvents, window: _Window, rows: _Rows, total: int | Non
     response = GetEventsResponse(events=[event for _, event in shown], total_count=total)
     if not shown:
         return response
-    # Whoever comes by a token comes from a page on the other side.
+    # A request with a page token comes from the adjacent page, so that page exists.
     if more if window.backward else window.cursor is not None:
         before = encode(EventCursor(window.descending, True, shown[0][0]))
         response = msgspec.structs.replace(response, prev_page_token=before)
@@ -120,10 +120,10 @@ def _response(request: GetEvents, window: _Window, rows: _Rows, total: int | Non
 
 
 def _following(request: GetEvents, window: _Window, shown: Sequence[ClusterEvent], token: str) -> GetEvents:
-    """The whole request for the next page.
+    """The complete request for the next page.
 
-    Clients send it again as it is. Older ones know no tokens and keep only the offset of it, so those that began without
-    a token or `page_size` get both; the end time then keeps new events from shifting their pages.
+    Clients send it back unchanged. Older ones know no tokens and only keep its offset, so clients that began without a token or
+    `page_size` get both; the end time then keeps new events from shifting their pages.
     """
     following = msgspec.structs.replace(request, page_token=token)
     if request.page_size or (request.page_token and request.offset is None):

@@ -1,6 +1,6 @@
-"""Execution contexts and commands (API 1.2): who may run code where, and which agent carries it out.
+"""Execution contexts and commands (API 1.2): who may run code where, and which agent runs it.
 
-Contexts live in the cluster's driver node and nowhere else: they end with the driver, and the server keeps nothing of them.
+Contexts exist only on the cluster's driver node: they end with the driver, and the server keeps no record of them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 LANGUAGES = (Language.PYTHON, Language.SQL)
-ATTEMPTS = 3  # at an agent that does not answer; every call may be repeated, since ids are made here
+ATTEMPTS = 3  # to reach a silent agent; calls are repeatable, because the server generates the ids
 PAUSE_S = 0.5
 _ID = re.compile(r"[0-9a-f]{1,64}")
 _USABLE = (State.RUNNING, State.RESIZING)
@@ -43,7 +43,7 @@ _COMING = (State.PENDING, State.RESTARTING)
 
 
 class ContextNotFound(CommandError):
-    """There is no such context or command (any more)."""
+    """The context or command does not exist (any more)."""
 
     http_status = 404
 
@@ -55,7 +55,7 @@ class CommandForbidden(CommandError):
 
 
 class CommandFailed(CommandError):
-    """The driver's node did not do what it should."""
+    """The driver's node failed."""
 
     http_status = 500
 
@@ -79,7 +79,7 @@ class CommandService:
         self._pause_s = pause_s
 
     async def create_context(self, caller: Caller, cluster_id: str, language: str) -> str:
-        """Start a context; returns its id."""
+        """Starts a context and returns its id."""
         _language(language or Language.PYTHON)
         driver = await self._driver(caller, cluster_id)
         context_id = self._ids.hex()
@@ -94,12 +94,12 @@ class CommandService:
         return {"id": context_id, "status": answer.status}
 
     async def destroy_context(self, caller: Caller, cluster_id: str, context_id: str) -> None:
-        """End a context and whatever it runs."""
+        """Ends a context and everything that runs in it."""
         driver = await self._driver_of(caller, cluster_id, context_id)
         await self._call(driver, nodeops.CONTEXT_DESTROY, _context(context_id))
 
     async def execute(self, caller: Caller, cluster_id: str, context_id: str, language: str, command: str) -> str:
-        """Queue a command; returns its id."""
+        """Queues a command and returns its id."""
         _require(context_id, "contextId")
         if language:
             _language(language)
@@ -118,7 +118,7 @@ class CommandService:
         return status if answer.results is None else {**status, "results": answer.results}
 
     async def cancel(self, caller: Caller, cluster_id: str, context_id: str, command_id: str) -> None:
-        """Cancel a queued or running command with its Spark jobs."""
+        """Cancels a queued or running command and its Spark jobs."""
         driver = await self._driver_of(caller, cluster_id, context_id)
         await self._call(driver, nodeops.COMMAND_CANCEL, _command(context_id, command_id))
 
@@ -140,7 +140,7 @@ class CommandService:
         return driver
 
     async def _driver_of(self, caller: Caller, cluster_id: str, context_id: str) -> Instance:
-        """The same for what exists already: where no driver runs, no context is left, and no retry brings it back."""
+        """The same for an existing context: if no driver runs, the context is gone, and no retry brings it back."""
         _require(context_id, "contextId")
         cluster, instances = await self._find(caller, cluster_id)
         state = public_state(cluster)
@@ -170,9 +170,9 @@ class CommandService:
         return cluster, instances
 
     async def _call(self, driver: Instance, op: NodeOp[Request, Reply], request: Request, *, repeatable: bool = True) -> Reply:
-        """Call the driver's agent. `repeatable`: the client may do it all again without harm, so it is told to when nobody
+        """Calls the driver's agent. `repeatable`: the client may safely repeat the whole call, so it is told to if nobody
         answers."""
-        unsure = False  # an attempt may have arrived although no answer came
+        unsure = False  # whether an unanswered attempt may have arrived
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return await self._nodes.ask(driver, op, request)
@@ -213,7 +213,7 @@ def _language(language: str) -> None:
 
 
 def _context(context_id: str) -> OfContext:
-    """The context, by an id that can be one."""
+    """The context's id, if it is well-formed. Raises ContextNotFound."""
     if not _ID.fullmatch(context_id):
         raise ContextNotFound(f"Execution context {context_id[:100]} does not exist")
     return OfContext(context_id=context_id)

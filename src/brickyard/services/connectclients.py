@@ -1,8 +1,8 @@
-"""Who uses which Spark Connect session, as their calls show.
+"""Records which user and program uses which Spark Connect session.
 
-Spark knows a session by its id and by what the client calls its user, which is "root" or "spark" for many. Every call passes the
-gateway with a token, and says which program it comes from. This is for lists, and kept in memory only: a restarted server knows a
-session again from its next call on.
+Spark identifies a session by its id and by the user name that the client gives, which is often "root" or "spark". Every call
+passes the gateway with a token and names its program. This record is only for display and kept in memory: a restarted server
+learns of a session with its next call.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ KEPT = 10_000  # sessions
 
 
 class Session(NamedTuple):
-    """A session as Spark knows it."""
+    """A session as Spark identifies it."""
 
     cluster_id: str
-    user: str  # what the client calls itself; where users are kept apart, what the gateway calls its user
+    user: str  # the name that the client gives; if users are kept apart, the gateway's name for its user
     session_id: str
 
 
 class ConnectClient(NamedTuple):
-    """Who called in a session last, and with what."""
+    """The last caller in a session, and its program."""
 
     user_name: str
     client_type: str
@@ -35,7 +35,7 @@ class ConnectClients:
         self._seen: OrderedDict[Session, ConnectClient] = OrderedDict()
 
     def saw(self, session: Session, client: ConnectClient) -> None:
-        """A call in that session. Of more sessions than are kept, the one that was silent for longest is forgotten."""
+        """Records a call in that session. Beyond the limit, the session that was silent for longest is forgotten."""
         known = self._seen.pop(session, None)
         if known is not None and not client.client_type:
             client = client._replace(client_type=known.client_type)

@@ -1,8 +1,8 @@
-"""The first look at a cluster that starts on a pool waits a moment, because it may see it run.
+"""Delays the first `get` of a cluster that starts on a pool, because the cluster may be running within a moment.
 
-Official clients look once after `create`, `start` or `restart`, and then sleep for one to two seconds before they look again. A
-cluster on warm nodes is up in less than that. So the first `get` within a second of such a call is answered when the cluster is
-up, or when that second is over; every other one at once.
+Official clients call `get` once after `create`, `start` or `restart`, and then sleep for one to two seconds before the next one.
+A cluster on warm nodes is up in less than that. So the first `get` within a second of such a call is answered once the cluster
+is up or that second is over; every other `get` at once.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ class FirstLook:
         store.on_commit(self._changed)
 
     def begin(self, cluster_id: str) -> None:
-        """Something was asked of the cluster now, maybe to start."""
+        """Records that a call may have started the cluster."""
         now = self._monotonic()
         while self._until and (oldest := next(iter(self._until))) and self._until[oldest] <= now:
             del self._until[oldest]
-        self._until.pop(cluster_id, None)  # its place in the order is the last
+        self._until.pop(cluster_id, None)  # moves it to the end of the order
         self._until[cluster_id] = now + self._window_s
 
     def due(self, cluster_id: str) -> bool:
-        """Whether the next look may have to wait: ask `settle`."""
+        """Whether the next `get` may have to wait for `settle`."""
         return cluster_id in self._until
 
     async def settle(self, cluster_id: str) -> None:
-        """Return when the cluster does not start on a pool (any more), when its moment is over, or when this is no first look."""
+        """Returns once the cluster is not starting on a pool or its time is over; at once if this is not the first `get`."""
         until = self._until.pop(cluster_id, 0.0)
         if until <= self._monotonic():
             return
@@ -71,6 +71,6 @@ class FirstLook:
 
 
 def starts_on_pool(tx: Tx, cluster_id: str) -> bool:
-    """Whether the cluster is starting, with nodes of a pool."""
+    """Whether the cluster is starting on nodes of a pool."""
     cluster = tx.clusters.get(cluster_id)
     return cluster is not None and cluster.target is Target.RUNNING and not cluster.up and bool(cluster.spec.instance_pool_id)

@@ -1,4 +1,4 @@
-"""Lists of clusters: filters, orders and pages."""
+"""Lists of clusters: filters, sort orders and pages."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class ClusterLists:
         self._views = views
 
     async def page(self, caller: Caller, request: ListClusters, *, paged: bool) -> bytes:
-        """One page as JSON, or everything in one. Raises InvalidParameterValue.
+        """One page as JSON, or everything at once. Raises InvalidParameterValue.
 
-        `can_use_client` leaves out clusters that do not take that kind of work; a page may have fewer for it.
+        `can_use_client` omits clusters that do not accept that kind of work, so a page may have fewer items.
         """
         client = _client(request.can_use_client)
         which, sort = self._which(request), _sort(request)
@@ -46,7 +46,7 @@ class ClusterLists:
         cursor = cluster_cursor(request.page_token, sort)
         backward = cursor is not None and cursor.backward
         reading = ClusterSort(by=sort.by, descending=sort.descending is not backward)  # backward reads in the opposite order
-        # One row more than is shown tells whether there are more.
+        # One more row than is shown tells whether there are more.
         rows = await self._store.read(
             lambda tx: tx.listing.page(
                 self._shown(tx, caller, which), sort=reading, limit=size + 1, after=cursor.at if cursor else None
@@ -60,7 +60,7 @@ class ClusterLists:
         def token(there: bool, row: int, *, back: bool) -> str:
             return encode(ClusterCursor(sort.by, sort.descending, back, shown[row])) if there and shown else ""
 
-        # Whoever comes by a token comes from a page on the other side.
+        # A request with a page token comes from the adjacent page, so that page exists.
         return _body(
             _usable(items, client),
             next_page_token=token(more or backward, -1, back=False),
@@ -68,7 +68,7 @@ class ClusterLists:
         )
 
     def _shown(self, tx: Tx, caller: Caller, which: ClusterFilter) -> ClusterFilter:
-        """Those that the caller may see."""
+        """Restricts the filter to clusters that the caller may see."""
         return msgspec.structs.replace(which, visible=self._authorizer.visible(tx, caller, ObjectKind.CLUSTER))
 
     def _which(self, request: ListClusters) -> ClusterFilter:
@@ -83,7 +83,7 @@ class ClusterLists:
 
 
 class _Workload(msgspec.Struct):
-    """The one field of an item that `can_use_client` needs."""
+    """The only field of an item that `can_use_client` needs."""
 
     workload_type: WorkloadType | None = None
 
@@ -107,7 +107,7 @@ def _usable(items: list[bytes], client: Client | None) -> list[bytes]:
 
 
 def _page_size(asked: int | None) -> int:
-    """At most MAX_PAGE, whatever is asked for: the server may make pages smaller [databricks-sdk, `list`]."""
+    """At most MAX_PAGE: the server may return smaller pages than requested [databricks-sdk, `list`]."""
     if (asked or 0) < 0:
         raise InvalidParameterValue(f"page_size is {asked}; it must be between 1 and {MAX_PAGE}.")
     return min(asked or DEFAULT_PAGE, MAX_PAGE)
@@ -124,6 +124,6 @@ def _sort(request: ListClusters) -> ClusterSort:
 
 
 def _body(items: list[bytes], **tokens: str) -> bytes:
-    """The response from items that are JSON already. Tokens that are empty are left out: clients stop where there is none."""
+    """Assembles the response from encoded items. Omits empty tokens: clients stop when there is none."""
     tail = b"".join(b',"%s":%s' % (name.encode(), msgspec.json.encode(token)) for name, token in tokens.items() if token)
     return b'{"clusters":[' + b",".join(items) + b"]" + tail + b"}"

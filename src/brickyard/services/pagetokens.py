@@ -1,7 +1,7 @@
-"""Page tokens: a place in an order, and which way to read from it.
+"""Page tokens: a position in a sort order, and the direction to read from it.
 
-Opaque to clients. A token names the order that it belongs to, so that one used with another order is refused instead of read as
-nonsense. It grants nothing: whoever makes one up sees only what the same call without it shows.
+Opaque to clients. A token names its sort order, so that a token used with another order is refused instead of misread. It grants
+nothing: a forged token shows only what the same call without it shows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class ClusterCursor(msgspec.Struct, frozen=True, array_like=True):
-    """The page behind (or, `backward`, before) a cluster."""
+    """The page after (or, if `backward`, before) a cluster."""
 
     by: ClusterOrder
     descending: bool
@@ -29,7 +29,7 @@ class ClusterCursor(msgspec.Struct, frozen=True, array_like=True):
 
 
 class EventCursor(msgspec.Struct, frozen=True, array_like=True):
-    """The page behind (or, `backward`, before) an event."""
+    """The page after (or, if `backward`, before) an event."""
 
     descending: bool
     backward: bool
@@ -37,19 +37,19 @@ class EventCursor(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RunCursor(msgspec.Struct, frozen=True, array_like=True):
-    """The page of runs behind (or, `backward`, before) a run."""
+    """The page of runs after (or, if `backward`, before) a run."""
 
     backward: bool
     at: RunPosition
 
 
 def encode(cursor: ClusterCursor | EventCursor | RunCursor) -> str:
-    """The cursor as clients get it: URL-safe text."""
+    """The cursor as URL-safe text for clients."""
     return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
 
 
 def cluster_cursor(token: str | None, sort: ClusterSort) -> ClusterCursor | None:
-    """The cursor in a token for lists in that order; None for no token. Raises InvalidParameterValue."""
+    """The token's cursor for lists in that order; None if there is no token. Raises InvalidParameterValue."""
     if not token:
         return None
     cursor = _decode(token, ClusterCursor)
@@ -65,7 +65,7 @@ def cluster_cursor(token: str | None, sort: ClusterSort) -> ClusterCursor | None
 
 
 def event_cursor(token: str | None, *, descending: bool) -> EventCursor | None:
-    """The cursor in a token for events in that order; None for no token. Raises InvalidParameterValue."""
+    """The token's cursor for events in that order; None if there is no token. Raises InvalidParameterValue."""
     if not token:
         return None
     cursor = _decode(token, EventCursor)
@@ -77,7 +77,7 @@ def event_cursor(token: str | None, *, descending: bool) -> EventCursor | None:
 
 
 def run_cursor(token: str | None) -> RunCursor | None:
-    """The cursor in a token; None for no token. Raises InvalidParameterValue."""
+    """The token's cursor; None if there is no token. Raises InvalidParameterValue."""
     if not token:
         return None
     cursor = _decode(token, RunCursor)

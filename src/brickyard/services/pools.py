@@ -32,11 +32,11 @@ from brickyard.services.clusters.catalogue import Offers
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
-_NAMES = "pool names"  # what writers lock so that two of them cannot give out one name
+_NAMES = "pool names"  # writers lock this so that no two of them assign the same name
 
 
 class PoolService:
-    """One per server. Methods raise ApiError. `wake` is told of every pool that has changed."""
+    """One per server. Methods raise ApiError. `wake` is called for every changed pool."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class PoolService:
         self._wake = wake
 
     async def create(self, caller: Caller, request: CreateInstancePool) -> str:
-        """A new pool; returns its id. Its idle instances are launched in the background."""
+        """Creates a pool and returns its id. Its idle instances are launched in the background."""
 
         def work(tx: Tx) -> str:
             to = "create instance pools in the"
@@ -79,19 +79,19 @@ class PoolService:
         return created
 
     async def edit(self, caller: Caller, request: EditInstancePool) -> None:
-        """Change a pool; what has to be launched or ended for it follows in the background."""
+        """Changes a pool; instances are launched or ended in the background."""
 
         def change(tx: Tx, pool: Pool) -> Pool:
             spec = edited_spec(pool, request)
             if spec.instance_pool_name != pool.spec.instance_pool_name:
                 _take_name(tx, spec)
-            # Somebody has looked at the pool: whatever kept it from filling may be over.
+            # Somebody is working on the pool: whatever kept it from filling may be fixed.
             return msgspec.structs.replace(pool, spec=spec, failures=0, fill_after_ms=0)
 
         await self._change(caller, request.instance_pool_id, change, to="edit")
 
     async def delete(self, caller: Caller, request: InstancePoolId) -> None:
-        """Delete a pool for good. Idle instances end in the background; what clusters have of it stays theirs."""
+        """Deletes a pool for good. Idle instances end in the background; clusters keep theirs."""
 
         def change(_tx: Tx, pool: Pool) -> Pool:
             return msgspec.structs.replace(pool, deleted_ms=self._clock.now_ms())
@@ -99,7 +99,7 @@ class PoolService:
         await self._change(caller, request.instance_pool_id, change, to="delete")
 
     async def get(self, caller: Caller, request: InstancePoolId) -> InstancePoolView:
-        """One pool, with what its instances do now."""
+        """One pool, with the current state of its instances."""
         pool_id = request.instance_pool_id
 
         def work(tx: Tx) -> InstancePoolView:
@@ -109,7 +109,7 @@ class PoolService:
         return await self._store.read(work)
 
     async def list(self, caller: Caller) -> ListInstancePoolsResponse:
-        """Every pool that the caller may see, oldest first."""
+        """All pools that the caller may see, oldest first."""
 
         def work(tx: Tx) -> ListInstancePoolsResponse:
             visible = self._authorizer.visible(tx, caller, ObjectKind.INSTANCE_POOL)
@@ -122,7 +122,7 @@ class PoolService:
         return await self._store.read(work)
 
     async def end_idle(self) -> None:
-        """The server leaves, and its instances end with it: then those of pools are not lost, they were sent away. The next
+        """Marks idle instances as ended on purpose rather than lost, because the server stops and ends its instances. The next
         server fills the pools again."""
 
         def work(tx: Tx) -> None:
@@ -165,7 +165,7 @@ def pool_view(pool: Pool, standings: Mapping[Standing, int]) -> InstancePoolView
 
 
 def pool_stats(standings: Mapping[Standing, int]) -> InstancePoolStats:
-    """The four numbers that a pool shows, of how many of its instances stand where. Pure."""
+    """A pool's four counts, computed from the number of its instances in each standing. Pure."""
     count = standings.get
     return InstancePoolStats(
         used_count=count(Standing.USED, 0),

@@ -1,4 +1,4 @@
-"""The Jobs API's runs: what somebody asks for becomes desired state in one transaction; the run loop does the rest."""
+"""The Jobs API's runs: each request becomes desired state in one transaction; the run loop does the rest."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class RunService:
         self._wake = wake
 
     async def submit(self, caller: Caller, request: SubmitRun) -> int:
-        """A new run that begins at once; returns its id. With an idempotency token that a run has: that one's. The token of a run
-        that was deleted is refused, as Databricks documents it."""
+        """Creates a run that begins at once and returns its id. If a run has the idempotency token, returns that run's id. The
+        token of a deleted run is refused, as Databricks documents."""
         tasks = checked_tasks(request)
         for task in tasks:
             if task.spark_python_task is not None:
@@ -68,12 +68,12 @@ class RunService:
         return submitted
 
     async def get(self, caller: Caller, request: GetRun) -> RunView:
-        """A run with its tasks, or an attempt at a task by its own id."""
+        """A run with its tasks, or, by its own id, an attempt at a task."""
         run, task = await self._store.read(lambda tx: self._seen(tx, caller, request.run_id))
         return run_view(run, with_tasks=True) if task is None else attempt_view(run, task, request.run_id)
 
     async def output(self, caller: Caller, request: RunId) -> RunOutput:
-        """What an attempt at a task left behind; of a run of one task that was never retried, by the run's id as well."""
+        """The output of an attempt at a task. For a run with one task that was never retried, the run's id works too."""
 
         def work(tx: Tx) -> tuple[Run, Task, int, Output | None]:
             run, task = self._seen(tx, caller, request.run_id)
@@ -102,7 +102,7 @@ class RunService:
         )
 
     async def list(self, caller: Caller, request: ListRuns) -> ListRunsResponse:
-        """Runs, from the most recently started one back."""
+        """Runs, most recently started first."""
         which = _which(request)
         if request.run_type not in (None, RunType.SUBMIT_RUN):
             return ListRunsResponse(has_more=False, runs=[])
@@ -129,13 +129,13 @@ class RunService:
         return ListRunsResponse(
             runs=[run_view(run, with_tasks=bool(request.expand_tasks)) for run in shown],
             has_more=more or backward,
-            # Whoever comes by a token comes from a page on the other side.
+            # A request with a page token comes from the adjacent page, so that page exists.
             next_page_token=token(more or backward, -1, back=False),
             prev_page_token=token(more if backward else cursor is not None, 0, back=True),
         )
 
     async def cancel(self, caller: Caller, request: RunId) -> None:
-        """End a run; nothing happens to one that is over. It is over a moment later."""
+        """Cancels a run, which is over a moment later. Does nothing if it is over already."""
 
         def work(tx: Tx) -> int | None:
             run = _locked(tx, request.run_id)
@@ -150,7 +150,7 @@ class RunService:
             self._wake(cancelled)
 
     async def delete(self, caller: Caller, request: RunId) -> None:
-        """Forget a run that is over."""
+        """Deletes a run that is over."""
 
         def work(tx: Tx) -> None:
             run = _locked(tx, request.run_id)
@@ -166,11 +166,11 @@ class RunService:
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _number(self) -> int:
-        """48 random bits: an id that every client's numbers hold."""
+        """48 random bits: an id that fits into the number type of every client."""
         return int(self._ids.hex(12), 16) or 1
 
     def _seen(self, tx: Tx, caller: Caller, run_id: int) -> tuple[Run, Task | None]:
-        """The run of that id; or the run and the task of an attempt of that id."""
+        """The run with that id, or the run and task of the attempt with that id."""
         run, task = _find(tx, run_id)
         self._authorizer.require(tx, caller, Permission.CAN_VIEW, of_run(run), to="see")
         return run, task
@@ -179,7 +179,7 @@ class RunService:
         token = request.idempotency_token or ""
         if token and (same := _submitted(tx, token)) is not None:
             return same
-        # Clusters before the pools of job clusters, as everywhere: who locks in two orders waits for ever.
+        # Lock existing clusters before the pools of job clusters, as everywhere: different lock orders would deadlock.
         for task in tasks:
             if task.existing_cluster_id:
                 self._check_existing(tx, caller, task.existing_cluster_id)
@@ -207,7 +207,7 @@ class RunService:
         return run_id
 
     def _job_cluster(self, tx: Tx, caller: Caller, task: SubmitTask, name: str) -> Specified | None:
-        """What a task's own cluster is to be. It ends with its run, so idleness need not end it."""
+        """The specification of a task's job cluster. It ends with its run, so it needs no autotermination."""
         asked = task.new_cluster
         if asked is None:
             return None
@@ -225,14 +225,14 @@ class RunService:
             raise InvalidParameterValue(
                 f"Cluster {cluster_id} is a job cluster: it takes no run but the one that it was made for."
             )
-        for permission in (Permission.CAN_ATTACH_TO, Permission.CAN_RESTART):  # a cluster that is stopped is started
+        for permission in (Permission.CAN_ATTACH_TO, Permission.CAN_RESTART):  # a stopped cluster is started
             self._authorizer.require(tx, caller, permission, of_cluster(cluster), to="run tasks on")
         if why := attach_refusal(cluster.spec, cluster_id=cluster_id, user_name=caller.user_name, client=Client.JOBS):
             raise PermissionDenied(why)
 
 
 def _submitted(tx: Tx, token: str) -> int | None:
-    """The run that was submitted with the token; of two submits with it the one that comes second finds the first one's row."""
+    """The run submitted with the token. Of two concurrent submits, the second one finds the row of the first."""
     tx.lock(f"run-idempotency/{token}")
     if (same := tx.runs.by_idempotency_token(token)) is not None:
         return same
@@ -245,7 +245,7 @@ def _submitted(tx: Tx, token: str) -> int | None:
 
 
 def _locked(tx: Tx, run_id: int) -> Run:
-    """The run with that id, or that an attempt of that id is of."""
+    """The run with that id, or the run of the attempt with that id."""
     run = tx.runs.get(run_id)
     if run is None:
         raise _unknown(run_id)
@@ -253,7 +253,7 @@ def _locked(tx: Tx, run_id: int) -> Run:
 
 
 def _find(tx: Tx, run_id: int) -> tuple[Run, Task | None]:
-    """The run of that id; or the run and the task of an attempt of that id."""
+    """The run with that id, or the run and task of the attempt with that id."""
     if (run := tx.runs.get(run_id)) is not None:
         return run, None
     parent = tx.runs.run_of(run_id)
@@ -283,5 +283,5 @@ def _between(name: str, asked: int | None, default: int, most: int) -> int:
 
 
 def _unknown(run_id: int) -> InvalidParameterValue:
-    # Clients match this wording to tell a missing run from a bad request.
+    # Clients match this message to tell a missing run from a bad request.
     return InvalidParameterValue(f"Run {run_id} does not exist.")

@@ -1,4 +1,4 @@
-"""What clients see of a run: from its row to the API's objects. Pure."""
+"""Converts a run's row to the API's objects. Pure."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _BROKEN = (Code.CLUSTER_ERROR, Code.DRIVER_ERROR)
 
 
 def run_view(run: Run, *, with_tasks: bool) -> RunView:
-    """A run."""
+    """A run as clients see it."""
     state, status = run_state(run)
     return RunView(
         run_id=run.run_id,
@@ -85,7 +85,7 @@ def run_view(run: Run, *, with_tasks: bool) -> RunView:
 
 
 def attempt_view(run: Run, task: Task, task_run_id: int) -> RunView:
-    """One attempt at a task, as a run."""
+    """One attempt at a task, shown as a run."""
     view = next(each for each in task_views(task) if each.run_id == task_run_id)
     return RunView(
         run_id=task_run_id,
@@ -114,13 +114,13 @@ def attempt_view(run: Run, task: Task, task_run_id: int) -> RunView:
 
 
 def task_views(task: Task) -> list[RunTask]:
-    """The attempts at a task, the oldest first; the task itself while there is none."""
+    """The attempts at a task, oldest first; the task itself if there are none."""
     shown = [_task_view(task, attempt) for attempt in task.attempts]
     return shown or [_task_view(task, None)]
 
 
 def run_state(run: Run) -> tuple[RunState, RunStatus]:
-    """How far a run has come, in the older and in the newer words."""
+    """The state of a run, in the API's older and newer form."""
     if run.result is None:
         views = [_task_state(task, task.last)[0].life_cycle_state for task in run.tasks]
         waits = all(each in (Life.BLOCKED, Life.PENDING, Life.WAITING_FOR_RETRY) for each in views)
@@ -128,7 +128,7 @@ def run_state(run: Run) -> tuple[RunState, RunStatus]:
         return _states(life, None, None, "")
     life = Life.TERMINATED if run.ended_ms else Life.TERMINATING
     if run.ended_ms and run.result is Result.FAILED:
-        life = Life.INTERNAL_ERROR  # as Databricks has it: clients' waiters raise with the message
+        life = Life.INTERNAL_ERROR  # as at Databricks: clients' waiters raise with the message
     return _states(life, run.result, _RUN_CODES[run.result], run.message)
 
 
@@ -159,7 +159,7 @@ def _task_view(task: Task, attempt: Attempt | None) -> RunTask:
 
 
 def _times(attempt: Attempt) -> dict[str, Any]:
-    """Where an attempt runs, and its time by what went on: the cluster, the task, the end of both. Milliseconds."""
+    """An attempt's cluster and its durations: setup of the cluster, the task, the end of both. Milliseconds."""
     begun, decided, ended = attempt.begun_ms, attempt.decided_ms, attempt.ended_ms
     setup_end = begun or decided
     context = str(spark_context_id(attempt.cluster_id, attempt.generation)) if attempt.generation else None

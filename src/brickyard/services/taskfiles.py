@@ -1,4 +1,4 @@
-"""The Python files that tasks run: the workspace's own (dbfs:/), and the server machine's below one directory (file:/)."""
+"""The Python files that tasks run: the workspace's (dbfs:/), and those below one directory of the server's machine (file:/)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class UnreadableFile(Exception):
 
 
 class TaskFiles:
-    """`dbfs` is the root of the workspace's files; `machine` the directory of this machine whose files may be run, or None."""
+    """`dbfs` is the root of the workspace's files; `machine` the directory of this machine whose files may run, or None."""
 
     def __init__(self, *, dbfs: Path, machine: Path | None) -> None:
         self._dbfs = SafeTree(root=dbfs)
@@ -25,12 +25,12 @@ class TaskFiles:
         self._machine_tree = SafeTree(root=machine) if machine is not None else None
 
     def check(self, file: TaskFile) -> None:
-        """Raise InvalidParameterValue unless files of that place may be run. Whether it exists is seen when the task begins."""
+        """Raises InvalidParameterValue unless files there may run. The file's existence is checked when the task begins."""
         if file.place == "file":
             self._below(file.path)
 
     async def read(self, file: TaskFile) -> str:
-        """The file's text as it is now. Raises UnreadableFile."""
+        """The file's current text. Raises UnreadableFile."""
         try:
             return await asyncio.to_thread(self._read, file)
         except InvalidParameterValue as error:

@@ -1,8 +1,8 @@
-"""How drivers are asked to run attempts at tasks: each in an execution context of its own, which keeps its output until then.
+"""Asks drivers to run attempts at tasks: each in a separate execution context, which keeps the output until it is collected.
 
-The context and its one command are named after the attempt. Making either twice changes nothing on a node, and the node says
-whether it knows them; so an attempt that a killed server had begun is found again rather than repeated. Both name the incarnation
-of the cluster that they are meant for, and a node of another one refuses them.
+The context and its single command are named after the attempt. Creating either twice changes nothing on a node, and the node
+reports whether it knows them; so an attempt that a killed server began is found again rather than repeated. Both name the
+cluster incarnation that they are for, and a node of another incarnation refuses them.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from brickyard.reconcile.runpass import Call
 from brickyard.reconcile.runs import Ended, NodeSilent
 from brickyard.services.taskfiles import TaskFiles, UnreadableFile
 
-MAX_LOGS = 5 * 1024 * 1024  # characters; the end is kept, as in Databricks
+MAX_LOGS = 5 * 1024 * 1024  # characters; the end is kept, as at Databricks
 MAX_ERROR = 10_000
 MAGIC = "%%brickyard_task"
-STOP_LOOKS, STOP_PAUSE_S = 20, 0.5  # a driver replaces a process that does not react for 6 s
+STOP_LOOKS, STOP_PAUSE_S = 20, 0.5  # a driver replaces a process that has not reacted for 6 s
 _OVER = ("Finished", "Error", "Cancelled")
 _TAG = re.compile(r"<[^>]*>")
 
@@ -46,14 +46,14 @@ log = structlog.get_logger(__name__)
 
 
 class DriverTasks:
-    """`reconcile.runs.TaskNodes`, over the agents of drivers."""
+    """Implements `reconcile.runs.TaskNodes` with the agents of drivers."""
 
     def __init__(self, *, nodes: NodeCalls, files: TaskFiles) -> None:
         self._nodes = nodes
         self._files = files
 
     async def begin(self, call: Call) -> Ended | None:
-        """The task's file is read now: a retry runs it as it is then."""
+        """Begins an attempt. It reads the task's file now, so a retry runs the file's current text."""
         try:
             command = await self._command(call)
         except UnreadableFile as error:
@@ -89,7 +89,7 @@ class DriverTasks:
                 raise NodeSilent(refused.message) from refused
 
     async def stop(self, call: Call) -> Output | None:
-        """None where there is nothing to stop, or where it does not stop soon."""
+        """Stops an attempt. None if there is nothing to stop or it does not stop soon."""
         if call.attempt.result not in (RunResultState.CANCELED, RunResultState.TIMEDOUT):
             return None
         try:
@@ -101,11 +101,11 @@ class DriverTasks:
                     return msgspec.structs.replace(found, error=call.attempt.message, error_trace="")
                 await asyncio.sleep(STOP_PAUSE_S)
         except AgentRefused:
-            return None  # it never began, or was over in that moment
+            return None  # it never began, or has just ended
         return None
 
     async def _command(self, call: Call) -> str:
-        """What the context is to run (runtime/node/kernel/task.py). The first line names it, in the Spark UI too."""
+        """The command for the context (runtime/node/kernel/task.py). Its first line names it, also in the Spark UI."""
         task = call.task.spec
         found = libraries(task)
         described: dict[str, Any] = {"parameters": parameters(task), "wheels": found["whl"], "jars": found["jar"]}
@@ -127,7 +127,7 @@ class DriverTasks:
 
 
 def _name(call: Call) -> str:
-    """The name of an attempt's context, and of the command in it: hex, as ids of contexts are."""
+    """The name of an attempt's context and of its command: hex, like all context ids."""
     return f"{call.attempt.task_run_id:032x}"
 
 
@@ -140,7 +140,7 @@ def _failed(code: TerminationCode, message: str) -> Ended:
 
 
 def _ended(status: str, results: dict[str, Any]) -> Ended:
-    """What the results of the command (runtime/node/contexts/results.py) say of the attempt."""
+    """The outcome of the attempt according to the command's results (runtime/node/contexts/results.py)."""
     kind = results.get("resultType")
     printed = results.get("data") if kind in ("text", "error") else results.get("summary")
     text = printed if isinstance(printed, str) else ""

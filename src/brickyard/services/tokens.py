@@ -1,4 +1,4 @@
-"""Personal access tokens: who holds one is its user. Only digests are stored."""
+"""Personal access tokens. Whoever holds a token acts as its user. Only digests are stored."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from brickyard.services.users import new_user
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
-MAX_TOKENS = 600  # of one user
+MAX_TOKENS = 600  # per user
 MAX_LIFETIME_S = 100 * 365 * 86_400
 MAX_COMMENT = 1024
-ADMIN_TOKEN_ID = "admin-token"  # noqa: S105 - the name of a row, no secret
-CACHE_MS = 5_000  # how long a token, or a user's rights, changed by another process may still count
+ADMIN_TOKEN_ID = "admin-token"  # noqa: S105 - the name of a row, not a secret
+CACHE_MS = 5_000  # how long a token or a user's rights may still count after another process changed them
 CACHE_SIZE = 10_000
 
 
@@ -33,7 +33,7 @@ class _Known(NamedTuple):
 
 
 class TokenService:
-    """Authenticates, and keeps the tokens of users. For one event loop."""
+    """Authenticates users and manages their tokens. For one event loop."""
 
     def __init__(self, *, store: Store, clock: Clock, ids: Ids, authorizer: Authorizer) -> None:
         self._store = store
@@ -44,7 +44,7 @@ class TokenService:
         self._revocations = 0
 
     async def authenticate(self, bearer: str) -> Caller | None:
-        """The user whose token this is, or None. A token seen in the last seconds costs no read."""
+        """The user of this token, or None. A token seen in the last few seconds needs no read."""
         digest = hashlib.sha256(bearer.encode()).digest()
         now = self._clock.now_ms()
         known = self._known.get(digest)
@@ -58,13 +58,13 @@ class TokenService:
             return None
         row, user = found
         caller = Caller(user_name=user.user_name, user_id=user.user_id, is_admin=user.is_admin, token_id=row.token_id)
-        # Race: the token is revoked between our read and this line. What was read then may be stale, and is not kept.
+        # Race: the token is revoked between our read and this line. The result may be stale then, and is not cached.
         if revocations == self._revocations:
             self._keep(digest, caller, now + CACHE_MS if row.expiry_ms == NEVER else min(now + CACHE_MS, row.expiry_ms))
         return caller
 
     async def create(self, caller: Caller, *, comment: str = "", lifetime_seconds: int | None = None) -> tuple[str, TokenRow]:
-        """A new token of the caller: (the token itself, shown this once; its row).
+        """Creates a token for the caller; returns (the token itself, shown only this once; its row).
 
         Raises InvalidParameterValue and QuotaExceeded."""
         if lifetime_seconds is not None and not 0 < lifetime_seconds <= MAX_LIFETIME_S:
@@ -93,7 +93,7 @@ class TokenService:
         return token, row
 
     async def list(self, caller: Caller) -> list[TokenRow]:
-        """The caller's tokens that have not expired, oldest first."""
+        """The caller's unexpired tokens, oldest first."""
         now = self._clock.now_ms()
 
         def work(tx: Tx) -> list[TokenRow]:
@@ -104,7 +104,7 @@ class TokenService:
         return [row for row in rows if not row.expired(now)]
 
     async def delete(self, caller: Caller, token_id: str) -> None:
-        """Revoke a token of the caller, from this moment on. Raises ResourceDoesNotExist."""
+        """Revokes a token of the caller at once. Raises ResourceDoesNotExist."""
 
         def work(tx: Tx) -> bool:
             self._may_use(tx, caller)
@@ -116,8 +116,8 @@ class TokenService:
         self._forget(token_id)
 
     async def ensure_admin(self, user_name: str, token: str) -> None:
-        """Make sure that the user exists, is an administrator and has exactly this token as the workspace's admin token. A former
-        admin token is no longer valid: setting another one is how a leaked one is revoked."""
+        """Ensures that the user exists, is an administrator and has exactly this token as the workspace's admin token. A previous
+        admin token becomes invalid: to revoke a leaked one, set another."""
         now = self._clock.now_ms()
         row = TokenRow(
             token_id=ADMIN_TOKEN_ID,
@@ -135,7 +135,7 @@ class TokenService:
         self._authorizer.require(tx, caller, Permission.CAN_USE, TOKENS, to="use personal access")
 
     def _keep(self, digest: bytes, caller: Caller, until_ms: int) -> None:
-        self._known.pop(digest, None)  # so that it is again the newest
+        self._known.pop(digest, None)  # so that it becomes the newest again
         if len(self._known) >= CACHE_SIZE:
             del self._known[next(iter(self._known))]
         self._known[digest] = _Known(caller, until_ms)
@@ -147,8 +147,8 @@ class TokenService:
 
 
 def renewed(tx: Tx, caller: Caller, *, now_ms: int, made_by_ms: int) -> Caller | None:
-    """The caller as of now; None when they or their token are no more. A token of that name that was made after `made_by_ms` is
-    another one: the administrator's keeps its name when it is replaced."""
+    """The caller with current rights; None if the user or token no longer exists. A token with the same name made after
+    `made_by_ms` is a different one: the administrator's token keeps its name when it is replaced."""
     rows = [row for row in tx.tokens.of_user(caller.user_name) if row.token_id == caller.token_id]
     user = tx.users.get(caller.user_name) if any(r.created_ms <= made_by_ms and not r.expired(now_ms) for r in rows) else None
     if user is None:

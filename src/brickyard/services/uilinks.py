@@ -1,7 +1,7 @@
 """Links that open one cluster's Spark UI in a browser, for one user and a limited time.
 
-A page of the Spark UI is made by the cluster, and whoever runs code there can put scripts into it. So browsers get no cookie that
-such a page could use elsewhere: the permission is part of the link, good for that cluster's pages alone.
+The cluster generates the pages of its Spark UI, and anyone who runs code there can put scripts into them. So browsers get no
+cookie that such a page could use elsewhere: the link itself contains the permission, valid only for that cluster's pages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LIFETIME_MS = 12 * 3_600_000
 
 
 class UiLinks:
-    """`key` is the workspace's own secret."""
+    """`key` is the workspace's secret."""
 
     def __init__(self, *, key: bytes, store: Store, clock: Clock) -> None:
         self._key = hmac.new(key, b"spark-ui links", hashlib.sha256).digest()
@@ -28,16 +28,16 @@ class UiLinks:
         self._clock = clock
 
     def make(self, caller: Caller, cluster_id: str) -> tuple[str, int]:
-        """A pass for that user to that cluster's UI (letters, digits, - and _), and when it expires (epoch ms).
+        """A pass for that user to that cluster's UI (letters, digits, - and _), and its expiry (epoch ms).
 
-        It ends with the token that asked for it, if that is earlier.
+        It expires with the token that requested it, if that is earlier.
         """
         until_ms = self._clock.now_ms() + LIFETIME_MS
         said = f"{until_ms}.{caller.token_id}.{caller.user_name}".encode()
         return _text(self._sign(cluster_id, said) + said), until_ms
 
     async def caller(self, given: str, cluster_id: str) -> Caller | None:
-        """Whose pass it is; None when it is none of ours, for another cluster, or expired, or its user or token is no more."""
+        """The user of a pass; None if it is invalid, expired or for another cluster, or if its user or token no longer exists."""
         try:
             data = base64.urlsafe_b64decode(given + "=" * (-len(given) % 4))
         except (binascii.Error, ValueError):

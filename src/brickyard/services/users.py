@@ -1,4 +1,4 @@
-"""Users. For now those who have a token; identity from elsewhere comes with its own issue."""
+"""Users: so far those who have a token; external identity has a separate issue."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from brickyard.store.tx import Tx
 
 
 class UserService:
-    """What can be asked about users."""
+    """Queries about users."""
 
     def __init__(self, *, store: Store, authorizer: Authorizer) -> None:
         self._store = store
         self._authorizer = authorizer
 
     async def me(self, caller: Caller) -> UserRow:
-        """The caller. Raises ResourceDoesNotExist when the user was removed a moment ago."""
+        """The caller. Raises ResourceDoesNotExist if the user has just been removed."""
 
         def work(tx: Tx) -> UserRow | None:
             self._authorizer.require(tx, caller, Permission.WORKSPACE_ACCESS, WORKSPACE, to="use the")
@@ -38,7 +38,7 @@ class UserService:
 
 
 def new_user(user_name: str, *, is_admin: bool, ids: Ids, display_name: str = "") -> UserRow:
-    """A user with an id in SCIM's shape: a positive number of up to 16 digits."""
+    """A user with an id in SCIM's format: a positive number of up to 16 digits."""
     user_id = str(int(ids.hex(13), 16) % 10**16 or 1)
     return UserRow(
         user_name=user_name, user_id=user_id, is_admin=is_admin, display_name=display_name or user_name.partition("@")[0]

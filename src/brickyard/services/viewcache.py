@@ -1,7 +1,7 @@
-"""Encoded clusters, kept until they change.
+"""Caches encoded clusters until they change.
 
-A cluster is read far more often than it changes. What is kept is given only while no other server writes: then `drop` was called
-for every change, before its writer went on. For one event loop.
+A cluster is read far more often than it changes. Cached views are used only while no other server writes: then `drop` is called
+for every change before its writer continues. For one event loop.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from brickyard.services.views import cluster_details
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
-_ANY = "*"  # in the set of what has changed: any cluster may have
-MOST_BYTES = 24 * 1024 * 1024  # of each kind of view: some ten thousand clusters
+_ANY = "*"  # in a set of changes: any cluster may have changed
+MOST_BYTES = 24 * 1024 * 1024  # for each kind of view: about ten thousand clusters
 
 
 class View(NamedTuple):
-    """A cluster as JSON, and who may see it: both of one transaction, and both old when the cluster changes."""
+    """A cluster as JSON, and who may see it: both from one transaction, and both outdated when the cluster changes."""
 
     json: bytes
     acl: Acl
 
 
 class _Kept:
-    """Views by cluster, at most so many bytes of them: the one that was kept first goes first."""
+    """Views by cluster, up to a total size in bytes; the oldest are dropped first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -58,7 +58,7 @@ class _Kept:
 
 
 class ViewCache:
-    """JSON of clusters, for `get` and for items of `list`. `most` bounds the bytes that are kept for each."""
+    """JSON of clusters, for `get` and for items of `list`. `most` limits the bytes kept for each."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class ViewCache:
         self._items = _Kept(most)
         self._wanted: dict[str, list[asyncio.Future[View | None]]] = {}  # for the next read of whole clusters
         self._reader: asyncio.Task[None] | None = None
-        self._reads: list[set[str]] = []  # one for every read under way: the clusters that have changed since it began
+        self._reads: list[set[str]] = []  # one per read in progress: the clusters that have changed since it began
         store.on_commit(lambda changes: self.drop(changes.clusters))
         store.on_gap(self.clear)
 
@@ -95,7 +95,7 @@ class ViewCache:
             changed.add(_ANY)
 
     async def full(self, cluster_id: str) -> View | None:
-        """What `get` shows; None for a cluster that does not exist (or no longer)."""
+        """The view for `get`; None if the cluster does not exist."""
         found = self._full.get(cluster_id)
         if found is not None and self._store.alone:
             return found
@@ -106,8 +106,8 @@ class ViewCache:
         return await waiting
 
     async def _read_wanted(self) -> None:
-        """Read what is asked for, until nothing is. What is asked for while a read goes on comes with the next one, all of it at
-        once: the busier the server, the less a look costs."""
+        """Reads requested clusters until none are left. All requests that arrive during a read share the next one: the busier the
+        server, the less a request costs."""
         try:
             while self._wanted:
                 wanted, self._wanted = self._wanted, {}
@@ -124,8 +124,8 @@ class ViewCache:
             self._reader = None
 
     async def items(self, cluster_ids: Sequence[str]) -> list[bytes]:
-        """The JSON of list items, in order; clusters that have gone meanwhile are left out."""
-        # Taken before the read: what changes during it may leave the cache, but must not leave the answer.
+        """The JSON of list items, in order; omits clusters that have disappeared meanwhile."""
+        # Taken before the read: a change during the read may drop an item from the cache, but not from the answer.
         kept = cluster_ids if self._store.alone else ()
         found = {cluster_id: item for cluster_id in kept if (item := self._items.get(cluster_id)) is not None}
         missing = [cluster_id for cluster_id in cluster_ids if cluster_id not in found]
@@ -134,8 +134,8 @@ class ViewCache:
         return [found[cluster_id].json for cluster_id in cluster_ids if cluster_id in found]
 
     async def _fresh(self, cluster_ids: Sequence[str], kept: _Kept, *, with_spec: bool) -> dict[str, View]:
-        """Read these, and keep what may be kept."""
-        alone = self._store.alone  # before the read: later, a change that came between was not told of
+        """Reads these clusters, and caches what may be cached."""
+        alone = self._store.alone  # before the read: a change by another server in between would not be reported
         with self._reading() as changed:
             fresh = await self._store.read(lambda tx: self._many(tx, cluster_ids, with_spec=with_spec))
         if alone and _ANY not in changed:
@@ -144,7 +144,7 @@ class ViewCache:
                     kept.put(cluster_id, fresh[cluster_id])
         return fresh
 
-    # These encode on the reader's thread, so that a long list holds up no other request.
+    # These methods encode on the reader's thread, so that a long list does not delay other requests.
 
     def _many(self, tx: Tx, cluster_ids: Sequence[str], *, with_spec: bool) -> dict[str, View]:
         clusters, instances = tx.clusters.many(cluster_ids), tx.instances.of_clusters(cluster_ids)
@@ -160,8 +160,8 @@ class ViewCache:
 
     @contextmanager
     def _reading(self) -> Iterator[set[str]]:
-        """Race: a commit falls between a read's snapshot and its arrival here; the commit drops what is cached, and then the
-        old row would be cached for good. So every read learns which clusters changed while it was under way."""
+        """Race: a commit falls between a read's snapshot and its arrival here. The commit drops the cached view, and the outdated
+        row would then be cached for good. So every read learns which clusters changed while it ran."""
         changed: set[str] = set()
         self._reads.append(changed)
         try:

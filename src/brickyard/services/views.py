@@ -1,4 +1,4 @@
-"""What clients see of a cluster: from its row and its nodes to the API's object. Pure."""
+"""Converts a cluster's row and its nodes to the API's object. Pure."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _ENDED = (State.TERMINATING, State.TERMINATED)
 def cluster_details(
     cluster: Cluster, instances: Sequence[Instance], *, sizes: Mapping[str, NodeType], with_spec: bool
 ) -> ClusterDetails:
-    """A cluster as `get` shows it, or without `spec` as `list` does."""
+    """A cluster for `get`, or, without `spec`, for `list`."""
     state = public_state(cluster)
     fields: dict[str, Any] = msgspec.structs.asdict(cluster.spec)
     fields |= {
-        # These are there for every cluster, as the Clusters API guide shows them.
+        # These fields exist for every cluster, as the Clusters API guide shows.
         "custom_tags": custom_tags(cluster) if cluster.spec.custom_tags else {},
         "spark_conf": cluster.spec.spark_conf or {},
         "aws_attributes": cluster.spec.aws_attributes or _aws_attributes(cluster, sizes),
@@ -50,7 +50,7 @@ def cluster_details(
 
 
 def _aws_attributes(cluster: Cluster, sizes: Mapping[str, NodeType]) -> AwsAttributes | None:
-    """What AWS clients find where nothing was asked for: nodes on demand, in whichever zone. Those of pools are the pool's."""
+    """The defaults that AWS clients see: on-demand nodes in any zone. For pools, the pool's attributes apply."""
     node_type = sizes.get(cluster.spec.node_type_id or "")
     if node_type is None or node_type.cloud != "AWS" or cluster.spec.instance_pool_id:
         return None
@@ -58,7 +58,7 @@ def _aws_attributes(cluster: Cluster, sizes: Mapping[str, NodeType]) -> AwsAttri
 
 
 def _progress(cluster: Cluster, instances: Sequence[Instance], state: State) -> str:
-    """What goes on where the row says nothing. A cluster that simply runs has no message, as in Databricks."""
+    """The progress message if the row has none. A cluster that simply runs has no message, as at Databricks."""
     if state is not State.RESIZING:
         return ""
     workers = [node for node in instances if node.role is Role.WORKER and node.generation == cluster.incarnation and node.live]
@@ -69,7 +69,7 @@ def _progress(cluster: Cluster, instances: Sequence[Instance], state: State) -> 
 
 
 def _serving(cluster: Cluster, instances: Sequence[Instance], sizes: Mapping[str, NodeType]) -> dict[str, Any]:
-    """Nodes that work, also those that do so while others come or go."""
+    """The working nodes, including those that work while others join or leave."""
     nodes = [node for node in instances if node.live and node.ready and node.generation == cluster.incarnation]
     shapes = [_size(node, sizes) for node in nodes]
     return {
@@ -83,7 +83,7 @@ def _serving(cluster: Cluster, instances: Sequence[Instance], sizes: Mapping[str
 
 
 def _size(node: Instance, sizes: Mapping[str, NodeType]) -> tuple[float, int]:
-    """Cores and MiB. A type that is offered no more is as the node was told when it was made."""
+    """Cores and MiB. If the type is no longer offered, as assigned to the node when it was created."""
     if (node_type := sizes.get(node.node_type_id)) is not None:
         return node_type.num_cores, node_type.memory_mb
     return (float(node.assignment.cores), node.assignment.memory_mb) if node.assignment is not None else (0.0, 0)

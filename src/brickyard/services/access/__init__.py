@@ -1,4 +1,4 @@
-"""Who may do what: every call asks here, in the transaction that does it."""
+"""Who may do what: every call checks here, in the same transaction as its work."""
 
 from brickyard.services.access.authorizer import Acl, Authorizer
 

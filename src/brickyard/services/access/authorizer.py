@@ -1,7 +1,8 @@
-"""The permission seam: services ask here, with the transaction at hand, before they do anything for a principal.
+"""Authorisation: services check here, within the transaction, before they do anything for a principal.
 
-What decides is read in the transaction that reads or changes the object, so no grant can be taken away in between. The decision
-itself is pure (`plan.access`). What an operation asks for is declared with it (`api.registry.Need`); a test compares the two.
+The decision uses what is read in the same transaction that reads or changes the object, so no grant can be revoked in between.
+The decision itself is pure (`plan.access`). Each operation declares the permissions it needs (`api.registry.Need`); a test
+compares the two.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from brickyard.store.tx import Tx
 
 
 class Acl(msgspec.Struct, frozen=True):
-    """Everything that decides about one object, as a transaction has found it. It may be kept with what was read of the object,
-    and for as long."""
+    """Everything that decides about access to one object, as read in a transaction. It may be cached together with what was read
+    of the object, and for as long."""
 
     on: SecurableObject
 
     def require(self, principal: Principal, permission: Permission, *, to: str) -> None:
-        """Raise PermissionDenied unless the principal has the permission. `to` completes "may not ... cluster X"."""
+        """Raises PermissionDenied unless the principal has the permission. `to` completes "may not ... cluster X"."""
         if why := access_refusal(principal, permission, self.on, to=to):
             raise PermissionDenied(why)
 
@@ -30,15 +31,15 @@ class Authorizer:
     """Decides who may do what."""
 
     def acl(self, tx: Tx, on: SecurableObject) -> Acl:
-        """What decides about the object. So far its owner alone, which the object itself says."""
+        """The object's ACL. So far only the owner decides, who is part of the object."""
         del tx
         return Acl(on)
 
     def require(self, tx: Tx, principal: Principal, permission: Permission, on: SecurableObject, *, to: str) -> None:
-        """Raise PermissionDenied unless the principal has the permission on the object. `to` is as for `Acl.require`."""
+        """Raises PermissionDenied unless the principal has the permission on the object. `to`: see `Acl.require`."""
         self.acl(tx, on).require(principal, permission, to=to)
 
     def visible(self, tx: Tx, principal: Principal, kind: ObjectKind) -> Visible:
-        """Which objects of the kind a list shows to the principal: those with at least the kind's lowest permission."""
+        """The objects of the kind that a list shows to the principal: those on which it has at least the lowest permission."""
         del tx
         return visible(principal, kind)

@@ -1,4 +1,4 @@
-"""What is secured, as the object that permissions are about."""
+"""Converts clusters, pools and other resources to the objects that permissions apply to."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def of_run(run: Run) -> SecurableObject:
 
 
 def of_path(parts: Sequence[str]) -> SecurableObject:
-    """A file or directory of the workspace's, by its names from the root down."""
+    """A file or directory of the workspace, by its names from the root down."""
     return SecurableObject(ObjectKind.DBFS_PATH, "/" + "/".join(parts))

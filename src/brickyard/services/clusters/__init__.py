@@ -1,4 +1,4 @@
-"""The Clusters API: `commands` and `reads` work in a transaction that is given to them, `ClusterService` opens it."""
+"""The Clusters API: `commands` and `reads` work in a given transaction, which `ClusterService` opens."""
 
 from brickyard.services.clusters.service import ClusterService
 

@@ -1,4 +1,4 @@
-"""What new clusters can be made of: node types, zones and runtimes."""
+"""What clusters can be created from: node types, zones and runtimes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Offers:
-    """For one server. Lists are JSON. Node types come and go with the provider; zones and runtimes stay as they are."""
+    """For one server. Lists are JSON. Node types change with the provider; zones and runtimes are fixed."""
 
     def __init__(self, *, node_types: Callable[[], Sequence[NodeType]], runtimes: Callable[[], Iterable[Runtime]]) -> None:
         self._node_types = Catalogue(node_types)
@@ -26,9 +26,9 @@ class Offers:
         self.spark_version_list = _encode(GetSparkVersionsResponse(versions=versions))
 
     def node_types(self) -> Mapping[str, NodeType]:
-        """Those that can be had now, by id."""
+        """The node types currently available, by id."""
         return self._node_types.now()
 
     def node_type_list(self) -> bytes:
-        """The same, for clients."""
+        """The same, encoded for clients."""
         return _encode(ListNodeTypesResponse(node_types=[node_type_view(each) for each in self.node_types().values()]))

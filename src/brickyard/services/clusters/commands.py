@@ -1,7 +1,7 @@
-"""What can be asked of clusters: look up, authorise, decide (`plan.changes`), write. Each in a transaction that is given to it.
+"""Commands for clusters: look up, authorise, decide (`plan.changes`), write. Each runs in a given transaction.
 
-Commands compose: what is asked of several clusters, or several times of one, in one transaction holds as a whole or not at all.
-Every check is made on locked rows: two requests about one cluster take turns, and the second sees what the first has done.
+Commands compose: several of them in one transaction, on several clusters or repeatedly on one, take effect together or not at
+all. Every check uses locked rows: two requests about one cluster take turns, and the second sees the effect of the first.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Change = Callable[[Cluster, Asked], Changed]
 
 
 class ClusterCommands:
-    """One per server. Methods raise ApiError; nothing of the transaction may be committed then.
+    """One per server. Methods raise ApiError, after which the transaction must not be committed.
 
-    They return whether the cluster has changed. Its loop is due then; whoever opened the transaction wakes it after the commit.
+    They return whether the cluster has changed. If so, its loop is due: whoever opened the transaction wakes it after the commit.
     """
 
     def __init__(self, *, clock: Clock, ids: Ids, offers: Offers, authorizer: Authorizer, photon: bool) -> None:
@@ -50,7 +50,7 @@ class ClusterCommands:
         self._photon = photon
 
     def create(self, tx: Tx, caller: Caller, request: CreateCluster) -> str:
-        """A new cluster that starts; returns its id. With an idempotency token that an active cluster has: that one's."""
+        """Creates a cluster, which starts, and returns its id. If an active cluster has the idempotency token, returns its id."""
         self._may_create(tx, caller)
         token = request.idempotency_token or ""
         changes.check_idempotency_token(token)
@@ -59,8 +59,8 @@ class ClusterCommands:
         offered = self._offered(tx, caller, request)
         specified = changes.specify(changes.plain_spec(request), offered, user=caller.user_name)
         if token:
-            # Two creates with one token: the writer that comes second finds the first one's row. On PostgreSQL, where writers run
-            # side by side, the lock makes them take turns.
+            # Two creates with one token: the second writer finds the row of the first. On PostgreSQL, where writers run
+            # concurrently, the lock makes them take turns.
             tx.lock(f"idempotency/{token}")
             if (same := tx.clusters.by_idempotency_token(token)) is not None:
                 return same.cluster_id
@@ -76,7 +76,7 @@ class ClusterCommands:
         return created.cluster.cluster_id
 
     def start(self, tx: Tx, caller: Caller, request: StartCluster) -> bool:
-        """Start a terminated cluster at the size it was left with."""
+        """Starts a terminated cluster at its last size."""
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
             return changes.start(cluster, asked, secrets=self._secrets())
@@ -84,7 +84,7 @@ class ClusterCommands:
         return self._change(tx, caller, Permission.CAN_RESTART, request.cluster_id, change, to="start")
 
     def restart(self, tx: Tx, caller: Caller, request: RestartCluster) -> bool:
-        """Restart a running cluster. Administrators may say for whom they do it."""
+        """Restarts a running cluster. Administrators may name the user for whom they do it."""
         user = (request.restart_user if caller.is_admin else "") or caller.user_name
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
@@ -93,17 +93,17 @@ class ClusterCommands:
         return self._change(tx, caller, Permission.CAN_RESTART, request.cluster_id, change, to="restart")
 
     def delete(self, tx: Tx, caller: Caller, request: ClusterId) -> bool:
-        """Terminate a cluster; nothing happens to one that is terminated or terminating."""
+        """Terminates a cluster; does nothing if it is terminated or terminating."""
         return self._change(tx, caller, Permission.CAN_RESTART, request.cluster_id, changes.terminate, to="terminate")
 
     def permanent_delete(self, tx: Tx, caller: Caller, request: ClusterId) -> bool:
-        """Remove a cluster for good: from now on it does not exist for any call."""
+        """Removes a cluster for good: it no longer exists for any call."""
         return self._change(
             tx, caller, Permission.CAN_MANAGE, request.cluster_id, changes.permanently_delete, to="permanently delete"
         )
 
     def edit(self, tx: Tx, caller: Caller, request: EditCluster) -> bool:
-        """Replace the specification. A running cluster restarts with it, a terminated one keeps it for its next start."""
+        """Replaces the specification. A running cluster restarts with it; a terminated one uses it at its next start."""
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
             requested = changes.plain_spec(request)
@@ -113,7 +113,7 @@ class ClusterCommands:
         return self._change(tx, caller, Permission.CAN_MANAGE, request.cluster_id, change, to="edit")
 
     def update(self, tx: Tx, caller: Caller, request: UpdateCluster) -> bool:
-        """Replace the parts of the specification that the mask names. An update that changes nothing restarts nothing."""
+        """Replaces the parts of the specification that the mask names. Does not restart if nothing changes."""
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
             requested = apply_mask(cluster.request, request.cluster or ClusterSpec(), request.update_mask)
@@ -123,7 +123,7 @@ class ClusterCommands:
         return self._change(tx, caller, Permission.CAN_MANAGE, request.cluster_id, change, to="update")
 
     def resize(self, tx: Tx, caller: Caller, request: ResizeCluster) -> bool:
-        """Change the number of workers of a running cluster, or the range in which it follows its load."""
+        """Changes a running cluster's number of workers, or its autoscaling range."""
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
             return changes.resize(cluster, request, asked)
@@ -131,21 +131,21 @@ class ClusterCommands:
         return self._change(tx, caller, Permission.CAN_MANAGE, request.cluster_id, change, to="resize")
 
     def pin(self, tx: Tx, caller: Caller, request: ClusterId) -> bool:
-        """Keep a cluster in the list however long it has been terminated."""
+        """Keeps a cluster in the list no matter how long ago it was terminated."""
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
-            # Two pins of two clusters, where writers run side by side: each would count without the other.
+            # With concurrent writers, two pins of two clusters would each count without the other.
             tx.lock("pins")
             return changes.pin(cluster, asked, pinned=tx.clusters.count_pinned())
 
         return self._change(tx, caller, Permission.ADMIN, request.cluster_id, change, to="pin or unpin")
 
     def unpin(self, tx: Tx, caller: Caller, request: ClusterId) -> bool:
-        """Undo a pin."""
+        """Undoes a pin."""
         return self._change(tx, caller, Permission.ADMIN, request.cluster_id, changes.unpin, to="pin or unpin")
 
     def change_owner(self, tx: Tx, caller: Caller, request: ChangeClusterOwner) -> bool:
-        """Give a terminated cluster to another user."""
+        """Gives a terminated cluster to another user."""
 
         def change(cluster: Cluster, _asked: Asked) -> Changed:
             owner = request.owner_username
@@ -154,12 +154,12 @@ class ClusterCommands:
         return self._change(tx, caller, Permission.ADMIN, request.cluster_id, change, to="change the owner of")
 
     def specify(self, tx: Tx, caller: Caller, requested: ClusterSpec) -> Specified:
-        """What a new cluster of the caller's would be."""
+        """The specification that a new cluster of the caller would get."""
         self._may_create(tx, caller)
         return changes.specify(requested, self._offered(tx, caller, requested), user=caller.user_name)
 
     def end_all(self, tx: Tx, why: str) -> None:
-        """The server is about to stop and to end every node: terminate what runs, with that as its reason (`why`, a phrase)."""
+        """Terminates all running clusters: the server is about to stop and end all nodes. `why`, a phrase, is the reason."""
         for cluster_id in sorted(tx.clusters.running()):  # locked in one order, as everywhere
             cluster = tx.clusters.get(cluster_id)
             if cluster is not None:
@@ -168,7 +168,7 @@ class ClusterCommands:
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _change(self, tx: Tx, caller: Caller, permission: Permission, cluster_id: str, change: Change, *, to: str) -> bool:
-        """Find, authorise, change. A change that returns the same cluster writes nothing."""
+        """Finds the cluster, authorises the caller and applies the change. If the cluster stays the same, writes nothing."""
         cluster = tx.clusters.get(cluster_id)
         if cluster is None or cluster.deleted_ms:
             raise missing_cluster(tx, cluster_id)

@@ -1,4 +1,4 @@
-"""What can be read of clusters: one, many, and what happened to them."""
+"""Reads of clusters: one, many, and their events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ClusterReads:
         self._first_look = FirstLook(store=store)
 
     def changed(self, cluster_id: str) -> None:
-        """Something was asked of the cluster now: the next `get` may wait a moment for what comes of it."""
+        """Records a change request for the cluster: the next `get` may wait a moment for its effect."""
         self._first_look.begin(cluster_id)
 
     async def get(self, caller: Caller, cluster_id: str) -> bytes:
@@ -44,11 +44,11 @@ class ClusterReads:
         return view
 
     async def list(self, caller: Caller, request: ListClusters, *, paged: bool) -> bytes:
-        """Clusters: one page, or all of them for clients that do not page."""
+        """Clusters: one page, or all of them for clients that do not paginate."""
         return await self._lists.page(caller, request, paged=paged)
 
     async def events(self, caller: Caller, request: GetEvents) -> GetEventsResponse:
-        """What happened to a cluster."""
+        """A cluster's events."""
         return await self._events.page(caller, request)
 
     async def _view(self, caller: Caller, cluster_id: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The Clusters API's calls: what somebody asks for becomes desired state and an event, in one transaction each.
+"""The Clusters API's calls: each becomes desired state and an event in one transaction.
 
 None of them waits for a machine.
 """
@@ -66,85 +66,85 @@ class ClusterService:
         return await self._reads.get(caller, cluster_id)
 
     async def list(self, caller: Caller, request: ListClusters, *, paged: bool) -> bytes:
-        """Clusters: one page, or all of them for clients that do not page."""
+        """Clusters: one page, or all of them for clients that do not paginate."""
         return await self._reads.list(caller, request, paged=paged)
 
     async def events(self, caller: Caller, request: GetEvents) -> GetEventsResponse:
-        """What happened to a cluster."""
+        """A cluster's events."""
         return await self._reads.events(caller, request)
 
     async def list_node_types(self, caller: Caller) -> bytes:
-        """Sizes of machine."""
+        """The node types."""
         await self._may_look(caller, to="list the node types of the")
         return self.offers.node_type_list()
 
     async def list_zones(self, caller: Caller) -> bytes:
-        """Zones. All of them are this workspace's machines."""
+        """The zones. All of them are this workspace's machines."""
         await self._may_look(caller, to="list the zones of the")
         return self.offers.zone_list
 
     async def spark_versions(self, caller: Caller) -> bytes:
-        """Runtimes."""
+        """The runtimes."""
         await self._may_look(caller, to="list the runtimes of the")
         return self.offers.spark_version_list
 
-    # -- asking ------------------------------------------------------------------------------------------------------
+    # -- changing ----------------------------------------------------------------------------------------------------
 
     async def create(self, caller: Caller, request: CreateCluster) -> str:
-        """A new cluster that starts; returns its id. With an idempotency token that an active cluster has: that one's."""
+        """Creates a cluster, which starts, and returns its id. If an active cluster has the idempotency token, returns its id."""
         created = await self._store.write(lambda tx: self.commands.create(tx, caller, request))
         self._changed(created)
         return created
 
     async def start(self, caller: Caller, request: StartCluster) -> None:
-        """Start a terminated cluster at the size it was left with."""
+        """Starts a terminated cluster at its last size."""
         await self._do(self.commands.start, caller, request)
 
     async def restart(self, caller: Caller, request: RestartCluster) -> None:
-        """Restart a running cluster."""
+        """Restarts a running cluster."""
         await self._do(self.commands.restart, caller, request)
 
     async def delete(self, caller: Caller, request: ClusterId) -> None:
-        """Terminate a cluster."""
+        """Terminates a cluster."""
         await self._do(self.commands.delete, caller, request)
 
     async def permanent_delete(self, caller: Caller, request: ClusterId) -> None:
-        """Remove a cluster for good."""
+        """Removes a cluster for good."""
         await self._do(self.commands.permanent_delete, caller, request)
 
     async def edit(self, caller: Caller, request: EditCluster) -> None:
-        """Replace the specification."""
+        """Replaces the specification."""
         await self._do(self.commands.edit, caller, request)
 
     async def update(self, caller: Caller, request: UpdateCluster) -> None:
-        """Replace parts of the specification."""
+        """Replaces parts of the specification."""
         await self._do(self.commands.update, caller, request)
 
     async def resize(self, caller: Caller, request: ResizeCluster) -> None:
-        """Change the size of a running cluster."""
+        """Changes the size of a running cluster."""
         await self._do(self.commands.resize, caller, request)
 
     async def pin(self, caller: Caller, request: ClusterId) -> None:
-        """Keep a cluster in the list however long it has been terminated."""
+        """Keeps a cluster in the list no matter how long ago it was terminated."""
         await self._do(self.commands.pin, caller, request)
 
     async def unpin(self, caller: Caller, request: ClusterId) -> None:
-        """Undo a pin."""
+        """Undoes a pin."""
         await self._do(self.commands.unpin, caller, request)
 
     async def change_owner(self, caller: Caller, request: ChangeClusterOwner) -> None:
-        """Give a terminated cluster to another user."""
+        """Gives a terminated cluster to another user."""
         await self._do(self.commands.change_owner, caller, request)
 
     async def end_all(self, why: str) -> None:
-        """The server is about to stop and to end every node: terminate what runs, with that as its reason (`why`, a phrase)."""
+        """Terminates all running clusters: the server is about to stop and end all nodes. `why`, a phrase, is the reason."""
         await self._store.write(lambda tx: self.commands.end_all(tx, why))
 
     async def _may_look(self, caller: Caller, *, to: str) -> None:
         await self._store.read(lambda tx: self._authorizer.require(tx, caller, Permission.WORKSPACE_ACCESS, WORKSPACE, to=to))
 
     async def _do(self, command: Callable[[Tx, Caller, Request], bool], caller: Caller, request: Request) -> None:
-        """One command in a transaction of its own."""
+        """Runs one command in a separate transaction."""
         if await self._store.write(lambda tx: command(tx, caller, request)):
             self._changed(request.cluster_id)
 

@@ -1,4 +1,4 @@
-"""The workspace's files (DBFS): the service, uploads on their way, and the tree, which clusters may change at any moment."""
+"""The workspace's files (DBFS): the service, uploads in progress, and the tree, which clusters may change at any moment."""
 
 from brickyard.services.files.service import DbfsService
 

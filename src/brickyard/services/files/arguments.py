@@ -1,4 +1,4 @@
-"""What calls of the files API carry, checked: paths, blocks, fields of forms. Functions raise ApiError."""
+"""Checks the arguments of the files API: paths, blocks, form fields. Functions raise ApiError."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_FIELD = 8 * 1024  # bytes of a form's path
 
 
 def field(fields: Mapping[str, bytes], name: str) -> str:
-    """A field of a form."""
+    """The text of a form field."""
     try:
         return fields[name].decode()
     except KeyError as error:
@@ -24,14 +24,14 @@ def field(fields: Mapping[str, bytes], name: str) -> str:
 
 
 def flag(text: str) -> bool:
-    """The form's `overwrite`."""
+    """The value of the form's `overwrite`."""
     if text.lower() not in ("true", "false"):
         raise InvalidParameterValue(f"overwrite is {text!r}; it must be true or false.")
     return text.lower() == "true"
 
 
 def parts_of(path: str) -> tuple[str, ...]:
-    """The names of a path from the root down; none of them leads elsewhere."""
+    """The names of a path from the root down; they never lead outside."""
     inner = path.removeprefix("dbfs:")
     if not inner.startswith("/"):
         raise InvalidParameterValue(f"Path must be absolute: {path or '(empty)'}. Begin it with a slash.")
@@ -42,7 +42,7 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 
 def file_of(path: str) -> tuple[str, ...]:
-    """The same of a path where a file may be: not of the root."""
+    """The same for the path of a file, which cannot be the root."""
     parts = parts_of(path)
     if not parts:
         raise InvalidParameterValue(f"{path} is a directory; give the path of a file.")
@@ -50,20 +50,20 @@ def file_of(path: str) -> tuple[str, ...]:
 
 
 def shown(parts: tuple[str, ...]) -> str:
-    """The path again."""
+    """The path as text."""
     return "/" + "/".join(parts)
 
 
 def block_of(data: str) -> bytes:
-    """At most MAX_BLOCK bytes, from base64."""
+    """Decodes at most MAX_BLOCK bytes from base64."""
     if len(data) > MAX_BLOCK * 4 // 3 + 1024:
         raise _too_large(len(data) * 3 // 4)
     try:
         block = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:
         raise _not_base64(str(error).lower()) from error
-    # What decodes to the right bytes may still be written in another way than the one that there is: characters after the padding
-    # or bits that nobody reads, and so a sign that something was cut off or put together wrongly.
+    # Text that decodes may still differ from the canonical encoding: characters after the padding, or bits that decoding ignores.
+    # Both suggest that data was cut off or joined wrongly.
     if base64.b64encode(block) != data.encode():
         raise _not_base64("it goes on after its padding, or its last character holds bits that mean nothing")
     if len(block) > MAX_BLOCK:

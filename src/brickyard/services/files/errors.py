@@ -1,4 +1,4 @@
-"""Errors of the files API, and what they are on the disk."""
+"""Errors of the files API, and the file system errors they correspond to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MaxReadSizeExceeded(ApiError):
 
 
 class PartialDelete(ApiError):
-    """Databricks' own answer for a tree that is too large for one call; clients call again."""
+    """Databricks' error for a tree too large to delete in one call; clients call again."""
 
     error_code = "PARTIAL_DELETE"
     http_status = 503
@@ -40,7 +40,7 @@ class FileSystemError(ApiError):
 
 @contextlib.contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Turn errors of the file system into the API's, about that path."""
+    """Converts file system errors to the API's errors about that path."""
     try:
         yield
     except FileNotFoundError as error:

@@ -1,8 +1,8 @@
 """Files below one directory whose contents hostile code may change at any moment.
 
-Every step of a path is opened relative to the one before it and without following symbolic links, so nothing that is put into
-the tree, at whatever time, leads out of it. Only directories and regular files exist here, with names in UTF-8; anything else is
-not there.
+Every path component is opened relative to the previous one and without following symbolic links, so nothing that anyone puts
+into the tree, at any time, leads out of it. Only directories and regular files with UTF-8 names exist here; anything else counts
+as missing.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 from brickyard.agent import files
 
-REMOVE_S = 40.0  # less than clients wait for an answer
+REMOVE_S = 40.0  # less than clients' timeouts
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO must not make us wait
+_FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # O_NONBLOCK: a FIFO must not block us
 
 Parts = Sequence[str]  # names from the root down; never "", ".", ".." and never with a slash
 
@@ -56,30 +56,30 @@ class SafeTree:
         found = []
         with self._directory(parts) as directory, os.scandir(directory) as entries:
             for each in entries:
-                with contextlib.suppress(FileNotFoundError, UnicodeEncodeError):  # gone since, or nothing that exists here
+                with contextlib.suppress(FileNotFoundError, UnicodeEncodeError):  # gone meanwhile, or not a UTF-8 name
                     each.name.encode()
                     found.append(_entry((*parts, each.name), each.stat(follow_symlinks=False)))
         return sorted(found)
 
     def make_directories(self, parts: Parts) -> None:
-        """Make a directory and those above it; those that exist stay."""
+        """Creates a directory and its missing parents; existing ones stay."""
         with self._directory(parts, make=True):
             pass
 
     def read(self, parts: Parts, offset: int, length: int) -> bytes:
-        """A part of a file; short or empty at its end."""
+        """Reads part of a file; the result is short or empty at its end."""
         with self._open(parts, os.O_RDONLY) as file:
             return os.pread(file, length, offset)
 
     def bring(self, source: Path, target: Parts, *, replace: bool) -> None:
-        """Move a file from outside to a path, where it appears whole. What is there is replaced only when `replace`."""
+        """Moves a file from outside the tree to a path, where it appears complete. Overwrites only if `replace`."""
         with self._directory(target[:-1], make=True) as parent:
             try:
                 _settle(str(source), target[-1], None, parent, replace=replace)
             except OSError as error:
                 if error.errno != errno.EXDEV:
                     raise
-                draft = f".{secrets.token_hex(16)}"  # the tree is on a disk of its own: copied there first
+                draft = f".{secrets.token_hex(16)}"  # the tree is on another disk: copy the file there first
                 try:
                     made = os.open(draft, _FILE | os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=parent)
                     with source.open("rb") as data, os.fdopen(made, "wb") as copy:
@@ -91,18 +91,18 @@ class SafeTree:
                 source.unlink()
 
     def move(self, source: Parts, target: Parts, *, replace: bool) -> None:
-        """Move a file or directory. A file is replaced only when `replace`, and a directory never."""
+        """Moves a file or directory. Replaces a file only if `replace`, and a directory never."""
         with self._directory(source[:-1]) as origin, self._directory(target[:-1], make=True) as parent:
             info = _entry(tuple(source), os.stat(source[-1], dir_fd=origin, follow_symlinks=False))
             if not info.is_dir:
                 _settle(source[-1], target[-1], origin, parent, replace=replace)
             else:
-                os.mkdir(target[-1], dir_fd=parent)  # a directory may replace an empty one: this one
+                os.mkdir(target[-1], dir_fd=parent)  # a directory may replace an empty one, such as this one
                 os.rename(source[-1], target[-1], src_dir_fd=origin, dst_dir_fd=parent)
 
     def remove(self, parts: Parts, *, recursive: bool) -> None:
-        """Remove a file or a directory; one that is not empty only when `recursive`. Raises TimeoutError where another call must
-        go on: a tree may be larger than anybody waits for."""
+        """Removes a file or a directory; a non-empty one only if `recursive`. Raises TimeoutError if another call must continue:
+        removing a large tree may take longer than any client waits."""
         is_dir = self.stat(parts).is_dir
         with self._directory(parts[:-1]) as parent:
             if not is_dir:
@@ -123,7 +123,7 @@ class SafeTree:
                         os.mkdir(name, dir_fd=current)
                 try:
                     following = os.open(name, _DIRECTORY, dir_fd=current)
-                except NotADirectoryError as error:  # a file, or a link
+                except NotADirectoryError as error:  # a file or a link
                     if make:
                         raise
                     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name) from error
@@ -154,11 +154,11 @@ class SafeTree:
 
 
 def _settle(source: str, target: str, origin: int | None, parent: int, *, replace: bool) -> None:
-    """Give a file another place on the same disk. Raises FileExistsError where there is something and it may not be replaced."""
+    """Moves a file on the same disk. Raises FileExistsError if the target exists and may not be replaced."""
     if replace:
         os.rename(source, target, src_dir_fd=origin, dst_dir_fd=parent)
     else:
-        # A link fails where there is something, whoever put it there a moment ago; a rename would replace it.
+        # A link fails if the target exists, even if it was created a moment ago; a rename would replace it.
         os.link(source, target, src_dir_fd=origin, dst_dir_fd=parent, follow_symlinks=False)
         os.unlink(source, dir_fd=origin)
 

@@ -1,4 +1,4 @@
-"""The workspace's files (DBFS): a directory that every cluster sees as /dbfs, read and written in blocks through the API."""
+"""The workspace's files (DBFS): a directory that all clusters see as /dbfs, read and written in blocks through the API."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ T = TypeVar("T")
 class DbfsService:
     """One per server. Paths are absolute, `/dir/file` or `dbfs:/dir/file`. Methods raise ApiError.
 
-    A file appears at its path when its upload is closed, whole. Until then it is in `uploads`, which no cluster sees; all servers
-    of the workspace know its handle, also after a restart.
+    A file appears at its path, complete, when its upload is closed. Until then it is in `uploads`, which no cluster sees; all
+    servers of the workspace know its handle, even after a restart.
     """
 
     def __init__(
@@ -44,22 +44,22 @@ class DbfsService:
         authorizer: Authorizer,
         refusal: Callable[[], str] = lambda: "",
     ) -> None:
-        """`refusal` says why nothing may be added now; empty: it may."""
+        """`refusal` returns the reason why nothing may be added now, or "" if it may."""
         self._store = store
         self._authorizer = authorizer
         self._refusal = refusal
         self._tree = SafeTree(root=root)
         root.mkdir(parents=True, exist_ok=True)
         self._uploads = Uploads(place=uploads, clock=clock)
-        # Blocks of one handle wait for each other here, so that they do not wait on threads.
+        # Blocks of one handle wait here for each other, so that they do not occupy threads.
         self._turns: weakref.WeakValueDictionary[int, asyncio.Lock] = weakref.WeakValueDictionary()
 
     def end(self) -> None:
-        """The server ends: others see that it takes no more blocks."""
+        """The server ends: lets the others see that it takes no more blocks."""
         self._uploads.close()
 
     async def status(self, caller: Caller, path: str) -> Entry:
-        """What is at a path."""
+        """The entry at a path."""
         parts = parts_of(path)
         await self._may(caller, Permission.CAN_READ, parts, to="see")
         return await self._do(path, lambda: self._tree.stat(parts))
@@ -71,13 +71,13 @@ class DbfsService:
         return await self._do(path, lambda: self._tree.list(parts))
 
     async def mkdirs(self, caller: Caller, path: str) -> None:
-        """Make a directory and those above it."""
+        """Creates a directory and its missing parents."""
         parts = parts_of(path)
         await self._may(caller, Permission.CAN_EDIT, parts, to="make")
         await self._do(path, lambda: self._tree.make_directories(parts))
 
     async def delete(self, caller: Caller, path: str, *, recursive: bool) -> None:
-        """Remove a file or directory."""
+        """Removes a file or directory."""
         parts = parts_of(path)
         if not parts:
             raise InvalidParameterValue("The root directory cannot be deleted. Delete what it holds.")
@@ -85,7 +85,7 @@ class DbfsService:
         await self._do(path, lambda: self._tree.remove(parts, recursive=recursive))
 
     async def move(self, caller: Caller, source: str, destination: str) -> None:
-        """Move a file or directory to a path where there is nothing."""
+        """Moves a file or directory to a path where nothing exists."""
         origin, target = parts_of(source), parts_of(destination)
         if not origin or not target or target[: len(origin)] == origin:
             raise InvalidParameterValue(
@@ -97,7 +97,7 @@ class DbfsService:
         await self._do(destination, lambda: self._tree.move(origin, target, replace=False))
 
     async def read(self, caller: Caller, path: str, *, offset: int, length: int) -> bytes:
-        """At most 1 MiB of a file."""
+        """Reads at most 1 MiB of a file."""
         parts = file_of(path)
         if offset < 0 or length < 0:
             raise InvalidParameterValue(f"offset is {offset} and length is {length}; neither may be negative.")
@@ -107,7 +107,7 @@ class DbfsService:
         return await self._do(path, lambda: self._tree.read(parts, offset, length))
 
     async def put(self, caller: Caller, path: str, contents: str, *, overwrite: bool) -> None:
-        """Write a file of at most 1 MiB, given in base64."""
+        """Writes a file of at most 1 MiB, given in base64."""
         data = block_of(contents)
         target = file_of(path)
         await self._may(caller, Permission.CAN_EDIT, target, to="write")
@@ -125,7 +125,7 @@ class DbfsService:
         await self._do(path, write)
 
     async def put_form(self, caller: Caller, parts: AsyncIterator[tuple[str, bytes]]) -> None:
-        """Write a file of any size that arrives as a form: pieces of its fields `path` and `overwrite`, and of one file.
+        """Writes a file of any size that arrives as a form: pieces of its fields `path` and `overwrite`, and of one file.
 
         Fields and file may come in any order. Clients disagree about the name of the file's part: the documentation says
         `contents`, its examples `content`, the older CLI `file`.
@@ -142,9 +142,9 @@ class DbfsService:
             self._uploads.end_form(place, file)
 
     async def _receive(self, parts: AsyncIterator[tuple[str, bytes]], file: int) -> dict[str, bytes]:
-        """Write the form's file to `file`; returns its fields."""
+        """Writes the form's file to `file` and returns its fields."""
         fields: dict[str, bytes] = {}
-        waiting = bytearray()  # a write for each piece would cost a hop to a thread each
+        waiting = bytearray()  # a write for each piece would cost a switch to another thread
         name_of_file = ""
         async for name, piece in parts:
             if name in ("path", "overwrite"):
@@ -175,7 +175,7 @@ class DbfsService:
         self._tree.bring(source, parts, replace=overwrite)
 
     async def create(self, caller: Caller, path: str, *, overwrite: bool) -> int:
-        """Begin to upload a file; returns the handle for its blocks."""
+        """Begins an upload and returns the handle for its blocks."""
         parts = file_of(path)
         await self._may(caller, Permission.CAN_EDIT, parts, to="write")
 
@@ -188,7 +188,7 @@ class DbfsService:
         return await self._do(path, begin)
 
     async def add_block(self, caller: Caller, handle: int, data: str) -> None:
-        """Append at most 1 MiB, given in base64."""
+        """Appends at most 1 MiB, given in base64."""
         block = block_of(data)
         path = await self._require(caller, handle)
 
@@ -200,7 +200,7 @@ class DbfsService:
             await self._do(path, append)
 
     async def close(self, caller: Caller, handle: int) -> None:
-        """End an upload: the file is at its path."""
+        """Ends an upload: the file appears at its path."""
         path = await self._require(caller, handle)
 
         def settle(data: Path, upload: Upload) -> None:
@@ -211,7 +211,7 @@ class DbfsService:
             await self._do(path, lambda: self._uploads.finish(handle, settle))
 
     def _check_target(self, parts: tuple[str, ...], *, overwrite: bool) -> None:
-        """Raises OSError unless a file may be put there."""
+        """Raises OSError unless a file may be written there."""
         with contextlib.suppress(FileNotFoundError):
             if self._tree.stat(parts).is_dir:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -219,7 +219,7 @@ class DbfsService:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
 
     async def _require(self, caller: Caller, handle: int) -> str:
-        """The path of an upload that the caller may go on with."""
+        """The path of an upload that the caller may continue."""
         upload = await self._do("/", lambda: self._uploads.find(handle))
         if upload.owner != caller.user_name:
             raise no_handle(handle)
@@ -233,7 +233,7 @@ class DbfsService:
         await self._store.read(lambda tx: self._authorizer.require(tx, caller, permission, of_path(parts), to=to))
 
     async def _do(self, path: str, work: Callable[[], T]) -> T:
-        """Work on files, on another thread and with its errors in the API's words."""
+        """Runs file system work on another thread and converts its errors to the API's."""
 
         def run() -> T:
             with translated(path):

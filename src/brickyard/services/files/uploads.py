@@ -1,13 +1,13 @@
-"""Uploads on their way, as directories that all servers of the workspace share: any of them takes the next block.
+"""Uploads in progress, as directories that all servers of the workspace share: any server can take the next block.
 
 ```text
 uploads/<handle>/     data, about.json, lock: an upload; about.json says how many bytes of `data` have been taken
-uploads/form-<hex>    a file that one request brings, locked while it does
-uploads/.lock         flock: who begins an upload
-uploads/.servers/<hex>   flock: the server that has taken blocks under that name lives
+uploads/form-<hex>    a file that a single request sends, locked meanwhile
+uploads/.lock         flock: held while beginning an upload
+uploads/.servers/<hex>   flock: the server that has taken blocks under that name is alive
 ```
-Methods block. A server that is killed leaves nothing that another one mistakes: bytes behind those that about.json counts are
-written over, and an upload whose data has its place already is only forgotten.
+Methods block. What a killed server leaves cannot mislead another one: bytes beyond the count in about.json are overwritten, and
+an upload whose data is already in place is just forgotten.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOCK_PATIENCE_S = 20.0
 
 
 class Upload(msgspec.Struct, frozen=True, kw_only=True):
-    """about.json. `server` and `digest` are those of the last block."""
+    """about.json. `server` and `digest` belong to the last block."""
 
     owner: str
     parts: tuple[str, ...]
@@ -57,14 +57,14 @@ class Uploads:
         self.sweep()
 
     def close(self) -> None:
-        """This server takes no more blocks."""
+        """Marks that this server takes no more blocks."""
         life, self._life = self._life, -1
         if life >= 0:
             os.close(life)
 
     def begin(self, *, owner: str, parts: tuple[str, ...], overwrite: bool) -> int:
-        """Returns the handle. Raises QuotaExceeded."""
-        lock = _lock(self._place / ".lock", os.O_RDWR | os.O_CREAT)  # so that servers together keep to the limit
+        """Begins an upload and returns its handle. Raises QuotaExceeded."""
+        lock = _lock(self._place / ".lock", os.O_RDWR | os.O_CREAT)  # so that all servers together keep to the limit
         try:
             self.sweep()
             if len(self._handles()) >= MAX_HANDLES:
@@ -76,21 +76,21 @@ class Uploads:
             os.close(lock)
 
     def find(self, handle: int) -> Upload:
-        """Raises ResourceDoesNotExist."""
+        """The upload with this handle. Raises ResourceDoesNotExist."""
         try:
             upload = msgspec.json.decode((self._place / str(handle) / "about.json").read_bytes(), type=Upload)
-        except (FileNotFoundError, msgspec.MsgspecError):  # the latter where a machine lost its power
+        except (FileNotFoundError, msgspec.MsgspecError):  # the latter after a power failure
             raise no_handle(handle) from None
         if self._is_expired(upload):
             raise no_handle(handle)
         return upload
 
     def append(self, handle: int, block: bytes) -> None:
-        """Take the next block. Raises ResourceDoesNotExist."""
+        """Appends the next block. Raises ResourceDoesNotExist."""
         with self._turn(handle) as (directory, upload):
             digest = hashlib.blake2b(block, digest_size=16).hexdigest()
-            # A client whose block was not answered sends it again. Whether this is that, or one that looks the same, nobody can
-            # tell where the server that took it has ended before it could answer.
+            # A client that got no answer for a block sends it again. If the server that took the block ended before it could
+            # answer, nobody can tell whether this is the same block or an identical next one.
             if block and digest == upload.digest and not self._lives(upload.server):
                 _forget(directory)
                 raise ResourceDoesNotExist(
@@ -100,7 +100,7 @@ class Uploads:
             if not _is_waiting(directory):
                 raise no_handle(handle)
             with (directory / "data").open("r+b", buffering=0) as data:
-                data.seek(upload.size)  # what a killed server wrote behind that, it has not answered
+                data.seek(upload.size)  # overwrites what a killed server wrote beyond that but did not acknowledge
                 view = memoryview(block)
                 while view:
                     view = view[data.write(view) :]
@@ -110,7 +110,7 @@ class Uploads:
             _write(directory, changed)
 
     def finish(self, handle: int, settle: Callable[[Path, Upload], None]) -> None:
-        """Give the file its place: `settle` moves it there. The upload has ended then, whatever became of it."""
+        """Puts the file in place with `settle`. The upload has then ended, even if that failed."""
         with self._turn(handle) as (directory, upload):
             try:
                 if _is_waiting(directory):
@@ -120,19 +120,19 @@ class Uploads:
                 _forget(directory)
 
     def form(self) -> tuple[Path, int]:
-        """A new file for what one request brings, and its descriptor, for `end_form`."""
+        """A new file for the content of one request, and its descriptor; pass both to `end_form`."""
         path = self._place / f"form-{secrets.token_hex(16)}"
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody knows it yet
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # no other process knows it yet
         return path, file
 
     def end_form(self, path: Path, file: int) -> None:
-        """Remove the file, unless it was moved to its place."""
+        """Removes the file unless it was moved into place."""
         path.unlink(missing_ok=True)
         os.close(file)
 
     def sweep(self) -> None:
-        """Remove what nobody goes on with. Other servers may do the same now."""
+        """Removes abandoned uploads. Other servers may do the same concurrently."""
         for path in list(self._place.iterdir()):
             with contextlib.suppress(OSError):
                 if path.name.isdecimal():
@@ -152,7 +152,7 @@ class Uploads:
             _forget(directory)
 
     def _sweep_other(self, path: Path) -> None:
-        """What a killed server was about to make, or a form that it received."""
+        """Removes what a killed server was about to create, or a form that it received."""
         if path.is_dir():
             files.remove_tree(path)
         elif not _is_held(path):
@@ -160,7 +160,7 @@ class Uploads:
 
     @contextlib.contextmanager
     def _turn(self, handle: int) -> Iterator[tuple[Path, Upload]]:
-        """Alone with an upload, among all servers. Raises ResourceDoesNotExist."""
+        """Exclusive access to an upload, among all servers. Raises ResourceDoesNotExist."""
         directory = self._place / str(handle)
         try:
             lock = _lock(directory / "lock", os.O_RDWR)
@@ -184,7 +184,7 @@ class Uploads:
             raise
 
     def _handles(self) -> list[str]:
-        return [name for name in os.listdir(self._place) if name.isdecimal()]  # noqa: PTH208 - names are all we need
+        return [name for name in os.listdir(self._place) if name.isdecimal()]  # noqa: PTH208 - only names are needed
 
     def _is_expired(self, upload: Upload) -> bool:
         return upload.used_ms < self._clock.now_ms() - HANDLE_IDLE_MS
@@ -193,26 +193,26 @@ class Uploads:
         return path.lstat().st_mtime * 1000 < time.time() * 1000 - HANDLE_IDLE_MS
 
     def _live(self) -> int:
-        """Show that this server lives, for as long as this process does."""
+        """Holds a lock that shows that this server is alive, for as long as this process is."""
         path = self._place / ".servers" / self._name
         while True:
             life = _lock(path, os.O_RDWR | os.O_CREAT)
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(life), path.stat()):
                     return life
-            os.close(life)  # somebody has swept it away before we had it
+            os.close(life)  # another server removed the file before we had the lock
 
     def _lives(self, server: str) -> bool:
         return server == self._name or _is_held(self._place / ".servers" / Path(server).name)
 
 
 def no_handle(handle: int) -> ResourceDoesNotExist:
-    """The error for a handle that is not, or no longer, an upload."""
+    """The error for a handle without an open upload."""
     return ResourceDoesNotExist(f"No open upload has the handle {handle}: it was closed, or was idle for 10 minutes.")
 
 
 def _is_waiting(directory: Path) -> bool:
-    """Whether the data is here alone. False: it has its place, and a server was killed before it forgot the upload."""
+    """Whether the data is only here. False: it is in place, and a server was killed before it forgot the upload."""
     try:
         return (directory / "data").lstat().st_nlink == 1
     except FileNotFoundError:
@@ -220,7 +220,7 @@ def _is_waiting(directory: Path) -> bool:
 
 
 def _forget(directory: Path) -> None:
-    """The upload has ended; what cannot be removed now is swept later."""
+    """Removes an upload that has ended; what cannot be removed now is swept later."""
     with contextlib.suppress(OSError):
         (directory / "about.json").unlink(missing_ok=True)
         files.remove_tree(directory)
