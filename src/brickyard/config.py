@@ -1,4 +1,4 @@
-"""Settings of a workspace: one frozen struct, from defaults, the TOML file, BRICKYARD_* variables and options, in that order."""
+"""A workspace's settings: one frozen struct, from defaults, the TOML file, BRICKYARD_* variables and options, in that order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def default_cache_dir() -> Path:
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Every field is also a key of the TOML file and, upper-cased behind BRICKYARD_, an environment variable."""
+    """Every field is also a key of the TOML file and, in upper case with the prefix BRICKYARD_, an environment variable."""
 
     host: str = "127.0.0.1"
     port: int = 8080  # 0 picks a free one
@@ -54,7 +54,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     network_allow: str = ""  # ADDRESS:PORT of this machine that such code can reach anyway, comma-separated
     admin_user: str = "admin@brickyard.local"
     admin_token: str = ""  # empty: generated at the first start and stored in the data directory
-    cpu_overcommit: float = 16.0  # logical cores offered per physical core, so that cloud sizes fit on a laptop
+    cpu_overcommit: float = 16.0  # logical cores offered per core of the machine, so that cloud sizes fit on a laptop
     memory_overcommit: float = 4.0  # this many nodes may each be promised the whole machine's memory (docs/resources.md)
     min_free_disk_gb: float = 1.0  # at most a twentieth of the disk; below this, the node that uses the most is ended
     node_disk_gb: float | None = None  # limit for one node's files; None: half of the disk

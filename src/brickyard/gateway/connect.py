@@ -45,7 +45,7 @@ MAX_CALLS_OF_USER = 250
 MAX_RELAYS = 100  # idle connections to drivers that are kept open
 NO_TOKEN = "No token was sent. Put a token of the workspace into the URL: sc://HOST:PORT/;token=TOKEN;..."  # noqa: S105 - none
 PATIENCE_S = 240.0  # how long a call waits for a cluster to start; Spark's clients retry after that
-_WINDOW = 1 << 20  # unacknowledged bytes of a stream; larger windows were no faster
+_WINDOW = 1 << 20  # bytes of a stream in flight to us; larger windows were no faster
 # Client metadata that is not relayed: it is for the gateway, or belongs to the connection.
 _OWN = frozenset({"authorization", CLUSTER_ID, USER, "user-agent", "te", "content-type", "host", "grpc-accept-encoding"})
 _STATUSES: dict[type[ApiError], grpc.StatusCode] = {
@@ -66,7 +66,7 @@ _BOTH = [
     ("grpc.experimental.tcp_read_chunk_size", 1 << 20),
     ("grpc.experimental.tcp_min_read_chunk_size", 256 << 10),
     ("grpc.experimental.tcp_max_read_chunk_size", 4 << 20),
-    ("grpc.http2.bdp_probe", 0),  # it grows windows to many MiB for fast readers, and a reader that turns slow keeps them
+    ("grpc.http2.bdp_probe", 0),  # it grows windows to many MiB for a fast reader, and slow ones then have them too
 ]
 _SERVER = [
     *_BOTH,

@@ -1,4 +1,4 @@
-"""What the Spark UI proxy changes in the content it passes on, and its few own pages. Pure."""
+"""What the Spark UI proxy changes in the content it passes on, and the few pages of its own. Pure."""
 
 from __future__ import annotations
 

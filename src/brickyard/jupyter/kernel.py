@@ -64,7 +64,7 @@ class ClusterKernel(Kernel):
         return {"status": "ok", "matches": matches[:MAX_MATCHES], "metadata": {}, **ends}
 
     async def do_inspect(self, code: str, cursor_pos: int, detail_level: int = 0, _omit: Any = ()) -> dict[str, Any]:
-        """Signature and documentation of the name at the cursor; with `detail_level` 1 also its source."""
+        """Signature and documentation of the name at the cursor; with `detail_level` 1, its source."""
         found = await self._ask(code, inspection(code, cursor_pos, detail_level))
         return {"status": "ok", "found": bool(found), "data": found or {}, "metadata": {}}
 

@@ -66,7 +66,7 @@ def processes() -> Limit:
 
 
 def inodes(place: str, path: Path) -> Limit | None:
-    """Free inodes on the disk of a directory; None if they are unlimited or no parent directory exists yet."""
+    """The limit if the disk of a directory has too few free inodes; None otherwise, or if no parent directory exists yet."""
     there = next((each for each in (path, *path.parents) if each.is_dir()), None)
     if there is None:
         return None

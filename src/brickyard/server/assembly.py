@@ -109,7 +109,7 @@ class Loops:
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """What the API and the gateway call."""
+    """The services that the API and the gateway call."""
 
     tokens: TokenService
     users: UserService

@@ -120,7 +120,7 @@ class AttachService:
         return msgspec.structs.replace(answer, connect_sessions=sessions)
 
     def _known(self, cluster_id: str, session: ConnectSession) -> ConnectSession:
-        """Adds the user and program to a session: the driver only knows what its clients claim."""
+        """Adds the user and program to a session, because the users' code controls what a driver reports about them."""
         seen = self.connect_clients.find(Session(cluster_id, session.user, session.session_id)) or ConnectClient("", "")
         return msgspec.structs.replace(session, user_name=seen.user_name, client_type=seen.client_type)
 

@@ -1,7 +1,7 @@
 """Notifies watchers which clusters have changed. For one event loop.
 
 Notifications contain only ids: the receiver reads the clusters. Changes close together are sent together, and a watcher that may
-have missed some is told to read everything again. So little must be remembered, and any server can notify.
+have missed some is told to read everything again. So nothing needs to be kept for long, and any server can notify.
 """
 
 from __future__ import annotations

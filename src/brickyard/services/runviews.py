@@ -159,7 +159,7 @@ def _task_view(task: Task, attempt: Attempt | None) -> RunTask:
 
 
 def _times(attempt: Attempt) -> dict[str, Any]:
-    """An attempt's cluster and its durations: setup of the cluster, the task, the end of both. Milliseconds."""
+    """An attempt's cluster, its times, and the durations of its setup, execution and cleanup. Milliseconds."""
     begun, decided, ended = attempt.begun_ms, attempt.decided_ms, attempt.ended_ms
     setup_end = begun or decided
     context = str(spark_context_id(attempt.cluster_id, attempt.generation)) if attempt.generation else None

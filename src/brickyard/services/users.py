@@ -33,7 +33,7 @@ class UserService:
         return user
 
     async def exists(self, user_name: str) -> bool:
-        """Whether there is such a user."""
+        """Whether the user exists."""
         return await self._store.read(lambda tx: tx.users.get(user_name)) is not None
 
 

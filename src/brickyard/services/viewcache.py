@@ -80,7 +80,7 @@ class ViewCache:
         store.on_gap(self.clear)
 
     def drop(self, cluster_ids: Iterable[str]) -> None:
-        """These clusters have changed."""
+        """Drops the cached views of clusters that have changed."""
         for cluster_id in cluster_ids:
             self._full.drop(cluster_id)
             self._items.drop(cluster_id)
@@ -88,7 +88,7 @@ class ViewCache:
                 changed.add(cluster_id)
 
     def clear(self) -> None:
-        """Any cluster may have changed."""
+        """Drops all cached views, because any cluster may have changed."""
         self._full.clear()
         self._items.clear()
         for changed in self._reads:

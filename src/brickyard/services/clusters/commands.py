@@ -179,7 +179,7 @@ class ClusterCommands:
         self._authorizer.require(tx, caller, Permission.ALLOW_CLUSTER_CREATE, WORKSPACE, to="create clusters in the")
 
     def _offered(self, tx: Tx, caller: Caller, requested: ClusterSpec) -> Offered:
-        """What the specification is checked against. The pools that it names stay locked until the commit."""
+        """The offers that a specification is checked against. The pools that it names stay locked until the commit."""
         pools = tx.pools.many(named_pools(requested))
         for pool in pools.values():
             self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_pool(pool), to="create clusters on")
