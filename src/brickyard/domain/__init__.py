@@ -1,1 +1,2 @@
-"""Clusters, nodes, events, node types, runtimes, errors: frozen structs, enums, transition tables. Imports nothing of ours."""
+"""Clusters, nodes, events, node types, runtimes and errors: frozen structs, enums and transition tables. Imports no other part of
+Brickyard."""

@@ -1,4 +1,4 @@
-"""Who may do what with which object: the vocabulary of permissions, as the Databricks permissions API has it."""
+"""Permissions: who may do what with which object, in the vocabulary of the Databricks permissions API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who can be given permissions: a user."""
+    """A user, as the holder of permissions."""
 
     user_name: str
     user_id: str
@@ -18,7 +18,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Permission(StrEnum):
-    """What can be granted. Levels of objects are in capitals, entitlements to the workspace in small letters, as in the API."""
+    """What can be granted. Permission levels on objects are in capitals, workspace entitlements in lower case, as in the API."""
 
     CAN_USE = "CAN_USE"
     CAN_VIEW = "CAN_VIEW"
@@ -28,25 +28,25 @@ class Permission(StrEnum):
     CAN_RESTART = "CAN_RESTART"
     CAN_MANAGE_RUN = "CAN_MANAGE_RUN"
     CAN_MANAGE = "CAN_MANAGE"
-    ADMIN = "admin"  # cannot be granted: what administrators alone may do with an object
+    ADMIN = "admin"  # cannot be granted: what only administrators may do with an object
     WORKSPACE_ACCESS = "workspace-access"
     ALLOW_CLUSTER_CREATE = "allow-cluster-create"
     ALLOW_INSTANCE_POOL_CREATE = "allow-instance-pool-create"
 
 
 class ObjectKind(StrEnum):
-    """Kinds of objects that permissions are about."""
+    """The kinds of objects that have permissions."""
 
     WORKSPACE = "workspace"
     CLUSTER = "cluster"
     INSTANCE_POOL = "instance-pool"
     RUN = "run"
     DBFS_PATH = "dbfs-path"
-    TOKENS = "tokens"  # all personal access tokens of the caller's
+    TOKENS = "tokens"  # all personal access tokens of the caller
 
 
-# What can be asked for of each kind, the lowest first: each level of an object includes those before it. To see an object, the
-# lowest is needed.
+# The permissions on each kind, lowest first. Each level on an object includes the ones before it; seeing an object takes the
+# lowest.
 PERMISSIONS: Mapping[ObjectKind, tuple[Permission, ...]] = {
     ObjectKind.WORKSPACE: (
         Permission.WORKSPACE_ACCESS,
@@ -62,7 +62,7 @@ PERMISSIONS: Mapping[ObjectKind, tuple[Permission, ...]] = {
 
 
 class SecurableObject(NamedTuple):
-    """An object that permissions are about. `id` is "" where there is only one of its kind; `owner` is a user's name, or ""."""
+    """An object with permissions. `id` is "" where there is only one of its kind; `owner` is a user name or ""."""
 
     kind: ObjectKind
     id: str = ""
@@ -73,7 +73,7 @@ class SecurableObject(NamedTuple):
 
 
 class Visible(msgspec.Struct, frozen=True, kw_only=True):
-    """Which objects of a kind a list shows: all of them, or, with `owners`, those of these users."""
+    """Which objects of a kind a list shows: all of them, or only those of `owners`."""
 
     owners: frozenset[str] | None = None
 

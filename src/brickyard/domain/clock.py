@@ -1,4 +1,4 @@
-"""Time, ids and secrets as values that are handed in, so that tests decide them."""
+"""Time, ids and secrets, injected so that tests can control them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall-clock time. Everything that waits or expires asks this."""
+    """Wall-clock time. Everything that waits or expires uses this clock."""
 
     def now_ms(self) -> int:
         """Epoch milliseconds."""
@@ -19,10 +19,10 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock, but never backwards: when that is set back, this one goes at half speed until the two agree again.
+    """The machine's clock, except that it never goes backwards: when the machine's clock is set back, this one runs at half speed
+    until the two agree again.
 
-    So no event comes before its cause, and whatever waits for a moment waits at most twice as long: nothing is stuck until the
-    old time comes round again.
+    So no event precedes its cause, and a wait takes at most twice as long instead of hanging until the old time returns.
     """
 
     def __init__(self, *, wall_ns: Callable[[], int] = time.time_ns, monotonic_ns: Callable[[], int] = time.monotonic_ns) -> None:
@@ -39,21 +39,21 @@ class SystemClock:
 
 
 class Ids:
-    """Makes identifiers in the shapes that clients know."""
+    """Makes identifiers in the formats that clients expect."""
 
     _letters = string.ascii_lowercase + string.digits
 
     def cluster_id(self, now_ms: int) -> str:
-        """`MMDD-HHMMSS-xxxxxxxx`, as the Databricks API writes them (UTC)."""
+        """`MMDD-HHMMSS-xxxxxxxx` in UTC, the format of the Databricks API."""
         return f"{time.strftime('%m%d-%H%M%S', time.gmtime(now_ms / 1000))}-{self._word(8)}"
 
     def pool_id(self, now_ms: int) -> str:
-        """`MMDD-HHMMSS-xxxxxx-pool-XXXXXXXX`, as the Databricks API writes them (UTC)."""
+        """`MMDD-HHMMSS-xxxxxx-pool-XXXXXXXX` in UTC, the format of the Databricks API."""
         stamp = time.strftime("%m%d-%H%M%S", time.gmtime(now_ms / 1000))
         return f"{stamp}-{self._word(6)}-pool-{self._word(8).upper()}"
 
     def instance_id(self) -> str:
-        """`i-` and 16 hex digits."""
+        """`i-` followed by 16 hex digits."""
         return f"i-{secrets.token_hex(8)}"
 
     def node_id(self) -> str:
@@ -65,7 +65,7 @@ class Ids:
         return secrets.token_hex((digits + 1) // 2)[:digits]
 
     def spark_context_id(self) -> int:
-        """A positive 62-bit integer, new for every driver."""
+        """A positive 62-bit integer, new for every driver start."""
         return secrets.randbits(62) | (1 << 61)
 
     def secret(self) -> str:

@@ -1,7 +1,7 @@
-"""Clusters and their instances, as the store keeps them and the planner reasons with them.
+"""Clusters and their instances, as stored and as the planner uses them.
 
-*Desired* fields are written by services (what somebody asked for) and by the planner when the system itself decides to end a
-cluster. *Observed* fields are written by the reconcile loop only. Public state is a total function of both: `public_state`.
+Services write the *desired* fields (what a user asked for); so does the planner when the system itself decides to end a cluster.
+Only the reconcile loop writes the *observed* fields. `public_state` derives the public state from both, for every combination.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from brickyard.domain.states import ClusterSource, State
 from brickyard.domain.terminations import TerminationReason
 
 SINGLE_NODE_PROFILE = "spark.databricks.cluster.profile"
-RETENTION_MS = 30 * 24 * 3600 * 1000  # a terminated cluster that is not pinned is kept for so long, and then removed
+RETENTION_MS = 30 * 24 * 3600 * 1000  # how long a terminated, unpinned cluster is kept before it is removed
 
 
 class Target(StrEnum):
@@ -31,7 +31,7 @@ class Target(StrEnum):
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """One cluster. Times are epoch milliseconds; 0 and "" mean never and none.
 
-    `incarnation` grows with every start and restart: nodes belong to one incarnation, and the cluster is up when
+    `incarnation` increases with every start and restart. Each node belongs to one incarnation, and the cluster is up when
     `ready_incarnation` has caught up with it.
     """
 
@@ -40,45 +40,45 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     creator_user_name: str
     source: ClusterSource = ClusterSource.API
     created_ms: int = 0
-    spec: ClusterSpec  # effective: with the server's defaults; num_workers is the size asked for now
-    request: ClusterSpec  # as sent, for the echo in `get`
+    spec: ClusterSpec  # effective: includes the server's defaults; num_workers is the currently requested size
+    request: ClusterSpec  # as sent by the client; `get` echoes it
     idempotency_token: str = ""
-    job_id: int = 0  # of a job cluster, and the run that it was made for
+    job_id: int = 0  # of a job cluster; `run_name` is the run it was created for
     run_name: str = ""
     pinned_ms: int = 0
     unpinned_ms: int = 0
-    deleted_ms: int = 0  # permanently deleted: hidden from every call, removed once nothing of it is left
+    deleted_ms: int = 0  # permanently deleted: hidden from every call, removed once nothing is left of it
 
     # Desired
     target: Target = Target.RUNNING
     incarnation: int = 1
     restarting: bool = False  # this incarnation replaces a running one
     termination_reason: TerminationReason | None = None
-    secret: str = ""  # Spark's authentication secret, new with every incarnation
+    secret: str = ""  # Spark's authentication secret, new for every incarnation
     connect_token: str = ""
     pool_tags: dict[str, str] = {}  # inherited from the instance pool
 
     # Observed
     ready_incarnation: int = 0
-    ended: bool = False  # target TERMINATED, and no instance is left
-    sized: bool = True  # the workers are those asked for, or the shortage has been reported
-    ready_workers: int = 0  # how many served when the size was last as asked
+    ended: bool = False  # target is TERMINATED and no instance is left
+    sized: bool = True  # the cluster has the requested workers, or the shortage has been reported
+    ready_workers: int = 0  # how many workers were ready when the cluster last had its requested size
     state_message: str = ""
     spark_context_id: int = 0
-    start_ms: int = 0  # of the incarnation that runs
+    start_ms: int = 0  # of the running incarnation
     last_restarted_ms: int = 0
     last_state_loss_ms: int = 0
     terminated_ms: int = 0
-    launch_started_ms: int = 0  # when this incarnation was asked for
-    grow_after_ms: int = 0  # no new workers before that: the last attempt met a shortage
+    launch_started_ms: int = 0  # when this incarnation was requested
+    grow_after_ms: int = 0  # add no workers before this time: the last attempt met a shortage
     grow_failures: int = 0
-    silence_told: bool = False  # it has been told that the driver does not respond
-    worker_failures: int = 0  # workers of this incarnation that failed in a row
-    target_workers: int = 0  # with autoscale: how many are wanted now
+    silence_told: bool = False  # the event that the driver does not respond has been written
+    worker_failures: int = 0  # consecutive worker failures in this incarnation
+    target_workers: int = 0  # with autoscale: how many workers are wanted
     scaled_ms: int = 0  # when autoscale last changed that
     resize_cause: EventDetailsCause | None = None  # why the size last changed
 
-    version: int = 0  # grows with every write of the row
+    version: int = 0  # increases with every write of the row
 
     @property
     def up(self) -> bool:
@@ -87,17 +87,17 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unkept_ms(self) -> int:
-        """Since when nothing keeps the cluster: it has terminated and is not pinned. 0 while something does."""
+        """Since when the cluster has been terminated and unpinned; 0 while it is running or pinned."""
         return max(self.terminated_ms, self.unpinned_ms) if self.ended and not self.pinned_ms else 0
 
     @property
     def forget_ms(self) -> int:
-        """When the cluster is to be removed because nothing has kept it for too long; 0 while something keeps it."""
+        """When the cluster's retention ends and it is removed; 0 while it is running or pinned."""
         return self.unkept_ms + RETENTION_MS if self.unkept_ms else 0
 
     @property
     def num_workers(self) -> int:
-        """How many workers are wanted now."""
+        """How many workers are wanted."""
         scale = self.spec.autoscale
         if scale is None:
             return self.spec.num_workers or 0
@@ -105,7 +105,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchError(msgspec.Struct, frozen=True, kw_only=True):
-    """What the provider said when it refused. `kind` is the ProviderError's class name."""
+    """Why the provider refused a launch. `kind` is the class name of the ProviderError."""
 
     kind: str
     message: str
@@ -114,10 +114,10 @@ class LaunchError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
-    """One instance; a node while `cluster_id` is set. `generation` is the cluster's incarnation that it works for.
+    """One instance; a node while `cluster_id` is set. `generation` is the cluster incarnation it works for.
 
-    An instance of a pool is idle while `cluster_id` is empty. It belongs to its cluster until its agent has ended and cleaned
-    everything of it (`releasing_ms`), and only then to the pool again.
+    A pool's instance is idle while `cluster_id` is empty. It belongs to its cluster until its agent has ended and cleaned up
+    everything of that cluster (`releasing_ms`), and only then returns to the pool.
     """
 
     instance_id: str
@@ -133,38 +133,38 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     registered_ms: int = 0
     ready_ms: int = 0
     attempts: int = 0
-    not_before_ms: int = 0  # do not try to launch before that
-    launcher: int = 0  # the server that has leased the launch
+    not_before_ms: int = 0  # do not try to launch before this time
+    launcher: int = 0  # the server that holds the lease on the launch
     launch_error: LaunchError | None = None
-    lost: str = ""  # why it is going although nobody asked for it
-    loss_told: bool = False  # its cluster has drawn its conclusions from that
+    lost: str = ""  # why it is going away although nobody asked for it
+    loss_told: bool = False  # its cluster has reacted to the loss
     assignment: Assignment | None = None
-    retire_after_ms: int = 0  # retiring, and terminated at that moment whatever it still does
+    retire_after_ms: int = 0  # retiring: terminate it at this time even if it is still working
     endpoint: str = ""
     boot_id: str = ""
-    moves: int = 0  # of its last report: how often its agent had turned to another server
+    moves: int = 0  # from its last report: how often its agent has switched servers
     pid: int = 0
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
-    pool_id: str = ""  # the pool that it came from and goes back to
-    idle_ms: int = 0  # since when it waits in its pool
-    releasing_ms: int = 0  # since when its agent cleans it, to go back to the pool
-    disk_told: bool = False  # its cluster was told that its disk is nearly full
+    pool_id: str = ""  # the pool it came from and returns to
+    idle_ms: int = 0  # since when it has been idle in its pool
+    releasing_ms: int = 0  # since when its agent has been cleaning it before it returns to the pool
+    disk_told: bool = False  # the event that its disk is nearly full has been written
     cold: str = ""  # why it was not warm when a cluster took it
-    provider: str = ""  # the provider that launches and ends it; empty in rows from before this was recorded
+    provider: str = ""  # the provider that launches and ends it; empty in rows from before this column existed
 
     @property
     def owner_id(self) -> str:
-        """The cluster or the pool whose pass looks after it."""
+        """The id of the cluster or pool whose planning pass manages it."""
         return self.cluster_id or self.pool_id
 
     @property
     def clean(self) -> bool:
-        """Its agent has ended everything of the generations before the present assignment's."""
+        """Its agent has ended everything from generations before the current assignment's."""
         return self.assignment is not None and self.status.generation == self.assignment.generation
 
     @property
     def live(self) -> bool:
-        """It counts: it is, or is coming."""
+        """It counts: it exists or is being launched."""
         return self.state in (InstanceState.REQUESTED, InstanceState.LAUNCHED, InstanceState.REGISTERED)
 
     @property
@@ -173,7 +173,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def current_status(self) -> NodeStatus:
-        """What the agent says of the present generation; an idle status while it still reports an older one."""
+        """What the agent reports for the current generation; an idle status while it still reports an older one."""
         wanted = self.assignment.generation if self.assignment is not None else self.generation
         return self.status if self.status.generation == wanted else NodeStatus()
 
@@ -183,13 +183,12 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_single_node(spec: ClusterSpec) -> bool:
-    """Whether the driver does all the work (local[*]): by `is_single_node`, or by the single-node profile in the conf."""
+    """Whether the driver does all the work (local[*]), because of `is_single_node` or the single-node profile in the conf."""
     return bool(spec.is_single_node) or (spec.spark_conf or {}).get(SINGLE_NODE_PROFILE) == "singleNode"
 
 
 def default_tags(cluster: Cluster) -> dict[str, str]:
-    """The tags that every cluster has, and before them those that it inherits from its pool. A tag of the cluster's own replaces
-    an inherited one."""
+    """The inherited pool tags, then the tags that every cluster has. A tag of the cluster replaces an inherited one."""
     own = cluster.spec.custom_tags or {}
     inherited = {key: value for key, value in cluster.pool_tags.items() if key not in own}
     return {**inherited, **_own_tags(cluster)}
@@ -208,12 +207,12 @@ def _own_tags(cluster: Cluster) -> dict[str, str]:
 
 
 def custom_tags(cluster: Cluster) -> dict[str, str]:
-    """The user's tags. None of them may hide a default one: Databricks puts x_ before such a key."""
+    """The user's tags. None may hide a default tag: Databricks puts x_ before such a key."""
     defaults = _own_tags(cluster)
     return {(f"x_{key}" if key in defaults else key): value for key, value in (cluster.spec.custom_tags or {}).items()}
 
 
-# (target, ended, up, restarting, sized) -> state; None matches anything. Read from the top; the last row of each target is total.
+# (target, ended, up, restarting, sized) -> state; None matches anything. The first match wins; each target's last row is total.
 STATE_TABLE: tuple[tuple[Target, bool | None, bool | None, bool | None, bool | None, State], ...] = (
     (Target.TERMINATED, True, None, None, None, State.TERMINATED),
     (Target.TERMINATED, False, None, None, None, State.TERMINATING),
@@ -225,7 +224,7 @@ STATE_TABLE: tuple[tuple[Target, bool | None, bool | None, bool | None, bool | N
 
 
 def public_state(cluster: Cluster) -> State:
-    """The state that clients see. Since it follows from what was asked as well as from what is, no read after a `start`,
+    """The state that clients see. It follows from the desired state as well as the observed one, so no read after a `start`,
     `restart` or `delete` can still show the state before it."""
     facts = (cluster.target, cluster.ended, cluster.up, cluster.restarting, cluster.sized)
     for *pattern, state in STATE_TABLE:

@@ -1,7 +1,7 @@
-"""Errors of the API: one class per decision a client takes, with the code and status that carry it.
+"""API errors: one class for each decision a client can take, with its error code and HTTP status.
 
-Messages of permanent errors must hold none of the phrases on which clients retry for minutes (`RETRY_PHRASES`);
-a test walks every message that we can produce. Source of codes and statuses: databricks-sdk `errors/platform.py`.
+Messages of permanent errors must not contain the phrases that make clients retry for minutes (`RETRY_PHRASES`);
+a test checks every message that we can produce. Source of codes and statuses: databricks-sdk `errors/platform.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RETRY_PHRASES = (
 
 
 class ApiError(Exception):
-    """An answer that is not a success: `error_code` for programs, the message for people."""
+    """An unsuccessful answer: `error_code` is for programs, the message for people."""
 
     error_code = "INTERNAL_ERROR"
     http_status = 500
@@ -85,28 +85,28 @@ class QuotaExceeded(ApiError):
 
 
 class RequestLimitExceeded(ApiError):
-    """More is asked for than is done in time. Clients wait (Retry-After) and ask again."""
+    """Too many requests to serve in time. Clients wait (Retry-After) and retry."""
 
     error_code = "REQUEST_LIMIT_EXCEEDED"
     http_status = 429
 
 
 class TemporarilyUnavailable(ApiError):
-    """Clients wait and retry (Retry-After): only for what a retry cures."""
+    """Clients wait (Retry-After) and retry: use it only where a retry helps."""
 
     error_code = "TEMPORARILY_UNAVAILABLE"
     http_status = 503
 
 
 class StorageFull(ApiError):
-    """No room on the disk: what a retry does not cure, and freeing space does."""
+    """The disk is full. A retry does not help; freeing space does."""
 
     error_code = "RESOURCE_EXHAUSTED"
     http_status = 507
 
 
 class DatabaseTrouble(ApiError):
-    """The database cannot be used now: away or full. `reason` is its own word, for the log: it may name hosts and paths."""
+    """The database is unavailable or full. `reason` is the database's own message. Log it only: it may name hosts and paths."""
 
     def __init__(self, message: str, *, reason: str) -> None:
         super().__init__(message)
@@ -127,13 +127,13 @@ class DatabaseFull(StorageFull, DatabaseTrouble):
 
 
 class CommandError(ApiError):
-    """An error of the 1.2 command API: its body is `{"error": message}` with no code."""
+    """An error of the 1.2 command API: the body is `{"error": message}`, without an error code."""
 
     http_status = 400
 
 
 class ClusterNotReady(CommandError):
-    """Commands cannot run yet, and a retry will cure it: clients retry on the exception's name in the message."""
+    """Commands cannot run yet. Clients retry, because the message contains the exception's name."""
 
     http_status = 500
 

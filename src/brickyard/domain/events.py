@@ -1,4 +1,4 @@
-"""Cluster events: what happened to a cluster, in the API's vocabulary."""
+"""Cluster events, in the API's vocabulary."""
 
 from __future__ import annotations
 
@@ -63,16 +63,16 @@ class DataPlaneEventDetailsEventType(StrEnum):
 
 
 class ClusterSize(Wire, frozen=True, kw_only=True):
-    """The size somebody asked for: fixed, or a range."""
+    """The requested size: fixed, or a range."""
 
     num_workers: int | None = None
     autoscale: AutoScale | None = None
 
 
 class EventDetails(Wire, frozen=True, kw_only=True):
-    """What an event carries beside its type and time; which fields are set depends on the type.
+    """The details of an event; which fields are set depends on the event type.
 
-    `attributes` are a whole specification here; the API's ClusterAttributes is that without the size.
+    `attributes` holds a whole specification here; the API's ClusterAttributes is the same without the size.
     """
 
     attributes: ClusterSpec | None = None

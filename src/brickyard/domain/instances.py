@@ -1,4 +1,4 @@
-"""Instances: the lifecycle of a machine-sized unit of compute."""
+"""The lifecycle of instances, the machine-sized units of compute."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from enum import StrEnum
 
 
 class InstanceState(StrEnum):
-    """Where an instance is in its life, as the server knows it."""
+    """The lifecycle state of an instance, as the server knows it."""
 
-    REQUESTED = "REQUESTED"  # the intent is recorded; the provider may or may not have heard of it
+    REQUESTED = "REQUESTED"  # the intent is recorded; the provider may not have received it yet
     LAUNCHED = "LAUNCHED"  # the provider has accepted it; its agent has not called yet
     REGISTERED = "REGISTERED"  # its agent has called home
-    TERMINATING = "TERMINATING"  # it is to go; repeated until the provider no longer lists it
+    TERMINATING = "TERMINATING"  # it is being ended; the call is repeated until the provider no longer lists it
     GONE = "GONE"  # the provider no longer lists it; the row is removed once its cluster has seen that
 
 
-# Every legal edge, with the reason it exists. Anything else is a bug and raises.
+# Every legal transition, with its reason. Any other is a bug and raises.
 EDGES: dict[tuple[InstanceState, InstanceState], str] = {
     (InstanceState.REQUESTED, InstanceState.LAUNCHED): "the provider accepted the launch",
     (InstanceState.REQUESTED, InstanceState.REGISTERED): "the agent called before the launch call returned",
@@ -30,6 +30,6 @@ EDGES: dict[tuple[InstanceState, InstanceState], str] = {
 
 
 def check_edge(old: InstanceState, new: InstanceState) -> None:
-    """Raise ValueError unless an instance may go from `old` to `new`. Staying is always legal."""
+    """Raises ValueError unless an instance may go from `old` to `new`. Staying in a state is always legal."""
     if old is not new and (old, new) not in EDGES:
         raise ValueError(f"an instance cannot go from {old} to {new}")

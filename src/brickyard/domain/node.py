@@ -1,16 +1,16 @@
-"""The agent protocol: what the server asks of a node, and what the node reports back.
+"""The agent protocol: what the server asks of a node, and what the node reports.
 
 Server and agent speak JSON over HTTP, and each calls the other:
 
 * the agent calls home: `POST /agent/v1/status` (`StatusReport` -> `StatusReply`) on every change and as a heartbeat, and
   `GET /agent/v1/assignment?instance_id=&have=VERSION&wait=SECONDS` (-> `AssignmentReply`), a long poll that answers as soon
-  as the assignment's version is not the one it has. Authorization: `Bearer <agent token>`.
-* the server calls the agent at its `endpoint`, for work that needs an answer now: contexts and commands (see
+  as the assignment's version differs from `have`. Authorization: `Bearer <agent token>`.
+* the server calls the agent at its `endpoint` for work that needs an immediate answer, contexts and commands (see
   `agent/server.py`). Authorization: `Bearer <server token>`.
 
-Both tokens belong to one instance; `StatusReply.server_token` lets the agent check that it speaks with its own server and not
-with whatever took the port. The assignment is level-triggered: the agent compares it with what it has and makes it so;
-a repeated or lost message changes nothing.
+Both tokens belong to one instance; `StatusReply.server_token` lets the agent check that it is talking to its own server and not
+to something else that took the port. The assignment is level-triggered: the agent compares it with its state and acts on the
+difference, so a repeated or lost message changes nothing.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ import msgspec
 
 
 class Role(StrEnum):
-    """What a node is in its cluster."""
+    """The role of a node in its cluster."""
 
     DRIVER = "driver"  # Spark master and driver in one JVM
     WORKER = "worker"
     SINGLE = "single"  # driver with local[*]: a cluster without workers
-    WARM = "warm"  # none yet: an idle instance of a pool, which prepares `runtime` if one is named, and waits
+    WARM = "warm"  # no role yet: an idle pool instance that prepares `runtime`, if one is named, and waits
 
 
 class Phase(StrEnum):
-    """How far a node has come towards its assignment."""
+    """How far a node has got with its assignment."""
 
     IDLE = "idle"  # no assignment
     PREPARING = "preparing"  # the runtime is being installed, or a JVM is starting
-    STARTING = "starting"  # the role is being taken: master up, driver starting, worker registering
-    READY = "ready"  # driver: it answered a Spark job; worker: its master accepted it
+    STARTING = "starting"  # it is taking its role: master up, driver starting, worker registering
+    READY = "ready"  # driver: it has run a Spark job; worker: its master has accepted it
     RETIRING = "retiring"  # decommissioning: blocks move away, running tasks finish
     RETIRED = "retired"  # nothing of value is left on it
     FAILED = "failed"  # see `failure`; final for this generation
@@ -44,9 +44,9 @@ class Phase(StrEnum):
 class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a node should be. The server makes a new `version` with every change.
 
-    A new `generation` is a new node: the agent ends everything of the last one, cleans its directories and begins anew.
+    A new `generation` is a new node: the agent ends everything of the previous one, cleans its directories and starts over.
     Within one generation only `master_url` (from empty to set) and `retiring` (from false to true) change. Generations and
-    versions belong to the instance and only grow, whichever clusters it works for in turn.
+    versions belong to the instance and only increase, across all the clusters it works for.
     """
 
     version: int
@@ -59,15 +59,15 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cores: int
     memory_mb: int
     gpus: int = 0
-    worker_cores: int = 0  # of the cluster's workers, which may be of another size than its driver; 0: it has none
+    worker_cores: int = 0  # per worker, which may differ in size from the driver; 0: the cluster has no workers
     worker_memory_mb: int = 0
     spark_conf: dict[str, str] = {}
     spark_env_vars: dict[str, str] = {}
     secret: str  # spark.authenticate.secret, one per cluster and driver start
     connect_token: str = ""  # Spark Connect's pre-shared token
     spark_context_id: int = 0
-    user: str = ""  # who owns the cluster
-    user_isolation: bool = False  # contexts are sessions of Spark Connect: users share no JVM, and see nothing of one another
+    user: str = ""  # the cluster's owner
+    user_isolation: bool = False  # contexts are Spark Connect sessions: users share no JVM and cannot see one another
     default_tags: dict[str, str] = {}
     custom_tags: dict[str, str] = {}
     master_url: str = ""  # workers: spark://host:port; empty until the driver's master listens
@@ -75,7 +75,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a node failed: a TerminationReasonCode, a sentence for a person, and the last lines of the log that shows it."""
+    """Why a node failed: a TerminationReasonCode, a sentence for people, and the last lines of the relevant log."""
 
     code: str
     message: str
@@ -83,62 +83,62 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class WorkerLoad(msgspec.Struct, frozen=True, array_like=True):
-    """What one worker has to do, as the driver sees it."""
+    """The load of one worker, as the driver sees it."""
 
     address: str  # as in `NodeStatus.alive_workers`
-    slots: int  # tasks that it can run at once
+    slots: int  # how many tasks it can run at once
     running: int
     idle_since_ms: int  # epoch ms; 0 while it runs tasks
-    held_mb: int  # cached blocks, and shuffle files that it has written
+    held_mb: int  # cached blocks and the shuffle files it has written
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a driver has to do: tasks that wait, and what each worker with an executor runs."""
+    """The load of a driver: the waiting tasks, and what each worker with an executor runs."""
 
-    pending: int = 0  # tasks of active stages that wait for a slot
-    backlog_since_ms: int = 0  # since when tasks have waited without a break; 0: none wait
+    pending: int = 0  # tasks of active stages that are waiting for a slot
+    backlog_since_ms: int = 0  # since when tasks have been waiting without a break; 0: none are waiting
     workers: tuple[WorkerLoad, ...] = ()
 
 
 class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a node is, as its agent sees it. `generation` 0: it has never had an assignment."""
+    """The state of a node as its agent sees it. `generation` is 0 if it has never had an assignment."""
 
     phase: Phase = Phase.IDLE
-    assignment_version: int = 0  # the newest version that the agent has acted on
+    assignment_version: int = 0  # the newest version the agent has acted on
     generation: int = 0
-    message: str = ""  # progress, for a person
+    message: str = ""  # progress, for people
     failure: Failure | None = None
     isolation: str = ""  # "namespaces", "bubblewrap", or "none: <why>"
-    network: str = ""  # "isolated", with what cannot be reached, or "shared: <why>"
+    network: str = ""  # "isolated" and what is unreachable, or "shared: <why>"
     limits: str = ""  # "cgroup", or "none: <why>"
-    host: str = ""  # the address that Spark's ports are bound to
+    host: str = ""  # the address that Spark's ports bind to
     master_url: str = ""  # driver: as soon as the master listens
-    connect_port: int = 0  # driver: Spark Connect, 0 where there is none
+    connect_port: int = 0  # driver: Spark Connect; 0 if there is none
     worker_address: str = ""  # worker: host:port as the master lists it
-    alive_workers: tuple[str, ...] = ()  # driver: addresses of the workers that the master counts as alive
-    last_activity_ms: int = 0  # driver: last moment with a running job, command or Connect operation; epoch ms
-    busy: bool = False  # driver: one of those is running now
-    silent_since_ms: int = 0  # since when Spark on it answers nothing, though its JVM is there; 0: it answers. Epoch ms
+    alive_workers: tuple[str, ...] = ()  # driver: addresses of the workers that the master considers alive
+    last_activity_ms: int = 0  # driver: the last time a job, command or Connect operation was running; epoch ms
+    busy: bool = False  # driver: one of those is running
+    silent_since_ms: int = 0  # since when its Spark has not answered although the JVM exists; 0: it answers. Epoch ms
     started_ms: int = 0
-    load: Load | None = None  # driver with workers; kept in the server's memory, never stored
-    disk_used: int = 0  # bytes, once the node's files take most of what they may
+    load: Load | None = None  # driver with workers; kept only in the server's memory, never stored
+    disk_used: int = 0  # bytes; set once the node's files take most of the limit
     disk_limit: int = 0
-    warm: str = ""  # role WARM: the runtime key whose JVM waits for its role; "" when none does
-    warm_error: str = ""  # role WARM: why it could not be prepared; the agent tries again by itself
-    warm_start: bool = False  # a cluster's node: it took over the JVM that waited
-    cold_reason: str = ""  # a cluster's node: why the JVM that waited could not be used for it; "" when it was, or there was none
+    warm: str = ""  # role WARM: the runtime key of the waiting JVM; "" if there is none
+    warm_error: str = ""  # role WARM: why it could not be prepared; the agent retries
+    warm_start: bool = False  # a cluster's node: it took over the waiting JVM
+    cold_reason: str = ""  # a cluster's node: why it could not use the waiting JVM; "" if it did or there was none
 
 
 class ServerAddress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One server of the workspace. `file`: its server.json, by which agents on its own machine know whether it lives."""
+    """One server of the workspace. `file` is its server.json, by which agents on the same machine tell whether it is alive."""
 
     url: str
     file: str = ""
 
 
 class StatusReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Agent to server. `boot_id` is new for every agent process; `endpoint` is its own base URL. `moves` counts how often this
-    process has turned to another server: of two reports, the one with more moves is the newer."""
+    """Agent to server. `boot_id` is new for every agent process; `endpoint` is the agent's base URL. `moves` counts how often
+    this process has switched servers: of two reports, the one with more moves is newer."""
 
     instance_id: str
     boot_id: str
@@ -149,8 +149,8 @@ class StatusReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusReply(msgspec.Struct, frozen=True, kw_only=True):
-    """Server to agent. `known` false: the server has no such instance and never will; the agent stops its node and exits.
-    `servers`: all of the workspace, so that the agent can turn to another one."""
+    """Server to agent. `known` is false if the server has no such instance and never will; the agent then stops its node and
+    exits. `servers` lists all servers of the workspace, so that the agent can switch to another one."""
 
     server_token: str
     known: bool
@@ -158,7 +158,7 @@ class StatusReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AssignmentReply(msgspec.Struct, frozen=True, kw_only=True):
-    """Server to agent. No assignment: the instance is idle; the agent ends whatever it runs. `servers`: as in StatusReply."""
+    """Server to agent. No assignment means the instance is idle: the agent ends everything. `servers`: as in StatusReply."""
 
     server_token: str
     known: bool

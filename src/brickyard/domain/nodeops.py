@@ -1,11 +1,11 @@
-"""What the server may ask of an instance's agent: `Authorization: Bearer <server token>`, JSON in and out.
+"""The operations that the server may ask of an instance's agent: `Authorization: Bearer <server token>`, JSON in and out.
 
-Every operation is one row of OPERATIONS: its route, its request, its reply. Fields of a request that the path does not name are
-the query of GET and DELETE, and the JSON body of POST. Most are passed on to the node host, which has a handler of that name;
-the agent itself does those of AGENT. The server calls them through `nodes/calls.py`.
+Every operation is one row of OPERATIONS: its route, its request and its reply. Request fields that are not part of the path go
+into the query of GET and DELETE and into the JSON body of POST. The agent passes most operations on to the node host, which has
+a handler of the same name, and handles those in AGENT itself. The server calls them through `nodes/calls.py`.
 
 Errors: `{"error": {"code", "message"}}` with 401 UNAUTHENTICATED, 404 NOT_FOUND, 409 DEAD or LIMIT, 400 INVALID, 503 NO_NODE
-(no node host runs there) or TIMEOUT, 500 for anything else that the node host says.
+(no node host is running) or TIMEOUT, 500 for any other error of the node host.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Reply = TypeVar("Reply", bound=msgspec.Struct)
 
 
 class Nothing(msgspec.Struct, frozen=True):
-    """There is nothing to say, or nothing to answer."""
+    """An empty request or reply."""
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class NewContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     context_id: Id
     language: str
     user: str = ""
-    generation: int = 0  # of the node that it is meant for: another one refuses it; 0: any
+    generation: int = 0  # of the intended node: a node of another generation refuses; 0: any
 
 
 class OfContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class NewCommand(msgspec.Struct, frozen=True, kw_only=True):
     context_id: Id
     command_id: Id
     language: str
-    command: str  # of MAX_COMMAND at most
+    command: str  # at most MAX_COMMAND
 
 
 class OfCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,13 +59,13 @@ class OfCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadLogs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The end of a log of the node, or of agent.log or node.log; without a name, which there are."""
+    """Reads the end of a log of the node, or of agent.log or node.log; without a name, lists the logs."""
 
     name: str = ""
     tail: Annotated[int, msgspec.Meta(ge=0)] = 65536  # bytes
 
 
-# ── replies. A node says what its users make of it: nothing here is more than a word of theirs ──────────────────────────────
+# ── replies. Users control what a node says: treat every field here as their input ──────────────────────────────────────────
 
 
 class ContextState(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,19 +74,19 @@ class ContextState(msgspec.Struct, frozen=True, kw_only=True):
 
 class CommandState(msgspec.Struct, frozen=True, kw_only=True):
     status: str = "Error"  # Queued, Running, Cancelling, Finished, Cancelled
-    results: dict[str, Any] | None = None  # in the API's shape, once it is over
+    results: dict[str, Any] | None = None  # in the API's format, once the command is over
 
 
 class OpenPort(msgspec.Struct, frozen=True, kw_only=True):
-    """A port on the node's address. `way`: a Unix socket that leads to it where the node has a network of its own."""
+    """A port on the node's address. `way` is a Unix socket that leads to it if the node has a private network."""
 
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)]
     way: str = ""
-    key: str = ""  # of the web UI: signs tokens for it
+    key: str = ""  # for the web UI: signs tokens for it
 
 
 class AttachedContext(msgspec.Struct, frozen=True, kw_only=True):
-    """An execution context of the 1.2 API: a notebook's. Times are epoch milliseconds."""
+    """An execution context of the 1.2 API, as notebooks use. Times are epoch milliseconds."""
 
     context_id: str
     user: str = ""
@@ -98,9 +98,9 @@ class AttachedContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConnectSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session of a Spark Connect client. `user` is what the client calls itself (where users are kept apart, what the gateway
-    calls it); `user_name` whose token its calls bear, and `client_type` its program, both "" before the first call that this
-    server has seen."""
+    """A session of a Spark Connect client. `user` is the name that the client gives (or that the gateway gives, where users are
+    isolated). `user_name` is the owner of the token that its calls bear and `client_type` is its program; both are "" until this
+    server has seen a call of the session."""
 
     session_id: str
     user: str = ""
@@ -111,7 +111,7 @@ class ConnectSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttachedTo(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is attached to a cluster. Nobody is while it does not run."""
+    """Who is attached to a cluster. Empty while the cluster is not running."""
 
     contexts: list[AttachedContext] = []
     connect_sessions: list[ConnectSession] = []
@@ -123,7 +123,7 @@ class LogFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Logs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`files`, or the text of one."""
+    """`files`, or the text of one file."""
 
     files: tuple[LogFile, ...] = ()
     name: str = ""
@@ -134,7 +134,7 @@ class Logs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class NodeOp(msgspec.Struct, Generic[Request, Reply], frozen=True):
-    """One operation: the node host's name for it, and its route. Where it `opens` a port, the agent adds the way to that."""
+    """One operation: the node host's name for it, and its route. If it `opens` a port, the agent adds the way to that port."""
 
     name: str
     method: str
@@ -144,7 +144,7 @@ class NodeOp(msgspec.Struct, Generic[Request, Reply], frozen=True):
     opens: bool = False
 
     def call(self, request: Request) -> tuple[str, dict[str, Any] | None]:
-        """What is sent: the path with its query, and the body."""
+        """The path with its query, and the body."""
         fields = msgspec.to_builtins(request)
         path = "/".join(quote(str(fields.pop(part[1:-1])), safe="") if part[:1] == "{" else part for part in self.path.split("/"))
         if self.method == "POST":
@@ -173,8 +173,8 @@ OPERATIONS: tuple[NodeOp[Any, Any], ...] = (
 
 
 def asked(method: str, path: str, given: Mapping[str, Any]) -> tuple[NodeOp[Any, Any], Any] | None:
-    """The operation of a route, and its request out of the path and what was `given` as query or body; None: there is no such
-    route. Raises msgspec.ValidationError."""
+    """The operation of a route, with its request built from the path and from `given` (the query or body), or None if there is
+    no such route. Raises msgspec.ValidationError."""
     parts = path.split("/")
     for op in OPERATIONS:
         names = op.path.split("/")
@@ -190,7 +190,7 @@ def asked(method: str, path: str, given: Mapping[str, Any]) -> tuple[NodeOp[Any,
 
 
 class AgentUnreachable(Exception):
-    """No answer: the agent is gone, too slow, or has no node. `sent` is false when the request surely did not reach it."""
+    """No answer: the agent is gone, is too slow, or has no node. `sent` is false if the request definitely did not reach it."""
 
     def __init__(self, message: str, *, sent: bool) -> None:
         super().__init__(message)
@@ -198,7 +198,7 @@ class AgentUnreachable(Exception):
 
 
 class AgentRefused(Exception):
-    """The agent, or the node behind it, said no. `code`: NOT_FOUND, LIMIT, DEAD, INVALID, or another word for a defect."""
+    """The agent, or the node behind it, refused. `code`: NOT_FOUND, LIMIT, DEAD, INVALID, or another code for a defect."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -207,14 +207,14 @@ class AgentRefused(Exception):
 
 
 class AgentClient(Protocol):
-    """One for all agents. Safe for concurrent use on one event loop."""
+    """One client for all agents. Safe for concurrent use on one event loop."""
 
     async def call(
         self, endpoint: str, server_token: str, method: str, path: str, body: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        """One request to the agent at `endpoint` (a base URL). Raises AgentUnreachable, AgentRefused."""
+        """Sends one request to the agent at `endpoint` (a base URL). Raises AgentUnreachable or AgentRefused."""
         ...
 
     async def close(self) -> None:
-        """Give back its connections."""
+        """Closes its connections."""
         ...

@@ -1,4 +1,4 @@
-"""Node types: what sizes of machine a provider offers, and the catalogue of those that can be had now."""
+"""Node types: the machine sizes that a provider offers, and the catalogue of the types on offer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class NodeType(msgspec.Struct, frozen=True, kw_only=True):
-    """One size of machine. Every field has a value: clients sort by them and cannot sort None (see `select_node_type`).
+    """One machine size. Every field has a value: clients sort by them and cannot sort None (see `select_node_type`).
 
     `price_per_hour` is in US dollars, for estimates only. Disk sizes are GiB, memory is MiB.
     """
@@ -32,15 +32,15 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Catalogue:
-    """The node types by id, as the provider offers them now. It is asked each time, since types come and go; the answer is
-    the same object until they change."""
+    """The node types on offer, by id. The provider is asked on every call because types come and go; `now` returns the same
+    object until they change."""
 
     def __init__(self, ask: Callable[[], Sequence[NodeType]]) -> None:
         self._ask = ask
         self._known: tuple[tuple[NodeType, ...], Mapping[str, NodeType]] = ((), {})
 
     def now(self) -> Mapping[str, NodeType]:
-        """Every type that can be had, in the provider's order."""
+        """Every type on offer, in the provider's order."""
         offered = tuple(self._ask())
         known, by_id = self._known
         if offered is not known and offered != known:

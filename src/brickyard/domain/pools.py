@@ -1,7 +1,8 @@
-"""Instance pools: what the API says of them, and how the store keeps them.
+"""Instance pools, in the API and in the store.
 
-A pool owns its instances for good: a cluster takes one, gives it back, and the next takes it again. `Instance.pool_id` names the
-pool, `Instance.cluster_id` whoever has it now (empty: it is idle). Every field name is the Instance Pools API's.
+A pool owns its instances for good: a cluster takes one and gives it back, and the next cluster takes it again.
+`Instance.pool_id` names the pool, `Instance.cluster_id` the cluster that is using it (empty: it is idle). Field names are those
+of the Instance Pools API.
 Units are in the names (`_minutes`, `_ms`); disk sizes are GiB. Source: databricks-sdk `service/compute.py`.
 """
 
@@ -44,7 +45,7 @@ class DiskType(Wire, frozen=True, kw_only=True):
 
 
 class DiskSpec(Wire, frozen=True, kw_only=True):
-    """Disks to attach to every instance."""
+    """The disks to attach to every instance."""
 
     disk_count: int | None = None
     disk_iops: int | None = None
@@ -73,14 +74,14 @@ class InstancePoolGcpAttributes(Wire, frozen=True, kw_only=True):
 
 
 class ClusterTag(Wire, frozen=True, kw_only=True):
-    """One tag, in the form that older clients send tags in."""
+    """One tag, in the format that older clients send."""
 
     key: str
     value: str = ""
 
 
 class PoolAttributes(Wire, frozen=True, kw_only=True):
-    """Everything about a pool but its name, its type and its tags."""
+    """Everything about a pool except its name, node type and tags."""
 
     aws_attributes: InstancePoolAwsAttributes | None = None
     azure_attributes: InstancePoolAzureAttributes | None = None
@@ -106,7 +107,7 @@ class PoolSpec(PoolAttributes, frozen=True, kw_only=True):
 
 
 class CreateInstancePool(PoolAttributes, frozen=True, kw_only=True):
-    """A new pool. Tags are an object, or, from older clients, a list of keys and values."""
+    """A new pool. Tags are an object or, from older clients, a list of keys and values."""
 
     instance_pool_name: str
     node_type_id: str
@@ -114,13 +115,13 @@ class CreateInstancePool(PoolAttributes, frozen=True, kw_only=True):
 
 
 class EditInstancePool(CreateInstancePool, frozen=True, kw_only=True):
-    """A change of a pool. Fields that no edit can change may be there with the value that they have."""
+    """A change to a pool. Fields that cannot be edited may be present if they have their current value."""
 
     instance_pool_id: str
 
 
 class InstancePoolId(Wire, frozen=True, kw_only=True):
-    """The one argument of get and delete."""
+    """The only argument of get and delete."""
 
     instance_pool_id: str
 
@@ -130,7 +131,7 @@ class CreateInstancePoolResponse(Wire, frozen=True, kw_only=True):
 
 
 class PendingInstanceError(Wire, frozen=True, kw_only=True):
-    """Why an instance is missing, or is not prepared."""
+    """Why an instance is missing or not prepared."""
 
     instance_id: str
     message: str
@@ -141,7 +142,7 @@ class InstancePoolStatus(Wire, frozen=True, kw_only=True):
 
 
 class InstancePoolStats(Wire, frozen=True, kw_only=True, omit_defaults=False):
-    """Instances by what they do. `used` and `idle` can work now; the pending ones are being launched or prepared."""
+    """Instance counts. `used` and `idle` instances are ready for work; the pending ones are being launched or prepared."""
 
     used_count: int = 0
     idle_count: int = 0
@@ -150,7 +151,7 @@ class InstancePoolStats(Wire, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class InstancePoolView(PoolSpec, frozen=True, kw_only=True):
-    """A pool, in `get` and in `list`."""
+    """A pool as `get` and `list` return it."""
 
     instance_pool_id: str
     default_tags: dict[str, str]
@@ -164,22 +165,22 @@ class ListInstancePoolsResponse(Wire, frozen=True, kw_only=True):
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True):
-    """One pool's row. Times are epoch milliseconds; 0 is never."""
+    """One pool's row. Times are epoch milliseconds; 0 means never."""
 
     instance_pool_id: str
     creator_user_name: str
     creator_user_id: str
     created_ms: int
     spec: PoolSpec
-    deleted_ms: int = 0  # it takes no cluster any more; the row stays until no instance of it is left
-    failures: int = 0  # attempts to fill it that failed in a row
+    deleted_ms: int = 0  # it accepts no more clusters; the row stays until none of its instances are left
+    failures: int = 0  # consecutive failed attempts to fill it
     failed_ms: int = 0
-    fill_after_ms: int = 0  # no new instances before that
+    fill_after_ms: int = 0  # launch no instances before this time
     errors: tuple[PendingInstanceError, ...] = ()
 
     @property
     def active(self) -> bool:
-        """Clusters may take from it."""
+        """Clusters may take instances from it."""
         return not self.deleted_ms
 
     @property
@@ -188,12 +189,12 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def preloaded(self) -> str:
-        """The runtime that its idle instances prepare; "" for none."""
+        """The runtime that its idle instances prepare; "" if none."""
         return next(iter(self.spec.preloaded_spark_versions or ()), "")
 
 
 def is_pool_id(key: str) -> bool:
-    """Whether an id names a pool; those of clusters never have that part."""
+    """Whether an id names a pool. Cluster ids never contain that part."""
     return "-pool-" in key
 
 
@@ -207,14 +208,14 @@ def pool_default_tags(pool: Pool) -> dict[str, str]:
 
 
 def inherited_tags(pool: Pool) -> dict[str, str]:
-    """What a cluster on the pool inherits: a custom tag never hides a default one."""
+    """The tags that a cluster inherits from the pool: a custom tag never hides a default one."""
     return {**(pool.spec.custom_tags or {}), **pool_default_tags(pool)}
 
 
 class Standing(IntEnum):
-    """What an instance is to its pool. The idle ones are in the order in which clusters take them."""
+    """An instance's status in its pool. Clusters take idle instances in this order."""
 
-    NONE = 0  # not of a pool, or on its way out
+    NONE = 0  # not in a pool, or being ended
     USED = 1
     PENDING_USED = 2
     WARM = 3  # idle, with the preloaded runtime's JVM waiting
@@ -224,7 +225,7 @@ class Standing(IntEnum):
 
 
 def standing(instance: Instance) -> Standing:
-    """Total over every state that an instance can be in."""
+    """Covers every state that an instance can be in."""
     if not instance.pool_id or not instance.live:
         return Standing.NONE
     registered = instance.state is InstanceState.REGISTERED
@@ -237,13 +238,13 @@ def standing(instance: Instance) -> Standing:
     status, wanted = instance.current_status, instance.assignment
     if status.warm:
         return Standing.WARM
-    # One that has nothing to prepare, or could not be prepared, is good for a cold start.
+    # An instance with nothing to prepare, or whose preparation failed, can still be used for a cold start.
     nothing = wanted is None or not wanted.runtime
     return Standing.IDLE if nothing or unprepared(instance) else Standing.PREPARING
 
 
 def unprepared(instance: Instance) -> str:
-    """Why an idle instance could not be prepared; "" when that cannot be said."""
+    """Why an idle instance could not be prepared; "" if unknown."""
     status = instance.current_status
     if status.phase is Phase.FAILED:
         return status.failure.message if status.failure is not None else status.message or "its agent does not say why"

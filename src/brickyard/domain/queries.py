@@ -1,4 +1,4 @@
-"""Questions to the store that are more than "this row": filters, orders and positions of lists."""
+"""Store queries beyond a single row: filters, sort orders and list positions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from brickyard.domain.states import ClusterSource, State
 
 
 class ClusterFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which clusters; all that are given must hold. Permanently deleted ones never match.
+    """Selects clusters that meet all the given conditions. Permanently deleted clusters never match.
 
-    `ended_after_ms`: leave out clusters that are TERMINATED since before that moment, unless they are pinned.
+    `ended_after_ms` leaves out clusters that have been TERMINATED since before that time, unless they are pinned.
     """
 
     sources: tuple[ClusterSource, ...] = ()
@@ -26,29 +26,29 @@ class ClusterFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterOrder(StrEnum):
-    """CREATED: newest first by default; NAME: by cluster_name, then id."""
+    """CREATED: newest first by default. NAME: by cluster_name, then id."""
 
     CREATED = "CREATED"
     NAME = "NAME"
 
 
 class ClusterPosition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A place in an order: the sort value and the id of the last row of a page. The next page holds the rows strictly behind
-    it, so rows that come and go meanwhile neither repeat nor hide others."""
+    """A position in a sort order: the sort value and id of the last row of a page. The next page holds the rows strictly after
+    it, so rows that are added or removed meanwhile neither repeat nor hide others."""
 
     value: int | str
     cluster_id: str
 
 
 class ClusterSort(msgspec.Struct, frozen=True, kw_only=True):
-    """An order and its direction."""
+    """A sort order and its direction."""
 
     by: ClusterOrder = ClusterOrder.CREATED
     descending: bool = True
 
 
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which events of one cluster. Times are epoch milliseconds, both ends included; 0 is open."""
+    """Selects events of one cluster. Times are epoch milliseconds, both ends included; 0 means no limit."""
 
     cluster_id: str
     types: tuple[EventType, ...] = ()
@@ -57,14 +57,14 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventPosition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A place in a cluster's events: those strictly behind it, in the direction that is read, come next."""
+    """A position in a cluster's events: the next page holds those strictly after it, in the reading direction."""
 
     timestamp: int
     seq: int
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs; all that are given must hold. Times, of a run's start, are epoch ms, both ends included; 0 is open."""
+    """Selects runs that meet all the given conditions. Start times are epoch ms, both ends included; 0 means no limit."""
 
     job_id: int | None = None
     active: bool | None = None
@@ -74,7 +74,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunPosition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A place among runs in the order of their start."""
+    """A position in the list of runs, ordered by start time."""
 
     created_ms: int
     run_id: int

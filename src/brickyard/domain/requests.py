@@ -1,6 +1,6 @@
-"""What clients ask of clusters: the request bodies of the Clusters API, with its field names.
+"""Request bodies of the Clusters API, with its field names.
 
-A field without a default is required; the API edge answers for its absence. Times are epoch milliseconds.
+A field without a default is required; the API edge reports missing ones. Times are epoch milliseconds.
 Source: databricks-sdk `service/compute.py`.
 """
 
@@ -24,9 +24,9 @@ class CloneCluster(Wire, frozen=True, kw_only=True):
 
 
 class CreateCluster(ClusterSpec, frozen=True, kw_only=True):
-    """A specification, and what matters only while the cluster is made.
+    """A specification, and the fields that matter only while the cluster is created.
 
-    `idempotency_token` (at most 64 characters): an active cluster made with the same token is returned instead of a second one.
+    `idempotency_token` (at most 64 characters): if an active cluster was created with the same token, it is returned instead.
     """
 
     clone_from: CloneCluster | None = None
@@ -34,14 +34,14 @@ class CreateCluster(ClusterSpec, frozen=True, kw_only=True):
 
 
 class EditCluster(ClusterSpec, frozen=True, kw_only=True):
-    """The whole new specification of a cluster: what is not in it is reset to its default."""
+    """The whole new specification of a cluster: fields that are absent are reset to their defaults."""
 
     cluster_id: str
 
 
 class UpdateCluster(Wire, frozen=True, kw_only=True):
-    """A partial change. `update_mask` holds comma-separated field paths of `cluster` (dots for sub-fields, no indexes; `*` is
-    every field); a field that is in the mask and not in `cluster` is cleared."""
+    """A partial change. `update_mask` holds comma-separated field paths of `cluster` (dots for sub-fields, no indexes; `*` means
+    every field); a field that is in the mask but not in `cluster` is cleared."""
 
     cluster_id: str
     update_mask: str
@@ -49,17 +49,17 @@ class UpdateCluster(Wire, frozen=True, kw_only=True):
 
 
 class ClusterId(Wire, frozen=True, kw_only=True):
-    """The one argument of get, delete, permanent-delete, pin and unpin."""
+    """The only argument of get, delete, permanent-delete, pin and unpin."""
 
     cluster_id: str
 
 
 class StartCluster(ClusterId, frozen=True, kw_only=True):
-    """Start a terminated cluster."""
+    """Starts a terminated cluster."""
 
 
 class RestartCluster(ClusterId, frozen=True, kw_only=True):
-    """Restart a running cluster. `restart_user` is who asked for it, where that is not the caller."""
+    """Restarts a running cluster. `restart_user` is the user who asked for it, if that is not the caller."""
 
     restart_user: str | None = None
 
@@ -76,7 +76,7 @@ class ChangeClusterOwner(ClusterId, frozen=True, kw_only=True):
 
 
 class ListClustersFilterBy(Wire, frozen=True, kw_only=True):
-    """All that are given must match; a list matches any of its values."""
+    """All the given conditions must match; a list matches any of its values."""
 
     cluster_sources: list[ClusterSource] | None = None
     cluster_states: list[State] | None = None
@@ -90,7 +90,7 @@ class ListClustersSortBy(Wire, frozen=True, kw_only=True):
 
 
 class ListClusters(Wire, frozen=True, kw_only=True):
-    """Which clusters, in which order, and which page of them. `can_use_client` (JOBS or NOTEBOOKS) is from the 2.0 API."""
+    """Which clusters to list, their order, and the page. `can_use_client` (JOBS or NOTEBOOKS) is from the 2.0 API."""
 
     filter_by: ListClustersFilterBy | None = None
     sort_by: ListClustersSortBy | None = None
@@ -100,8 +100,8 @@ class ListClusters(Wire, frozen=True, kw_only=True):
 
 
 class GetEvents(ClusterId, frozen=True, kw_only=True):
-    """Events of a cluster, newest first unless `order` is ASC. `limit`/`offset` is the older paging, `page_size`/`page_token` the
-    newer; both answer with a whole next request in `GetEventsResponse.next_page`."""
+    """Events of a cluster, newest first unless `order` is ASC. `limit`/`offset` is the older paging and `page_size`/`page_token`
+    the newer one; both return a complete next request in `GetEventsResponse.next_page`."""
 
     end_time: int | None = None
     event_types: list[EventType] | None = None

@@ -1,10 +1,11 @@
-"""Runs as the store keeps them and the planner reasons with them.
+"""Runs, as stored and as the planner uses them.
 
-    a run       of tasks, each of which has attempts (the first one, and its retries)
-    an attempt  PENDING -> STARTING -> RUNNING -> CLOSING -> DONE, and from anywhere before CLOSING straight to it
+    a run       has tasks, and each task has attempts (the first one and its retries)
+    an attempt  PENDING -> STARTING -> RUNNING -> CLOSING -> DONE; any phase before CLOSING may go straight to CLOSING
 
-An attempt is known by its own run id everywhere, on the driver too: whether the driver began it is asked of the driver, so that
-nothing runs twice whoever is killed when. Times are epoch milliseconds; 0 and "" mean never and none.
+An attempt has the same run id everywhere, including on the driver. Only the driver knows whether it has begun an attempt, so the
+driver is asked, and nothing runs twice no matter which process is killed when. Times are epoch milliseconds; 0 and "" mean never
+and none.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from brickyard.domain.tasks import SubmitTask
 
 
 class RunLifeCycleState(StrEnum):
-    """The older of the API's two words for how far a run has come."""
+    """The progress of a run: the older of the API's two enums."""
 
     BLOCKED = "BLOCKED"
     INTERNAL_ERROR = "INTERNAL_ERROR"
@@ -32,7 +33,7 @@ class RunLifeCycleState(StrEnum):
 
 
 class RunLifecycleStateV2State(StrEnum):
-    """The newer one."""
+    """The progress of a run: the newer enum."""
 
     BLOCKED = "BLOCKED"
     PENDING = "PENDING"
@@ -44,7 +45,7 @@ class RunLifecycleStateV2State(StrEnum):
 
 
 class RunResultState(StrEnum):
-    """What became of a run or a task."""
+    """The outcome of a run or a task."""
 
     CANCELED = "CANCELED"
     DISABLED = "DISABLED"
@@ -76,7 +77,7 @@ class TerminationCode(StrEnum):
 
 
 class TerminationType(StrEnum):
-    """Whose fault it was."""
+    """Who was at fault."""
 
     CLIENT_ERROR = "CLIENT_ERROR"
     CLOUD_FAILURE = "CLOUD_FAILURE"
@@ -85,12 +86,12 @@ class TerminationType(StrEnum):
 
 
 class Phase(StrEnum):
-    """How far an attempt has come."""
+    """The progress of an attempt."""
 
     PENDING = "PENDING"  # its cluster is being prepared
-    STARTING = "STARTING"  # its driver is chosen and on record; it may or may not have heard of the attempt
-    RUNNING = "RUNNING"  # the driver has taken it
-    CLOSING = "CLOSING"  # its result is known; what it ran in is being ended
+    STARTING = "STARTING"  # its driver is chosen and recorded; the driver may not have heard of the attempt yet
+    RUNNING = "RUNNING"  # the driver has accepted it
+    CLOSING = "CLOSING"  # its result is known; its context or cluster is being ended
     DONE = "DONE"
 
 
@@ -102,12 +103,12 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     phase: Phase = Phase.PENDING
     start_ms: int = 0
     cluster_id: str = ""
-    awaited: int = 0  # the incarnation of the cluster that is to come up for it, once one is on its way
-    generation: int = 0  # the incarnation that it runs on, from STARTING on
+    awaited: int = 0  # the cluster incarnation that it waits for, once that is starting
+    generation: int = 0  # the incarnation it runs on, from STARTING on
     driver_id: str = ""  # the instance of that incarnation's driver
-    begun_ms: int = 0  # when the driver took it
-    decided_ms: int = 0  # when its result was known
-    left: bool = False  # nothing of it is on its driver any more
+    begun_ms: int = 0  # when the driver accepted it
+    decided_ms: int = 0  # when its result became known
+    left: bool = False  # nothing of it is left on its driver
     ended_ms: int = 0
     result: RunResultState | None = None
     code: TerminationCode | None = None
@@ -120,16 +121,16 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """A task and what has become of it. `task_run_id` is that of its first attempt, whether or not there has been one."""
+    """A task and its progress. `task_run_id` is the id of its first attempt, even before there is one."""
 
     task_run_id: int
     spec: SubmitTask
     cluster: ClusterSpec | None = None  # the effective specification of `spec.new_cluster`
     pool_tags: dict[str, str] = {}  # what that cluster inherits from its pool
     attempts: tuple[Attempt, ...] = ()
-    skipped: RunResultState | None = None  # it never ran, and never will
+    skipped: RunResultState | None = None  # it has not run and never will
     skipped_ms: int = 0
-    retry_at_ms: int = 0  # another attempt follows then
+    retry_at_ms: int = 0  # when the next attempt starts
 
     @property
     def last(self) -> Attempt | None:
@@ -138,14 +139,14 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def result(self) -> RunResultState | None:
-        """What became of it; None as long as anything may still come."""
+        """The task's result, or None until it is final."""
         if self.skipped is not None or self.retry_at_ms:
             return self.skipped
         return self.last.result if self.last is not None else None
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A run. Every run of `runs/submit` is of a job of its own, which nothing else is known of but its id."""
+    """A run. Every run from `runs/submit` belongs to its own job, of which only the id exists."""
 
     run_id: int
     job_id: int
@@ -165,7 +166,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Conclusion(msgspec.Struct, frozen=True):
-    """What became of an attempt, why, and in a sentence for people."""
+    """The result of an attempt, its code, and a sentence for people."""
 
     result: RunResultState
     code: TerminationCode
@@ -173,7 +174,7 @@ class Conclusion(msgspec.Struct, frozen=True):
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an attempt left behind: what it printed, and its error with the traceback."""
+    """What an attempt printed, and its error with the traceback."""
 
     logs: str = ""
     logs_truncated: bool = False

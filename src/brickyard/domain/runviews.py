@@ -1,4 +1,4 @@
-"""What clients ask of runs and are told of them: bodies of the Jobs API's run calls, with its field names.
+"""Request and response bodies of the run calls of the Jobs API, with its field names.
 
 Absent and default are the same on the wire. Times are epoch milliseconds. Source: databricks-sdk `service/jobs.py`.
 """
@@ -19,7 +19,7 @@ from brickyard.domain.tasks import PythonWheelTask, RunIf, SparkJarTask, SparkPy
 
 
 class RunType(StrEnum):
-    """How a run came to be. Here every run was submitted."""
+    """How a run was created. Here every run was submitted."""
 
     JOB_RUN = "JOB_RUN"
     SUBMIT_RUN = "SUBMIT_RUN"
@@ -27,13 +27,13 @@ class RunType(StrEnum):
 
 
 class RunId(Wire, frozen=True, kw_only=True):
-    """The one argument of cancel and delete: the id of a run."""
+    """The only argument of cancel and delete: the id of a run."""
 
     run_id: int
 
 
 class GetRun(RunId, frozen=True, kw_only=True):
-    """A run, or an attempt at a task by its own run id. A run's tasks always fit on one page. `base_url` is set by the edge."""
+    """A run, or an attempt at a task by its run id. A run's tasks always fit on one page. The edge sets `base_url`."""
 
     base_url: str = ""
     include_history: bool | None = None
@@ -42,7 +42,7 @@ class GetRun(RunId, frozen=True, kw_only=True):
 
 
 class ListRuns(Wire, frozen=True, kw_only=True):
-    """Which runs, and which page of them."""
+    """Which runs to list, and the page."""
 
     active_only: bool | None = None
     completed_only: bool | None = None
@@ -61,7 +61,7 @@ class SubmitRunResponse(Wire, frozen=True, kw_only=True):
 
 
 class RunState(Wire, frozen=True, kw_only=True):
-    """How far a run has come, in the older words."""
+    """The progress of a run, in the older enums."""
 
     life_cycle_state: RunLifeCycleState
     result_state: RunResultState | None = None
@@ -76,28 +76,28 @@ class TerminationDetails(Wire, frozen=True, kw_only=True):
 
 
 class RunStatus(Wire, frozen=True, kw_only=True):
-    """How far a run has come, in the newer words."""
+    """The progress of a run, in the newer enums."""
 
     state: RunLifecycleStateV2State
     termination_details: TerminationDetails | None = None
 
 
 class ClusterInstance(Wire, frozen=True, kw_only=True):
-    """Where a task runs, or ran."""
+    """Where a task is running or ran."""
 
     cluster_id: str
     spark_context_id: str | None = None
 
 
 class RunClusterSpec(Wire, frozen=True, kw_only=True):
-    """The cluster that was asked for."""
+    """The requested cluster."""
 
     existing_cluster_id: str | None = None
     new_cluster: ClusterSpec | None = None
 
 
 class RunTask(RunClusterSpec, frozen=True, kw_only=True):
-    """One attempt at a task, or a task that has none yet."""
+    """One attempt at a task, or a task without attempts."""
 
     run_id: int
     task_key: str
@@ -126,7 +126,7 @@ class RunTask(RunClusterSpec, frozen=True, kw_only=True):
 
 
 class RunView(Wire, frozen=True, kw_only=True):
-    """A run, or an attempt at a task where that was asked for by its own id."""
+    """A run, or an attempt at a task if the request gave the attempt's id."""
 
     run_id: int
     job_id: int
@@ -161,7 +161,7 @@ class ListRunsResponse(Wire, frozen=True, kw_only=True):
 
 
 class RunOutput(Wire, frozen=True, kw_only=True):
-    """What an attempt at a task left behind."""
+    """The output of an attempt at a task."""
 
     metadata: RunView
     error: str | None = None

@@ -1,7 +1,7 @@
 """The cluster specification, with the field names and enums of the Databricks Clusters API.
 
-The API's vocabulary is the domain's, so these structs serve the wire and the store alike: a second set of
-forty equal fields would only drift. What the planner reasons with is the much smaller `cluster.Shape`.
+The domain uses the API's vocabulary, so these structs serve both the wire and the store: a second set of forty equal fields
+would only drift.
 Units are in the names (`_minutes`, `_mb`); disk sizes are GiB. Source: databricks-sdk `service/compute.py`.
 """
 
@@ -13,7 +13,7 @@ import msgspec
 
 
 class Wire(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A JSON object of the API: absent and default are the same thing."""
+    """A JSON object of the API. Absent and default are the same."""
 
 
 class AwsAvailability(StrEnum):
@@ -46,7 +46,7 @@ class DataSecurityMode(StrEnum):
     USER_ISOLATION = "USER_ISOLATION"
 
 
-# The access mode "Standard", by both of its names: many users, each kept from the others.
+# The access mode "Standard", by both of its names: several users, isolated from one another.
 ISOLATING_MODES = frozenset({DataSecurityMode.USER_ISOLATION, DataSecurityMode.DATA_SECURITY_MODE_STANDARD})
 
 

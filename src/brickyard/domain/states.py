@@ -1,4 +1,4 @@
-"""Public states and the small enums around them: the API's own words."""
+"""Public states and related small enums, with the API's names."""
 
 from __future__ import annotations
 

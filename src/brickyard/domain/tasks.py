@@ -1,4 +1,4 @@
-"""What runs are made of: tasks and how they depend on each other, with the field names of the Databricks Jobs API.
+"""The tasks of runs and their dependencies, with the field names of the Databricks Jobs API.
 
 Times are seconds or milliseconds, as the names say. Source: databricks-sdk `service/jobs.py`.
 """
@@ -12,7 +12,7 @@ from brickyard.domain.spec import ClusterSpec, Wire
 
 
 class RunIf(StrEnum):
-    """When a task runs, given what became of those it depends on."""
+    """When a task runs, given the results of the tasks it depends on."""
 
     ALL_DONE = "ALL_DONE"
     ALL_FAILED = "ALL_FAILED"
@@ -30,14 +30,14 @@ class Source(StrEnum):
 
 
 class TaskDependency(Wire, frozen=True, kw_only=True):
-    """Another task of the run that must be over first. `outcome` is for condition tasks."""
+    """Another task of the run that must finish first. `outcome` is for condition tasks."""
 
     task_key: str
     outcome: str | None = None
 
 
 class SparkPythonTask(Wire, frozen=True, kw_only=True):
-    """A Python file and its command line."""
+    """A Python file and its command-line arguments."""
 
     python_file: str
     parameters: list[str] | None = None
@@ -45,7 +45,7 @@ class SparkPythonTask(Wire, frozen=True, kw_only=True):
 
 
 class PythonWheelTask(Wire, frozen=True, kw_only=True):
-    """An entry point of a package, or a function of that name in it, and its command line."""
+    """An entry point of a package, or a function with that name in it, and its command-line arguments."""
 
     package_name: str
     entry_point: str
@@ -63,9 +63,9 @@ class SparkJarTask(Wire, frozen=True, kw_only=True):
 
 
 class RunSettings(Wire, frozen=True, kw_only=True):
-    """What a task and, in the older form of `runs/submit`, a run of one task say alike: what to run, and on which cluster.
+    """The fields that a task shares with a run of one task in the older form of `runs/submit`: what to run, and on which cluster.
 
-    The fields of type Any are refused by name (`plan.submit`).
+    `plan.submit` refuses the fields of type Any by name.
     """
 
     existing_cluster_id: str | None = None
@@ -77,7 +77,7 @@ class RunSettings(Wire, frozen=True, kw_only=True):
     libraries: list[dict[str, Any]] | None = None
     email_notifications: dict[str, Any] | None = None
     webhook_notifications: dict[str, Any] | None = None
-    notification_settings: dict[str, Any] | None = None  # without notifications there is nothing to set
+    notification_settings: dict[str, Any] | None = None  # no effect: there are no notifications
     health: dict[str, Any] | None = None
     dbt_task: dict[str, Any] | None = None
     notebook_task: dict[str, Any] | None = None
@@ -115,12 +115,12 @@ class SubmitTask(RunSettings, frozen=True, kw_only=True):
 
 
 class SubmitRun(RunSettings, frozen=True, kw_only=True):
-    """`jobs/runs/submit`: a run of several tasks or, in the older form, of one that is described by the run itself."""
+    """`jobs/runs/submit`: a run of several tasks or, in the older form, a single task described by the run itself."""
 
     run_name: str | None = None
     tasks: list[SubmitTask] | None = None
     idempotency_token: str | None = None
-    queue: dict[str, Any] | None = None  # runs begin at once, whatever it says
+    queue: dict[str, Any] | None = None  # ignored: runs start at once
     access_control_list: list[dict[str, Any]] | None = None
     budget_policy_id: str | None = None
     environments: list[dict[str, Any]] | None = None

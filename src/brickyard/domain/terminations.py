@@ -1,6 +1,6 @@
-"""Why a cluster ended: the API's codes, and which kind of fault each one is.
+"""Why a cluster ended: the API's codes, and the type of fault for each.
 
-Source: databricks-sdk `service/compute.py` for the values; the types as the reference documents them.
+Source: databricks-sdk `service/compute.py` for the values; the API reference for the types.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class TerminationReasonCode(StrEnum):
 
 
 class TerminationReason(Wire, frozen=True, kw_only=True):
-    """Why a cluster ended, for a program (`code`, `parameters`) and, through `state_message`, for a person."""
+    """Why a cluster ended: `code` and `parameters` are for programs, `state_message` for people."""
 
     code: TerminationReasonCode
     type: TerminationReasonType

@@ -1,4 +1,4 @@
-"""What clients are told of clusters: the response bodies of the Clusters API, with its field names.
+"""Response bodies of the Clusters API, with its field names.
 
 Absent and default are the same on the wire. Times are epoch milliseconds, memory is MiB, disks are GiB.
 Source: databricks-sdk `service/compute.py`.
@@ -16,7 +16,7 @@ from brickyard.domain.terminations import TerminationReason
 
 
 class LogSyncStatus(Wire, frozen=True, kw_only=True):
-    """How log delivery fares."""
+    """The status of log delivery."""
 
     last_attempted: int | None = None
     last_exception: str | None = None
@@ -39,10 +39,10 @@ class SparkNode(Wire, frozen=True, kw_only=True):
 
 
 class ClusterDetails(ClusterSpec, frozen=True, kw_only=True):
-    """A cluster: its effective specification and what has become of it.
+    """A cluster: its effective specification and its state.
 
-    Two fields need care: `apply_policy_default_values` (inherited) is never set here, clients find it under `spec` only; `spec`,
-    the specification as it was sent, is in `get` and not in `list`. `num_workers` is the size that was asked for.
+    Two fields need care. `apply_policy_default_values` (inherited) is never set here: clients find it only under `spec`. `spec`,
+    the specification as it was sent, is in `get` but not in `list`. `num_workers` is the requested size.
     """
 
     cluster_cores: float | None = None
@@ -71,7 +71,7 @@ class CreateClusterResponse(Wire, frozen=True, kw_only=True):
 
 
 class ListClustersResponse(Wire, frozen=True, kw_only=True):
-    """One page. Clients go on while `next_page_token` is there and not empty."""
+    """One page. Clients continue while `next_page_token` is present and not empty."""
 
     clusters: list[ClusterDetails] | None = None
     next_page_token: str | None = None
@@ -79,7 +79,7 @@ class ListClustersResponse(Wire, frozen=True, kw_only=True):
 
 
 class GetEventsResponse(Wire, frozen=True, kw_only=True):
-    """One page of events. Clients send `next_page` again as it is, and stop where there is none."""
+    """One page of events. Clients send `next_page` back unchanged, and stop when it is absent."""
 
     events: list[ClusterEvent] | None = None
     next_page: GetEvents | None = None
@@ -94,13 +94,13 @@ class CloudProviderNodeStatus(StrEnum):
 
 
 class CloudProviderNodeInfo(Wire, frozen=True, kw_only=True):
-    """Why a node type cannot be had; empty when it can."""
+    """Why a node type is unavailable; empty if it is available."""
 
     status: list[CloudProviderNodeStatus] | None = None
 
 
 class NodeInstanceType(Wire, frozen=True, kw_only=True, omit_defaults=False):
-    """The disks of a node type. Always written in full: clients compare the numbers and cannot compare an absent one."""
+    """The disks of a node type. All fields are always written: clients compare the numbers and cannot compare an absent one."""
 
     instance_type_id: str
     local_disk_size_gb: int = 0
@@ -110,7 +110,7 @@ class NodeInstanceType(Wire, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class NodeTypeView(Wire, frozen=True, kw_only=True, omit_defaults=False):
-    """A node type as the API shows it. Always written in full: clients sort by these fields and cannot sort an absent one."""
+    """A node type as the API shows it. All fields are always written: clients sort by them and cannot sort an absent one."""
 
     node_type_id: str
     memory_mb: int
@@ -144,7 +144,7 @@ class ListAvailableZonesResponse(Wire, frozen=True, kw_only=True):
 
 
 class SparkVersion(Wire, frozen=True, kw_only=True):
-    """`name` tells clients the Spark version, LTS and Beta."""
+    """`name` gives clients the Spark version, LTS and Beta."""
 
     key: str
     name: str
