@@ -1,1 +1,1 @@
-"""Pure decisions: (desired, observed, now) -> actions. No I/O, no clock, no randomness."""
+"""Pure decision functions: (desired, observed, now) -> actions. No I/O, no clock, no randomness."""

@@ -1,6 +1,6 @@
 """Who may do what. Pure.
 
-Today every user may do everything, except what the Databricks API keeps for administrators, and except ending other users' runs.
+Every user may do everything, except what the Databricks API reserves for administrators, and ending other users' runs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ OWNERS_ONLY = frozenset({(ObjectKind.RUN, Permission.CAN_MANAGE_RUN), (ObjectKin
 
 
 def access_refusal(principal: Principal, permission: Permission, on: SecurableObject, *, to: str) -> str:
-    """Why the principal does not have the permission on the object; "" when they do. `to` completes "may not ... cluster X"."""
+    """Why the principal lacks the permission on the object; "" if they have it. `to` completes "may not ... cluster X"."""
     if principal.is_admin:
         return ""
     if permission is Permission.ADMIN:

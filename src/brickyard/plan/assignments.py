@@ -1,4 +1,4 @@
-"""Assignments: what a node should be, from its cluster. Pure."""
+"""Assignments: derives from a cluster what its nodes should be. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from brickyard.domain.spec import ISOLATING_MODES
 
 
 def spark_context_id(cluster_id: str, incarnation: int) -> int:
-    """A positive 62-bit number that is new for every start of the driver."""
+    """A positive 62-bit number that is new for every driver start."""
     digest = hashlib.blake2b(f"{cluster_id}/{incarnation}".encode(), digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 2) | (1 << 61)
 
@@ -20,7 +20,7 @@ def spark_context_id(cluster_id: str, incarnation: int) -> int:
 def assignment_for(
     cluster: Cluster, *, role: Role, node_type_id: str, sizes: Mapping[str, NodeType], after: Assignment | None = None
 ) -> Assignment:
-    """What a node of the cluster's present incarnation should be, before its master is known. `after`: the instance's last."""
+    """The assignment of a node in the cluster's current incarnation, before its master is known. `after` is the last one."""
     spec, own = cluster.spec, sizes[node_type_id]
     worker = sizes.get(spec.node_type_id or "") if role is not Role.SINGLE else None
     return Assignment(
@@ -49,8 +49,8 @@ def assignment_for(
 
 
 def idle_assignment(*, node_type: NodeType, runtime: str, after: Assignment | None = None) -> Assignment:
-    """What an idle instance of a pool should be: nobody's, with `runtime` prepared ("": with nothing). A new generation, so its
-    agent first ends and cleans everything of the last one."""
+    """The assignment of an idle pool instance: no cluster, with `runtime` prepared ("" for none). It has a new generation, so
+    the agent first ends and cleans everything of the previous one."""
     return Assignment(
         version=after.version + 1 if after else 1,
         generation=after.generation + 1 if after else 1,

@@ -1,4 +1,4 @@
-"""Who may run code on a cluster, and for what: `single_user_name` and `workload_type`. Pure."""
+"""Who may run code on a cluster, and what kind: `single_user_name` and `workload_type`. Pure."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from brickyard.domain.spec import ClientsTypes, ClusterSpec
 
 
 class Client(StrEnum):
-    """Kinds of work that a cluster may be closed to; the names are those of `workload_type.clients`."""
+    """The kinds of work that a cluster may refuse, named as in `workload_type.clients`."""
 
-    NOTEBOOKS = "notebooks"  # whatever is interactive: execution contexts, Spark Connect
+    NOTEBOOKS = "notebooks"  # anything interactive: execution contexts, Spark Connect
     JOBS = "jobs"
 
 
 def takes(spec: ClusterSpec, client: Client) -> bool:
-    """Whether a cluster takes that kind of work: all, unless its workload_type says no."""
+    """Whether a cluster accepts that kind of work: all kinds, unless its workload_type forbids it."""
     clients = (spec.workload_type.clients if spec.workload_type else None) or ClientsTypes()
     return (clients.notebooks if client is Client.NOTEBOOKS else clients.jobs) is not False
 
 
 def attach_refusal(spec: ClusterSpec, *, cluster_id: str, user_name: str, client: Client | None = None) -> str:
-    """Why the user may not do that kind of work on the cluster (None: only look at it); "" when he may. The first wording is
-    Databricks' own."""
+    """Why the user may not do that kind of work on the cluster (None: only view it), or "" if they may. The first message is
+    Databricks' wording."""
     owner = spec.single_user_name
     if owner and owner != user_name:
         return (
@@ -41,7 +41,7 @@ def attach_refusal(spec: ClusterSpec, *, cluster_id: str, user_name: str, client
 
 
 def driver_instance(cluster: Cluster, instances: Sequence[Instance]) -> Instance | None:
-    """The driver's instance of the present incarnation, if its agent can be called."""
+    """The driver's instance in the current incarnation, if its agent can be called."""
     return next(
         (
             each

@@ -1,8 +1,8 @@
-"""How many workers a cluster's load asks for. Pure.
+"""How many workers a cluster needs for its load. Pure.
 
-Up quickly: tasks that wait for `up_after_ms` bring as many workers as they can use, in at most two steps from min to max. Down
-gently: workers that were idle for the whole window go, a share of the cluster at a time, and only while nothing waits. A worker
-that runs tasks is never chosen; whoever is chosen is decommissioned, so that what it holds moves to others.
+Growth is quick: tasks that wait for `up_after_ms` bring as many workers as they can use, from min to max in at most two steps.
+Shrinking is gentle: workers that were idle for the whole window go, a share of the cluster at a time, and only while no tasks
+wait. A worker that runs tasks is never chosen; chosen workers are decommissioned, so that the data they hold moves to others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from brickyard.domain.node import Load, WorkerLoad
 from brickyard.domain.spec import AutoScale
 from brickyard.domain.states import ClusterSource
 
-WINDOW_CONF = "spark.databricks.aggressiveWindowDownS"  # seconds that a worker must have been idle, for one cluster
+WINDOW_CONF = "spark.databricks.aggressiveWindowDownS"  # per cluster: seconds that a worker must have been idle
 MAX_WINDOW_S = 600
 
 
@@ -29,38 +29,38 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     up_after_ms: int = 1_000
     down_after_ms: int = 150_000  # Databricks' window for all-purpose clusters
     down_after_job_ms: int = 40_000  # and for job clusters, unless `down_after_ms` is shorter
-    down_share: float = 0.25  # of the cluster that may go at once; at least one worker
+    down_share: float = 0.25  # the share of the cluster that may go at once; at least one worker
     down_pause_ms: int = 10_000  # between two steps down
-    stuck_ms: int = 10_000  # tasks wait although a worker has been idle for so long: more workers would not help
-    unknown_ms: int = 5_000  # when to look again while the driver's load is not known
+    stuck_ms: int = 10_000  # tasks wait although a worker has been idle for this long: more workers would not help
+    unknown_ms: int = 5_000  # when to check again while the driver's load is unknown
 
 
 class Decision(NamedTuple):
-    """The size to have now, and when to decide again if nothing else happens before."""
+    """The size to have, and when to decide again if nothing happens before."""
 
     target: int
     due_ms: int | None = None
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster at one moment. `idle_since_ms`: one entry for every staying worker that has nothing to do."""
+    """A cluster at one moment. `idle_since_ms` has one entry for every idle worker that is not leaving."""
 
     low: int
     high: int
-    present: int  # the size that is wanted now
+    present: int  # the currently wanted size
     pending: int
     running: int
     backlog_since_ms: int
-    slots: int  # tasks that one worker runs at once
+    slots: int  # how many tasks one worker runs at once
     idle_since_ms: Sequence[int]
-    growing: bool = False  # some of the wanted workers are not there yet
+    growing: bool = False  # some of the wanted workers are still missing
     shrinking: bool = False  # some workers are leaving
-    scaled_ms: int = 0  # when the size was last changed by this
-    not_before_ms: int = 0  # no growth before: the last attempt met a shortage
+    scaled_ms: int = 0  # when autoscaling last changed the size
+    not_before_ms: int = 0  # do not grow before this time: the last attempt met a shortage
 
 
 def decide(at: Situation, *, now: int, rules: Rules, window_ms: int) -> Decision:
-    """The size for a situation; always within `low` and `high`. `window_ms`: how long a worker must have been idle to go."""
+    """The size for a situation, always within `low` and `high`. `window_ms` is how long a worker must be idle before it goes."""
     present = min(max(at.present, at.low), at.high)
     if at.pending:
         return _up(at, present, now=now, rules=rules)
@@ -88,9 +88,9 @@ def _up(at: Situation, present: int, *, now: int, rules: Rules) -> Decision:
 
 
 def situation(cluster: Cluster, load: Load, staying: Iterable[Instance], *, cores: int, growing: bool) -> Situation:
-    """What a cluster with a range of sizes and its driver's load say together. `cores`: of a worker, where none tells its slots.
+    """The situation of a cluster with a range of sizes, given its driver's load. `cores` per worker, if none reports its slots.
 
-    A worker without an executor has been idle since it became ready.
+    A worker without an executor counts as idle since it became ready.
     """
     scale = cluster.spec.autoscale or AutoScale()
     since_of, running, slots = {}, 0, 0
@@ -121,17 +121,17 @@ def situation(cluster: Cluster, load: Load, staying: Iterable[Instance], *, core
 
 
 def loads_of(load: Load | None) -> dict[str, WorkerLoad]:
-    """Workers by address."""
+    """The workers' loads by address."""
     return {worker.address: worker for worker in load.workers} if load is not None else {}
 
 
 def weight(node: Instance, load: WorkerLoad | None) -> tuple[bool, bool, int, int, str]:
-    """What would be lost with a worker: the smallest goes first."""
+    """What losing a worker would cost: the cheapest goes first."""
     return (node.ready, bool(load and load.running), load.held_mb if load else 0, -node.created_ms, node.instance_id)
 
 
 def window_ms(cluster: Cluster, rules: Rules) -> int:
-    """How long a worker of the cluster must have been idle to go: its conf's word, or the rules'."""
+    """How long a worker of the cluster must be idle before it goes, from the cluster's conf or the rules."""
     asked = (cluster.spec.spark_conf or {}).get(WINDOW_CONF)
     if asked is not None:
         return int(asked) * 1000
@@ -140,7 +140,7 @@ def window_ms(cluster: Cluster, rules: Rules) -> int:
 
 
 def check_autoscale(scale: AutoScale, *, limit: int) -> None:
-    """Raise InvalidParameterValue unless a cluster may have that range of sizes."""
+    """Raises InvalidParameterValue unless a cluster may have that range of sizes."""
     low, high = scale.min_workers, scale.max_workers
     if low is None or high is None:
         raise InvalidParameterValue(f"Missing required field: autoscale.{'min' if low is None else 'max'}_workers")
@@ -153,7 +153,7 @@ def check_autoscale(scale: AutoScale, *, limit: int) -> None:
 
 
 def check_window(conf: Mapping[str, str]) -> None:
-    """Raise InvalidParameterValue unless the conf's window, if there is one, is a whole number of seconds within its limits."""
+    """Raises InvalidParameterValue unless the window in the conf, if any, is a whole number of seconds within its limits."""
     asked = conf.get(WINDOW_CONF)
     if asked is not None and not (asked.isascii() and asked.isdigit() and len(asked) < 5 and 1 <= int(asked) <= MAX_WINDOW_S):
         raise InvalidParameterValue(

@@ -1,8 +1,8 @@
-"""What a request does to a cluster's desired state: the changed row and its events, or the refusal. Pure.
+"""How a request changes a cluster's desired state: the changed row and its events, or a refusal. Pure.
 
-Every function takes a cluster as it is and returns a `Changed`. Nothing is changed by a request that is refused: it raises
-InvalidState or InvalidParameterValue. Whether the caller may ask for it, and what else must be looked up, is for
-`services.clusters.commands`.
+Every function takes the current cluster and returns a `Changed`. A refused request changes nothing: it raises InvalidState or
+InvalidParameterValue. `services.clusters.commands` checks whether the caller may make the request, and looks up everything
+else.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ from brickyard.plan.starts import STARTING, next_incarnation
 
 MAX_PINNED = 100
 MAX_IDEMPOTENCY_TOKEN = 64
-_SHOWN = 140  # characters of a client's own value that a message repeats
+_SHOWN = 140  # how many characters of a client's value a message repeats
 
 
 class Changed(NamedTuple):
-    """A cluster after a request, and its events. What had nothing to do has none; an edit has one even if it changes nothing."""
+    """A cluster after a request, and its events. A request with nothing to do has none; an edit always has one."""
 
     cluster: Cluster
     events: tuple[ClusterEvent, ...] = ()
 
 
 class Asked(NamedTuple):
-    """Who asks, and when (epoch ms)."""
+    """Who makes the request, and when (epoch ms)."""
 
     user: str
     now: int
 
 
 class Secrets(NamedTuple):
-    """Of one incarnation: Spark's authentication secret, and the token of its Spark Connect server."""
+    """The secrets of one incarnation: Spark's authentication secret and the token of its Spark Connect server."""
 
     spark: str
     connect: str
 
 
 class Offered(msgspec.Struct, frozen=True, kw_only=True):
-    """What a specification is checked against. `pools` and `users` are those that it names and that exist."""
+    """What a specification is checked against. `pools` and `users` are the existing ones among those it names."""
 
     node_types: Mapping[str, NodeType]
     runtimes: Mapping[str, Runtime]
@@ -63,19 +63,19 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Specified(NamedTuple):
-    """The effective specification of a cluster, and the tags that it inherits from its pool."""
+    """The effective specification of a cluster, and the tags it inherits from its pool."""
 
     spec: ClusterSpec
     pool_tags: dict[str, str]
 
 
 def plain_spec(request: ClusterSpec) -> ClusterSpec:
-    """The specification in a request that carries more."""
+    """The specification in a request, without the request's other fields."""
     return ClusterSpec(**{name: getattr(request, name) for name in ClusterSpec.__struct_fields__})
 
 
 def specify(requested: ClusterSpec, offered: Offered, *, user: str) -> Specified:
-    """What a cluster specified like this is. `user` becomes the single user where the mode needs one and none is named."""
+    """The effective cluster for a specification. `user` becomes the single user if the mode needs one and none is named."""
     spec = normalise(
         requested,
         user=user,
@@ -89,7 +89,7 @@ def specify(requested: ClusterSpec, offered: Offered, *, user: str) -> Specified
 
 
 def check_single_user(spec: ClusterSpec, offered: Offered, *, user: str) -> None:
-    """The single user must exist; `user` does."""
+    """Raises unless the single user exists. `user` is known to exist."""
     name = spec.single_user_name
     if name and name != user and name not in offered.users:
         raise InvalidParameterValue(f"single_user_name {name[:_SHOWN]} is not a user of this workspace.")
@@ -103,28 +103,28 @@ def check_idempotency_token(token: str) -> None:
 
 
 def create(cluster_id: str, request: CreateCluster, asked: Asked, *, specified: Specified, secrets: Secrets) -> Changed:
-    """A new cluster that is to start."""
+    """A new cluster, to be started."""
     token = request.idempotency_token or ""
     cluster = _new(cluster_id, plain_spec(request), specified, asked, secrets, source=ClusterSource.API, idempotency_token=token)
     return Changed(cluster, (_creating(cluster, asked),))
 
 
 def start(cluster: Cluster, asked: Asked, *, secrets: Secrets) -> Changed:
-    """A terminated cluster starts at the size it was left with."""
+    """Starts a terminated cluster at its last size."""
     _refuse_job_cluster(cluster, "started")
     _expect(cluster, State.TERMINATED)
     return _started(cluster, asked, secrets)
 
 
 def restart(cluster: Cluster, asked: Asked, *, secrets: Secrets) -> Changed:
-    """A running cluster restarts."""
+    """Restarts a running cluster."""
     _refuse_job_cluster(cluster, "restarted")
     _expect(cluster, State.RUNNING)
     return _restarted(cluster, asked, secrets)
 
 
 def terminate(cluster: Cluster, asked: Asked) -> Changed:
-    """A cluster ends; nothing happens to one that is terminated or terminating."""
+    """Ends a cluster. Does nothing if it is already terminated or terminating."""
     if cluster.target is Target.TERMINATED:
         return Changed(cluster)
     reason = TerminationReason(
@@ -134,7 +134,7 @@ def terminate(cluster: Cluster, asked: Asked) -> Changed:
 
 
 def shut_down(cluster: Cluster, *, why: str, now: int) -> Changed:
-    """The server stops, and ends every node with it. `why` is a phrase."""
+    """Ends a cluster because the server is stopping, which ends every node. `why` is a phrase."""
     if cluster.target is Target.TERMINATED:
         return Changed(cluster)
     reason = TerminationReason(
@@ -147,7 +147,7 @@ def shut_down(cluster: Cluster, *, why: str, now: int) -> Changed:
 
 
 def permanently_delete(cluster: Cluster, asked: Asked) -> Changed:
-    """A cluster is removed for good, and ends first if it has not."""
+    """Removes a cluster for good, ending it first if necessary."""
     if cluster.pinned_ms:
         raise InvalidParameterValue(
             f"Cluster {cluster.cluster_id} is pinned and cannot be permanently deleted: unpin the cluster first."
@@ -159,15 +159,15 @@ def permanently_delete(cluster: Cluster, asked: Asked) -> Changed:
 def edit(
     cluster: Cluster, requested: ClusterSpec, offered: Offered, asked: Asked, *, secrets: Secrets, unless_same: bool = False
 ) -> Changed:
-    """Another specification. A running cluster restarts with it, a terminated one keeps it for its next start.
+    """Changes the specification. A running cluster restarts with it; a terminated one uses it at its next start.
 
-    `unless_same`: a specification that is in effect already is only noted as the one that was sent.
+    `unless_same`: if the specification is already in effect, only record it as the one that was sent.
     """
     _refuse_job_cluster(cluster, "edited")
     state = public_state(cluster)
     if state not in (State.RUNNING, State.TERMINATED):
         raise _unexpected(cluster)
-    # A cluster of a single user stays that user's, whoever changes something else of it.
+    # A single-user cluster keeps its user, whoever edits it.
     specified = specify(requested, offered, user=cluster.spec.single_user_name or asked.user)
     if specified.spec.single_user_name != cluster.spec.single_user_name:
         check_single_user(specified.spec, offered, user=asked.user)
@@ -189,7 +189,7 @@ def edit(
 
 
 def resize(cluster: Cluster, request: ResizeCluster, asked: Asked) -> Changed:
-    """Another number of workers for a running cluster, or a range in which it follows its load."""
+    """Sets another number of workers for a running cluster, or a range in which it follows its load."""
     scale = request.autoscale if request.autoscale != AutoScale() else None
     if scale is None and request.num_workers is None:
         raise InvalidParameterValue("Missing required field: size")
@@ -210,7 +210,7 @@ def resize(cluster: Cluster, request: ResizeCluster, asked: Asked) -> Changed:
 
 
 def pin(cluster: Cluster, asked: Asked, *, pinned: int) -> Changed:
-    """A cluster stays in the list however long it has been terminated. `pinned`: how many clusters are pinned now."""
+    """Pins a cluster, so that it stays in the list however long it has been terminated. `pinned`: how many are pinned."""
     if cluster.pinned_ms:
         return Changed(cluster)
     if pinned >= MAX_PINNED:
@@ -228,7 +228,7 @@ def unpin(cluster: Cluster, asked: Asked) -> Changed:
 
 
 def change_owner(cluster: Cluster, owner: str, *, exists: bool) -> Changed:
-    """A terminated cluster becomes another user's. `exists`: whether there is such a user."""
+    """Gives a terminated cluster to another user. `exists`: whether that user exists."""
     _expect(cluster, State.TERMINATED)
     if not exists:
         raise InvalidParameterValue(f"owner_username {owner} is not a user of this workspace.")
@@ -249,12 +249,12 @@ def create_for_run(cluster_id: str, run: Run, task: Task, now: int, *, secrets: 
 
 
 def start_for_run(cluster: Cluster, run: Run, now: int, *, secrets: Secrets) -> Changed:
-    """A terminated cluster starts, because a task is to run on it."""
+    """Starts a terminated cluster because a task is to run on it."""
     return _started(cluster, Asked(run.creator_user_name, now), secrets, run=run)
 
 
 def end_for_run(cluster: Cluster, now: int) -> Changed:
-    """A cluster ends, because the run that it was made for is over."""
+    """Ends a cluster because the run it was created for is over."""
     reason = TerminationReason(code=TerminationReasonCode.JOB_FINISHED, type=TerminationReasonType.SUCCESS)
     return _terminated(cluster, now, reason, "The run that this cluster was made for is over", user=None)
 
@@ -318,7 +318,7 @@ def _terminated(cluster: Cluster, now: int, reason: TerminationReason, message: 
 
 
 def _resized(cluster: Cluster, num_workers: int | None, scale: AutoScale | None) -> Cluster:
-    """The cluster with another size, or with a range into which its present size is moved."""
+    """The cluster with another size, or with a range, to which its current size is clamped."""
     single = is_single_node(cluster.spec)
     if scale is not None:
         check_range(scale, single=single)

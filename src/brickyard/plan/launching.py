@@ -1,4 +1,4 @@
-"""What kind of instance to ask for, and what next when it is refused: node types, their alternates, and the spot market. Pure."""
+"""Which kind of instance to request, and what to try after a refusal: node types, alternates, the spot market. Pure."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _SPOT = (AwsAvailability.SPOT, AzureAvailability.SPOT_AZURE, GcpAvailability.PRE
 
 
 class Market(NamedTuple):
-    """How a cluster's nodes are to be had. The first `first_on_demand` of them, the driver before all, are on demand."""
+    """How to obtain a cluster's nodes. The first `first_on_demand` of them, starting with the driver, are on demand."""
 
     spot: bool = False
-    fallback: bool = False  # on demand where no spot instance is to be had
+    fallback: bool = False  # use on-demand instances if no spot instance is available
     first_on_demand: int = 0
-    field: str = ""  # what asks for spot instances
+    field: str = ""  # the field that asks for spot instances
 
 
 def market_of(spec: ClusterSpec) -> Market:
-    """What the specification says; the clouds' attributes mean the same, and one of them is given."""
+    """The market that the specification asks for. The clouds' attributes are equivalent, and at most one is given."""
     for name in ("aws_attributes", "azure_attributes", "gcp_attributes"):
         attributes = getattr(spec, name)
         if attributes is not None and attributes.availability in _SPOT:
@@ -49,7 +49,7 @@ def market_of(spec: ClusterSpec) -> Market:
 
 
 def is_spot(spec: ClusterSpec, policy: Policy, on_demand: int) -> bool:
-    """Whether the next node is a spot instance, where the cluster has so many nodes on demand already."""
+    """Whether the next node is a spot instance, given how many nodes the cluster already has on demand."""
     market = market_of(spec)
     return market.spot and policy.spot_market and on_demand >= market.first_on_demand
 
@@ -63,7 +63,7 @@ def types_of(spec: ClusterSpec, role: Role) -> list[str]:
 
 
 def unsupported(spec: ClusterSpec, role: Role, *, offered: Collection[str]) -> TerminationReason | None:
-    """Why no new node of that role can be had: the provider does not offer its type, or no longer."""
+    """Why no new node of that role is possible: the provider does not offer its type."""
     if (node_type_id := types_of(spec, role)[0]) in offered:
         return None
     message = f"Node type {node_type_id!r} is not offered here. Edit the cluster to use one of list-node-types."
@@ -71,7 +71,7 @@ def unsupported(spec: ClusterSpec, role: Role, *, offered: Collection[str]) -> T
 
 
 def reusable(node: Instance, spec: ClusterSpec, *, offered: Collection[str]) -> bool:
-    """Whether a node of an earlier start is what the specification now asks for."""
+    """Whether a node of an earlier start matches the current specification."""
     fits = node.node_type_id in types_of(spec, node.role) and node.pool_id == pool_of(spec, node.role)
     fits = fits and (market_of(spec).spot or not node.spot)
     return fits and node.node_type_id in offered and not node.retiring and node.launch_error is None
@@ -80,10 +80,10 @@ def reusable(node: Instance, spec: ClusterSpec, *, offered: Collection[str]) -> 
 def next_attempt(
     node: Instance, spec: ClusterSpec, *, now: int, policy: Policy, offered: Collection[str]
 ) -> dict[str, Any] | None:
-    """The changes to a refused instance with which it is asked for again; None: there is nothing left to try.
+    """The changes with which to request a refused instance again, or None if there is nothing left to try.
 
-    What may pass by itself is repeated after a pause. Where there is no room, the alternate types are tried in their order,
-    and then, if that is allowed, all of them once more on demand.
+    Errors that may pass are retried after a pause. If there is no room, the alternate types are tried in order, and then, if
+    that is allowed, all of them again on demand.
     """
     error = node.launch_error
     if error is None:
@@ -105,7 +105,7 @@ def next_attempt(
 
 
 def remarks(spec: ClusterSpec, policy: Policy) -> str:
-    """What a person should know about a cluster that runs otherwise than it was asked for; "" where nothing is to be said."""
+    """Notes for people about how a cluster runs differently from its specification; "" if there are none."""
     found = []
     if (market := market_of(spec)).spot and not policy.spot_market and not spec.instance_pool_id:
         found.append(f"{market.field}, but there is no spot market here: every node is on demand.")

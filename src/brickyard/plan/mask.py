@@ -1,4 +1,4 @@
-"""`update_mask`: which fields of a specification an update replaces (AIP-161, as the SDK's docstring points to). Pure."""
+"""`update_mask`: which fields of a specification an update replaces (AIP-161, which the SDK's docstring refers to). Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import msgspec
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.spec import ClusterSpec
 
-NOT_UPDATED = frozenset({"apply_policy_default_values"})  # of ClusterSpec and not of UpdateClusterResource
+NOT_UPDATED = frozenset({"apply_policy_default_values"})  # in ClusterSpec but not in UpdateClusterResource
 
 
 def apply_mask(old: ClusterSpec, new: ClusterSpec, mask: str) -> ClusterSpec:
-    """`old` with every field of the mask taken from `new`; a field that `new` does not have is cleared.
+    """`old` with every field in the mask taken from `new`; fields that are absent in `new` are cleared.
 
     Paths are comma-separated, with dots for sub-fields; `*` is every field. Raises InvalidParameterValue.
     """
@@ -31,7 +31,7 @@ def apply_mask(old: ClusterSpec, new: ClusterSpec, mask: str) -> ClusterSpec:
 
 
 def _one_size(result: ClusterSpec, named: set[str]) -> ClusterSpec:
-    """A number of workers and a range exclude each other: the one that the mask names replaces the other."""
+    """A number of workers and a range exclude each other: the one in the mask replaces the other."""
     if result.num_workers is None or result.autoscale is None or named >= {"num_workers", "autoscale"}:
         return result
     if "autoscale" in named:

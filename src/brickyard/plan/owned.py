@@ -1,7 +1,7 @@
-"""Settings and variables that the cluster decides itself: where its parts are, and who may talk to them.
+"""Settings and variables that the cluster controls itself: where its parts are, and who may talk to them.
 
-A node leaves another value out, so it is refused here, by name, instead of being stored and ignored. A test compares these
-tables with the ones of the node host.
+A node ignores user values for them, so they are refused here by name instead of being stored and ignored. A test compares these
+tables with the node host's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _APART = "it keeps this cluster apart from the others"
 _PLACE = "the cluster decides where its parts run"
 _DISK = "scratch files go to the node's own directory, which is removed with the node"
 
-# A key, or with a dot at its end every key below it -> why it is not for the user.
+# A key, or a prefix ending with a dot for every key below it -> why users cannot set it.
 OWNED_CONF: dict[str, str] = {
     "spark.authenticate": _APART,
     "spark.authenticate.": _APART,
@@ -64,7 +64,7 @@ _NO_SECRETS = "there are no secret scopes yet; give the value itself"
 
 
 def check_conf(conf: Mapping[str, str], *, single: bool) -> None:
-    """Raise InvalidParameterValue unless every setting may be set. `single`: the cluster is its driver alone."""
+    """Raises InvalidParameterValue for a setting that users cannot set. `single`: the cluster has only a driver."""
     for key, value in conf.items():
         name = f"spark_conf.{key[:_SHOWN]}"
         if not key or key != key.strip() or any(character in key for character in "\n\r\0="):
@@ -85,7 +85,7 @@ def check_conf(conf: Mapping[str, str], *, single: bool) -> None:
 
 
 def check_variables(variables: Mapping[str, str]) -> None:
-    """Raise InvalidParameterValue unless every environment variable may be set."""
+    """Raises InvalidParameterValue for an environment variable that users cannot set."""
     for name, value in variables.items():
         if not _NAME.fullmatch(name):
             raise InvalidParameterValue(
@@ -100,7 +100,7 @@ def check_variables(variables: Mapping[str, str]) -> None:
 
 
 def _owned(key: str) -> str:
-    """Why the cluster decides that setting; "" when it does not."""
+    """Why the cluster controls that setting; "" if it does not."""
     if why := OWNED_CONF.get(key):
         return why
     return next((why for prefix, why in OWNED_CONF.items() if prefix.endswith(".") and key.startswith(prefix)), "")

@@ -11,16 +11,16 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """The planner's settings. Times are milliseconds."""
 
     launch_timeout_ms: int = 1_200_000
-    retire_timeout_ms: int = 600_000  # a retiring worker that still runs tasks after that is ended all the same
-    min_ready_ratio: float = 0.85  # a cluster may start with that share of its workers [databricks-sdk, `create`]
+    retire_timeout_ms: int = 600_000  # a retiring worker is ended after this time even if it still runs tasks
+    min_ready_ratio: float = 0.85  # a cluster may start with this share of its workers [databricks-sdk, `create`]
     grow_backoff_ms: int = 30_000
     grow_backoff_max_ms: int = 600_000
-    silence_ms: int = 60_000  # Spark that answers nothing for so long hangs, as its own master thinks of a worker then
-    give_up_ms: int = 300_000  # and a driver that hangs for so long will not come back: no collection of garbage takes that long
-    max_worker_failures: int = 3  # failed workers in a row before the planner pauses, or gives up a start
+    silence_ms: int = 60_000  # Spark that has not answered for this long hangs; its master judges workers by the same time
+    give_up_ms: int = 300_000  # a driver that hangs for this long will not recover: no garbage collection takes that long
+    max_worker_failures: int = 3  # consecutive worker failures before the planner pauses, or gives up a start
     launch_attempts: int = 5  # for errors that may pass
     launch_backoff_ms: int = 1_000
-    launch_lease_ms: int = 15_000  # how long one process may take for one launch call before another may repeat it
+    launch_lease_ms: int = 15_000  # how long a launch call may take before another process may repeat it
     autoscale: Rules = Rules()
     spot_market: bool = False  # whether the provider has one
-    provider: str = ""  # the name of the one that new instances come from
+    provider: str = ""  # the name of the provider of new instances

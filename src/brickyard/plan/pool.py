@@ -1,7 +1,7 @@
-"""The pool planner: how many idle instances to launch, and which to end. Pure, and run like `plan.cluster`: inside the
-transaction that read its inputs and that writes its result.
+"""The pool planner: how many idle instances to launch, and which to end. Pure; like `plan.cluster` it runs inside the transaction
+that reads its inputs and writes its result.
 
-It looks after the idle instances only; what clusters have taken is theirs until they give it back.
+It manages only idle instances. Instances that clusters have taken belong to those clusters until they are returned.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from brickyard.plan.policy import Policy
 
 DEFAULT_IDLE_MINUTES = 60
 _MAX_ERRORS = 10
-_PROOF_MS = 5_000  # an instance that has lived for so long after a failure shows that instances can be had again
+_PROOF_MS = 5_000  # an instance that lives this long after a failure shows that launches work again
 _LOST = "it ended unexpectedly: {}"
 _UNPREPARED = "it could not be prepared"
 
 
 class PoolPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pass decided. `instances` are only those that changed; `new` is how many to record and launch; `due_ms` None: not
-    before something wakes the pool."""
+    """The result of a pass. `instances` holds only those that changed; `new` is how many to record and launch; with `due_ms` None
+    the next pass is when something wakes the pool."""
 
     pool: Pool
     instances: dict[str, Instance]
@@ -35,8 +35,8 @@ class PoolPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_pool(pool: Pool, idle: Sequence[Instance], *, used: int, others: int, now: int, policy: Policy) -> PoolPlan:
-    """Decide about one pool. `idle` are its instances that no cluster has, whatever their state; `used` counts the live ones that
-    clusters have, `others` all rows of it that clusters have."""
+    """Decides about one pool. `idle` are its instances that no cluster has, in any state; `used` counts the live instances that
+    clusters have, `others` all rows of instances that clusters have."""
     return _Pass(pool, idle, used=used, others=others, now=now, policy=policy).run()
 
 
@@ -54,7 +54,7 @@ class _Pass:
         self.removed: list[Instance] = []
         self.failed: list[PendingInstanceError] = []
         self.deadlines: list[int] = []
-        self.idle: list[Instance] = []  # live ones; every phase keeps it so
+        self.idle: list[Instance] = []  # only live ones; every phase keeps it that way
 
     def run(self) -> PoolPlan:
         self._reap()
@@ -76,8 +76,8 @@ class _Pass:
         )
 
     def _reap(self) -> None:
-        """Instances that are gone leave the books. One that nobody sent away counts as a failed attempt: it will be replaced, but
-        not in a spin."""
+        """Removes instances that are gone. One that nobody sent away counts as a failed attempt, so that it is replaced only
+        after a pause."""
         for row in self.rows:
             if row.state is InstanceState.GONE:
                 self.removed.append(row)
@@ -87,7 +87,7 @@ class _Pass:
                 self.idle.append(row)
 
     def _sort_out(self) -> None:
-        """Instances that could not be launched, or never called, go."""
+        """Ends instances that could not be launched or whose agents never called."""
         hopeless: list[Instance] = []
         for row in self.idle:
             deadline = row.created_ms + self.policy.launch_timeout_ms
@@ -103,7 +103,7 @@ class _Pass:
         self._end(hopeless)
 
     def _note_failures(self) -> None:
-        """Failures of one pass are one failure: an attempt. An attempt after it that succeeded ends the pause."""
+        """Counts all failures of one pass as one failed attempt. A later successful attempt ends the pause."""
         pool = self.pool
         not_ready = [
             PendingInstanceError(instance_id=row.instance_id, message=f"{_UNPREPARED}: {why}")
@@ -126,7 +126,7 @@ class _Pass:
             )
 
     def _recovered(self) -> bool:
-        """Whether an instance came after the last failure and has lived for a while, or all that are wanted are there."""
+        """Whether an instance launched after the last failure has lived for a while, or all wanted instances exist."""
         registered = [row.registered_ms for row in self.idle if row.state is InstanceState.REGISTERED]
         proofs = [at + _PROOF_MS for at in registered if at > self.pool.failed_ms]
         if proofs and min(proofs) > self.now:
@@ -134,7 +134,7 @@ class _Pass:
         return len(registered) >= self.pool.min_idle or any(at <= self.now for at in proofs)
 
     def _fill(self) -> int:
-        """How many to launch to have the minimum idle, within the capacity. While attempts fail: one at a time, after a pause."""
+        """How many to launch to reach the minimum idle, within the capacity. While attempts fail: one, after a pause."""
         missing = self.pool.min_idle - len(self.idle)
         if (capacity := self.pool.spec.max_capacity) is not None:
             missing = min(missing, capacity - self.used - len(self.idle))
@@ -150,8 +150,8 @@ class _Pass:
         return missing
 
     def _trim(self) -> None:
-        """Idle instances beyond the minimum end when their time is over; those beyond the capacity, which an edit may have
-        lowered, at once. The least useful go first: not warm, then longest idle."""
+        """Ends idle instances beyond the minimum when their time is over, and those beyond the capacity (an edit may have
+        lowered it) at once. The least useful go first: cold ones, then the longest idle."""
         minutes = self.pool.spec.idle_instance_autotermination_minutes
         limit_ms = (DEFAULT_IDLE_MINUTES if minutes is None else minutes) * 60_000
         capacity = self.pool.spec.max_capacity

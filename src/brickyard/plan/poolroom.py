@@ -1,4 +1,4 @@
-"""What a cluster may take from an instance pool, and what it gives back. Pure."""
+"""What a cluster may take from an instance pool, and what it returns. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from brickyard.domain.terminations import TerminationReason, TerminationReasonCo
 from brickyard.plan.assignments import idle_assignment
 from brickyard.plan.reasons import simple_reason
 
-CLEAN_TIMEOUT_MS = 60_000  # an instance whose agent has not cleaned it by then does not go back: it ends
+CLEAN_TIMEOUT_MS = 60_000  # an instance whose agent has not cleaned it by then is ended instead of going back
 _COLD = {
     Standing.IDLE: "it had no warm JVM",
     Standing.PREPARING: "it was still being prepared",
@@ -25,13 +25,13 @@ _COLD = {
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """An idle instance of a pool for the cluster; or, `instance` None, leave to launch a new one, which is the pool's."""
+    """An idle instance of a pool for the cluster; with `instance` None, permission to launch a new one for the pool."""
 
     instance: Instance | None
 
 
 class Room:
-    """A pool as one pass over a cluster sees it: its idle instances, and how many more it may have. Taking uses it up."""
+    """A pool as seen by one pass over a cluster: its idle instances, and how many more it may have. Taking uses it up."""
 
     def __init__(self, pool: Pool, *, idle: Iterable[Instance], live: int) -> None:
         self.pool = pool
@@ -67,7 +67,7 @@ class Room:
 
 
 def pool_not_found(pool_id: str) -> TerminationReason:
-    """The pool was deleted."""
+    """The reason for a deleted pool."""
     return simple_reason(
         TerminationReasonCode.INSTANCE_POOL_NOT_FOUND,
         instance_pool_id=pool_id,
@@ -79,13 +79,13 @@ def pool_not_found(pool_id: str) -> TerminationReason:
 
 
 def pool_of(spec: ClusterSpec, role: Role) -> str:
-    """The id of the pool that nodes of that role come from; "" for none."""
+    """The id of the pool that nodes of that role come from; "" if none."""
     pool_id = spec.instance_pool_id or ""
     return pool_id if role is Role.WORKER else spec.driver_instance_pool_id or pool_id
 
 
 def pools_needed(cluster: Cluster, instances: Iterable[Instance]) -> tuple[set[str], int]:
-    """Ids of the pools that a pass over the cluster may take from or give back to, and how many nodes it may take at most."""
+    """The ids of the pools that a pass over the cluster may take from or return to, and the most nodes it may take."""
     held = {node.pool_id for node in instances if node.pool_id}
     if cluster.target is not Target.RUNNING:
         return held, 0
@@ -94,13 +94,13 @@ def pools_needed(cluster: Cluster, instances: Iterable[Instance]) -> tuple[set[s
         return held, 0
     serving = sum(1 for node in instances if node.ready and not node.retiring and node.generation == cluster.incarnation)
     scale = cluster.spec.autoscale if cluster.up else None
-    most = cluster.num_workers if scale is None else scale.max_workers or 0  # this very pass may decide to grow
+    most = cluster.num_workers if scale is None else scale.max_workers or 0  # this pass may decide to grow
     wanted = 1 + (0 if is_single_node(cluster.spec) else most)
     return held | own, max(0, wanted - serving) + 1
 
 
 def joined(instance: Instance, cluster: Cluster, *, role: Role, preloaded: str, assignment: Assignment, now: int) -> Instance:
-    """The idle instance as a node of the cluster."""
+    """The idle instance, turned into a node of the cluster."""
     return msgspec.structs.replace(
         instance,
         cluster_id=cluster.cluster_id,
@@ -115,7 +115,7 @@ def joined(instance: Instance, cluster: Cluster, *, role: Role, preloaded: str, 
 
 
 def cold_reason(instance: Instance, *, runtime: str, preloaded: str) -> str:
-    """Why an idle instance is no warm start for that runtime; "" when it is one."""
+    """Why taking an idle instance is no warm start for that runtime; "" if it is one."""
     if not preloaded:
         return "the pool preloads no runtime"
     if preloaded != runtime:
@@ -124,18 +124,18 @@ def cold_reason(instance: Instance, *, runtime: str, preloaded: str) -> str:
 
 
 def can_release(node: Instance, rooms: Mapping[str, Room]) -> bool:
-    """Whether a node may go back to its pool: a sound one may, as long as there is a pool."""
+    """Whether a node may return to its pool: it must be sound, and the pool must exist."""
     room = rooms.get(node.pool_id)
     sound = node.state is InstanceState.REGISTERED and not node.lost and node.current_status.phase is not Phase.FAILED
     return room is not None and room.pool.active and sound
 
 
 def releasing(node: Instance, pool: Pool, *, node_type: NodeType, now: int) -> Instance:
-    """The node, told to become clean and idle. It stays in its cluster's books until its agent says that it is."""
+    """The node, told to clean itself and become idle. The cluster keeps it until its agent reports that it has."""
     return msgspec.structs.replace(
         node,
         releasing_ms=now,
-        generation=0,  # of no incarnation any more
+        generation=0,  # of no incarnation
         retire_after_ms=0,
         assignment=idle_assignment(node_type=node_type, runtime=pool.preloaded, after=node.assignment),
     )
@@ -147,7 +147,7 @@ def returned(node: Instance, *, now: int) -> Instance:
 
 
 def warmth(nodes: Iterable[Instance]) -> str | None:
-    """Which of a cluster's nodes started warm, and why the others did not: for its events. None where no node is a pool's."""
+    """Which of a cluster's nodes started warm, and why others did not, for events. None if no node is from a pool."""
     own = [node for node in nodes if node.pool_id]
     if not own:
         return None

@@ -1,6 +1,6 @@
-"""From the instance pool that was asked for to the one that holds, and the changes that an edit may make. Pure.
+"""Builds a pool's effective specification from a request, and defines which changes an edit may make. Pure.
 
-Raises InvalidParameterValue and nothing else. What cannot be honoured is refused by name, with the reason (`REFUSED`);
+Raises only InvalidParameterValue. Unsupported fields are refused by name, with the reason (`REFUSED`);
 docs/pools.md lists the same fields, and a test compares the two.
 """
 
@@ -42,7 +42,7 @@ def _any(_value: Any) -> bool:
     return True
 
 
-# Field -> (which values that are not empty are refused, why).
+# Field -> (which non-empty values are refused, why).
 REFUSED: dict[str, tuple[_Test, str]] = {
     "preloaded_docker_images": (_any, "nodes run on the machine itself, without containers"),
     "node_type_flexibility": (_any, "an instance is of the pool's node type, or it is not launched"),
@@ -91,8 +91,8 @@ def pool_spec(request: CreateInstancePool, *, node_types: Mapping[str, NodeType]
 
 
 def edited_spec(pool: Pool, request: EditInstancePool) -> PoolSpec:
-    """The specification after an edit: the size and the idle time are those of the request, also where it leaves them out; tags
-    stay where it does. Anything else must be as it is."""
+    """The specification after an edit. The sizes and the idle time are those of the request, even if absent there; absent tags
+    keep their values. Everything else must be unchanged."""
     spec = pool.spec
     for name in ("node_type_id", *PoolAttributes.__struct_fields__):
         value = getattr(request, name)
@@ -115,7 +115,7 @@ def edited_spec(pool: Pool, request: EditInstancePool) -> PoolSpec:
 
 
 def _checked(spec: PoolSpec) -> PoolSpec:
-    """The rules that hold after a create and after an edit."""
+    """Checks the rules that hold for both create and edit."""
     name = spec.instance_pool_name
     if not name.strip():
         raise InvalidParameterValue("instance_pool_name must not be empty.")
@@ -170,7 +170,7 @@ def _check_refused(request: CreateInstancePool) -> None:
 
 
 def _check_disks(disks: DiskSpec | None, node_type_id: str) -> None:
-    """Every node type here brings the machine's own disk, and none takes others: the limit of disks to attach is 0."""
+    """Every node type comes with the machine's own disk, and no others can be attached: the disk limit is 0."""
     if disks is None:
         return
     for field in ("disk_count", "disk_size", "disk_iops", "disk_throughput"):

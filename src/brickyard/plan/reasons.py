@@ -1,4 +1,4 @@
-"""Termination reasons: from what went wrong to the API's code, type and parameters, and a sentence for a person."""
+"""Termination reasons: maps failures to the API's code, type and parameters, and to a sentence for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from brickyard.domain.terminations import TerminationReason, TerminationReasonCo
 _CLIENT = TerminationReasonType.CLIENT_ERROR
 _CLOUD = TerminationReasonType.CLOUD_FAILURE
 
-# Whose fault a code is; every other code is the service's. Clients do not retry CLIENT_ERROR.
+# Whose fault a code is; codes not listed are the service's. Clients do not retry CLIENT_ERROR.
 _TYPES = {
     TerminationReasonCode.SPARK_STARTUP_FAILURE: _CLIENT,
     TerminationReasonCode.INVALID_ARGUMENT: _CLIENT,
@@ -24,7 +24,7 @@ _TYPES = {
     TerminationReasonCode.SPOT_INSTANCE_TERMINATION: _CLOUD,
 }
 
-# What each kind of provider error means for the cluster that met it.
+# The termination code for each kind of provider error.
 _LAUNCH_CODES = {
     "CapacityError": TerminationReasonCode.CLOUD_PROVIDER_RESOURCE_STOCKOUT,
     "QuotaError": TerminationReasonCode.CLOUD_PROVIDER_LAUNCH_FAILURE,
@@ -41,7 +41,7 @@ def simple_reason(code: TerminationReasonCode, **parameters: str) -> Termination
 
 
 def launch_reason(error: LaunchError, *, what: str) -> tuple[TerminationReason, str]:
-    """The reason and the message for an instance that the provider would not launch."""
+    """The reason and message for an instance that the provider refused to launch."""
     code = _LAUNCH_CODES.get(error.kind, TerminationReasonCode.CLOUD_PROVIDER_LAUNCH_FAILURE)
     parameters = {"databricks_error_message": error.message}
     if error.asked:
@@ -50,7 +50,7 @@ def launch_reason(error: LaunchError, *, what: str) -> tuple[TerminationReason, 
 
 
 def failure_reason(failure: Failure, *, what: str) -> tuple[TerminationReason, str]:
-    """The reason and the message for a node that reported a failure; the last log lines travel as a parameter."""
+    """The reason and message for a node that reported a failure; the last log lines go into a parameter."""
     try:
         code = TerminationReasonCode(failure.code)
     except ValueError:
@@ -65,5 +65,5 @@ def failure_reason(failure: Failure, *, what: str) -> tuple[TerminationReason, s
 
 
 def shortage_text(reason: TerminationReason) -> str:
-    """What a reason says to a person."""
+    """The text of a reason, for people."""
     return (reason.parameters or {}).get("databricks_error_message", str(reason.code))

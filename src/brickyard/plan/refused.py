@@ -1,4 +1,4 @@
-"""Fields of a cluster specification that cannot be honoured yet, each with its reason: refused, never stored and ignored.
+"""Unsupported fields of a cluster specification, each with its reason: they are refused, never stored and ignored.
 
 docs/parity.md lists the same fields; a test compares the two.
 """
@@ -18,7 +18,7 @@ from brickyard.domain.spec import (
     RuntimeEngine,
 )
 
-# Field -> (whether a value that is not empty is refused, why).
+# Field -> (whether a non-empty value is refused, why).
 _Test = Callable[[Any], bool]
 
 
@@ -78,8 +78,8 @@ REFUSED: dict[str, tuple[_Test, str]] = {
 
 
 def check_refused(spec: ClusterSpec, *, photon: bool = False) -> None:
-    """Raise InvalidParameterValue for the first field that cannot be honoured. `photon`: who asks for it may have the standard
-    engine instead."""
+    """Raises InvalidParameterValue for the first unsupported field. `photon`: a request for Photon gets the standard engine
+    instead."""
     for path, (refused, why) in REFUSED.items():
         if photon and path == "runtime_engine":
             continue
@@ -91,8 +91,8 @@ def check_refused(spec: ClusterSpec, *, photon: bool = False) -> None:
 
 
 def _empty(value: Any) -> bool:
-    """Whether a value says no more than its absence: "", 0, false, [], {}, and objects without a field. Within an object a false
-    counts: `workload_type.clients.jobs` false is a wish."""
+    """Whether a value means the same as its absence: "", 0, false, [], {}, and objects without a field. A nested false counts as
+    set: `workload_type.clients.jobs` can be false."""
     if isinstance(value, msgspec.Struct):
         fields = (getattr(value, name) for name in value.__struct_fields__)
         return all(field is None or (isinstance(field, msgspec.Struct) and _empty(field)) for field in fields)

@@ -1,9 +1,9 @@
-"""The planner of runs: what to do next about a run, from its tasks and the clusters that they are on.
+"""The run planner: decides what to do next about a run, given its tasks and the clusters they are on.
 
-`plan_run` is a pure function, run inside the transaction that read its inputs and that writes its result. Clusters are made,
-started and released in that same transaction. What must happen on a driver is left in the phase of an attempt and done after the
-commit, again and again until the driver has answered: each such call is idempotent, and what came of it is recorded by `begun`,
-`concluded` and `closed`.
+`plan_run` is a pure function that runs inside the transaction that reads its inputs and writes its result. The same transaction
+creates, starts and releases clusters. Calls to drivers are recorded in the phase of an attempt and made after the commit,
+repeatedly until the driver has answered: each call is idempotent, and `begun`, `concluded` and `closed` record its
+result.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from brickyard.domain.run import Attempt, Conclusion, Phase, Run, RunResultState
 from brickyard.domain.states import State
 from brickyard.plan.runif import leaves, outcome, released
 
-WAIT_MS = 2_000  # for a cluster whose every change wakes the run anyway
-REPEAT_MS = 1_000  # a call to a driver that did not answer
-STOP_MS = 15_000  # for a task that was stopped to leave the driver of its own cluster
-LOOK_MIN_MS, LOOK_MAX_MS = 200, 2_000  # between two looks at a running attempt: a tenth of its age
+WAIT_MS = 2_000  # for a cluster; its every change wakes the run anyway
+REPEAT_MS = 1_000  # before repeating a call that the driver did not answer
+STOP_MS = 15_000  # how long a stopped task may take to leave the driver of its own cluster
+LOOK_MIN_MS, LOOK_MAX_MS = 200, 2_000  # between two checks of a running attempt: a tenth of its age
 FAILED = "Workload failed, see run output for details"
 _USABLE = (State.RUNNING, State.RESIZING)
 _ENDED = (State.TERMINATING, State.TERMINATED)
@@ -30,7 +30,7 @@ _RETRIED = (RunResultState.FAILED, RunResultState.TIMEDOUT)
 
 
 class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster as its runs see it. `driver_id`: the instance of its driver, "" while that cannot be called."""
+    """A cluster as its runs see it. `driver_id` is its driver's instance, or "" while that cannot be called."""
 
     state: State
     incarnation: int
@@ -46,7 +46,7 @@ class NewCluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunPlan(msgspec.Struct, kw_only=True):
-    """What a pass decided. `start` and `release` are ids of clusters; about `begin`, `look` and `end` drivers are called."""
+    """The result of a pass. `start` and `release` are cluster ids; `begin`, `look` and `end` are calls to make to drivers."""
 
     run: Run
     create: list[NewCluster] = []
@@ -59,36 +59,36 @@ class RunPlan(msgspec.Struct, kw_only=True):
 
 
 def task_run_id(run_id: int, task: int, attempt: int) -> int:
-    """The id of an attempt: 48 bits, and the same whenever it is asked for."""
+    """The id of an attempt: 48 bits, and always the same for the same arguments."""
     digest = hashlib.blake2b(f"{run_id}/{task}/{attempt}".encode(), digest_size=6).digest()
     return int.from_bytes(digest, "big") or 1
 
 
 def job_cluster_id(attempt_id: int, now: int) -> str:
-    """The id of the cluster that is made for an attempt, in the shape of all clusters' ids."""
+    """The id of the cluster for an attempt, in the format of all cluster ids."""
     word = hashlib.blake2b(f"cluster/{attempt_id}".encode(), digest_size=8).hexdigest()[:8]
     return f"{time.strftime('%m%d-%H%M%S', time.gmtime(now / 1000))}-{word}"
 
 
 def plan_run(run: Run, clusters: Mapping[str, ClusterFacts], *, now: int) -> RunPlan:
-    """Decide about one run. `clusters` holds those of its attempts and of its tasks' `existing_cluster_id` that exist."""
+    """Decides about one run. `clusters` holds the existing ones among its attempts' and its tasks' `existing_cluster_id`."""
     return _Pass(run, clusters, now).go()
 
 
 def begun(run: Run, attempt_id: int, *, now: int) -> Run:
-    """The driver has taken the attempt."""
+    """Records that the driver has accepted the attempt."""
 
     def change(attempt: Attempt) -> Attempt:
         if attempt.phase is not Phase.STARTING:
-            return attempt  # it was decided meanwhile
+            return attempt  # it has been decided in the meantime
         return msgspec.structs.replace(attempt, phase=Phase.RUNNING, begun_ms=now)
 
     return _with_attempt(run, attempt_id, change)
 
 
 def concluded(run: Run, attempt_id: int, conclusion: Conclusion, *, now: int) -> Run:
-    """The driver has said what became of the attempt. Nothing changes once its result is known. Only the newest attempt at a task
-    has none."""
+    """Records the driver's result of the attempt. Does nothing if the result is already known. Only the newest attempt at a task
+    can lack one."""
     tasks = tuple(
         _decided(run, task, conclusion, now) if (each := _attempt(task, attempt_id)) is not None and not each.decided else task
         for task in run.tasks
@@ -97,7 +97,7 @@ def concluded(run: Run, attempt_id: int, conclusion: Conclusion, *, now: int) ->
 
 
 def closed(run: Run, attempt_id: int) -> Run:
-    """Nothing of the attempt is left on its driver."""
+    """Records that nothing of the attempt is left on its driver."""
 
     def change(attempt: Attempt) -> Attempt:
         return msgspec.structs.replace(attempt, left=True) if attempt.phase is Phase.CLOSING else attempt
@@ -106,7 +106,7 @@ def closed(run: Run, attempt_id: int) -> Run:
 
 
 class _Pass:
-    """One pass; every phase leaves `tasks` consistent for the next."""
+    """One pass. Every phase leaves `tasks` consistent for the next."""
 
     def __init__(self, run: Run, clusters: Mapping[str, ClusterFacts], now: int) -> None:
         self.run = run
@@ -132,7 +132,7 @@ class _Pass:
     # -- phases ------------------------------------------------------------------------------------------------------
 
     def _stop(self) -> None:
-        """Somebody cancelled the run, or its time is over: everything that is not over ends, and nothing new begins."""
+        """If the run was cancelled or its time is over, ends everything that is not over, and lets nothing new begin."""
         limit = self.run.timeout_seconds * 1000
         if limit and not self.run.cancelled_ms and not self.run.timed_out:
             if self.now >= self.run.created_ms + limit and any(task.result is None for task in self.tasks):
@@ -156,7 +156,7 @@ class _Pass:
                     self._decide(number, RunResultState.TIMEDOUT, TerminationCode.CANCELED, message)
 
     def _follow(self, number: int) -> None:
-        """Take the newest attempt at a task as far as its cluster allows."""
+        """Takes the newest attempt at a task as far as its cluster allows."""
         task, last = self.tasks[number], self.tasks[number].last
         if last is None or last.decided:
             return
@@ -189,7 +189,7 @@ class _Pass:
             message = f"Cluster {attempt.cluster_id} did not start, or ended: {facts.message or facts.state.title()}"
             self._decide(number, RunResultState.FAILED, TerminationCode.CLUSTER_ERROR, message)
         else:
-            # It had ended before it was wanted here: it starts again once it has ended altogether.
+            # It was already ending when this attempt needed it: it starts again once it has ended completely.
             if facts.state is State.TERMINATED:
                 if attempt.cluster_id not in self.plan.start:
                     self.plan.start.append(attempt.cluster_id)
@@ -210,7 +210,7 @@ class _Pass:
         self.deadlines.append(self.now + max(LOOK_MIN_MS, min(LOOK_MAX_MS, age // 10)))
 
     def _release(self) -> None:
-        """Tasks whose turn has come begin, and those that will never run are marked so; one may decide about the next."""
+        """Begins tasks whose turn has come and marks those that will never run; one such mark may decide the next task."""
         progress = True
         while progress:
             progress = False
@@ -249,8 +249,8 @@ class _Pass:
             self._follow(number)
 
     def _close(self, number: int) -> None:
-        """End what decided attempts ran in. One that was stopped leaves its driver in order even where the cluster ends with it:
-        what it printed is still there."""
+        """Ends the contexts and clusters of decided attempts. A stopped attempt leaves its driver in the regular way even if the
+        cluster ends with it, because its output is still there."""
         for attempt in self.tasks[number].attempts:
             if attempt.phase is not Phase.CLOSING:
                 continue
@@ -306,7 +306,7 @@ def _stopped(run: Run) -> bool:
 
 
 def _left(attempt: Attempt, facts: ClusterFacts) -> bool:
-    """Nothing of the attempt is on the cluster's driver: it never got there, has left, or that driver is gone."""
+    """Whether nothing of the attempt is on the cluster's driver: it never got there, has left, or the driver is gone."""
     gone = facts.incarnation != attempt.generation or facts.state is State.TERMINATING
     return attempt.left or not attempt.driver_id or gone
 
@@ -326,7 +326,7 @@ def _with_attempt(run: Run, attempt_id: int, change: Callable[[Attempt], Attempt
 
 
 def _decided(run: Run, task: Task, conclusion: Conclusion, now: int) -> Task:
-    """The task once what became of its newest attempt is known, and whether another one follows."""
+    """The task with the result of its newest attempt, and with a retry if there is to be one."""
     result, attempt = conclusion.result, task.attempts[-1]
     known = msgspec.structs.replace(
         attempt, phase=Phase.CLOSING, result=result, code=conclusion.code, message=conclusion.message, decided_ms=now
@@ -340,7 +340,7 @@ def _decided(run: Run, task: Task, conclusion: Conclusion, now: int) -> Task:
 
 
 def _verdict(run: Run, tasks: list[Task]) -> tuple[RunResultState, str]:
-    """What became of the run, and a sentence about it."""
+    """The result of the run, and a sentence about it."""
     results = {task.spec.task_key: task.result for task in tasks if task.result is not None}
     if RunResultState.CANCELED in results.values() and run.cancelled_ms:
         return RunResultState.CANCELED, "Run cancelled."

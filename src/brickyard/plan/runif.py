@@ -1,6 +1,6 @@
-"""What results of tasks mean for the tasks behind them, and for the run. Pure.
+"""What the results of tasks mean for the tasks that depend on them, and for the run. Pure.
 
-A task that was excluded (its condition did not hold) or is disabled counts as successful for those behind it, as in Databricks.
+Tasks that depend on an excluded (its condition did not hold) or disabled task treat it as successful, as in Databricks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CANCELLED = (RunResultState.CANCELED, RunResultState.UPSTREAM_CANCELED)
 
 
 def released(run_if: RunIf | None, results: Sequence[RunResultState]) -> RunResultState | None:
-    """None when a task may run whose dependencies (all of them over) came to `results`; else why it never will."""
+    """None if a task whose dependencies ended with `results` may run; otherwise the result for never running."""
     if not results:
         return None
     if all(result in _IDLE for result in results):
@@ -34,20 +34,20 @@ def released(run_if: RunIf | None, results: Sequence[RunResultState]) -> RunResu
     if holds:
         return None
     if condition in (RunIf.AT_LEAST_ONE_FAILED, RunIf.ALL_FAILED):
-        return RunResultState.EXCLUDED  # they wait for failures, and there were none
+        return RunResultState.EXCLUDED  # it runs only after failures, and there were none
     if any(result in _CANCELLED for result in results):
         return RunResultState.UPSTREAM_CANCELED
     return RunResultState.UPSTREAM_FAILED
 
 
 def leaves(tasks: Sequence[SubmitTask]) -> frozenset[str]:
-    """Keys of the tasks that no other depends on."""
+    """Keys of the tasks that no other task depends on."""
     needed = {each.task_key for task in tasks for each in task.depends_on or ()}
     return frozenset(task.task_key for task in tasks if task.task_key not in needed)
 
 
 def outcome(results: Mapping[str, RunResultState], leaf: frozenset[str]) -> RunResultState:
-    """What a run came to whose tasks (by key) came to `results`: its leaves decide."""
+    """The result of a run whose tasks (by key) have these results: its leaves decide."""
     bad = [result for key, result in results.items() if key in leaf and result not in _GOOD]
     if bad:
         timed_out = all(result is RunResultState.TIMEDOUT for result in bad)

@@ -1,4 +1,4 @@
-"""Whose agent has been silent for too long."""
+"""Finds agents that have been silent for too long."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Iterable, Mapping
 
 
 class Silence:
-    """Judges by marks: values, one for each agent, that change whenever somebody has heard of it. Only time between looks that
-    follow each other closely counts, since nobody can tell what could have been heard in a longer pause. After one, as after the
-    first look, every agent has the full time again."""
+    """Judges by marks: one value per agent, which changes whenever any server has heard from it. Only the time between checks
+    in close succession counts, since after a longer pause nobody can tell what could have been heard. After such a pause, as
+    after the first check, every agent has the full time again."""
 
     def __init__(self, *, after_s: float, pause_s: float) -> None:
         self._after_s = after_s
         self._pause_s = pause_s
         self._looked_s = float("-inf")
-        self._since: dict[str, tuple[float, float]] = {}  # instance -> its mark, and when that was new
+        self._since: dict[str, tuple[float, float]] = {}  # instance -> its mark, and when the mark was new
 
     def look(self, registered: Iterable[str], marks: Mapping[str, float], *, now_s: float) -> frozenset[str]:
-        """Those of the registered instances whose marks have not changed for too long. One without a mark counts as well: it was
-        heard of once, or it would not be registered."""
+        """The registered instances whose marks have not changed for too long. One without a mark counts too: it was heard from
+        once, or it would not be registered."""
         if now_s - self._looked_s > self._pause_s:
             self._since = {}
         self._looked_s = now_s
@@ -31,5 +31,5 @@ class Silence:
         return frozenset(instance_id for instance_id, (_, at_s) in since.items() if now_s - at_s > self._after_s)
 
     def forget(self) -> None:
-        """What was seen until now does not count."""
+        """Forgets everything seen so far."""
         self._since = {}

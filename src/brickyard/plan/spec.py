@@ -1,7 +1,7 @@
-"""From the specification that was sent to the one that holds: every rule checked, every default filled in. Pure.
+"""Builds the effective specification from a request: checks every rule and fills in every default. Pure.
 
-Messages begin as the ones that Databricks clients know, name the field, and say what would be right. What cannot be honoured is
-refused by name (`plan.refused`), and so is what the cluster decides itself (`plan.owned`).
+Messages begin like the ones that Databricks clients know, name the field, and say what would be correct. Unsupported fields
+(`plan.refused`) and settings that the cluster controls itself (`plan.owned`) are refused by name.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from brickyard.plan.owned import check_conf, check_variables
 from brickyard.plan.refused import check_refused
 from brickyard.plan.zones import check_zones
 
-DEFAULT_AUTOTERMINATION_MINUTES = 120  # the Clusters API guide's default; 0 switches it off
+DEFAULT_AUTOTERMINATION_MINUTES = 120  # the Clusters API guide's default; 0 turns it off
 MAX_WORKERS = 100_000
 MAX_TAGS = 45
 MAX_TAG_KEY, MAX_TAG_VALUE = 127, 255
 MAX_NAME = 1_000
 MAX_SPOT_BID_PERCENT = 10_000
-MAX_SPEC = 1024 * 1024  # bytes as JSON: every node of the cluster is sent it, and every start writes it anew
+MAX_SPEC = 1024 * 1024  # bytes as JSON: it is sent to every node of the cluster, and every start writes it again
 _SINGLE_USER_MODES = (
     DataSecurityMode.SINGLE_USER,
     DataSecurityMode.DATA_SECURITY_MODE_DEDICATED,
     DataSecurityMode.LEGACY_SINGLE_USER,
     DataSecurityMode.LEGACY_SINGLE_USER_STANDARD,
 )
-_SHOWN = 140  # characters of a client's own value that a message repeats
+_SHOWN = 140  # how many characters of a client's value a message repeats
 
 
 def normalise(
@@ -49,9 +49,9 @@ def normalise(
     pools: Mapping[str, Pool] = MappingProxyType({}),
     photon: bool = False,
 ) -> ClusterSpec:
-    """The effective specification. `user` becomes the single user where a mode needs one and none is named; `runtimes` are those
-    on offer by their keys, `pools` those of the pools that the request names (`named_pools`) which exist. Normalising the result
-    again changes nothing. Raises InvalidParameterValue and nothing else."""
+    """The effective specification. `user` becomes the single user if the mode needs one and none is named. `runtimes` are those
+    on offer, by key; `pools` are the existing ones among those that the request names (`named_pools`). Idempotent: normalising
+    the result changes nothing. Raises only InvalidParameterValue."""
     _check_extent(request)
     spec = _single_node_defaults(request)
     check_refused(spec, photon=photon)
@@ -99,7 +99,7 @@ def named_pools(spec: ClusterSpec) -> set[str]:
 
 
 def _pool_defaults(spec: ClusterSpec, pools: Mapping[str, Pool]) -> ClusterSpec:
-    """Nodes are of their pool's type. A client that sends back what `get` showed names both: then they must agree."""
+    """Sets the pool's node type. A client that sends back what `get` returned names both: then they must agree."""
     if not spec.instance_pool_id:
         if spec.driver_instance_pool_id:
             raise InvalidParameterValue(
@@ -125,7 +125,7 @@ def _pool_defaults(spec: ClusterSpec, pools: Mapping[str, Pool]) -> ClusterSpec:
 
 
 def check_num_workers(num_workers: int, *, single: bool) -> None:
-    """Raise InvalidParameterValue unless a cluster of that kind may have that many workers."""
+    """Raises InvalidParameterValue unless a cluster of that kind may have that many workers."""
     if num_workers < 0:
         raise InvalidParameterValue(f"num_workers is {num_workers}; it must not be negative.")
     if num_workers > MAX_WORKERS:
@@ -140,14 +140,14 @@ def check_num_workers(num_workers: int, *, single: bool) -> None:
 
 
 def check_range(scale: AutoScale, *, single: bool) -> None:
-    """Raise InvalidParameterValue unless a cluster of that kind may have that range of sizes."""
+    """Raises InvalidParameterValue unless a cluster of that kind may have that range of sizes."""
     if single:
         raise InvalidParameterValue("autoscale cannot be used with a SingleNode cluster: it has no workers. Leave autoscale out.")
     check_autoscale(scale, limit=MAX_WORKERS)
 
 
 def _single_node_defaults(spec: ClusterSpec) -> ClusterSpec:
-    """`is_single_node` stands for the conf, the tag and the size that say the same [databricks-sdk, `create`]."""
+    """Expands `is_single_node` into the equivalent conf, tag and size [databricks-sdk, `create`]."""
     for field in ("is_single_node", "use_ml_runtime"):
         if getattr(spec, field) and spec.kind is not Kind.CLASSIC_PREVIEW:
             raise InvalidParameterValue(f"{field} can only be used with kind CLASSIC_PREVIEW.")
@@ -177,17 +177,17 @@ def _check_runtime(spec: ClusterSpec, runtimes: Mapping[str, Runtime]) -> None:
 
 
 def _size(spec: ClusterSpec) -> int | None:
-    """The number of workers; None where there is a range instead, in `autoscale`."""
+    """The number of workers, or None if `autoscale` has a range instead."""
     single = is_single_node(spec)
     check_window(spec.spark_conf or {})
     if spec.autoscale is not None and spec.autoscale != AutoScale():
         check_range(spec.autoscale, single=single)
-        if spec.num_workers:  # a zero is what some clients send for nothing
+        if spec.num_workers:  # some clients send a zero for an absent value
             raise InvalidParameterValue(
                 f"num_workers ({spec.num_workers}) and autoscale are both given: a cluster has a size or a range. Leave one out."
             )
         return None
-    # Some clients (Go's) cannot send a zero: where a cluster can have no workers, no number is none of them.
+    # Some clients (Go's) cannot send a zero: for a cluster that can have no workers, an absent number means zero.
     num_workers = 0 if spec.num_workers is None and single else spec.num_workers
     if num_workers is None:
         raise InvalidParameterValue("Missing required field: size")
@@ -218,7 +218,7 @@ def _check_node_types(spec: ClusterSpec, node_types: Mapping[str, NodeType]) -> 
 
 
 def _check_alternate(field: str, name: str, alternate: NodeType | None, own: NodeType) -> None:
-    """An executor is made for the workers' own type: it must fit on every other one. Drivers take what they get."""
+    """Checks that an executor, which is sized for the workers' own type, fits on an alternate type. Drivers adapt to theirs."""
     if alternate is None:
         raise InvalidParameterValue(f"{field} has {name[:_SHOWN]!r}, which is not supported here. Choose from list-node-types.")
     if alternate.num_gpus != own.num_gpus:
@@ -261,7 +261,7 @@ def _check_name_and_tags(spec: ClusterSpec) -> None:
 
 
 def _check_clouds(spec: ClusterSpec) -> None:
-    """What clouds would check. Without a spot market every node is on demand: any bid and any `first_on_demand` holds."""
+    """Checks what a cloud would check. Without a spot market all nodes are on demand: any bid and `first_on_demand` is valid."""
     check_zones(spec)
     for name in ("aws_attributes", "azure_attributes", "gcp_attributes"):
         attributes = getattr(spec, name)

@@ -1,4 +1,4 @@
-"""How a cluster's desired state changes when it is to start once more. Pure."""
+"""How a cluster's desired state changes when it is to start again. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ STARTING = "Finding instances for new nodes, acquiring more instances if necessa
 
 
 def next_incarnation(cluster: Cluster, *, now: int, secret: str, connect_token: str, restarting: bool) -> Cluster:
-    """The cluster, to start (again) with secrets of its own."""
+    """The cluster, to be started (again) with new secrets."""
     return msgspec.structs.replace(
         cluster,
         target=Target.RUNNING,
@@ -26,7 +26,7 @@ def next_incarnation(cluster: Cluster, *, now: int, secret: str, connect_token: 
         grow_failures=0,
         worker_failures=0,
         ready_workers=0,
-        target_workers=0,  # with autoscale: begin at the least
+        target_workers=0,  # with autoscale: begin with the minimum
         resize_cause=None,
         termination_reason=None,
         state_message=STARTING,

@@ -1,6 +1,6 @@
-"""From what was submitted to the tasks of a run: every rule checked, the older form of one task made the newer one. Pure.
+"""Builds the tasks of a run from a submit request: checks every rule and converts the older one-task form. Pure.
 
-What cannot be honoured is refused by name. Everything raises InvalidParameterValue and nothing else.
+Unsupported fields are refused by name. Every function raises only InvalidParameterValue.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SINGLE_TASK_KEY = "main"
 TASKS = ("spark_python_task", "python_wheel_task", "spark_jar_task")
 LIBRARIES = ("whl", "jar")
 _KEY = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_KEY}}}")
-_SHOWN = 140  # characters of a client's own value that a message repeats
+_SHOWN = 140  # how many characters of a client's value a message repeats
 
 _NO_SUCH_TASK = "tasks of this kind are not offered here; give spark_python_task, python_wheel_task or spark_jar_task"
 _NO_MAIL = "nothing is sent from here; poll runs/get"
@@ -68,7 +68,7 @@ REFUSED_TASK: dict[str, str] = {
 
 
 class TaskFile(NamedTuple):
-    """Where a Python file is: in the workspace's files ("dbfs") or on the server's machine ("file"), and its path there."""
+    """The location of a Python file: in the workspace's files ("dbfs") or on the server's machine ("file"), and the path."""
 
     place: str
     path: str
@@ -98,7 +98,7 @@ def checked_tasks(request: SubmitRun) -> tuple[SubmitTask, ...]:
 
 
 def task_file(python_file: str) -> TaskFile:
-    """Where the Python file of a task is. Raises InvalidParameterValue for places that there are none of here."""
+    """The location of a task's Python file. Raises InvalidParameterValue for locations that do not exist here."""
     scheme, colon, rest = python_file.partition(":")
     path = "/" + rest.lstrip("/") if colon else python_file
     if "\0" in python_file or ".." in path.split("/"):
@@ -121,7 +121,7 @@ def task_file(python_file: str) -> TaskFile:
 
 
 def parameters(task: SubmitTask) -> list[str]:
-    """The command line of what a task runs."""
+    """The command-line arguments of a task."""
     if task.spark_python_task is not None:
         return task.spark_python_task.parameters or []
     if task.python_wheel_task is not None:
@@ -131,7 +131,7 @@ def parameters(task: SubmitTask) -> list[str]:
 
 
 def libraries(task: SubmitTask) -> dict[str, list[str]]:
-    """Paths in the workspace's files of a task's libraries, by kind (LIBRARIES)."""
+    """A task's libraries as paths in the workspace's files, by kind (LIBRARIES)."""
     found: dict[str, list[str]] = {kind: [] for kind in LIBRARIES}
     for library in task.libraries or ():
         for kind, value in library.items():
@@ -163,7 +163,7 @@ def _library(task: SubmitTask, kind: str, value: object) -> str:
 
 
 def _single(request: SubmitRun) -> SubmitTask:
-    """The task that a run of the older form is."""
+    """The single task of a run in the older form."""
     shared = {name: getattr(request, name) for name in RunSettings.__struct_fields__ if name != "timeout_seconds"}
     return SubmitTask(task_key=SINGLE_TASK_KEY, **shared)
 
@@ -256,14 +256,14 @@ def _seconds(name: str, value: int | None) -> None:
 
 
 def _refuse(settings: msgspec.Struct, reasons: Mapping[str, str], where: str) -> None:
-    """Refuse what cannot be honoured; empty values mean its absence."""
+    """Refuses unsupported fields; an empty value counts as absent."""
     for name, why in reasons.items():
         if _says_something(getattr(settings, name)):
             raise InvalidParameterValue(f"{where}{name} is not honoured: {why}.")
 
 
 def _says_something(value: object) -> bool:
-    """Whether anything in the value is more than empty: clients send lists of nobody to notify."""
+    """Whether anything in the value is non-empty: clients send empty lists of people to notify."""
     if isinstance(value, dict):
         return any(_says_something(each) for each in value.values())
     if isinstance(value, list):

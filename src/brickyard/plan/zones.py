@@ -1,7 +1,7 @@
 """The availability zones that clients may name: those of well-known cloud regions.
 
-All of them are the machines of this workspace: a zone places nothing here. It is checked, so that a misspelt one does not go
-unnoticed, and echoed. Data only.
+They all stand for the machines of this workspace: a zone does not affect placement. It is checked, so that a misspelt one is
+noticed, and echoed. Data only.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ _ACCEPTED = frozenset({*ZONES, "HA", "AUTO"})
 
 
 def check_zones(spec: ClusterSpec) -> None:
-    """Raise InvalidParameterValue for a zone that is not known."""
+    """Raises InvalidParameterValue for an unknown zone."""
     for name, attributes in (("aws_attributes", spec.aws_attributes), ("gcp_attributes", spec.gcp_attributes)):
         check_zone(name, attributes.zone_id if attributes is not None else None)
 
 
 def check_zone(name: str, zone: str | None) -> None:
-    """The same for the zone of one object, of which `name` is the field."""
+    """Checks the zone of one object; `name` is its field."""
     if zone and zone not in _ACCEPTED:
         raise InvalidParameterValue(f"{name}.zone_id is {zone[:60]!r}, which is not a known zone. Choose one of list-zones.")

@@ -1,10 +1,10 @@
-"""The cluster planner: what to do next about one cluster, from what is wanted and what is.
+"""The cluster planner: decides what to do next about one cluster, given its desired and observed state.
 
-`plan` is a pure function. It runs inside the transaction that read its inputs and that writes its result, so no other writer can
-come between: a decision is never made on stale rows. What must happen outside (launch, terminate) is left as the state of
-instances, and done after the commit, again and again until the provider agrees.
+`plan` is a pure function. It runs inside the transaction that reads its inputs and writes its result, so no other writer can
+interfere and no decision is made on stale rows. External actions (launch, terminate) are recorded in the state of instances and
+carried out after the commit, repeatedly until the provider agrees.
 
-A pass has small phases in a fixed order: first reflect what the world did (`_reap`), then act on it.
+A pass has small phases in a fixed order: first record what happened outside (`_reap`), then act on it.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ def plan(
     load: Load | None = None,
     rooms: Mapping[str, Room] = MappingProxyType({}),
 ) -> Plan:
-    """Decide about one cluster.
+    """Decides about one cluster.
 
-    `sizes` are the node types by id. `silent` are the instances that this process has not heard from lately: nothing is
-    concluded from their idleness. `load` is what the driver said last of its work; None: this process does not know.
-    `rooms` are those of the pools of `poolroom.pools_needed` that exist; the plan takes from them.
+    `sizes` are the node types by id. `silent` are the instances that this process has not heard from lately: the planner
+    concludes nothing from their idleness. `load` is the driver's last reported load, or None if this process does not know it.
+    `rooms` are the existing pools among `poolroom.pools_needed`; the plan takes from them.
     """
     books = _Pass(cluster, instances, now=now, sizes=sizes, policy=policy, silent=silent, load=load, rooms=rooms)
     return books.run()
 
 
 class _Pass(ServePhases):
-    """The phases in their order, each owning one condition."""
+    """Runs the phases in order. Each phase is responsible for one condition."""
 
     def run(self) -> Plan:
         self._reap()

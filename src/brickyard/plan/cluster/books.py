@@ -1,6 +1,6 @@
-"""The books of one planning pass: a cluster and its nodes, what a phase may ask of them, and what it may change. Pure.
+"""The state of one planning pass: a cluster and its nodes, with the queries and changes that phases may make. Pure.
 
-Every change goes through here, so that each phase finds the cluster and its nodes consistent.
+Every change goes through this class, so that each phase finds the cluster and its nodes consistent.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, Room, can_release, joined,
 
 
 class NewNode(msgspec.Struct, frozen=True, kw_only=True):
-    """An instance to record and launch. Its ids are given by whoever applies the plan."""
+    """An instance to record and launch. The caller that applies the plan assigns its ids."""
 
     role: Role
     node_type_id: str
-    pool_id: str = ""  # the pool whose it is
+    pool_id: str = ""  # the pool that owns it
     spot: bool = False
 
 
 class Plan(msgspec.Struct, kw_only=True):
-    """What a pass decided: rows to write, and when to look again.
+    """The result of a pass: the rows to write, and when to look again.
 
-    `instances` are only those that changed. `due_ms` None: not before something wakes the cluster.
+    `instances` holds only those that changed. With `due_ms` None, the next pass is when something wakes the cluster.
     """
 
     cluster: Cluster
@@ -43,8 +43,8 @@ class Plan(msgspec.Struct, kw_only=True):
     removed: list[Instance]
     events: list[ClusterEvent]
     due_ms: int | None
-    returned: list[Instance] = []  # idle in their pools again
-    purge: bool = False  # permanently deleted, or unkept for too long, and nothing is left of it: remove its rows
+    returned: list[Instance] = []  # back in their pools and idle
+    purge: bool = False  # permanently deleted, or retention is over, and nothing is left: remove its rows
 
 
 class Books:
@@ -75,7 +75,7 @@ class Books:
         self.new: list[NewNode] = []
         self.removed: list[Instance] = []
         self.events: list[ClusterEvent] = []
-        self.shortage: TerminationReason | None = None  # why a worker could not be had, in this pass
+        self.shortage: TerminationReason | None = None  # why a worker could not be had in this pass
         self.deadlines: list[int] = []
 
     # -- facts -------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class Books:
         return 0 if is_single_node(self.cluster.spec) else self.cluster.num_workers
 
     def _enough(self) -> int:
-        """The fewest workers that a start may end with."""
+        """The smallest number of workers that is enough to complete a start."""
         return min(self._wanted(), max(1, math.ceil(self.policy.min_ready_ratio * self._wanted())))
 
     def _live(self) -> list[Instance]:
@@ -103,7 +103,7 @@ class Books:
         return next((node for node in self._current() if node.role is not Role.WORKER), None)
 
     def _registered_workers(self, driver: Instance) -> list[Instance]:
-        """Workers that say they are ready and that the master counts as alive."""
+        """Workers that report ready and that the master considers alive."""
         alive = driver.current_status.alive_workers
         return [
             node
@@ -112,14 +112,14 @@ class Books:
         ]
 
     def _hangs(self, node: Instance) -> bool:
-        """Whether Spark on it has been silent for too long. While it may come to that, the pass is due then."""
+        """Whether Spark on the node has been silent for too long. If it may become so, schedules a pass for that time."""
         since_ms = node.current_status.silent_since_ms
         if since_ms and self.now < since_ms + self.policy.silence_ms:
             self.deadlines.append(since_ms + self.policy.silence_ms)
         return bool(since_ms) and self.now >= since_ms + self.policy.silence_ms
 
     def _unheard(self, driver: Instance) -> bool:
-        """Whether what is known of its work may be out of date: nothing is concluded from it."""
+        """Whether this process has not heard from the driver lately: the pass concludes nothing from its last report."""
         return driver.instance_id in self.silent or bool(driver.current_status.silent_since_ms)
 
     def _failure(self, node: Instance) -> Failure | None:
@@ -138,7 +138,7 @@ class Books:
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def _add(self, role: Role) -> TerminationReason | None:
-        """One more node: an idle one of its pool, or a new one. Otherwise why there is none."""
+        """Adds a node: an idle one of its pool, or a new one. Returns the reason if neither is possible."""
         spec, pool_id = self.cluster.spec, pool_of(self.cluster.spec, role)
         if (reason := unsupported(spec, role, offered=self.sizes)) is not None:
             return reason
@@ -166,8 +166,8 @@ class Books:
         return None
 
     def _send_away(self, node: Instance) -> None:
-        """Back to its pool when that has it back, else to its end."""
-        if node.instance_id not in self.before:  # taken in this very pass: nobody has heard of it
+        """Returns the node to its pool if that accepts it; otherwise ends it."""
+        if node.instance_id not in self.before:  # taken in this pass: nobody has heard of it
             del self.nodes[node.instance_id]
         elif node.node_type_id in self.sizes and can_release(node, self.rooms):
             pool, node_type = self.rooms[node.pool_id].pool, self.sizes[node.node_type_id]
@@ -177,7 +177,7 @@ class Books:
             self._set(node, state=InstanceState.TERMINATING)
 
     def _retry_launch(self, node: Instance) -> bool:
-        """Whether a refused launch will be tried again, as it was or otherwise."""
+        """Whether a refused launch will be tried again, unchanged or in another form."""
         changes = next_attempt(node, self.cluster.spec, now=self.now, policy=self.policy, offered=self.sizes)
         if changes is None:
             return False
@@ -187,7 +187,7 @@ class Books:
         return True
 
     def _assignment(self, node: Instance, role: Role | None = None) -> Assignment:
-        """The assignment of a node for the present incarnation. Its master is told later."""
+        """The assignment of a node in the current incarnation. Its master is added later."""
         return assignment_for(
             self.cluster,
             role=role or node.role,
@@ -197,7 +197,7 @@ class Books:
         )
 
     def _end(self, reason: TerminationReason, message: str, *, state_loss: bool = False) -> None:
-        """The system ends the cluster: its target changes, with a reason, exactly as if somebody had asked for it."""
+        """Ends the cluster on the system's behalf: sets its target and a reason, as a user's request would."""
         self._change(target=Target.TERMINATED, ended=False, termination_reason=reason, state_message=message)
         if state_loss:
             self._change(last_state_loss_ms=self.now)

@@ -1,4 +1,4 @@
-"""What became of a cluster's nodes: losses, failures, types that are offered no more, a driver that hangs."""
+"""What happened to a cluster's nodes: losses, failures, node types no longer on offer, a driver that hangs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from brickyard.plan.reasons import failure_reason, launch_reason, shortage_text,
 
 
 class NodePhases(Books):
-    """The phases that see what the world did, and replace the driver."""
+    """The phases that record what happened outside, and replace the driver."""
 
     def _reap(self) -> None:
-        """Instances that are gone, or clean and back in their pool, leave the books; those that nobody sent away are losses."""
+        """Removes instances that are gone or are clean and back in their pool; the ones that nobody sent away are losses."""
         for node in list(self.nodes.values()):
             if node.releasing_ms and node.live:
                 self._release(node)
@@ -25,15 +25,15 @@ class NodePhases(Books):
                 del self.nodes[node.instance_id]
                 self.removed.append(node)
             current = node.generation == self.cluster.incarnation and self.cluster.target is Target.RUNNING
-            # A loss counts once, and while its remains are still being cleared: its event comes before whatever replaces the
-            # node, and no worker is launched for a cluster that ends with its driver.
+            # A loss counts once, even while its remains are still being cleared: its event comes before any replacement, and no
+            # worker is launched for a cluster that ends with its driver.
             if node.lost and current and not node.retiring and not node.loss_told:
                 if node.instance_id in self.nodes:
                     self._set(node, loss_told=True)
                 self._lost(node, node.lost)
 
     def _lost(self, node: Instance, why: str) -> None:
-        """A node of the present incarnation is lost: the driver ends the cluster, a worker is replaced."""
+        """Handles the loss of a node of the current incarnation: a driver ends the cluster, a worker is replaced."""
         if node.role is not Role.WORKER:
             verb = "was lost" if self.cluster.up else "was lost while the cluster was starting"
             self._end(
@@ -59,7 +59,7 @@ class NodePhases(Books):
             self._change(sized=False, last_state_loss_ms=self.now, resize_cause=EventDetailsCause.AUTORECOVERY)
 
     def _release(self, node: Instance) -> None:
-        """Nothing of the cluster runs on it any more: then it is its pool's. Or it takes too long: then it ends."""
+        """Returns a node to its pool once nothing of the cluster runs on it; ends the node if that takes too long."""
         deadline = node.releasing_ms + CLEAN_TIMEOUT_MS
         if node.clean:
             del self.nodes[node.instance_id]
@@ -70,7 +70,7 @@ class NodePhases(Books):
             self.deadlines.append(deadline)
 
     def _check_types(self) -> None:
-        """The provider may have stopped offering a type since the cluster was specified. One that is up keeps its nodes."""
+        """Handles node types that the provider has stopped offering. A cluster that is up keeps its nodes."""
         if self.cluster.up:
             return
         for role in (self._driver_role(), Role.WORKER):
@@ -79,7 +79,7 @@ class NodePhases(Books):
                 return
 
     def _regenerate(self) -> None:
-        """Nodes of an earlier incarnation get the new one's assignment where they fit it, and go where they do not."""
+        """Gives nodes of an earlier incarnation the new assignment if they fit it, and sends the others away."""
         spec = self.cluster.spec
         wanted = {self._driver_role(): 1, Role.WORKER: self._wanted()}
         taken = {role: sum(1 for n in self._current() if n.role is role) for role in Role}
@@ -94,7 +94,7 @@ class NodePhases(Books):
                 self._send_away(node)
 
     def _disks(self) -> None:
-        """Nodes whose files take most of what they may: told once, before their agents end them for it."""
+        """Reports, once, nodes whose files take most of their limit, before their agents end them for it."""
         for node in self._current():
             status = node.current_status
             if bool(status.disk_limit) == node.disk_told:
@@ -125,7 +125,7 @@ class NodePhases(Books):
             self._end(reason, message, state_loss=self.cluster.up)
 
     def _heartbeat(self) -> None:
-        """A driver whose Spark answers nothing is told of, and given up when that lasts."""
+        """Reports a driver whose Spark does not answer, and gives it up if that lasts."""
         driver = self._driver_node()
         if driver is None or not self.cluster.up:
             return
@@ -156,7 +156,7 @@ class NodePhases(Books):
             self._event(EventType.DRIVER_NOT_RESPONDING, EventDetails(driver_state_message=message))
 
     def _workers(self) -> None:
-        """Workers that failed or could not be launched go; what that means for the cluster is decided in `_size`."""
+        """Sends away workers that failed or could not be launched; `_size` decides what that means for the cluster."""
         for node in self._current_workers():
             if node.launch_error is not None:
                 if not self._retry_launch(node):

@@ -1,4 +1,4 @@
-"""Whether a cluster is up, what it shows of its start, and when nothing has run on it for too long."""
+"""Whether a cluster is up, how its start is shown, and when it has been inactive for too long."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from brickyard.plan.starts import STARTING
 
 
 class ServePhases(SizePhases):
-    """The phases that decide whether the cluster serves."""
+    """The phases that decide whether the cluster is up."""
 
     def _tell_master(self) -> None:
-        """Workers learn where the master is as soon as it listens."""
+        """Tells workers where the master is as soon as it listens."""
         driver = self._driver_node()
         master = driver.current_status.master_url if driver else ""
         if not master:
@@ -33,7 +33,7 @@ class ServePhases(SizePhases):
                 self._set(node, assignment=told)
 
     def _serve(self) -> None:
-        """Decide whether the cluster is up, and whether it has the size that was asked for."""
+        """Decides whether the cluster is up, and whether it has the requested size."""
         driver = self._driver_node()
         ready = self._registered_workers(driver) if driver is not None and driver.ready else []
         if not self.cluster.up:
@@ -44,7 +44,7 @@ class ServePhases(SizePhases):
                 grown = len(ready) > self.cluster.ready_workers
                 if grown:
                     self._event(EventType.UPSIZE_COMPLETED, self._came_details(ready))
-                if grown or self.cluster.spec.autoscale is None:  # with autoscale, a shortage lowers the size: no success
+                if grown or self.cluster.spec.autoscale is None:  # with autoscale, a shortage lowers the size: that is no success
                     self._change(grow_failures=0, grow_after_ms=0)
                 self._change(sized=True, ready_workers=len(ready), state_message="")
         if self.cluster.up and self.cluster.sized and len(ready) != self.cluster.ready_workers:
@@ -56,7 +56,7 @@ class ServePhases(SizePhases):
         driver_ready = driver is not None and driver.ready
         pending = [n for n in self._current_workers() if not n.retiring and n not in ready]
         complete = len(ready) == self._wanted()
-        # Fewer are enough only when the rest cannot be had: they were refused, or their time is over.
+        # Fewer workers are enough only when the rest cannot be had: their launch was refused, or their time is over.
         fewer = len(ready) >= self._enough() and (late or (not pending and self.cluster.grow_after_ms > self.now))
         if driver_ready and (complete or fewer):
             self._come_up(ready, "" if complete else self._missing_text(len(ready)))
@@ -90,13 +90,13 @@ class ServePhases(SizePhases):
         self._event(EventType.DRIVER_HEALTHY, EventDetails())
 
     def _came_details(self, ready: Sequence[Instance]) -> EventDetails:
-        """How many workers there are, and how warm they and the driver came from their pool."""
+        """How many workers there are, and which nodes started warm from their pool."""
         driver = self._driver_node()
         nodes = [driver, *ready] if driver is not None else ready
         return msgspec.structs.replace(self._size_details(len(ready)), driver_state_message=warmth(nodes))
 
     def _describe(self) -> None:
-        """Progress of a start, for a person."""
+        """Shows the progress of a start, for people."""
         if self.cluster.up:
             return
         driver = self._driver_node()
@@ -109,7 +109,7 @@ class ServePhases(SizePhases):
         self._change(state_message=message)
 
     def _idle(self) -> None:
-        """Auto-termination after inactivity."""
+        """Ends the cluster after a period of inactivity."""
         minutes = self.cluster.spec.autotermination_minutes or 0
         driver = self._driver_node()
         if not (self.cluster.up and minutes and driver) or driver.current_status.busy:
@@ -119,7 +119,7 @@ class ServePhases(SizePhases):
         if self.now < deadline:
             self.deadlines.append(deadline)
         elif self._unheard(driver):
-            self.deadlines.append(self.now + 5_000)  # it may be busy without our knowing: ask again once it has spoken
+            self.deadlines.append(self.now + 5_000)  # it may be busy without our knowing: check again after its next report
         else:
             reason = TerminationReason(
                 code=TerminationReasonCode.INACTIVITY,

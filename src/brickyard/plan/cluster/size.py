@@ -1,4 +1,4 @@
-"""How many workers there are to be: they follow the load within a range, are launched, and are sent away."""
+"""The number of workers: it follows the load within a range, and workers are launched and sent away to match."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from brickyard.plan.reasons import shortage_text
 
 
 class SizePhases(NodePhases):
-    """The phases that make the size so."""
+    """The phases that bring the cluster to its wanted size."""
 
     def _autoscale(self) -> None:
-        """Follow the load within the cluster's range. The rest of the pass makes the size so."""
+        """Sets the wanted size from the load, within the cluster's range. The rest of the pass acts on it."""
         driver = self._driver_node()
         if self.cluster.spec.autoscale is None or not self.cluster.up or driver is None or self.shortage is not None:
             return
@@ -28,7 +28,7 @@ class SizePhases(NodePhases):
             return
         ready = self._registered_workers(driver)
         staying = [node for node in self._current_workers() if not node.retiring]
-        size = self.sizes.get(self.cluster.spec.node_type_id or "")  # which may be offered no more
+        size = self.sizes.get(self.cluster.spec.node_type_id or "")  # the type may no longer be on offer
         cores = int(size.num_cores) if size else next((node.assignment.cores for node in staying if node.assignment), 1)
         at = autoscale.situation(self.cluster, self.load, staying, cores=cores, growing=len(ready) < self._wanted())
         decided = autoscale.decide(at, now=self.now, rules=rules, window_ms=autoscale.window_ms(self.cluster, rules))
@@ -40,7 +40,7 @@ class SizePhases(NodePhases):
             self._event(EventType.RESIZING, self._size_details(len(ready)))
 
     def _size(self) -> None:
-        """More workers, or fewer, until they are as many as wanted."""
+        """Adds or removes workers until there are as many as wanted."""
         if self.shortage is not None:
             self._note_shortage(self.shortage)
         if self.cluster.target is not Target.RUNNING:
@@ -52,7 +52,7 @@ class SizePhases(NodePhases):
                 self.deadlines.append(self.cluster.grow_after_ms)
             else:
                 self._grow(missing)
-        # Those that do no work go first, then those that hold the least: as the driver sees it, or else the newest.
+        # Idle workers go first, then those that hold the least data, as reported by the driver; without a report, the newest.
         loads = autoscale.loads_of(self.load) if missing < 0 else {}
         staying.sort(key=lambda node: autoscale.weight(node, loads.get(node.current_status.worker_address)))
         for node in staying[: max(0, -missing)]:
@@ -67,14 +67,14 @@ class SizePhases(NodePhases):
                 self.deadlines.append(node.retire_after_ms)
 
     def _grow(self, missing: int) -> None:
-        """More workers. A start that the pool has no room for fails; a cluster that is up takes what there is."""
+        """Adds workers. A start fails if the pool has no room; a cluster that is up takes what is available."""
         for _ in range(missing):
             if (short := self._add(Role.WORKER)) is not None:
                 self._note_shortage(short, enough=self._wanted())
                 return
 
     def _note_shortage(self, reason: TerminationReason, *, enough: int | None = None) -> None:
-        """Some workers cannot be had now. A start goes on if enough can; a cluster that is up says so and tries again later."""
+        """Handles workers that cannot be had. A start goes on if enough can; a cluster that is up says so and retries later."""
         message = shortage_text(reason)
         coming: list[Instance | NewNode] = [node for node in self._current_workers() if not node.retiring]
         coming += [node for node in self.new if node.role is Role.WORKER]
@@ -84,24 +84,24 @@ class SizePhases(NodePhases):
         scale = self.cluster.spec.autoscale
         growth = self.cluster.up and scale is not None and len(coming) >= (scale.min_workers or 0)
         if growth and self.cluster.grow_after_ms > self.now:
-            self._change(target_workers=len(coming))  # one more refusal of the same attempt
+            self._change(target_workers=len(coming))  # another refusal within the same attempt
             return
         failures = self.cluster.grow_failures + 1
         pause = min(self.policy.grow_backoff_ms * 2 ** (failures - 1), self.policy.grow_backoff_max_ms)
         self._change(grow_failures=failures, grow_after_ms=self.now + pause, worker_failures=0)
-        self.deadlines.append(self.now + pause)  # where nothing was launched, nothing else brings the next pass
+        self.deadlines.append(self.now + pause)  # if nothing was launched, nothing else triggers the next pass
         self._event(
             EventType.AUTOSCALING_FAILED if growth else EventType.ADD_NODES_FAILED,
             msgspec.structs.replace(self._size_details(len(coming)), did_not_expand_reason=message, reason=reason),
         )
-        self._change(sized=True)  # the shortage has been reported; growing goes on in the background
+        self._change(sized=True)  # the shortage has been reported; growth continues in the background
         if growth:
-            self._change(target_workers=len(coming))  # what there is must do until the load asks again
+            self._change(target_workers=len(coming))  # make do with these until the load asks for more again
         elif self.cluster.up:
             self._change(state_message=f"{self._missing_text(len(coming))}. {message}")
 
     def _dismiss(self, node: Instance) -> None:
-        """Send a worker away: gracefully when it works, at once when it does not yet."""
+        """Sends a worker away: gracefully if it is working, otherwise at once."""
         if not node.ready or node.assignment is None:
             self._send_away(node)
             return
