@@ -1,1 +1,1 @@
-"""The nodes as the server knows them: what their agents report, what they have to do, and how they are called."""
+"""The server's side of nodes: their agents' reports, their loads, and calls to them."""

@@ -1,4 +1,4 @@
-"""Operations of nodes (`domain/nodeops.py`), as services call them."""
+"""Calls of node operations (`domain/nodeops.py`) for services."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class NodeCalls:
         self._tokens = tokens
 
     async def ask(self, node: Instance, op: NodeOp[Request, Reply], request: Request) -> Reply:
-        """Have the node do it. Raises AgentUnreachable, AgentRefused."""
+        """Has the node perform the operation. Raises AgentUnreachable or AgentRefused."""
         path, body = op.call(request)
         token = self._tokens.server_token(node.instance_id)
         answer = await self._client.call(node.endpoint, token, op.method, path, body)
         try:
             return msgspec.convert(answer, op.reply)
-        except msgspec.ValidationError as error:  # what a node says is what its users make of it
+        except msgspec.ValidationError as error:  # users control what a node answers
             raise AgentRefused("PROTOCOL", f"the node's answer to {op.name} cannot be read: {error}") from error

@@ -1,4 +1,4 @@
-"""How the server calls agents (`agent/server.py`): JSON over HTTP, authenticated by each instance's own token."""
+"""The HTTP client for agents (`agent/server.py`): JSON, authenticated with each instance's token."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from brickyard.domain.nodeops import AgentClient, AgentRefused, AgentUnreachable
 
-CALL_TIMEOUT_S = 40.0  # above the agent's own limit for a call to its node host
+CALL_TIMEOUT_S = 40.0  # longer than the agent's own limit for a call to its node host
 CONNECT_TIMEOUT_S = 5.0
 
 
@@ -23,7 +23,7 @@ class _Refusal(msgspec.Struct):
 
 
 class HttpAgentClient(AgentClient):
-    """The real one: one pool of connections, made at the first call."""
+    """The HTTP implementation: one connection pool, created at the first call."""
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
@@ -62,7 +62,7 @@ class HttpAgentClient(AgentClient):
 
 
 def _decode(status: int, answer: bytes) -> dict[str, Any]:
-    """The answer's object. Raises AgentUnreachable for 503, AgentRefused for every other error."""
+    """The answer's object. Raises AgentUnreachable for 503 and AgentRefused for every other error."""
     try:
         if status < 300:
             return msgspec.json.decode(answer or b"{}", type=dict[str, Any])
@@ -70,6 +70,6 @@ def _decode(status: int, answer: bytes) -> dict[str, Any]:
     except msgspec.MsgspecError as error:
         raise AgentRefused("PROTOCOL", f"the agent's answer (status {status}) cannot be read: {error}") from error
     if status == 503:
-        # NO_NODE came before anything was done; TIMEOUT may have come in the middle of it.
+        # With NO_NODE nothing was done yet; TIMEOUT may have come in the middle.
         raise AgentUnreachable(refusal.message, sent=refusal.code != "NO_NODE")
     raise AgentRefused(refusal.code, refusal.message)

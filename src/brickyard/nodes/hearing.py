@@ -1,7 +1,7 @@
-"""Who was heard of, and for whom that is written down.
+"""Keeps track of which agents have been heard from.
 
-A server that is alone keeps it in memory. Servers that share a database write it down for each other once a second, in one
-statement, and whoever looks after instances judges by all of it.
+A server that is alone keeps this in memory. Servers that share a database write it there once a second, in one statement, and the
+server that monitors instances uses what all of them have written.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from brickyard.store.store import Store
 log = structlog.get_logger(__name__)
 
 WRITE_S = 1.0
-BEHIND_S = 10.0  # what was heard and could not be written for so long might as well not have been heard
-PAUSE_S = 10.0  # between two looks at what was heard; the monitor looks at least every 5 s
+BEHIND_S = 10.0  # a server that could not write for this long might as well not have heard anything
+PAUSE_S = 10.0  # the longest pause between two checks; the monitor checks at least every 5 s
 PRUNE_S = 60.0
 
 
 class Hearing:
-    """One per server. `forget` is told of instances that are no more, where another server has seen to their end."""
+    """One per server. `forget` is called for removed instances, in case another server handled their end."""
 
     def __init__(self, *, store: Store, loads: Loads, silence_s: float, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._store = store
@@ -43,7 +43,7 @@ class Hearing:
         self._judged = float("-inf")
 
     def hear(self, instance_id: str) -> None:
-        """Its agent has just called."""
+        """Records that the instance's agent has just called."""
         now = self._heard[instance_id] = self._monotonic()
         if not self._store.alone:
             self._unwritten[instance_id] = now
@@ -51,23 +51,23 @@ class Hearing:
                 self._unwritten_since = now
 
     def forget(self, instance_id: str) -> None:
-        """The instance is gone."""
+        """Drops the instance, which is gone."""
         self._heard.pop(instance_id, None)
         self._unwritten.pop(instance_id, None)
 
     @property
     def behind(self) -> bool:
-        """Whether other servers cannot know for too long whom this one has heard: agents must turn to one that can tell."""
+        """Whether this server has been unable for too long to tell others what it heard: agents must switch to another server."""
         since = [at for at in (self._writing_since, self._unwritten_since) if at is not None]
         return bool(since) and not self._store.alone and self._monotonic() - min(since) > BEHIND_S
 
     async def judge(self, registered: Iterable[str]) -> frozenset[str]:
-        """Those of the registered instances whose agents no server has heard of for too long, as far as this server could see
-        what the others have heard. To be asked at least every PAUSE_S. Raises DatabaseTrouble."""
+        """The registered instances whose agents no server has heard from for too long, as far as this server could see what the
+        others heard. Call at least every PAUSE_S. Raises DatabaseTrouble."""
         registered, shared = set(registered), not self._store.alone
         if shared and self._shared and self._monotonic() - self._judged < WRITE_S:
             return self._verdict & registered
-        if shared != self._shared:  # other marks from now on
+        if shared != self._shared:  # marks come from another source now: start over
             self._shared = shared
             self._silence.forget()
         marks: Mapping[str, float] = self._heard
@@ -82,11 +82,11 @@ class Hearing:
         return self._verdict
 
     def silent(self) -> frozenset[str]:
-        """What was judged last, if that was lately."""
+        """The result of the last `judge`, if that was recent."""
         return self._verdict if self._monotonic() - self._judged <= PAUSE_S else frozenset()
 
     async def write(self) -> None:
-        """Write down what was heard since the last time, unless nobody else wants to know. Raises DatabaseTrouble."""
+        """Writes down what was heard since the last time, unless this server is alone. Raises DatabaseTrouble."""
         batch, self._unwritten = self._unwritten, {}
         since, self._unwritten_since = self._unwritten_since, None
         if self._store.alone or not batch:
@@ -106,8 +106,8 @@ class Hearing:
             self._writing_since = None
 
     async def run(self, forget: Callable[[str], None]) -> None:
-        """Write once a second until cancelled. `forget` is told of instances that are no more, now and then: another server may
-        have seen to their end."""
+        """Writes once a second until cancelled. Calls `forget` from time to time for removed instances, in case another server
+        handled their end."""
         pruned = self._monotonic()
         while True:
             await asyncio.sleep(WRITE_S)
@@ -123,10 +123,10 @@ class Hearing:
         if self._store.alone:
             return
         await self._store.write(lambda tx: tx.heard.prune(), background=True)
-        known = frozenset(self._heard)  # before the read: one that calls for the first time meanwhile stays
+        known = frozenset(self._heard)  # before the read, so that an agent that first calls meanwhile is kept
         states = await self._store.read(lambda tx: tx.instances.states(), background=True)
         for instance_id in known - states.keys():
             forget(instance_id)
         for instance_id, at in self._heard.items():
-            if self._monotonic() - at > OLD_S:  # it calls another server, so what it told this one is no longer so
+            if self._monotonic() - at > OLD_S:  # its agent calls another server, so what it told this one is out of date
                 self._loads.forget(instance_id)

@@ -1,6 +1,6 @@
-"""What agents call: reports of nodes, and the assignments that they wait for.
+"""The server's side of agent calls: reports of nodes, and assignments, which agents wait for.
 
-The database is written when a node's status changes. That an agent was heard of is kept by `hearing.py`.
+A change of a node's status is written to the database. `hearing.py` records when agents were heard from.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 MAX_WAIT_S = 30.0
-LOOK_S, LOOK_UNTOLD_S = 10.0, 1.0  # between two looks for what other servers changed, where they tell it and where they do not
-ANSWER_S = 60.0  # an answer that nothing has changed is given again for so long
+LOOK_S, LOOK_UNTOLD_S = 10.0, 1.0  # between checks for other servers' changes: with and without a working change feed
+ANSWER_S = 60.0  # how long the answer "nothing has changed" may be repeated without a read
 _TEXT_LIMIT = 8_000
 _NOTHING = NodeStatus()
 
 
 class AgentService:
-    """One per server. `wake` is told of every cluster and pool whose instances have changed. `servers`: all of the workspace."""
+    """One per server. Calls `wake` for each cluster and pool whose instances have changed. `servers`: all of the workspace."""
 
     def __init__(
         self,
@@ -52,31 +52,31 @@ class AgentService:
         self._servers = servers
         self._monotonic = monotonic
         self._hearing = Hearing(store=store, loads=loads, silence_s=silence_s, monotonic=monotonic)
-        self._known: dict[str, tuple[StatusReport, str | None]] = {}  # the last report that was written, and its cluster
+        self._known: dict[str, tuple[StatusReport, str | None]] = {}  # the last written report, and the cluster
         self._waiters: dict[str, set[asyncio.Event]] = {}
-        self._answers: dict[str, tuple[AssignmentReply, float]] = {}  # the last one, and until when it may be given again
+        self._answers: dict[str, tuple[AssignmentReply, float]] = {}  # the last one, and until when it may be repeated
         self._turns: dict[str, asyncio.Lock] = {}
         self._leaving = False
         store.on_commit(lambda changes: self.assignments_changed(changes.instances))
         store.on_gap(self._look_again)
 
     def authenticate(self, instance_id: str, bearer: str) -> bool:
-        """Whether the bearer token is that instance's own."""
+        """Whether the bearer token belongs to that instance."""
         return self._tokens.is_agent(instance_id, bearer)
 
     def proof(self, instance_id: str) -> str:
-        """The token by which that instance's agent knows its own server."""
+        """The token by which the instance's agent recognises its own server."""
         return self._tokens.server_token(instance_id)
 
     async def report(self, report: StatusReport) -> StatusReply:
-        """Take an agent's report. A repeated one is a heartbeat and costs no write."""
-        # One at a time an instance, in the order of arrival: writers run side by side, and an older status must not win.
+        """Processes an agent's report. A repeated report is a heartbeat and costs no write."""
+        # One at a time per instance, in order of arrival: writers run side by side, and an older status must not win.
         async with self._turns.setdefault(report.instance_id, asyncio.Lock()):
             return await self._report(report)
 
     async def _report(self, report: StatusReport) -> StatusReply:
         instance_id = report.instance_id
-        if self._hearing.behind:  # other servers take the agent for silent: it must turn to one of them
+        if self._hearing.behind:  # other servers consider the agent silent: it must switch to one of them
             raise DatabaseAway("what agents say cannot be recorded")
         self._hearing.hear(instance_id)
         busier = self._loads.hear(instance_id, report.status.generation, report.status.load)
@@ -94,7 +94,7 @@ class AgentService:
         return StatusReply(server_token=self.proof(instance_id), known=known, servers=self._servers())
 
     async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply:
-        """The instance's assignment, as soon as its version is not `have`, or after `wait_s` as it is."""
+        """Returns the instance's assignment as soon as its version is not `have`, or the current one after `wait_s`."""
         deadline = self._monotonic() + min(max(wait_s, 0.0), MAX_WAIT_S)
         changed = asyncio.Event()
         self._waiters.setdefault(instance_id, set()).add(changed)
@@ -113,7 +113,7 @@ class AgentService:
                 self._waiters.pop(instance_id, None)
 
     def _answered(self, instance_id: str) -> AssignmentReply | None:
-        """The last answer, while it is surely true: an agent that waits for nothing costs a read a minute."""
+        """The last answer, while it is certainly still true: an agent that waits in vain costs one read a minute."""
         reply, until = self._answers.get(instance_id, (None, 0.0))
         return reply if self._monotonic() < until and self._store.alone else None
 
@@ -127,13 +127,13 @@ class AgentService:
         return reply
 
     async def _change(self, changed: asyncio.Event, deadline: float) -> bool:
-        """Wait until the instance's row may be another one: look again. False: what was read is the answer."""
+        """Waits until the instance's row may have changed and must be read again. False: the last read is the answer."""
         left = deadline - self._monotonic()
         if left <= 0 or self._leaving:
             return False
         try:
-            # What another server changes is told by the change feed, which can fail: look again now and then.
-            # (Not wait_for, which makes a task: thousands of agents wait here.)
+            # The change feed reports other servers' changes, but it can fail: check from time to time.
+            # (Not wait_for, which creates a task: thousands of agents wait here.)
             look_s = left if self._store.alone else LOOK_S if self._store.told else LOOK_UNTOLD_S
             async with asyncio.timeout(min(left, look_s)):
                 await changed.wait()
@@ -142,36 +142,36 @@ class AgentService:
         return True
 
     def assignments_changed(self, instance_ids: Iterable[str]) -> None:
-        """Answer the long polls of these instances now."""
+        """Answers the long polls of these instances now."""
         for instance_id in instance_ids:
             self._answers.pop(instance_id, None)
             for waiter in self._waiters.get(instance_id, ()):
                 waiter.set()
 
     def _look_again(self) -> None:
-        """Any assignment may be another one, or may be changed by another server from now on."""
+        """Makes every poll read again: any assignment may have changed, or may be changed by another server from now on."""
         self._answers.clear()
         self.assignments_changed(list(self._waiters))
 
     def release(self) -> None:
-        """The server is about to end: answer every long poll now, so that none holds it up."""
+        """Answers every long poll now, because the server is about to stop and must not be held up."""
         self._leaving = True
         self.assignments_changed(list(self._waiters))
 
     async def judge(self, registered: Iterable[str]) -> frozenset[str]:
-        """Those of the registered instances whose agents have said nothing to any server for too long. Raises DatabaseTrouble."""
+        """The registered instances whose agents no server has heard from for too long. Raises DatabaseTrouble."""
         return await self._hearing.judge(registered)
 
     def silent(self) -> frozenset[str]:
-        """What `judge` found last, if that was lately."""
+        """The result of the last `judge`, if that was recent."""
         return self._hearing.silent()
 
     async def run(self) -> None:
-        """Tell the other servers who is heard of, until cancelled."""
+        """Writes down for the other servers which agents were heard from, until cancelled."""
         await self._hearing.run(self.forget)
 
     def forget(self, instance_id: str) -> None:
-        """The instance is gone: keep nothing of it."""
+        """Drops everything about the instance, which is gone."""
         self._hearing.forget(instance_id)
         self._answers.pop(instance_id, None)
         self._known.pop(instance_id, None)
@@ -180,19 +180,19 @@ class AgentService:
 
 
 def record_report(tx: Tx, report: StatusReport, *, now: int) -> str | None:
-    """Write what an agent reports; returns the cluster or pool that must look at it ("": none must), or None when the instance is
-    not (or no longer) wanted.
+    """Writes an agent's report. Returns the cluster or pool that must look at it ("" if none), or None if the instance is
+    not, or no longer, wanted.
 
-    Whoever has it is locked first, as everywhere: two writers of one cluster take turns instead of meeting in a deadlock.
+    The owner is locked first, as everywhere, so that two writers of one cluster take turns instead of deadlocking.
     """
     instance = tx.lock_owner(report.instance_id)
     if instance is None or not instance.live:
         return None
     if instance.boot_id == report.boot_id and report.moves < instance.moves:
-        return ""  # a server that hung had it in hand, while the agent told another one what is so now
+        return ""  # a late report, from a server that hung: the agent has since told another server its newer status
     status = report.status
     if instance.boot_id and instance.boot_id != report.boot_id and status.generation < instance.status.generation:
-        # A new agent process took over the instance and has nothing of the old one's node: that node is lost.
+        # A new agent process took over the instance and has nothing of the old process's node: that node is lost.
         moved = _lost(instance)
     else:
         moved = instance
@@ -210,7 +210,7 @@ def record_report(tx: Tx, report: StatusReport, *, now: int) -> str | None:
     )
     settled = instance.registered_ms and not status.warm_error and not instance.status.warm_error
     if not instance.cluster_id and settled and status.phase is not Phase.FAILED:
-        return ""  # a pool has nothing to decide about an idle instance that gets on
+        return ""  # the pool has nothing to decide while an idle instance makes progress
     tx.wake_owner(instance)
     return instance.owner_id
 
@@ -220,7 +220,7 @@ def _lost(instance: Instance) -> Instance:
 
 
 def _bounded(status: NodeStatus) -> NodeStatus:
-    """Agents are trusted to speak, not to be brief: what goes into a row has a limit, and loads do not go there at all."""
+    """Limits the text that goes into a row, since agents are not trusted to be brief, and removes loads, which are not stored."""
     status = msgspec.structs.replace(status, load=None)
     failure = status.failure
     if failure is not None:

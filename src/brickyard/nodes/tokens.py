@@ -1,4 +1,4 @@
-"""Tokens of instances: derived from the workspace's key, so that none is ever stored by the server."""
+"""Instance tokens. They are derived from the workspace's key, so the server stores none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hmac
 
 
 class InstanceTokens:
-    """`key` is the workspace's own secret of 32 bytes; who has it can speak for every agent."""
+    """`key` is the workspace's 32-byte secret; whoever has it can impersonate every agent."""
 
     def __init__(self, *, key: bytes) -> None:
         if len(key) < 32:
@@ -14,15 +14,15 @@ class InstanceTokens:
         self._key = key
 
     def agent_token(self, instance_id: str) -> str:
-        """What the agent shows the server."""
+        """The token that the agent presents to the server."""
         return self._derive("agent", instance_id)
 
     def server_token(self, instance_id: str) -> str:
-        """What the server shows the agent."""
+        """The token that the server presents to the agent."""
         return self._derive("server", instance_id)
 
     def is_agent(self, instance_id: str, token: str) -> bool:
-        """Whether the token is that instance's, in constant time."""
+        """Whether the token belongs to that instance. Constant time."""
         return hmac.compare_digest(self.agent_token(instance_id).encode(), token.encode())
 
     def _derive(self, purpose: str, instance_id: str) -> str:

@@ -1,1 +1,1 @@
-"""Where instances come from."""
+"""Providers: they supply instances."""

@@ -1,6 +1,6 @@
-"""The provider contract: where instances come from.
+"""The provider interface: a provider supplies instances.
 
-A provider knows machines and agents, and nothing of clusters. Everything on the machine is the agent's work.
+A provider knows about machines and agents, not about clusters. Everything on the machine is up to the agent.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from brickyard.storage.directory import Storage
 
 
 class ProviderError(Exception):
-    """A provider could not do what it was asked. The subclass says what the caller should decide."""
+    """A provider could not do what it was asked. The subclass tells the caller how to react."""
 
 
 class CapacityError(ProviderError):
-    """There is no room now. Waiting or asking for less may help. `asked` and `left` are for people: "8 cores, 16 GiB"."""
+    """There is no room at the moment. Waiting or asking for less may help. `asked` and `left` are text: "8 cores, 16 GiB"."""
 
     def __init__(self, message: str, *, asked: str, left: str) -> None:
         super().__init__(message)
@@ -37,43 +37,43 @@ class QuotaError(ProviderError):
 
 
 class InvalidError(ProviderError):
-    """The request can never succeed as it stands."""
+    """The request can never succeed in this form."""
 
 
 class ThrottledError(ProviderError):
-    """Asked too fast; try again after a pause."""
+    """Too many calls; try again after a pause."""
 
 
 class TransientError(ProviderError):
-    """It failed for a reason that may pass; try again with backoff."""
+    """A failure that may pass; try again with backoff."""
 
 
 class SetupError(Exception):
-    """A provider cannot be opened. The message is one sentence for the administrator: what is wrong and what to change."""
+    """A provider cannot be opened. The message tells the administrator in one sentence what is wrong and what to change."""
 
 
 class LaunchRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One instance to launch. The tokens are this instance's own (see `domain.node`)."""
+    """One instance to launch. The tokens belong to this instance only (see `domain.node`)."""
 
     instance_id: str
     node_type: NodeType
     server_url: str
     agent_token: str
     server_token: str
-    servers: tuple[ServerAddress, ...] = ()  # all servers of the workspace, the one at `server_url` among them
-    spot: bool = False  # an instance that may be taken away, where the provider has such
+    servers: tuple[ServerAddress, ...] = ()  # all servers of the workspace, including the one at `server_url`
+    spot: bool = False  # an instance that may be taken away, if the provider has such
     tags: dict[str, str] = {}
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One instance that the provider lists. An instance that it does not list does not exist."""
+    """One listed instance. An instance that is not listed does not exist."""
 
     instance_id: str
-    alive: bool  # False: it has ended, but something of it (a directory, a process) is left to terminate
+    alive: bool  # False: it has ended, but something of it (a directory, a process) remains to be terminated
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
-    """What the provider has and what is left of it. Cores are logical, memory is MiB."""
+    """The provider's total and remaining capacity. Cores are logical, memory is MiB."""
 
     cores_total: float
     cores_left: float
@@ -82,10 +82,10 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider is made from: handed to the factory that `brickyard.providers.registry` finds by the provider's name."""
+    """The arguments of a provider's factory, which `brickyard.providers.registry` finds by the provider's name."""
 
     settings: Settings
-    server_url: str  # what agents on other machines call
+    server_url: str  # the address for agents on other machines
     runtimes: tuple[Runtime, ...]  # the catalogue
 
     @property
@@ -95,17 +95,17 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def storage(self) -> Storage:
-        """What the workspace's servers and nodes share."""
+        """The storage that the workspace's servers and nodes share."""
         return Storage(self.settings.storage_dir)
 
     @property
     def server_file(self) -> Path:
-        """server.json, by which agents on the server's machine find it, also after a restart on another port."""
+        """server.json, by which agents on the server's machine find it, even after a restart on another port."""
         return self.data_dir / "server.json"
 
 
 class Home(Protocol):
-    """What agents call: the part of the server that its HTTP API shows to them."""
+    """What agents call: the part of the server that its HTTP API offers them."""
 
     async def report(self, report: StatusReport) -> StatusReply: ...
 
@@ -113,60 +113,60 @@ class Home(Protocol):
 
 
 class Provider(Protocol):
-    """Derive from it: what has a body here is a default. `node_types` to `close` may block (they are called on worker threads),
-    must be safe to call from several threads at once, and raise nothing but `ProviderError`s.
+    """Derive from this class: methods with a body are defaults. `node_types` to `close` may block (they are called on worker
+    threads), must be safe to call from several threads at once, and may raise only `ProviderError`s.
 
-    `brickyard.testing.contract` checks all of it (docs/providers.md).
+    `brickyard.testing.contract` checks all of this (docs/providers.md).
     """
 
-    name: str  # as it is registered; on record with every instance
-    spot_market: bool = False  # whether `LaunchRequest.spot` means something here
-    ends_with_server: bool = False  # `close` ends the instances, unless they are to be kept
+    name: str  # the registered name; recorded with every instance
+    spot_market: bool = False  # whether `LaunchRequest.spot` has an effect
+    ends_with_server: bool = False  # whether `close` ends the instances, unless they are to be kept
     where: Literal["here", "elsewhere", "nowhere"] = "elsewhere"  # on the server's machine, on others; or it computes nothing
 
     def node_types(self) -> Sequence[NodeType]:
-        """What may be launched here, best default first. Cheap; callers ask often."""
+        """The node types on offer, best default first. Cheap; callers ask often."""
         ...
 
     def capacity(self) -> Capacity | None:
-        """Room left, or None where the provider does not know."""
+        """The remaining room, or None if the provider does not know."""
         return None
 
     def launch(self, request: LaunchRequest) -> None:
-        """Start an instance whose agent will call home. Idempotent by `instance_id`: launching what runs does nothing,
-        launching what was terminated raises InvalidError, at least while it is listed. Returns once the provider has accepted it;
+        """Starts an instance whose agent will call home. Idempotent by `instance_id`: launching a running instance does nothing,
+        launching a terminated one raises InvalidError, at least while it is listed. Returns once the provider has accepted it;
         never waits for the agent.
 
-        Raises CapacityError, QuotaError, InvalidError, ThrottledError, TransientError.
+        Raises CapacityError, QuotaError, InvalidError, ThrottledError or TransientError.
         """
         ...
 
     def terminate(self, instance_id: str, *, reason: str) -> None:
-        """Begin to end an instance with all its processes and files. Idempotent; an unknown id is a success.
+        """Begins to end an instance with all its processes and files. Idempotent; an unknown id is a success.
 
         Returns early; the caller repeats it until `observe` no longer lists the instance. `reason` is recorded in its logs.
-        Raises ThrottledError, TransientError.
+        Raises ThrottledError or TransientError.
         """
         ...
 
     def observe(self) -> Mapping[str, Observed]:
-        """Every instance of this workspace that exists. Raises TransientError when the answer is not complete."""
+        """Lists every existing instance of this workspace. Raises TransientError if the list is incomplete."""
         ...
 
     def close(self, *, keep_nodes: bool) -> None:
-        """The server is leaving. Local providers end their instances unless `keep_nodes`; clouds leave them alone."""
+        """The server is stopping. Local providers end their instances unless `keep_nodes`; clouds leave them running."""
         del keep_nodes
 
-    # These are called once, on the server's event loop, when the provider is opened.
+    # The following are called once, on the server's event loop, when the provider is opened.
 
     def agent_client(self) -> AgentClient | None:
-        """How the server calls the agents. None: at the endpoint that each has reported, over HTTP."""
+        """The client with which the server calls agents. None: HTTP, at the endpoint that each agent has reported."""
         return None
 
     def attach(self, home: Home) -> None:
-        """The server is there. For agents that live in its process; all others call `LaunchRequest.server_url`."""
+        """Receives the server, for agents that live in its process; all others call `LaunchRequest.server_url`."""
         del home
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
-        """What runs beside the server, by name, until it stops. A task that fails is logged and started again."""
+        """Tasks to run beside the server, by name, until it stops. A task that fails is logged and restarted."""
         return {}

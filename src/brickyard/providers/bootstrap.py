@@ -1,7 +1,7 @@
-"""What an agent needs to start, wherever that is: its configuration, its command line, its environment.
+"""What an agent needs to start on any machine: its configuration, command line and environment.
 
-The machine needs a Python with this package (`pip install brickyard`, the server's version) and, for agent.json, a directory that
-nobody else can read: it holds the instance's tokens. The agent brings everything else itself.
+The machine needs a Python with this package (`pip install brickyard`, the server's version) and a directory for agent.json that
+nobody else can read, because that file holds the instance's tokens. The agent installs everything else itself.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from brickyard.providers.base import LaunchRequest
 from brickyard.runtime import NODE_CODE
 
 CONFIG_FILE = "agent.json"  # in the instance's directory, mode 0600
-_SECRET = ("BRICKYARD_", "DATABRICKS_")  # never handed down to agents and what they start
+_SECRET = ("BRICKYARD_", "DATABRICKS_")  # never passed on to agents and what they start
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an agent runs: absolute paths on its machine, and the Python that has this package there."""
+    """Where an agent runs: absolute paths on its machine, and the Python there that has this package."""
 
-    instance_dir: Path  # the instance's own, mode 0700
+    instance_dir: Path  # of this instance only, mode 0700
     cache_dir: Path  # runtimes, shared by the machine's instances
-    logs_dir: Path  # where the logs of nodes are kept
-    data_dir: Path | None = None  # the server's, if it is there: hidden from the node
-    storage_dir: Path | None = None  # likewise, all but what belongs to the node
-    dbfs_dir: Path | None = None  # the workspace's files, and what the nodes of a cluster share: where all machines mount them
+    logs_dir: Path  # where nodes' logs are kept
+    data_dir: Path | None = None  # the server's, if it is on this machine: hidden from the node
+    storage_dir: Path | None = None  # likewise, except for the node's own part
+    dbfs_dir: Path | None = None  # the workspace's files; below, what a cluster's nodes share: where all machines mount them
     clusters_dir: Path | None = None
-    node_code_dir: Path = NODE_CODE  # as it is installed here
+    node_code_dir: Path = NODE_CODE  # as installed here
     python: str = sys.executable
     server_file: Path | None = None  # server.json, on the server's own machine
 
@@ -70,22 +70,22 @@ def agent_config(
 
 
 def environments_of(runtimes: Iterable[Runtime]) -> dict[str, str]:
-    """Runtime key -> the environment that it is installed into."""
+    """Runtime key -> the environment it is installed into."""
     return {runtime.key: runtime.environment for runtime in runtimes}
 
 
 def encoded(config: AgentConfig) -> bytes:
-    """What CONFIG_FILE holds."""
+    """The contents of CONFIG_FILE."""
     return msgspec.json.encode(config)
 
 
 def command(instance_dir: Path, *, python: str = sys.executable) -> list[str]:
-    """The agent's command line. It must be the leader of a session, and may run as any user."""
+    """The agent's command line. It must be a session leader, and may run as any user."""
     return [python, "-m", "brickyard.agent", "--config", str(instance_dir / CONFIG_FILE)]
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment for an agent on this machine: ours without secrets, with paths that hold in another directory."""
+    """The environment for an agent on this machine: ours without secrets, and with paths made absolute."""
     env = {key: value for key, value in environ.items() if not key.startswith(_SECRET)}
     if "PYTHONPATH" in env:
         env["PYTHONPATH"] = os.pathsep.join(str(Path(path).resolve()) for path in env["PYTHONPATH"].split(os.pathsep) if path)

@@ -1,4 +1,4 @@
-"""Room on one machine: what it has, what its instances use, and the words for running out."""
+"""Room on one machine: its total, what its instances use, and the messages for running out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GIB = 1 << 30
 
 
 class Room(msgspec.Struct, frozen=True):
-    """An amount of machine. Cores are logical, memory is MiB."""
+    """An amount of cores, memory and GPUs. Cores are logical, memory is MiB."""
 
     cores: float
     memory_mb: int
@@ -24,7 +24,7 @@ class Room(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, node_type: NodeType, machine: Room) -> Room:
-        """What one node of this type takes: of memory no more than the machine has, since it can use no more."""
+        """What one node of this type takes. Its memory is capped at the machine's, since it can use no more."""
         return cls(node_type.num_cores, min(node_type.memory_mb, machine.memory_mb), node_type.num_gpus)
 
     @property
@@ -36,27 +36,27 @@ class Room(msgspec.Struct, frozen=True):
         return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
     def without(self, used: Iterable[Room]) -> Room:
-        """What is left; never below nothing."""
+        """What is left; never below zero."""
         left = self
         for each in used:
             left = Room(left.cores - each.cores, left.memory_mb - each.memory_mb, left.gpus - each.gpus)
         return Room(max(0.0, left.cores), max(0, left.memory_mb), max(0, left.gpus))
 
     def holds(self, need: Room) -> bool:
-        """Whether `need` fits in."""
+        """Whether `need` fits."""
         return need.cores <= self.cores and need.memory_mb <= self.memory_mb and need.gpus <= self.gpus
 
     def times(self, *, cores: float, memory: float) -> Room:
-        """This machine as its overcommit makes it look. GPUs are never shared."""
+        """This machine with overcommit applied. GPUs are never shared."""
         return Room(self.cores * cores, int(self.memory_mb * memory), self.gpus)
 
 
 def require(node_type: NodeType, *, machine: Room, total: Room, left: Room) -> None:
-    """Raise CapacityError unless a node of this type fits into what is left."""
+    """Raises CapacityError unless a node of this type fits into what is left."""
     need = Room.of(node_type, machine)
     if left.holds(need):
         return
-    if not need.gpus:  # then GPUs are not worth a word
+    if not need.gpus:  # then the message does not mention GPUs
         total, left = Room(total.cores, total.memory_mb), Room(left.cores, left.memory_mb)
     if not total.holds(need):
         remedy = "Choose a smaller node type, or raise cpu_overcommit/memory_overcommit."
@@ -74,17 +74,17 @@ def require(node_type: NodeType, *, machine: Room, total: Room, left: Room) -> N
 
 
 def allowance(asked_gb: float | None, place: Path) -> int:
-    """Bytes of the disk of `place` that one part of the workspace may take: what the settings say, or half of it."""
+    """How many bytes of `place`'s disk one part of the workspace may take: the setting, or half of the disk."""
     return int(asked_gb * GIB) if asked_gb is not None else shutil.disk_usage(place).total // 2
 
 
 def this_machine(*, gpus: int = 0) -> Room:
-    """The cores and the memory that this process may use."""
+    """The cores and memory available to this process."""
     return Room(float(len(os.sched_getaffinity(0))), _memory_mb(), gpus)
 
 
 def _memory_mb() -> int:
-    """The machine's memory, or a container's limit where that is less."""
+    """The machine's memory, or the container's limit if that is lower."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:

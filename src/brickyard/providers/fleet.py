@@ -8,7 +8,7 @@ from brickyard.providers.base import Provider
 
 
 class Providers:
-    """Instances are looked after by the provider that launched them; new ones come from `default`."""
+    """Each instance is managed by the provider that launched it; new ones come from `default`."""
 
     def __init__(self, default: Provider, *others: Provider) -> None:
         self.default = default
@@ -18,8 +18,8 @@ class Providers:
         return iter(self._by_name.values())
 
     def of(self, name: str) -> Provider | None:
-        """The provider on record with an instance; None: it is not configured any more. Rows from before the name was recorded
-        have none, and are the default's."""
+        """The provider recorded with an instance, or None if it is no longer configured. Rows from before the name was recorded
+        have none and belong to the default."""
         return self._by_name.get(name) if name else self.default
 
     @property

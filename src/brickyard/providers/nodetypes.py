@@ -1,4 +1,4 @@
-"""Node types: the machine's own sizes, and the clouds' well-known ones from `data/node_types.toml`."""
+"""Node types: the machine's own sizes, and well-known cloud types from `data/node_types.toml`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cloud_types() -> tuple[NodeType, ...]:
 
 
 def machine_types(*, cores: int, memory_mb: int, gpus: int = 0, gpu_model: str = "") -> tuple[NodeType, ...]:
-    """Sizes of this very machine: two small ones, of which several run side by side, and the whole of it."""
+    """Sizes of this machine: two small ones, of which several fit side by side, and the whole machine."""
     whole = f"This machine: {cores} cores, {memory_mb / 1024:.0f} GiB" + (f", {gpus} x {gpu_model}" if gpus else "")
     return (
         _small("brickyard.small", 1, SMALL_MB),
@@ -45,7 +45,7 @@ def machine_types(*, cores: int, memory_mb: int, gpus: int = 0, gpu_model: str =
 
 
 def offered() -> tuple[NodeType, ...]:
-    """What the local provider offers: GPU types only where the machine has that many GPUs."""
+    """The types that the local provider offers. GPU types are included only if the machine has that many GPUs."""
     gpus, model = gpus_here()
     own = machine_types(
         cores=psutil.cpu_count() or 1, memory_mb=psutil.virtual_memory().total // 2**20, gpus=gpus, gpu_model=model
@@ -55,7 +55,7 @@ def offered() -> tuple[NodeType, ...]:
 
 @functools.cache
 def gpus_here() -> tuple[int, str]:
-    """How many GPUs NVML finds, and the model of the first; (0, "") where there is no NVML."""
+    """How many GPUs NVML finds, and the model of the first; (0, "") without NVML."""
     try:
         import pynvml  # type: ignore[import-untyped] # noqa: PLC0415 - it has no types, and loads the driver's library; only when somebody asks
 
@@ -65,7 +65,7 @@ def gpus_here() -> tuple[int, str]:
             return (count, str(pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(0)))) if count else (0, "")
         finally:
             pynvml.nvmlShutdown()
-    except Exception:  # NVML's errors derive from nothing better, and none of them is ours to mend
+    except Exception:  # NVML's errors have no better base class, and we cannot fix any of them
         return 0, ""
 
 

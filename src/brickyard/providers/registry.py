@@ -1,4 +1,4 @@
-"""Opens the provider that the settings name: ours, or one of another installed package (`lifecycle/providernames.py`)."""
+"""Opens the provider named in the settings: ours, or one from another installed package (`lifecycle/providernames.py`)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 from brickyard.lifecycle.providernames import find, unknown
 
-if TYPE_CHECKING:  # only the provider that is opened is imported
+if TYPE_CHECKING:  # only the selected provider is imported
     from brickyard.providers.base import Provider, Setup
 
 
 def open_provider(setup: Setup) -> Provider:
-    """The provider of the settings. Raises SetupError."""
+    """Opens the provider named in the settings. Raises SetupError."""
     from brickyard.providers.base import SetupError  # noqa: PLC0415 - names can be checked without it
 
     name = setup.settings.provider
@@ -23,7 +23,7 @@ def open_provider(setup: Setup) -> Provider:
     entry = find()[name]
     try:
         factory: Callable[[Setup], Provider] = entry.load()
-    except Exception as error:  # another package's code: whatever it raises is why it cannot be used
+    except Exception as error:  # another package's code: any exception means that it cannot be used
         raise SetupError(f"provider {name} ({entry.value}) cannot be imported: {type(error).__name__}: {error}.") from error
     provider = factory(setup)
     if provider.where == "elsewhere" and not setup.settings.public_url and _only_here(setup.server_url):
@@ -35,7 +35,7 @@ def open_provider(setup: Setup) -> Provider:
 
 
 def _only_here(url: str) -> bool:
-    """Whether nobody but this machine can call that address."""
+    """Whether only this machine can reach that address."""
     host = urlsplit(url).hostname or ""
     try:
         address = ipaddress.ip_address(host)

@@ -1,1 +1,1 @@
-"""The loops: claim a key, observe, plan, apply."""
+"""The reconcile loops: claim a key, observe, plan, apply."""

@@ -1,4 +1,4 @@
-"""The loop over clusters, and a pass over one: read, plan, write, in the transaction that read the plan's inputs."""
+"""The cluster loop, and a pass over one cluster: read, plan and write in one transaction."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from brickyard.store.clusters import ClusterRows
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
-# A pass waits for the database and for its turn on the event loop most of the time: with few at once, a busy server would do few
-# passes a second, however cheap they are. What is ready together also shares a commit.
+# A pass mostly waits for the database and for its turn on the event loop: with few at once, a busy server would make few passes
+# a second, however cheap they are. Passes that are ready together also share a commit.
 AT_ONCE = 64
 
 
 class ClusterLoop(KeyedLoop[str]):
-    """Passes over clusters. `wake_pool` is told of pools that must look at what they have now, `on_gone` of clusters that are
+    """Passes over clusters. Calls `wake_pool` for pools that must look at their instances now, and `on_gone` when a cluster is
     removed."""
 
     def __init__(
@@ -84,7 +84,7 @@ class ClusterLoop(KeyedLoop[str]):
         left = await self._store.write(one_pass, background=True)
         self._measures.note(left.came, left.ended)
         if self._loads.follow(key, left.follows_load):
-            self.wake(key)  # for the load of before, which may not change again
+            self.wake(key)  # for an earlier load report, which may not change again
         if left.gone:
             self._on_gone()
         for pool_id in left.pools:
@@ -93,14 +93,14 @@ class ClusterLoop(KeyedLoop[str]):
 
 
 class FollowUp(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left to do once a cluster's pass is committed."""
+    """What remains to be done once a cluster's pass is committed."""
 
     calls: ProviderCalls = ProviderCalls()
-    follows_load: bool = False  # the cluster's size is to follow its load
-    pools: tuple[str, ...] = ()  # that must look at what they have now
-    came: Came | None = None  # the cluster has come to run
-    ended: tuple[str, str] | None = None  # it has ended: the reason's code and type
-    gone: bool = False  # nothing is left of the cluster but its directory
+    follows_load: bool = False  # the cluster's size should follow its load
+    pools: tuple[str, ...] = ()  # pools that must look at their instances now
+    came: Came | None = None  # set if the cluster has come up
+    ended: tuple[str, str] | None = None  # set if the cluster has ended: the reason's code and type
+    gone: bool = False  # nothing is left of the cluster except its directory
 
 
 def pass_over_cluster(
@@ -117,16 +117,16 @@ def pass_over_cluster(
 ) -> FollowUp:
     """One pass over one cluster: read, plan, write.
 
-    The rows stay locked from the read to the commit, so neither a user's request nor another loop can come between. Launches are
-    leased: `not_before_ms` moves on before the call, so that no second process repeats it while this one is at it, and one that
-    died in the middle is repeated (launching is idempotent). What is taken from a pool changes hands in the same transaction,
-    with the pool's row locked: no second cluster can take it. `server`: the number of this server.
+    The rows stay locked from the read to the commit, so neither a user's request nor another loop can interfere. Launches are
+    leased: `not_before_ms` is advanced before the call, so that no other process repeats it meanwhile, and a call that died
+    halfway is repeated (launching is idempotent). Instances taken from a pool change hands in the same transaction, with the
+    pool's row locked, so no other cluster can take them. `server`: this server's number.
     """
     cluster = tx.clusters.get(cluster_id)
     if cluster is None:
         return FollowUp()
     before = tx.instances.of_cluster(cluster_id)
-    # Its own instances are locked before the pools: nobody else locks them without the cluster, so that cannot be a deadlock.
+    # The cluster's instances are locked before the pools. Nobody locks them without the cluster, so this cannot deadlock.
     rooms = _rooms(tx, cluster, before)
     load = next((found for each in before if (found := _load(tx, each, cluster, loads)) is not None), None)
     decided = plan(cluster, before, now=now, sizes=sizes, policy=policy, silent=silent, load=load, rooms=rooms)
@@ -162,7 +162,7 @@ def pass_over_cluster(
 
 
 def _rooms(tx: Tx, cluster: Cluster, instances: Sequence[Instance]) -> dict[str, Room]:
-    """The pools that the pass may take from or give back to, locked, with as many of their idle instances as it may take."""
+    """The pools that the pass may take from or return to, locked, with as many of their idle instances as it may take."""
     needed, wanted = pools_needed(cluster, instances)
     rooms: dict[str, Room] = {}
     for pool_id, pool in tx.pools.many(needed).items():
@@ -173,14 +173,14 @@ def _rooms(tx: Tx, cluster: Cluster, instances: Sequence[Instance]) -> dict[str,
 
 
 def _load(tx: Tx, node: Instance, cluster: Cluster, loads: Loads) -> Load | None:
-    """What a node says of the cluster's work, if it is its driver."""
+    """The load that a node reports, if it is the cluster's driver."""
     if node.role is Role.WORKER or node.generation != cluster.incarnation or node.assignment is None:
         return None
     return loads.of(tx, node.instance_id, node.assignment.generation)
 
 
 def _purge(tx: Tx, cluster: Cluster, decided: Plan, now: int) -> FollowUp:
-    """Nothing is left of a permanently deleted cluster, or nothing has kept one for too long."""
+    """Removes a permanently deleted cluster of which nothing is left, or one whose retention is over."""
     for instance in decided.removed:
         tx.instances.delete(instance)
     for instance in decided.returned:
@@ -193,7 +193,7 @@ def _purge(tx: Tx, cluster: Cluster, decided: Plan, now: int) -> FollowUp:
 
 
 def _wake_pools(tx: Tx, changed: Sequence[Instance], old: Mapping[str, Instance], decided: Plan) -> tuple[str, ...]:
-    """Have the loop look at the pools that have lost an idle instance, or an instance altogether, or have one back."""
+    """Wakes the pools that have lost an idle instance, lost any instance, or got one back."""
     moved = [row for row in changed if row.instance_id not in old or row.state is InstanceState.TERMINATING]
     woken = tuple(sorted({row.pool_id for row in (*moved, *decided.removed, *decided.returned) if row.pool_id}))
     for pool_id in woken:

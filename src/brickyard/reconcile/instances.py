@@ -1,10 +1,10 @@
-"""The instance monitor: compares what the provider lists with what is on record.
+"""The instance monitor: compares the providers' lists with the recorded instances.
 
-* recorded as running, not listed (or listed as ended): the instance is gone, and its cluster is told;
-* recorded as terminating, still listed: terminated again; not listed any more: gone;
-* listed, not on record: an orphan of a crash, ended;
-* silent for too long: taken for lost;
-* recorded with a provider that is not configured: told of once, and left.
+* recorded as running but not listed (or listed as ended): the instance is gone, and its cluster is told;
+* recorded as terminating and still listed: terminated again; no longer listed: gone;
+* listed but not recorded: an orphan of a crash, which is ended;
+* silent for too long: considered lost;
+* recorded with a provider that is not configured: logged once, and left alone.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ log = structlog.get_logger(__name__)
 
 POLL_S = 0.5
 MAX_POLL_S = 5.0
-SHARE = 0.05  # of the time may be spent on looking, as long as that keeps it within MAX_POLL_S
+SHARE = 0.05  # of the time may go into checks, as long as the interval stays within MAX_POLL_S
 
 
 class InstanceMonitor:
-    """`run` until cancelled. `judge` says which of the registered instances have been silent for too long. Of several servers the
-    one for which `held` is true looks."""
+    """`run` until cancelled. `judge` returns which registered instances have been silent for too long. With several servers, only
+    the one for which `held` is true checks."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class InstanceMonitor:
         self._held = held
         self._store = store
         self._providers = providers
-        self._told: set[str] = set()  # of these it was said that their provider is not configured
+        self._told: set[str] = set()  # instances already logged as having an unconfigured provider
         self._clock = clock
         self._judge = judge
         self._wake = wake
@@ -59,7 +59,7 @@ class InstanceMonitor:
         self._calls = ThreadPoolExecutor(4, thread_name_prefix="monitor")
 
     async def run(self) -> None:
-        """Look around every half second until cancelled, with thousands of instances less often: it takes a small share."""
+        """Checks every half second until cancelled; with thousands of instances less often, to take little time."""
         try:
             while True:
                 await self._store.usable()
@@ -78,11 +78,11 @@ class InstanceMonitor:
             self._calls.shutdown(wait=False, cancel_futures=True)
 
     async def look(self) -> None:
-        """One comparison. A server that loses the lease meanwhile (it was stopped, say) does nothing: what it saw may be old."""
+        """One comparison. A server that loses the lease meanwhile (it was stopped, say) does nothing: its data may be old."""
         loop, held = asyncio.get_running_loop(), self._held()
         started = self._clock.now_ms()
-        # The provider is asked first: an instance launched after that may be on record as launched and yet not be in its answer,
-        # which is why only instances launched before `started` can be found missing.
+        # The provider is asked first. An instance launched after that may be recorded as launched and yet be missing from the
+        # list, so only instances launched before `started` count as missing.
         where = await loop.run_in_executor(self._calls, self._observe)
         listed = {instance_id: seen for instance_id, (_, seen) in where.items()}
         states, foreign = await self._store.read(
@@ -109,11 +109,11 @@ class InstanceMonitor:
                 ending[instance_id] = "released"
             elif instance_id not in listed and state in (InstanceState.TERMINATING, InstanceState.GONE):
                 self._on_gone(instance_id)
-        # Side by side: one that is slow to go holds up no other.
+        # Concurrently: one that is slow to end delays no other.
         await asyncio.gather(*(self._terminate(where[instance_id][0], instance_id, why) for instance_id, why in ending.items()))
 
     def _observe(self) -> dict[str, tuple[Provider, Observed]]:
-        """What all providers list, with who lists it."""
+        """The instances that all providers list, each with its provider."""
         return {name: (provider, seen) for provider in self._providers for name, seen in provider.observe().items()}
 
     def _tell(self, foreign: Mapping[str, str]) -> None:
@@ -133,7 +133,7 @@ class InstanceMonitor:
 def suspicious(
     states: Mapping[str, tuple[str, InstanceState]], listed: Mapping[str, Observed], *, silent: frozenset[str]
 ) -> dict[str, str]:
-    """Instances whose record may no longer be true, with why. Pure."""
+    """Instances whose record may no longer be true, each with the reason. Pure."""
     suspects: dict[str, str] = {}
     for instance_id, (_, state) in states.items():
         seen = listed.get(instance_id)
@@ -150,15 +150,15 @@ def suspicious(
 
 
 def mark_gone(tx: Tx, suspects: Mapping[str, str], listed: Mapping[str, Observed], *, before: int) -> set[str]:
-    """Move the suspects on, now that their rows are locked; returns the clusters and pools that must look.
+    """Updates the suspects once their rows are locked. Returns the clusters and pools that must look.
 
-    One that is not listed is GONE. One that is listed but dead or silent is sent to TERMINATING with its loss on record, and is
-    GONE once the provider agrees.
+    One that is not listed becomes GONE. One that is listed but dead or silent becomes TERMINATING with its loss recorded, and
+    GONE once the provider no longer lists it.
     """
     woken: set[str] = set()
     rows = tx.instances.many(suspects)
-    # Clusters, then pools, then their instances, each in one order: no deadlock. One that changes hands meanwhile is not found
-    # below, and the next look finds it.
+    # Clusters, then pools, then their instances, each in a fixed order: no deadlock. An instance that changes hands meanwhile is
+    # not found below; the next check finds it.
     cluster_ids = sorted({row.cluster_id for row in rows} - {""})
     for cluster_id in cluster_ids:
         tx.clusters.lock(cluster_id)
@@ -177,7 +177,7 @@ def mark_gone(tx: Tx, suspects: Mapping[str, str], listed: Mapping[str, Observed
 
 
 def _moved_on(tx: Tx, instance: Instance, suspects: Mapping[str, str], listed: Mapping[str, Observed], *, before: int) -> bool:
-    """Whether the instance is in another state now."""
+    """Updates the instance's state. Returns whether it has changed."""
     why = suspects.get(instance.instance_id)
     if why is None or instance.launched_ms >= before or not (instance.launched_ms or instance.registered_ms or not why):
         return False

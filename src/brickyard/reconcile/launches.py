@@ -1,7 +1,7 @@
-"""Calls of providers that passes leave to do: launches and terminations, made beside the passes and recorded when they are over.
+"""Provider calls that passes request: launches and terminations, made outside the passes and recorded when they are over.
 
-A launch is leased in the instance's row before the call (`not_before_ms`, `launcher`), so nobody repeats it while it is made. One
-whose server died is repeated when it is known that the server is gone, or when the lease ends. Launching is idempotent.
+A launch is leased in the instance's row before the call (`not_before_ms`, `launcher`), so that nobody repeats it meanwhile. If
+the server dies, the launch is repeated as soon as that is noticed, or when the lease ends. Launching is idempotent.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from brickyard.store.tx import Tx
 
 log = structlog.get_logger(__name__)
 
-CALLS = 8  # of the provider, at once
+CALLS = 8  # concurrent provider calls
 
 
 class ProviderCalls(msgspec.Struct, frozen=True, kw_only=True):
-    """Instances that a pass leaves to be launched and to be ended."""
+    """The instances that a pass wants launched and ended."""
 
     launch: tuple[Instance, ...] = ()
     terminate: tuple[Instance, ...] = ()
 
 
 class Launches:
-    """`begin` on the event loop; `close` when done. `wake` is told whose launch is over."""
+    """`begin` on the event loop; `close` when done. Calls `wake` with the owner of each finished launch."""
 
     def __init__(
         self,
@@ -65,29 +65,29 @@ class Launches:
         self._under_way: set[asyncio.Task[None]] = set()
 
     def begin(self, calls: ProviderCalls, sizes: Mapping[str, NodeType]) -> None:
-        """Make the calls of one pass. It does not wait: a slow launch delays neither the next pass nor another launch."""
+        """Starts the calls of one pass without waiting: a slow launch delays neither the next pass nor other launches."""
         for instance in calls.terminate:
             self._begin(self._terminate(instance))
         for instance in calls.launch:
             self._begin(self._launch(instance, sizes.get(instance.node_type_id)))
 
     def close(self) -> None:
-        """The loops end: forget what is under way. A call that a provider is at ends by itself."""
+        """Drops what is under way, because the loops end. A call already running in a provider finishes by itself."""
         for task in self._under_way:
             task.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
-        self._threads = _threads()  # for another run of the loops; no thread is begun before a call
+        self._threads = _threads()  # for another run of the loops; no thread starts before a call
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
-        self._under_way.add(task)  # kept, so that it is not collected half-way
+        self._under_way.add(task)  # referenced, so that it is not garbage-collected halfway
         task.add_done_callback(self._under_way.discard)
 
     async def _launch(self, instance: Instance, node_type: NodeType | None) -> None:
         error = await self._refused(instance, node_type)
         now = self._clock.now_ms()
-        # Whoever has it by now: a cluster may have taken it from its pool meanwhile. What the database cannot take is not lost:
-        # the launch is repeated when its lease ends, and answers the same.
+        # Recorded with the current owner: a cluster may have taken the instance from its pool meanwhile. If the database is in
+        # trouble, nothing is lost: the launch is repeated when its lease ends, with the same result.
         with contextlib.suppress(DatabaseTrouble):
             owner_id = await self._store.write(
                 lambda tx: record_launch(tx, instance.instance_id, error, now=now), background=True
@@ -96,7 +96,7 @@ class Launches:
                 self._wake(owner_id)
 
     async def _refused(self, instance: Instance, node_type: NodeType | None) -> LaunchError | None:
-        """Have the provider launch the instance; what it refused it with. `node_type` is None where it is offered no more."""
+        """Launches the instance with the provider. Returns its error, if any. `node_type` is None if no longer on offer."""
         if node_type is None:
             return LaunchError(kind="InvalidError", message=f"node type {instance.node_type_id} is not offered any more")
         if (provider := self._providers.of(instance.provider)) is None:
@@ -117,7 +117,7 @@ class Launches:
             return LaunchError(kind="CapacityError", message=str(refused), asked=refused.asked, left=refused.left)
         except ProviderError as refused:
             return LaunchError(kind=type(refused).__name__, message=str(refused))
-        except Exception as broken:  # a provider's bug is handled as an error that may pass, and is logged whole
+        except Exception as broken:  # a provider's bug is handled as an error that may pass, and logged in full
             log.exception("launch_failed", instance_id=instance.instance_id)
             return LaunchError(kind="TransientError", message=f"{type(broken).__name__}: {broken}")
         return None
@@ -125,7 +125,7 @@ class Launches:
     async def _terminate(self, instance: Instance) -> None:
         """A first attempt, for speed; the monitor repeats it until the provider no longer lists the instance."""
         if (provider := self._providers.of(instance.provider)) is None:
-            return  # the monitor tells of it
+            return  # the monitor logs it
         with contextlib.suppress(ProviderError):
             await asyncio.get_running_loop().run_in_executor(
                 self._threads, lambda: provider.terminate(instance.instance_id, reason=instance.lost or "released")
@@ -139,8 +139,8 @@ def _threads() -> ThreadPoolExecutor:
 def lease_launches(
     instances: Sequence[Instance], *, now: int, policy: Policy, due: int | None, server: int
 ) -> tuple[tuple[Instance, ...], int | None]:
-    """The requested instances whose turn it is, leased for the server of that number; and when to look again at those whose turn
-    is later."""
+    """The requested instances whose turn it is, leased for the server with that number, and when to look again at the
+    others."""
     leased: list[Instance] = []
     for instance in instances:
         if instance.state is not InstanceState.REQUESTED or instance.launch_error is not None:
@@ -155,10 +155,10 @@ def lease_launches(
 
 
 async def take_over_launches(store: Store, living: frozenset[int]) -> set[str]:
-    """End the launch leases of servers that are not among the living, so that others repeat them now; returns who must look."""
+    """Ends the launch leases of servers that are no longer alive, so that others repeat the launches. Returns who must look."""
     states = await store.read(lambda tx: tx.instances.states(), background=True)
     requested = [key for key, (_, state) in states.items() if state is InstanceState.REQUESTED]
-    # One in a transaction: they have many owners, and whoever locks several of those must do it in one order.
+    # One per transaction: they have many owners, and a transaction that locks several must do so in a fixed order.
     works = (store.write(functools.partial(_end_lease, instance_id=key, living=living), background=True) for key in requested)
     return set(await asyncio.gather(*works)) - {""}
 
@@ -173,8 +173,8 @@ def _end_lease(tx: Tx, instance_id: str, living: frozenset[int]) -> str:
 
 
 def record_launch(tx: Tx, instance_id: str, error: LaunchError | None, *, now: int) -> str:
-    """Write what came of a launch call; returns who must look at it, or "". The agent may have called home before the call
-    returned, and the instance may have been sent away meanwhile: then its state stays."""
+    """Records the result of a launch call. Returns the owner that must look at it, or "". The agent may have called home before
+    the call returned, and the instance may have been sent away meanwhile: then its state stays."""
     instance = tx.lock_owner(instance_id)
     if instance is None or instance.state is not InstanceState.REQUESTED:
         return ""

@@ -1,9 +1,9 @@
-"""One loop over rows that come due: level-triggered passes, one at a time for each key, wake-ups merged.
+"""A loop over rows that become due: level-triggered passes, one at a time per key, with wake-ups merged.
 
-The database says which rows are due (`due_ms`); wakes and timers in memory only make the loop look sooner. A lost one is a
-delay, never a bug. Where several servers share a database each takes the rows that it finds due (`claim`): they come due again
-after CLAIM_MS, should it die before their pass is committed. A wake needs no claim: a pass locks its row, and one that comes
-second finds nothing to do.
+The database says which rows are due (`due_ms`); wakes and timers in memory only make the loop look sooner. A lost wake is a
+delay, never a bug. Servers that share a database each claim the due rows that they find (`claim`): these are due again after
+CLAIM_MS, in case the server dies before their pass is committed. A wake needs no claim: a pass locks its row, and a second one
+finds nothing to do.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ K = TypeVar("K", str, int)
 
 POLL_S = 1.0
 CLAIM_MS = 3_000
-BATCH = 256  # keys that a poll takes at once
+BATCH = 256  # keys per poll
 _ALL = 1_000_000
-_PAUSE_S = (1.0, 60.0)  # before the poll brings back a key whose pass failed: at first, and in the end
+_PAUSE_S = (1.0, 60.0)  # first and longest pause before the poll retries a key whose pass failed
 
 
 class DueRows(Protocol[K]):
-    """Rows with a `due_ms`, in a transaction."""
+    """Rows with a `due_ms`, within a transaction."""
 
     def due(self, now_ms: int, limit: int) -> list[K]:
         """Keys of the rows that are due, longest waiting first."""
         ...
 
     def claim(self, now_ms: int, limit: int, until_ms: int) -> list[K]:
-        """The same, of rows that nobody is at; they are due again at `until_ms`."""
+        """Like `due`, but skips rows that others have locked; the rows are due again at `until_ms`."""
         ...
 
 
@@ -52,37 +52,37 @@ class KeyedLoop(ABC, Generic[K]):
         self._clock = clock
         self._at_once = at_once
         self._queue: asyncio.Queue[K] = asyncio.Queue()
-        self._waiting: dict[K, float] = {}  # in the queue, since when (time.monotonic()); the oldest first
+        self._waiting: dict[K, float] = {}  # queued, and since when (time.monotonic()); oldest first
         self._running: set[K] = set()
-        self._again: set[K] = set()  # woken while running: one more pass when it is done
+        self._again: set[K] = set()  # woken while running: they get one more pass
         self._timers: dict[K, asyncio.TimerHandle] = {}
-        self._timed: set[K] = set()  # for the pass of these only a timer has asked
-        self._failed: dict[K, tuple[float, float]] = {}  # the last pause, and its end (time.monotonic())
+        self._timed: set[K] = set()  # only a timer asked for the next pass of these
+        self._failed: dict[K, tuple[float, float]] = {}  # the last pause, and when it ends (time.monotonic())
 
     @abstractmethod
     def rows(self, tx: Tx) -> DueRows[K]:
-        """The rows that the keys are of."""
+        """The rows that the keys belong to."""
 
     @abstractmethod
     async def work(self, key: K, *, timed: bool) -> int | None:
-        """One pass. Returns when to look again (epoch ms), or None where the poll is soon enough. `timed`: only a timer asked.
+        """One pass. Returns when to look again (epoch ms), or None if the poll is soon enough. `timed`: only a timer asked.
 
-        While it raises DatabaseTrouble it is repeated as soon as the database can be used. Any other error is logged, and the
-        poll brings the key back after a pause.
+        If it raises DatabaseTrouble, it is repeated as soon as the database can be used. Any other error is logged, and the poll
+        retries the key after a pause.
         """
 
     def wake(self, key: K) -> None:
-        """Have a pass soon. Merges with a pass that is already waiting."""
+        """Requests a pass soon. Merges with a pass that is already waiting."""
         self._timed.discard(key)
         self._put(key)
 
     @property
     def lag_s(self) -> float:
-        """For how long the key has waited for its pass that has waited longest."""
+        """How long the longest-waiting key has waited for its pass."""
         return time.monotonic() - next(iter(self._waiting.values())) if self._waiting else 0.0
 
     async def run(self) -> None:
-        """Poll for due keys and work on them until cancelled."""
+        """Polls for due keys and works on them until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._poll())
@@ -94,8 +94,8 @@ class KeyedLoop(ABC, Generic[K]):
             self._timers.clear()
 
     async def first_pass(self) -> None:
-        """Look at what is due now, before anything else: what a killed server left behind is picked up here. Where others are at
-        work, that is no more than one poll takes."""
+        """Handles what is due now, before anything else: this picks up what a killed server left behind. If other servers are
+        running, handles at most one poll's worth."""
         for key in await self._due(_ALL if self._store.alone else BATCH):
             try:
                 await self._pass(key)
@@ -113,7 +113,7 @@ class KeyedLoop(ABC, Generic[K]):
 
     async def _due(self, limit: int) -> list[K]:
         now = self._clock.now_ms()
-        if self._store.alone:  # nobody else takes them, and a select costs less
+        if self._store.alone:  # nobody else takes them, and a select is cheaper
             return await self._store.read(lambda tx: self.rows(tx).due(now, limit), background=True)
         return await self._store.write(lambda tx: self.rows(tx).claim(now, limit, now + CLAIM_MS), background=True)
 
@@ -122,7 +122,7 @@ class KeyedLoop(ABC, Generic[K]):
         while True:
             await self._store.usable()
             try:
-                # What waits here already is enough for now: the rest is for servers that have less to do.
+                # What already waits here is enough for now: the rest is left to servers with less to do.
                 limit = BATCH if self._store.alone else max(0, BATCH - len(self._waiting))
                 for key in await self._due(limit) if limit else ():
                     if self._failed.get(key, (0.0, 0.0))[1] <= time.monotonic():
@@ -152,13 +152,13 @@ class KeyedLoop(ABC, Generic[K]):
     async def _until_done(self, key: K) -> None:
         while True:
             await self._store.usable()
-            self._again.discard(key)  # the pass that begins now sees whatever that was about
+            self._again.discard(key)  # the pass that begins now sees the change behind that wake
             try:
                 await self._pass(key)
             except DatabaseTrouble:
                 continue
             except Exception:
-                self._again.discard(key)  # a pause, not a spin: its row is still due, so the poll brings it back
+                self._again.discard(key)  # pause instead of spinning: the row is still due, so the poll brings it back
                 self._fail(key)
             return
 
@@ -171,7 +171,7 @@ class KeyedLoop(ABC, Generic[K]):
         self._set_timer(key, due_ms)
 
     def _fail(self, key: K) -> None:
-        """Called where the error is handled. It is logged when it is the first one of the key."""
+        """Call this in the except block. Logs only the key's first error."""
         pause_s, longest_s = self._failed.get(key, (_PAUSE_S[0] / 2, 0.0))[0], _PAUSE_S[1]
         if key not in self._failed:
             log.exception("pass_failed", loop=self._name, key=key)
@@ -186,7 +186,7 @@ class KeyedLoop(ABC, Generic[K]):
             self._timers[key] = asyncio.get_running_loop().call_later(delay_s, self._ring, key)
 
     def _ring(self, key: K) -> None:
-        """A key's time has come."""
+        """The key's time has come."""
         del self._timers[key]
         if key not in self._waiting and key not in self._running:
             self._timed.add(key)

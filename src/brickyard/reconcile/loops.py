@@ -1,4 +1,4 @@
-"""The loops over whoever can have an instance: a cluster, or, while it is idle, its pool. They share the calls of providers."""
+"""The loops over the owners of instances: clusters and, for idle instances, pools. They share the provider calls."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from brickyard.reconcile.measures import ClusterMeasures
 from brickyard.reconcile.pools import PoolLoop
 from brickyard.store.store import Store
 
-LOOK_S = 0.5  # between two looks at which servers live
+LOOK_S = 0.5  # between two checks of which servers are alive
 
 
 class OwnerLoops:
-    """`wake` from anywhere on the event loop, with the id of a cluster or of a pool; `run` until cancelled. `number` tells the
-    number of this server, `living` those of all that live."""
+    """`wake` from anywhere on the event loop, with the id of a cluster or pool; `run` until cancelled. `number` returns this
+    server's number, `living` the numbers of all living servers."""
 
     def __init__(
         self,
@@ -74,16 +74,16 @@ class OwnerLoops:
         )
 
     def wake(self, owner_id: str) -> None:
-        """Have a pass over the cluster or the pool soon. Merges with one that is already waiting."""
+        """Requests a pass over the cluster or pool soon. Merges with one that is already waiting."""
         (self._pools if is_pool_id(owner_id) else self._clusters).wake(owner_id)
 
     @property
     def lag_s(self) -> float:
-        """For how long the cluster or pool has waited for its pass that has waited longest."""
+        """How long the longest-waiting cluster or pool has waited for its pass."""
         return max(self._clusters.lag_s, self._pools.lag_s)
 
     async def run(self) -> None:
-        """Poll for due clusters and pools and work on them until cancelled."""
+        """Polls for due clusters and pools and works on them until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._clusters.run())
@@ -93,7 +93,7 @@ class OwnerLoops:
             self._launches.close()
 
     async def _follow_servers(self) -> None:
-        """Repeat the launches of every server that goes."""
+        """Repeats the launches of servers that have gone."""
         known = self._living()
         while True:
             await asyncio.sleep(LOOK_S)
@@ -109,9 +109,9 @@ class OwnerLoops:
             self.wake(owner_id)
 
     async def first_pass(self) -> None:
-        """Look at every cluster and pool that is due, before the API serves: what a killed server left behind is picked up here.
+        """Handles every due cluster and pool before the API serves: this picks up what a killed server left behind.
 
-        Launches that none of the other servers has begun are repeated at once instead of when their lease ends.
+        Launches that no other living server has leased are repeated at once instead of when their lease ends.
         """
         await self._take_over(self._living() - {self._number()})
         await self._clusters.first_pass()

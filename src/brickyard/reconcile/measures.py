@@ -1,4 +1,4 @@
-"""How long clusters take to run and why they end, for Prometheus."""
+"""Prometheus metrics: how long clusters take to start, and why they end."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _BUCKETS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 120
 
 
 class Came(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster has come to run."""
+    """A cluster has come up."""
 
-    seconds: float  # since it was asked for
-    warm: bool  # every node was ready for it in an instance pool
+    seconds: float  # since it was requested
+    warm: bool  # every node came ready from an instance pool
     runtime: str
 
 
 def came(before: Cluster, after: Cluster, nodes: Sequence[Instance]) -> Came | None:
-    """What a pass has to say of a start; None where it ended none. A restart is none: its request is not on record."""
+    """The metrics of a start that this pass completed, else None. A restart does not count: its request time is not recorded."""
     if before.up or not after.up or before.start_ms <= before.last_restarted_ms:
         return None
     mine = [node for node in nodes if node.live and node.ready and node.generation == after.incarnation]
@@ -33,7 +33,7 @@ def came(before: Cluster, after: Cluster, nodes: Sequence[Instance]) -> Came | N
 
 
 def ended(before: Cluster, after: Cluster) -> tuple[str, str] | None:
-    """Code and type of why a cluster ended in this pass."""
+    """The code and type of the reason, if the cluster ended in this pass."""
     reason = after.termination_reason
     if before.ended or not after.ended or reason is None or reason.code is None:
         return None
@@ -41,7 +41,7 @@ def ended(before: Cluster, after: Cluster) -> tuple[str, str] | None:
 
 
 class ClusterMeasures:
-    """Counted after the pass that decided it has been committed: a pass that is run again counts once."""
+    """Updated after the pass has been committed, so that a repeated pass counts once."""
 
     def __init__(self, *, registry: CollectorRegistry) -> None:
         self._start = Histogram(
@@ -56,7 +56,7 @@ class ClusterMeasures:
         )
 
     def note(self, started: Came | None, reason: tuple[str, str] | None) -> None:
-        """Count what a pass has decided."""
+        """Counts the result of a pass."""
         if started is not None:
             self._start.labels(started.runtime, "warm" if started.warm else "cold").observe(started.seconds)
         if reason is not None:

@@ -1,4 +1,4 @@
-"""The loop over instance pools, and a pass over one: read, plan, write, in one transaction."""
+"""The pool loop, and a pass over one instance pool: read, plan and write in one transaction."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PoolLoop(KeyedLoop[str]):
 def pass_over_pool(
     tx: Tx, pool_id: str, *, now: int, sizes: Mapping[str, NodeType], policy: Policy, ids: Ids, server: int = 0
 ) -> ProviderCalls:
-    """Look after the idle instances of a pool. Its row stays locked until the commit: no cluster takes one meanwhile."""
+    """Manages a pool's idle instances. The pool's row stays locked until the commit, so no cluster takes one meanwhile."""
     pool = tx.pools.get(pool_id)
     if pool is None:
         return ProviderCalls()

@@ -1,6 +1,6 @@
-"""What is kept for so long and no longer: events, runs, the logs that nodes left, and the directories of clusters.
+"""Removes old events, runs, node logs and the directories of removed clusters.
 
-Clusters that nothing has kept for too long are removed by the cluster loop (`plan.cluster`): their time is their row's `due_ms`.
+The cluster loop removes clusters whose retention is over (`plan.cluster`): that time is their row's `due_ms`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ DAY_MS = 24 * 3600 * 1000
 EVENTS_KEPT_MS = 60 * DAY_MS
 RUNS_KEPT_MS = 60 * DAY_MS  # after their end
 EVERY_S = 3600.0
-LEASE_LOOK_S = 60.0  # a server that does not look asks so often whether it is to
-_BATCH = 1_000  # rows of one transaction: other writers wait for no longer than that takes
+LEASE_LOOK_S = 60.0  # how often a server without the lease checks whether it has it
+_BATCH = 1_000  # rows per transaction, so that other writers do not wait long
 
 
 class Retention:
-    """`run` until cancelled. Of several servers the one for which `held` is true looks every hour; the directory of a cluster is
+    """`run` until cancelled. With several servers, the one for which `held` is true works every hour; a cluster's directory is
     removed by the server that has ended the cluster."""
 
     def __init__(self, *, store: Store, clock: Clock, storage: Storage, held: Callable[[], bool] = lambda: True) -> None:
@@ -40,11 +40,11 @@ class Retention:
         self._gone = asyncio.Event()
 
     def cluster_gone(self) -> None:
-        """Look at once: what a removed cluster held may be much."""
+        """Sweeps at once, since a removed cluster may have held much data."""
         self._gone.set()
 
     async def run(self) -> None:
-        """Look now and then every hour; at the directories of clusters also when a cluster has gone."""
+        """Works at once and then every hour; sweeps cluster directories also when a cluster has gone."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._repeat(self.trim_events, self.trim_runs, self.sweep_logs))
             group.create_task(self._repeat(self.sweep_clusters, early=self._gone))
@@ -68,33 +68,33 @@ class Retention:
                     await early.wait()
 
     async def sweep_clusters(self) -> int:
-        """Remove the directories of clusters that are no more; returns how many there were. A cluster's row goes when its last
-        node has gone, and ids are not used again: nobody makes the directory anew."""
+        """Removes the directories of clusters that no longer exist; returns how many. A cluster's row is removed after its last
+        node is gone, and ids are not reused, so nobody recreates the directory."""
         names = await asyncio.to_thread(self._storage.cluster_directories)
         known = await self._store.read(lambda tx: tx.clusters.existing(names), background=True)
         gone = [name for name in names if name not in known]
         for name in gone:
-            with contextlib.suppress(OSError):  # the next look tries again
+            with contextlib.suppress(OSError):  # the next sweep tries again
                 await asyncio.to_thread(self._storage.remove_cluster, name)
         return len(gone)
 
     async def trim_events(self) -> int:
-        """Remove every event whose time is over, in small steps that need not all be taken; returns how many there were."""
+        """Removes all expired events, in small steps that can be interrupted; returns how many."""
         before, removed = self._clock.now_ms() - EVENTS_KEPT_MS, 0
         while step := await self._store.write(lambda tx: tx.events.trim(before, _BATCH), background=True):
             removed += step
         return removed
 
     async def trim_runs(self) -> int:
-        """The same for runs, with what is known of their tasks."""
+        """Removes expired runs and everything known about their tasks; returns how many."""
         before, removed = self._clock.now_ms() - RUNS_KEPT_MS, 0
         while step := await self._store.write(lambda tx: tx.runs.trim(before, _BATCH), background=True):
             removed += step
         return removed
 
     async def sweep_logs(self) -> int:
-        """Remove logs of nodes that ended 30 days ago, and those of clusters that are no more a day after the node has ended: who
-        looks for what went wrong may have deleted the cluster first. Returns how many nodes' logs there were."""
+        """Removes logs of nodes that ended 30 days ago. Logs of removed clusters go one day after the node ended: somebody who
+        investigates a problem may have deleted the cluster first. Returns how many nodes' logs there were."""
         logs = self._storage.logs
         names = await asyncio.to_thread(logs.clusters)
         known = await self._store.read(lambda tx: tx.clusters.existing(names), background=True)

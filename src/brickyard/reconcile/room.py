@@ -1,6 +1,6 @@
-"""The room on the workspace's disk: keeps the database's reserve, knows what the workspace's files take, says when it is short.
+"""Watches the workspace's disk: keeps the database's reserve, measures the workspace's files, and reports a shortage.
 
-Nodes are the business of their agents (`agent/watch.py`), which also live while no server does.
+Agents watch their own nodes (`agent/watch.py`), which also live while no server does.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from brickyard.store.store import Store
 log = structlog.get_logger(__name__)
 
 LOOK_S = 1.0
-SCAN_S = 60.0  # the workspace's files are counted at least so often; sooner when the disk has filled meanwhile
-SCAN_SHARE = 0.05  # of the time may be spent on that
-SCAN_STEP = 64 << 20  # bytes of the disk that must be gone for counting again
-RESERVE_S = 30.0  # between two looks at the reserve
+SCAN_S = 60.0  # the workspace's files are counted at least this often; sooner if the disk has filled meanwhile
+SCAN_SHARE = 0.05  # share of the time that may go into counting
+SCAN_STEP = 64 << 20  # lost free bytes that trigger an early count
+RESERVE_S = 30.0  # between two checks of the reserve
 
 
 class DiskRoom:
     """`run` until cancelled. Sizes are bytes. `refusal` may be called from any thread.
 
-    One server at a time counts the workspace's files, the one for which `held` is true, and all go by what it has counted.
+    Only the server for which `held` is true counts the workspace's files; all servers use its result.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class DiskRoom:
         dbfs_limit: int,
         held: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`data_dir` has the database, where that is SQLite."""
+        """`data_dir` contains the database if that is SQLite."""
         self._store = store
         self._storage = storage
         self._data_dir = data_dir
@@ -56,12 +56,12 @@ class DiskRoom:
         self._short = False
 
     def disk(self) -> tuple[int, int]:
-        """Total and free."""
+        """Total and free bytes."""
         there = shutil.disk_usage(self._storage.root)
         return there.total, there.free
 
     def refusal(self) -> str:
-        """Why nothing may be added to the workspace's files now; empty: it may."""
+        """Why nothing may be added to the workspace's files; "" if it may."""
         total, free = self.disk()
         floor = disk_floor(total, self._min_free)
         if free < floor:
@@ -77,7 +77,7 @@ class DiskRoom:
         return ""
 
     async def run(self) -> None:
-        """Look once a second until cancelled. An error is told once, until it is over."""
+        """Checks once a second until cancelled. Logs a repeated error only once."""
         said = ""
         while True:
             try:
@@ -90,7 +90,7 @@ class DiskRoom:
             await asyncio.sleep(LOOK_S)
 
     async def look(self) -> None:
-        """One look."""
+        """One check."""
         total, free = self.disk()
         short = free < disk_floor(total, self._min_free)
         if short != self._short:
@@ -105,14 +105,14 @@ class DiskRoom:
         await asyncio.to_thread(self._count, free)
 
     def _count(self, free: int) -> None:
-        """On a thread."""
+        """Runs on a thread."""
         if not self._held():
             self._scanned, self.dbfs_used = None, self._storage.dbfs_size()
             return
         now = time.monotonic()
         if self._scanned is not None:
             at, took, free_then = self._scanned
-            over = self.dbfs_used > self.dbfs_limit  # look whether something was deleted
+            over = self.dbfs_used > self.dbfs_limit  # check whether something was deleted
             if now - at < (max(LOOK_S, took / SCAN_SHARE) if over or free_then - free >= SCAN_STEP else SCAN_S):
                 return
         self.dbfs_used = held(self._storage.dbfs).size

@@ -16,7 +16,7 @@ from brickyard.store.tx import Tx
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt about which its driver is to be called."""
+    """An attempt that its driver is to be called about."""
 
     run: Run
     task: Task
@@ -25,7 +25,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Calls(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left to do once the pass is committed. `clusters` are those whose loop must look at them now."""
+    """What remains to be done once the pass is committed. `clusters` are those whose loop must look at them now."""
 
     begin: tuple[Call, ...] = ()
     look: tuple[Call, ...] = ()
@@ -36,8 +36,8 @@ class Calls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pass_over_run(tx: Tx, run_id: int, *, now: int, ids: Ids) -> Calls:
-    """The rows of the run and of its clusters stay locked until the commit, so nothing comes between what was read and what is
-    written. Clusters are locked in the order of their ids, so two runs that share some cannot wait for each other."""
+    """The rows of the run and its clusters stay locked until the commit, so nothing changes between the read and the write.
+    Clusters are locked in the order of their ids, so two runs that share some cannot deadlock."""
     run = tx.runs.get(run_id)
     if run is None or run.ended_ms:
         if run is not None:
@@ -109,7 +109,7 @@ def _calls(decided: RunPlan, drivers: Mapping[str, Instance]) -> Calls:
 
 
 def _record(tx: Tx, changed: Changed, *, new: bool = False) -> None:
-    """Write what becomes of a cluster, and have its loop look at it."""
+    """Writes a changed cluster, and wakes its loop."""
     if new:
         tx.clusters.insert(changed.cluster)
     else:

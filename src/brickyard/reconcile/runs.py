@@ -1,8 +1,8 @@
-"""The run loop: passes over runs, and the calls to drivers that they leave to do.
+"""The run loop: passes over runs, and the calls to drivers that they request.
 
-The database says which runs are due; wakes and timers in memory only make it look sooner. Every call to a driver is idempotent
-and names the attempt that it is about, so a server that was killed between a call and the record of its answer loses and repeats
-nothing: the next one asks again, and the driver tells what it has begun.
+The database says which runs are due; wakes and timers in memory only make the loop look sooner. Every call to a driver is
+idempotent and names its attempt, so if a server is killed between a call and the record of its answer, nothing is lost or
+repeated: the next server asks again, and the driver tells what it has begun.
 """
 
 from __future__ import annotations
@@ -28,48 +28,48 @@ from brickyard.store.tx import Tx
 
 log = structlog.get_logger(__name__)
 
-AT_ONCE = 8  # passes
+AT_ONCE = 8  # concurrent passes
 _EVER_MS, _MANY = 2**62, 1_000_000
-_EARLY_MS = 50  # that a timer may ring before its time by the machine's clock
+_EARLY_MS = 50  # a timer may ring this much before its time by the machine's clock
 
 
 class NodeSilent(Exception):
-    """The driver did not answer: whether it did as it was asked is not known."""
+    """The driver did not answer: whether it did what it was asked is unknown."""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an attempt, and what it left behind."""
+    """The outcome of an attempt, and its output."""
 
     conclusion: Conclusion
     output: Output
 
 
 class TaskNodes(Protocol):
-    """How drivers are asked to run attempts. Every method may be repeated without harm, and raises NodeSilent."""
+    """The calls to drivers that run attempts. Every method may safely be repeated, and raises NodeSilent."""
 
     async def begin(self, call: Call) -> Ended | None:
-        """Have the driver take the attempt, unless it has it already; what became of it where it cannot be begun at all."""
+        """Has the driver accept the attempt, unless it already has. Returns the outcome if it cannot be begun at all."""
         ...
 
     async def look(self, call: Call) -> Ended | None:
-        """What became of an attempt that the driver took; None while it runs."""
+        """The outcome of an attempt that the driver accepted; None while it is running."""
         ...
 
     async def stop(self, call: Call) -> Output | None:
-        """Interrupt an attempt that was stopped before it was over; what it had printed, until `end`."""
+        """Interrupts a stopped attempt; returns what it has printed, which is known until `end`."""
         ...
 
     async def end(self, call: Call) -> None:
-        """End whatever the attempt runs, and forget it."""
+        """Ends everything that the attempt runs, and forgets it."""
         ...
 
 
 class RunLoop(KeyedLoop[int]):
     """`wake` from anywhere on the event loop; `run` until cancelled.
 
-    Whoever made the last pass over a run follows it: sets a timer for the next one, and hears of changes of its clusters. An
-    active run is due every few seconds, so another server's poll finds one whose server is no more; a server whose timer comes
-    second forgets it.
+    The server that made the last pass over a run follows it: it sets a timer for the next pass and hears of changes to the run's
+    clusters. An active run is due every few seconds, so if that server is gone, another server's poll finds the run; a server
+    whose timer comes second forgets it.
     """
 
     def __init__(self, *, store: Store, clock: Clock, ids: Ids, nodes: TaskNodes, wake_cluster: Callable[[str], None]) -> None:
@@ -77,24 +77,24 @@ class RunLoop(KeyedLoop[int]):
         self._ids = ids
         self._nodes = nodes
         self._wake_cluster = wake_cluster
-        self._followers: dict[str, set[int]] = {}  # cluster -> runs that its changes concern
+        self._followers: dict[str, set[int]] = {}  # cluster -> runs that are affected by its changes
         self._follows: dict[int, frozenset[str]] = {}
-        self._calls: dict[int, asyncio.Task[None]] = {}  # one at a time about each attempt
-        self._missed: set[int] = set()  # attempts about which another call was wanted meanwhile
+        self._calls: dict[int, asyncio.Task[None]] = {}  # at most one per attempt
+        self._missed: set[int] = set()  # attempts for which another call was requested meanwhile
 
     def rows(self, tx: Tx) -> RunRows:
         return tx.runs
 
     def changed(self, changes: Changes) -> None:
-        """What a commit changed: clusters that runs wait for or are on."""
+        """Handles a commit: wakes runs that wait for or run on a changed cluster."""
         for cluster_id in changes.clusters & self._followers.keys():
             for run_id in self._followers[cluster_id]:
                 self.wake(run_id)
 
     async def run(self) -> None:
-        """Poll for due runs until cancelled; everything that was begun for them ends with it."""
+        """Polls for due runs until cancelled; everything begun for them is cancelled too."""
         try:
-            if self._store.alone:  # all are ours, and no timer and no wake of this process knows of them yet
+            if self._store.alone:  # all runs are ours, and this process has no timer and no wake for them yet
                 await self._wake_all()
             await super().run()
         finally:
@@ -144,7 +144,7 @@ class RunLoop(KeyedLoop[int]):
     # -- calls to drivers --------------------------------------------------------------------------------------------
 
     def _begin(self, call: Call, work: Callable[[Call], Coroutine[None, None, None]]) -> None:
-        """Do it beside the passes: a driver that is slow to answer delays nothing but its own attempt."""
+        """Makes a call outside the passes: a driver that is slow to answer delays only its own attempt."""
         key = call.attempt.task_run_id
         if key in self._calls:
             self._missed.add(key)  # when it is over, a pass decides anew
@@ -156,7 +156,7 @@ class RunLoop(KeyedLoop[int]):
             except NodeSilent:
                 pass  # the run's next pass repeats it, or finds that the driver is gone
             except DatabaseTrouble:
-                self._missed.add(key)  # what was heard could not be recorded: ask again when it can be
+                self._missed.add(key)  # the answer could not be recorded: ask again when it can be
             except Exception:
                 log.exception("task_call_failed", run_id=call.run.run_id, task_run_id=key)
             finally:
@@ -180,19 +180,19 @@ class RunLoop(KeyedLoop[int]):
             await self._conclude(call, ended)
 
     async def _end(self, call: Call) -> None:
-        """What it printed is recorded before its driver forgets it."""
+        """Records what the attempt printed before its driver forgets it."""
         if (output := await self._nodes.stop(call)) is not None:
             await self._keep(call, output)
         await self._nodes.end(call)
         await self._record(call, lambda run: closed(run, call.attempt.task_run_id))
 
     async def _conclude(self, call: Call, ended: Ended) -> None:
-        """What became of the attempt and what it left behind, in one transaction: neither is ever known without the other."""
+        """Records the outcome and the output in one transaction: neither is ever known without the other."""
         attempt_id, now = call.attempt.task_run_id, self._clock.now_ms()
         await self._record(call, lambda run: concluded(run, attempt_id, ended.conclusion, now=now), ended.output)
 
     async def _keep(self, call: Call, output: Output) -> None:
-        """An output on its own: of an attempt whose result was known before."""
+        """Records only the output, for an attempt whose result was known before."""
         attempt_id = call.attempt.task_run_id
         await self._store.write(lambda tx: tx.runs.set_output(attempt_id, output), background=True)
 
@@ -202,7 +202,7 @@ class RunLoop(KeyedLoop[int]):
         def work(tx: Tx) -> None:
             run = tx.runs.get(run_id)
             if run is None:
-                return  # it was deleted
+                return  # the run was deleted
             changed = change(run)
             if changed != run:
                 tx.runs.update(changed)

@@ -1,5 +1,5 @@
-"""The storage of a workspace: what its servers and nodes share beside the database. Nothing else knows its layout.
+"""The storage of a workspace: what its servers and nodes share besides the database. No other package knows its layout.
 
-`urls.py` says which storage a setting names, `directory.py` is the one there is, a directory, and `logs.py` what is kept there of
-nodes that ended. Imports nothing of ours but the agent's file helpers.
+`urls.py` says which storage a setting names, `directory.py` implements it as a directory, and `logs.py` keeps the logs of nodes
+that have ended. Imports no other part of Brickyard except the agent's file helpers.
 """

@@ -1,4 +1,4 @@
-"""The storage as a directory: that of one server, by default its data directory, or one that several servers mount."""
+"""The storage as a directory: one server's (by default its data directory), or one that several servers mount."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from brickyard.agent.pressure import DBFS_FULL
 from brickyard.storage.logs import KeptLogs, directories
 from brickyard.storage.private import WorkspaceError, create_private, prepare, unusable, write_private
 
-LOCK_PATIENCE_S = 2.0  # somebody who only looks holds the lock for a moment
+LOCK_PATIENCE_S = 2.0  # a mere check holds the lock for a moment
 _CALLED = "storage directory"
 _REMEDY = "choose another with storage_url"
 
@@ -24,14 +24,14 @@ class StorageInUse(WorkspaceError):
 
 
 class Storage:
-    """The storage of one workspace. Making one reads and writes nothing."""
+    """The storage of one workspace. Creating the object reads and writes nothing."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.logs = KeptLogs(root / "logs")
         self._held: int | None = None
 
-    # ── places: nodes mount some of them, so they are directories on every machine that has nodes ───────────────────────────
+    # ── places: nodes mount some of them, so they are directories on every machine with nodes ───────────────────────────────────
 
     @property
     def dbfs(self) -> Path:
@@ -40,12 +40,12 @@ class Storage:
 
     @property
     def clusters(self) -> Path:
-        """A directory for each cluster, which all of its nodes share."""
+        """One directory per cluster, shared by all of its nodes."""
         return self.root / "clusters"
 
     @property
     def uploads(self) -> Path:
-        """Files on their way into `dbfs`, on the same disk. No cluster sees it."""
+        """Files on their way into `dbfs`, on the same disk. No cluster sees them."""
         return self.root / "uploads"
 
     @property
@@ -55,12 +55,12 @@ class Storage:
 
     @property
     def instances_lock(self) -> Path:
-        """A lock for whoever launches an instance, or decides that one ends."""
+        """The lock for launching an instance and for deciding that one ends."""
         return self.root / "instances.lock"
 
     @property
     def switchboards(self) -> Path:
-        """Which servers have the switchboard of the instances' networks."""
+        """Which servers hold the switchboard of the instances' networks."""
         return self.root / "switchboards"
 
     @property
@@ -74,26 +74,26 @@ class Storage:
 
     @property
     def simulated(self) -> Path:
-        """The place of the simulated world, where that is a process of its own."""
+        """The directory of the simulated world, if that is a separate process."""
         return self.root / "simulated"
 
     def instance_logs(self, instance_id: str) -> Path:
-        """Logs of an instance of the local provider while its node runs."""
+        """Logs of a local provider's instance while its node runs."""
         return self.instances / Path(instance_id).name / "node" / "logs"
 
     def cluster_directories(self) -> list[str]:
-        """The clusters that have a directory in `clusters`."""
+        """The ids of the clusters with a directory in `clusters`."""
         return [path.name for path in directories(self.clusters)]
 
     def remove_cluster(self, cluster_id: str) -> None:
-        """Remove what a cluster's nodes shared. Raises OSError."""
+        """Removes what a cluster's nodes shared. Raises OSError."""
         files.remove_tree(self.clusters / Path(cluster_id).name)
 
     # ── secrets ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def prepare(self, *, instead_of: Storage) -> None:
-        """Make the directory, for its owner only. `instead_of` is the data directory, which must not hold the workspace's files
-        while the storage does not. Raises WorkspaceError."""
+        """Makes the directory, private to its owner. `instead_of` is the data directory: it must not hold the workspace's files
+        if the storage does not. Raises WorkspaceError."""
         if instead_of._key_file.exists() and not self._key_file.exists():
             names = ", ".join((*(path.name for path in instead_of._places), "workspace.key", "workspace.id", "admin-token"))
             raise WorkspaceError(
@@ -107,11 +107,11 @@ class Storage:
         return self.root / "workspace.key"
 
     def key(self) -> bytes:
-        """The workspace's own secret, 32 bytes, made at the first start. Raises WorkspaceError."""
+        """The workspace's 32-byte secret, created at the first start. Raises WorkspaceError."""
         path = self._key_file
         try:
             key = bytes.fromhex(create_private(path, secrets.token_hex(32)).strip())
-        except ValueError:  # a text that is not UTF-8 is one too
+        except ValueError:  # includes text that is not UTF-8
             key = b""
         except OSError as error:
             raise self._unusable(error) from error
@@ -124,11 +124,11 @@ class Storage:
 
     @property
     def admin_token_file(self) -> Path:
-        """Where the administrator's token is kept."""
+        """The file with the administrator's token."""
         return self.root / "admin-token"
 
     def admin_token(self, given: str) -> tuple[str, bool]:
-        """The administrator's token, and whether it was made just now. A given one replaces the stored: the server that was
+        """The administrator's token, and whether it has just been created. A given token replaces the stored one: the server
         started last decides for all. Raises WorkspaceError."""
         path = self.admin_token_file
         made = "dapi" + secrets.token_hex(16)
@@ -142,7 +142,7 @@ class Storage:
         return stored, stored == made
 
     def stored_token(self) -> str:
-        """The administrator's token of a workspace that has been started. Raises WorkspaceError."""
+        """The administrator's token of a workspace that has been started before. Raises WorkspaceError."""
         try:
             return self.admin_token_file.read_text().strip()
         except FileNotFoundError as error:
@@ -150,14 +150,14 @@ class Storage:
         except (OSError, UnicodeDecodeError) as error:
             raise self._unreadable(error) from error
 
-    # ── whose it is ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── owner ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def _id_file(self) -> Path:
         return self.root / "workspace.id"
 
     def workspace_id(self) -> str:
-        """The workspace that it belongs to; "": none yet. Raises WorkspaceError."""
+        """The id of the workspace that owns the storage; "" if none does yet. Raises WorkspaceError."""
         try:
             return self._id_file.read_text().strip()
         except FileNotFoundError:
@@ -166,7 +166,7 @@ class Storage:
             raise WorkspaceError(f"cannot read {self._id_file}: {error}. Run as the user who owns it.") from error
 
     def belong_to(self, workspace_id: str) -> None:
-        """Become the storage of that workspace, unless it is another's. Raises WorkspaceError."""
+        """Makes this the storage of that workspace, unless it belongs to another. Raises WorkspaceError."""
         try:
             found = create_private(self._id_file, workspace_id + "\n").strip()
         except OSError as error:
@@ -178,9 +178,9 @@ class Storage:
             )
 
     def hold(self, *, alone: bool, patience_s: float = LOCK_PATIENCE_S) -> None:
-        """Say until `close` or the end of this process that a server uses it; `alone`: that no other may. A server whose
-        database is its own must be alone: it would end nodes of which the other's database knows. May be called again, for the
-        other kind. Raises StorageInUse, which is a WorkspaceError; nothing is held then.
+        """Marks the storage as used by a server until `close` or the end of this process; with `alone`, no other server may use
+        it. A server with a private database must be alone: it would end nodes that only another database knows. May be called
+        again for the other mode. Raises StorageInUse, which is a WorkspaceError; nothing is held then.
         """
         if self._held is None:
             try:
@@ -207,23 +207,23 @@ class Storage:
                 raise self._unusable(error) from error
 
     def close(self) -> None:
-        """End `hold`."""
+        """Ends `hold`."""
         handle, self._held = self._held, None
         if handle is not None:
             os.close(handle)
 
-    # ── what the workspace's files take ─────────────────────────────────────────────────────────────────────────────────────
+    # ── the size of the workspace's files ───────────────────────────────────────────────────────────────────────────────────────
 
     def tell_dbfs_size(self, size: int, *, full: bool) -> None:
-        """Tell all servers what the workspace's files take, and the nodes whether that is too much. Best effort: where the disk
-        is full its own floor still holds."""
+        """Publishes the size of the workspace's files to all servers, and to the nodes whether it exceeds the limit. Best effort:
+        if the disk is full, its own floor still applies."""
         with contextlib.suppress(OSError):
             flag = self.root / DBFS_FULL
             flag.touch() if full else flag.unlink(missing_ok=True)
             files.write_atomic(self.root / "dbfs.size", f"{size}\n".encode())
 
     def dbfs_size(self) -> int:
-        """What was told last; 0: nothing yet."""
+        """The last published size; 0 if there is none yet."""
         try:
             return int((self.root / "dbfs.size").read_text())
         except (OSError, ValueError):

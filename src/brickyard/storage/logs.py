@@ -1,4 +1,4 @@
-"""Logs that nodes left: a directory for each cluster, and in it one for each of its nodes, written once when the node ended."""
+"""Logs of nodes that have ended: a directory per cluster, with one directory per node, written once when the node ended."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ from brickyard.agent import files
 
 
 class KeptLogs:
-    """Methods block. A log that vanishes while it is looked at is not there."""
+    """Methods block. A log that vanishes during a call counts as absent."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def of(self, cluster_id: str) -> Path:
-        """Where the logs of a cluster's nodes are."""
+        """The directory of the logs of a cluster's nodes."""
         return self.root / Path(cluster_id).name
 
     def nodes(self, cluster_id: str) -> list[Path]:
-        """The directories of a cluster's nodes, the one that ended last first."""
+        """The directories of a cluster's nodes, last ended first."""
         return _newest_first(self.of(cluster_id))
 
     def tail(self, cluster_id: str, name: str, limit: int) -> bytes | None:
-        """The end of a log, the newest of that name; None when there is none."""
+        """The end of the newest log with that name, or None if there is none."""
         for directory in self.nodes(cluster_id):
             with contextlib.suppress(OSError, ValueError):
                 return files.read_tail(directory, name, limit)
         return None
 
     def clusters(self) -> list[str]:
-        """The clusters that left logs."""
+        """The ids of the clusters with kept logs."""
         return [path.name for path in directories(self.root)]
 
     def trim(self, cluster_id: str, *, before_s: float) -> int:
-        """Remove the logs of a cluster's nodes that ended before that time; returns how many nodes there were."""
+        """Removes the logs of a cluster's nodes that ended before that time; returns how many nodes there were."""
         removed = 0
         for node in directories(self.of(cluster_id)):
-            with contextlib.suppress(OSError):  # it vanished meanwhile, or cannot be removed: the next look tries again
+            with contextlib.suppress(OSError):  # it has vanished, or cannot be removed: the next call tries again
                 if node.stat().st_mtime < before_s:
                     shutil.rmtree(node)
                     removed += 1
         with contextlib.suppress(OSError):
-            self.of(cluster_id).rmdir()  # succeeds only when it is empty
+            self.of(cluster_id).rmdir()  # succeeds only if it is empty
         return removed
 
 
 def directories(place: Path) -> list[Path]:
-    """The directories in a directory, without links."""
+    """The subdirectories of a directory, without links."""
     with contextlib.suppress(OSError):
         return [path for path in place.iterdir() if path.is_dir() and not path.is_symlink()]
     return []

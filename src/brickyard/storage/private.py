@@ -1,4 +1,4 @@
-"""Files that only their owner reads and that are there whole or not at all, and the directories that hold them."""
+"""Private files that are written atomically, and the directories that hold them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import secrets
 import shutil
 from pathlib import Path
 
-NEEDED_BYTES = 16 * 2**20  # a new database and its log of writes, and a start's lines in server.log
+NEEDED_BYTES = 16 * 2**20  # a new database with its write-ahead log, and the lines of one start in server.log
 
 
 class WorkspaceError(Exception):
-    """The data directory or the storage cannot be used; one line that says why and what to do."""
+    """The data directory or the storage cannot be used. The message is one line: why, and what to do."""
 
 
 def prepare(place: Path, *, called: str, remedy: str) -> None:
-    """Make a directory for its owner only, with room to work in. Raises WorkspaceError."""
+    """Makes a directory that only its owner can use, and checks that there is room to work in. Raises WorkspaceError."""
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         place.chmod(0o700)
         probe = place / f".writable.{secrets.token_hex(8)}"
         try:
-            probe.write_bytes(b"x" * 4096)  # a quota shows here only
+            probe.write_bytes(b"x" * 4096)  # a quota shows only here
         finally:
             probe.unlink(missing_ok=True)
         free = shutil.disk_usage(place).free
@@ -46,7 +46,7 @@ def unusable(place: Path, error: OSError, *, called: str, remedy: str) -> Worksp
 
 
 def write_private(path: Path, text: str) -> None:
-    """All of the file or none, readable by its owner only, on the disk before it counts. Raises OSError."""
+    """Writes the whole file or nothing, readable only by its owner, and synced to disk before it takes effect. Raises OSError."""
     draft = _draft(path, text)
     try:
         draft.rename(path)
@@ -56,14 +56,14 @@ def write_private(path: Path, text: str) -> None:
 
 
 def create_private(path: Path, text: str) -> str:
-    """Make the file unless it exists; returns what it holds. When several processes do so at once, one of them makes it and the
-    others read that. Raises OSError."""
+    """Creates the file unless it exists; returns its contents. If several processes do so at once, one creates it and the others
+    read that. Raises OSError."""
     with contextlib.suppress(FileNotFoundError):
         return path.read_text()
     draft = _draft(path, text)
     try:
-        with contextlib.suppress(FileExistsError):  # another process was quicker
-            os.link(draft, path)  # all of it appears at once, and nothing that exists is replaced
+        with contextlib.suppress(FileExistsError):  # another process was faster
+            os.link(draft, path)  # atomic, and never replaces an existing file
     finally:
         draft.unlink(missing_ok=True)
     _sync(path.parent)
@@ -71,7 +71,7 @@ def create_private(path: Path, text: str) -> str:
 
 
 def _draft(path: Path, text: str) -> Path:
-    # Random, since processes of two machines or containers may have the same number.
+    # Random, since processes on two machines or in two containers may have the same number.
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
@@ -85,7 +85,7 @@ def _draft(path: Path, text: str) -> Path:
 
 
 def _sync(folder: Path) -> None:
-    """The names in a directory are on the disk."""
+    """Syncs the names in a directory to disk."""
     handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Which directory a `storage_url` names."""
+"""Parses `storage_url`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RULE = (
 
 
 def directory(url: str) -> Path | None:
-    """The directory; None for an empty URL: the data directory. Raises ValueError for what is not supported."""
+    """The directory, or None for an empty URL, which means the data directory. Raises ValueError if unsupported."""
     if not url:
         return None
     path = url

@@ -11,5 +11,5 @@ __all__ = ["LocalProvider", "loopback_address", "open_provider"]
 
 
 def open_provider(setup: Setup) -> LocalProvider:
-    """The factory that is registered as `local`."""
+    """The factory registered as `local`."""
     return LocalProvider(settings=setup.settings, server_file=setup.server_file, environments=environments_of(setup.runtimes))

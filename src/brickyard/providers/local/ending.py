@@ -1,4 +1,4 @@
-"""How an instance ends: step by step, each of which may be repeated, by this server or by another one."""
+"""Ends instances step by step. Each step may be repeated, by this server or another one."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from brickyard.domain.clock import Clock
 from brickyard.providers.local.instances import Ending, Instances, Node, is_locked
 from brickyard.providers.local.networks import LocalNetworks
 
-KILL_AFTER_MS = 10_000  # from SIGTERM to SIGKILL: more than an agent needs to end its node in order
-LINGER_S = 0.25  # how long one step stays to see the end of what ends at once
-REMOVE_S = 2.0  # of one step: the next goes on
-TURN_MS = 60_000  # after that nobody waits any more for a server that is ending the instance: it hangs
+KILL_AFTER_MS = 10_000  # from SIGTERM to SIGKILL: more than an agent needs to end its node cleanly
+LINGER_S = 0.25  # how long one step waits for what ends at once
+REMOVE_S = 2.0  # per step: the next one continues
+TURN_MS = 60_000  # after this time, a server that is still ending the instance counts as hung, and others no longer wait for it
 
 
 class Ender:
-    """One per provider; `logs` is where what its nodes said is kept."""
+    """One per provider; `logs` is where its nodes' logs are kept."""
 
     def __init__(self, *, instances: Instances, networks: LocalNetworks, logs: Path, clock: Clock) -> None:
         self._instances = instances
@@ -34,7 +34,7 @@ class Ender:
         self._clock = clock
 
     def end(self, instance_id: str, reason: str, *, linger_s: float = LINGER_S) -> None:
-        """One step further to its end: signal, wait, kill, sweep, remove. Raises OSError."""
+        """Takes one step towards the instance's end: signal, wait, kill, sweep, remove. Raises OSError."""
         directory = self._instances.root / instance_id
         try:
             turn = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -55,26 +55,26 @@ class Ender:
             time.sleep(0.01)
         if processes.sweep(instance_id) or not _remove_group(directory):
             return
-        files.remove_tree(directory / "node", keep="logs")  # on a full disk there is room for the logs only after that
+        files.remove_tree(directory / "node", keep="logs")  # first: on a full disk this makes room for the logs
         with contextlib.suppress(OSError, msgspec.MsgspecError):  # it had no node, or its agent has cleaned up
             node = msgspec.json.decode((directory / "node.json").read_bytes(), type=Node)
             logs = self._logs
             files.keep_node_logs(directory, logs, instance_id=instance_id, cluster_id=node.cluster_id, generation=node.generation)
-            (directory / "node.json").unlink()  # the next call need not keep them again
+            (directory / "node.json").unlink()  # so that the next call does not keep the logs again
         with self._instances.lock:
             launched = self._instances.launched(instance_id)
         if launched is not None and launched.address:
             files.remove_tree(self._networks.ways(launched.address))
-        # A node may leave more files than are removed in a moment, and other instances wait for us.
+        # A node may leave more files than can be removed quickly, and other instances are waiting.
         with contextlib.suppress(TimeoutError):
             files.remove_tree(directory, limit_s=REMOVE_S)
 
     def _mark(self, instance_id: str, directory: Path, reason: str) -> Ending:
-        """Record that the instance is to go, before anything is done about it. The first reason stays."""
+        """Records that the instance is to end, before anything is done about it. The first reason stays."""
         path = directory / "ending.json"
         if (known := self._marked(instance_id, path)) is not None:
             return known
-        with self._instances.alone():  # `launch` looks for the mark
+        with self._instances.alone():  # `launch` checks for the mark
             if (known := self._marked(instance_id, path)) is not None:
                 return known
             ending = Ending(reason=reason, since_ms=self._clock.now_ms())
@@ -96,10 +96,10 @@ class Ender:
         return self._instances.unwritten.get(instance_id)
 
     def _signal(self, instance_id: str, directory: Path, *, late: bool) -> bool:
-        """Ask the agent to end, once, and make it, later. False: it does not live."""
+        """Asks the agent to end, once; kills it when it is late. Returns False if it is not alive."""
         agent = self._agent(instance_id, directory)
         if agent is None:
-            return is_locked(directory)  # it has just taken the lock, and will write its number next
+            return is_locked(directory)  # it has just taken the lock, and has not written its pid yet
         asked = directory / "ending.signal"
         if late:
             processes.send(agent, signal.SIGKILL)
@@ -109,7 +109,7 @@ class Ender:
         return processes.alive(agent)
 
     def _agent(self, instance_id: str, directory: Path) -> processes.Process | None:
-        """The living agent, by its own record, else as our child, which may be a second one that is about to end."""
+        """The living agent, from its own record or else our child process, which may be a second one that is about to end."""
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             agent = msgspec.json.decode((directory / "agent.pid").read_bytes(), type=processes.Process)
             if processes.alive(agent):
@@ -119,7 +119,7 @@ class Ender:
 
 
 def _taken(turn: int) -> bool:
-    """Whether it is this server's turn to end the instance; False: another one is at it."""
+    """Whether it is this server's turn to end the instance. False: another server is ending it."""
     try:
         fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -128,7 +128,7 @@ def _taken(turn: int) -> bool:
 
 
 def _remove_group(directory: Path) -> bool:
-    """Remove the control group of an agent that could not do so. False: not yet."""
+    """Removes the control group of an agent that could not do so. False: not yet possible."""
     try:
         group = msgspec.json.decode((directory / "cgroup.json").read_bytes(), type=Group)
     except (OSError, msgspec.MsgspecError):

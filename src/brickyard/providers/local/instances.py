@@ -1,7 +1,7 @@
-"""The instances of a storage as their directories tell of them, for all servers that share it.
+"""The instances of a storage, read from their directories, for all servers that share it.
 
-A directory is all the record there is: `instance.json` says what was launched, the lock on `agent.lock` whether its agent lives,
-`ending.json` that it is to go. What is kept in memory beside is what never changes, or what only this process can know.
+The directories are the only record: `instance.json` says what was launched, the lock on `agent.lock` whether the agent is alive,
+and `ending.json` that the instance is to end. Memory holds only what never changes or what only this process can know.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from brickyard.domain.clock import Clock
 from brickyard.domain.nodetypes import NodeType
 from brickyard.storage.directory import Storage
 
-YOUNG_MS = 30_000  # an agent that another server has started and that has not taken its lock for so long never will
-LOCK_PATIENCE_S = 30.0  # for another server, which may make the first network of this machine meanwhile
+YOUNG_MS = 30_000  # an agent started by another server that has not taken its lock by this age never will
+LOCK_PATIENCE_S = 30.0  # for another server, which may be making this machine's first network
 
 
 class Launched(msgspec.Struct, kw_only=True):
@@ -33,7 +33,7 @@ class Launched(msgspec.Struct, kw_only=True):
     launched_ms: int
     gpus: tuple[int, ...] = ()
     tags: dict[str, str] = {}
-    address: str = ""  # in a network of its own
+    address: str = ""  # if it has a private network
 
 
 class Ending(msgspec.Struct, kw_only=True):
@@ -44,7 +44,7 @@ class Ending(msgspec.Struct, kw_only=True):
 
 
 class Node(msgspec.Struct):
-    """node.json of the agent: the node that the instance was last used as."""
+    """The agent's node.json: the last node that the instance was."""
 
     cluster_id: str
     generation: int
@@ -56,12 +56,12 @@ class Instances:
     def __init__(self, *, storage: Storage, clock: Clock) -> None:
         self.root = storage.instances
         self.lock = threading.Lock()
-        self.children: dict[str, subprocess.Popen[bytes]] = {}  # agents that this very process has started
-        self.busy: set[str] = set()  # instances that a thread of this process is ending now
-        # What a full disk did not take: it must not keep an instance from ending. A new server is told again what is to end.
+        self.children: dict[str, subprocess.Popen[bytes]] = {}  # agents started by this process
+        self.busy: set[str] = set()  # instances that a thread of this process is ending
+        # Marks that a full disk did not take: it must not keep an instance from ending. A new server is told again what to end.
         self.unwritten: dict[str, Ending] = {}
         self.unsignalled: set[str] = set()
-        self._launched: dict[str, Launched] = {}  # what instance.json said: it never changes, and no id is used again
+        self._launched: dict[str, Launched] = {}  # contents of instance.json: never changes, and ids are never reused
         self._clock = clock
         self._turns = storage.instances_lock
         for path in (self.root, storage.dbfs, storage.logs.root):
@@ -72,7 +72,7 @@ class Instances:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Be the only one, of all threads and servers, that adds an instance or decides that one ends. Raises OSError."""
+        """Excludes all other threads and servers that add an instance or decide that one ends. Raises OSError."""
         turn = os.open(self._turns, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             deadline = time.monotonic() + LOCK_PATIENCE_S
@@ -90,7 +90,7 @@ class Instances:
             os.close(turn)
 
     def listed(self) -> set[str]:
-        """All that there are. Forgets the others: they may have been ended by another server."""
+        """Ids of all instances that exist. Forgets the others, which another server may have ended."""
         found = {name for name in os.listdir(self.root) if not name.startswith(".")}  # noqa: PTH208 - names are all we need
         for instance_id in {*self._launched, *self.children, *self.unwritten, *self.unsignalled}:
             if instance_id not in found and instance_id not in self.busy:
@@ -98,7 +98,7 @@ class Instances:
         return found
 
     def living(self) -> list[Launched]:
-        """Those that live and are not ending."""
+        """The instances that are alive and not ending."""
         found = []
         for instance_id in self.listed():
             launched = self.launched(instance_id)
@@ -107,14 +107,14 @@ class Instances:
         return found
 
     def is_ending(self, instance_id: str) -> bool:
-        """Whether it was terminated."""
+        """Whether the instance was terminated."""
         return instance_id in self.unwritten or (self.root / instance_id / "ending.json").exists()
 
     def alive(self, instance_id: str) -> bool:
-        """Its agent holds its lock, or may still be on the way there."""
+        """Whether the agent holds its lock, or may still be about to take it."""
         directory = self.root / instance_id
         child = self.children.get(instance_id)
-        if child is not None and child.poll() is None:  # asking also reaps it
+        if child is not None and child.poll() is None:  # polling also reaps it
             return True
         if is_locked(directory):
             return True
@@ -130,7 +130,7 @@ class Instances:
         return (child is not None and child.poll() is None) or (directory / "agent.pid").exists() or is_locked(directory)
 
     def launched(self, instance_id: str) -> Launched | None:
-        """What was launched; None where that cannot be read."""
+        """What was launched, or None if that cannot be read."""
         if instance_id not in self._launched:
             try:
                 data = (self.root / instance_id / "instance.json").read_bytes()
@@ -149,7 +149,7 @@ class Instances:
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether an agent holds the instance. Looking takes the lock for a moment, which agents are patient about."""
+    """Whether an agent holds the instance. The check takes the lock for a moment; agents wait for that."""
     try:
         fd = os.open(directory / "agent.lock", os.O_RDWR | os.O_CLOEXEC)
     except OSError:

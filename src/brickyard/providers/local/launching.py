@@ -1,4 +1,4 @@
-"""How an instance begins: its directory, made in one step, and its agent. To be called by one thread of one server at a time."""
+"""Starts instances: makes the directory atomically, and starts the agent. Call from one thread of one server at a time."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class Launcher:
         self._node_code_dir = node_code_dir
         self._python = python
         self._clock = clock
-        self._scope: list[str] | None = None  # not asked yet
+        self._scope: list[str] | None = None  # not determined yet
 
     def record(self, request: LaunchRequest, *, gpus: tuple[int, ...]) -> None:
-        """Make the directory with all that the agent needs, in one step. Raises OSError."""
+        """Makes the directory with all that the agent needs, atomically. Raises OSError."""
         directory = self._instances.root / request.instance_id
         taken = [each.address for each in map(self._instances.launched, self._instances.listed()) if each is not None]
         record = Launched(
@@ -90,7 +90,7 @@ class Launcher:
         )  # fmt: skip
 
     def spawn(self, instance_id: str) -> None:
-        """Start the agent in a session of its own: it outlives us. Raises OSError."""
+        """Starts the agent in a new session, so that it outlives us. Raises OSError."""
         directory = self._instances.root / instance_id
         if self._scope is None:
             self._scope = cgroups.scope()
@@ -109,10 +109,10 @@ class Launcher:
 
 
 def loopback_address(instance_id: str) -> str:
-    """A loopback address of the instance's own, the same each time: 127.64.0.1 to 127.127.255.254.
+    """The instance's own loopback address, always the same for an id: 127.64.0.1 to 127.127.255.254.
 
-    Spark takes an address for a machine. With one for all nodes, a worker that leaves or dies would take what all the others have
-    shuffled with it. Only Linux answers at all of 127.0.0.0/8; elsewhere nodes share 127.0.0.1.
+    Spark takes an address for a machine. If all nodes had the same one, a worker that leaves or dies would take along all the
+    others' shuffle files. Only Linux answers on all of 127.0.0.0/8; elsewhere nodes share 127.0.0.1.
     """
     if sys.platform != "linux":
         return "127.0.0.1"

@@ -1,4 +1,4 @@
-"""Networks for the instances of a data directory: whether there are any, their switchboard, and who has which address."""
+"""Networks for the instances of a data directory: whether there are any, their switchboard, and their addresses."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ log = structlog.get_logger()
 
 
 class _Holder(msgspec.Struct):
-    """A server that has the switchboard."""
+    """A server that holds the switchboard."""
 
     process: processes.Process
     descriptor: int
 
 
 class LocalNetworks:
-    """One per provider, to be called by one thread of one server at a time: two that start at the same moment must not make two
-    switchboards. What the machine allows is tried at the first launch, once."""
+    """One per provider. Call from one thread of one server at a time: two servers that start together must not make two
+    switchboards. What the machine allows is determined once, at the first launch."""
 
     def __init__(self, *, settings: Settings, storage: Storage, python: str) -> None:
         self._settings = settings
@@ -40,12 +40,12 @@ class LocalNetworks:
 
     @property
     def switchboard(self) -> int:
-        """The descriptor that agents inherit; -1: nodes share the machine's network."""
+        """The descriptor that agents inherit; -1 if nodes share the machine's network."""
         self.allowed()
         return self._switchboard
 
     def allowed(self) -> network.Allowed:
-        """What instances get that are launched now."""
+        """What new instances get."""
         if self._allowed is None:
             self._allowed = self._find_out()
             if self._allowed.kind == "shared":
@@ -53,18 +53,18 @@ class LocalNetworks:
         return self._allowed
 
     def address(self, instance_id: str, taken: Sequence[str]) -> str:
-        """For a new instance; "" where it shares the machine's network."""
+        """An address for a new instance; "" if it shares the machine's network."""
         if self.allowed().kind == "shared":
             return ""
         seed = int.from_bytes(hashlib.blake2b(instance_id.encode(), digest_size=4).digest(), "big")
         return addresses.free_address(seed, taken)
 
     def ways(self, address: str) -> Path:
-        """Where sockets lead into the network of that address."""
+        """The directory of the sockets that lead into the network of that address."""
         return self._storage.ways / address
 
     def settings(self, address: str) -> dict[str, Any]:
-        """The fields of AgentConfig that concern the network."""
+        """The AgentConfig fields for the network."""
         if not address:
             reason = self.allowed().reason
             return {"network_reason": reason, "network_required": self._settings.network == "isolated"}
@@ -97,10 +97,10 @@ class LocalNetworks:
         return network.Allowed("isolated")
 
     def _held_by_a_server(self) -> int:
-        """A descriptor of the switchboard that another server holds; -1 when none does."""
+        """A descriptor of the switchboard that another server holds, or -1 if none does."""
         found = -1
         for record in list(self._storage.switchboards.glob("*.json")):
-            with contextlib.suppress(OSError, msgspec.MsgspecError):  # it is somebody else's, or has just gone
+            with contextlib.suppress(OSError, msgspec.MsgspecError):  # it belongs to another user, or has just gone
                 holder = msgspec.json.decode(record.read_bytes(), type=_Holder)
                 link = Path(f"/proc/{holder.process.pid}/fd/{holder.descriptor}")
                 if not processes.alive(holder.process):
@@ -110,7 +110,7 @@ class LocalNetworks:
         return found
 
     def _tell(self) -> None:
-        """Let other servers find the switchboard here, also when no agent runs. On a full disk they find it at agents only."""
+        """Lets other servers find the switchboard here even if no agent is running. On a full disk, only agents lead to it."""
         if (process := processes.find(os.getpid())) is not None:
             with contextlib.suppress(OSError):
                 self._storage.switchboards.mkdir(mode=0o700, exist_ok=True)

@@ -1,8 +1,8 @@
-"""The embedded provider: every instance is an agent process on this machine, with a directory of its own.
+"""The embedded provider: every instance is an agent process on this machine, with its own directory.
 
-The directories are the record (`instances.py`). Nothing is kept in memory that another server could not read from there, so a
-server that is killed between any two steps leaves an instance that the next one sees, and ends or adopts. Several servers may use
-the same storage at a time: what is counted and given out (room, addresses, GPUs) is so under a file lock.
+The directories are the record (`instances.py`). Memory holds nothing that another server could not read from them, so if a server
+is killed between any two steps, the next one sees the instance and ends or adopts it. Several servers may use the same storage at
+once: a file lock protects the allocation of room, addresses and GPUs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,60}")
 
 
 class LocalProvider(Provider):
-    """See `providers.base.Provider`. `server_file` (server.json) names the server that the agents launched here call first."""
+    """See `providers.base.Provider`. `server_file` (server.json) names the server that agents launched here call first."""
 
     name = "local"
     ends_with_server = True
@@ -95,8 +95,8 @@ class LocalProvider(Provider):
             raise TransientError(f"instance {instance_id} cannot be started here: {error}") from error
 
     def _left(self) -> Room:
-        """What is left beside the instances that live. Those that are ending are as good as gone: a cluster that restarts
-        must not be refused because of itself."""
+        """The room beside the living instances. Those that are ending do not count: a cluster that restarts must not be refused
+        because of itself."""
         return self._total.without(Room.of(each.node_type, self._machine) for each in self._instances.living())
 
     def _free_gpus(self) -> tuple[int, ...]:
@@ -104,7 +104,7 @@ class LocalProvider(Provider):
         return tuple(gpu for gpu in range(self._machine.gpus) if gpu not in taken)
 
     def observe(self) -> Mapping[str, Observed]:
-        """See Provider.observe. Costs some tens of microseconds an instance."""
+        """See Provider.observe. Takes some tens of microseconds per instance."""
         instances = self._instances
         try:
             with instances.lock:
@@ -113,7 +113,7 @@ class LocalProvider(Provider):
             raise TransientError(f"the instances in {instances.root} cannot be listed: {error.strerror}") from error
 
     def terminate(self, instance_id: str, *, reason: str) -> None:
-        """See Provider.terminate. Every call goes on where the last one stopped, whichever server that was."""
+        """See Provider.terminate. Every call continues where the last one stopped, on whichever server that was."""
         if not _ID.fullmatch(instance_id):
             return
         with self._instances.lock:
@@ -129,7 +129,7 @@ class LocalProvider(Provider):
                 self._instances.busy.discard(instance_id)
 
     def close(self, *, keep_nodes: bool) -> None:
-        """See Provider.close. Ends all instances at once and returns when they are gone, or after CLOSE_PATIENCE_S."""
+        """See Provider.close. Ends all instances at once; returns when they are gone, or after CLOSE_PATIENCE_S."""
         if keep_nodes:
             return
         deadline = time.monotonic() + CLOSE_PATIENCE_S

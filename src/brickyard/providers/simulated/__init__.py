@@ -1,6 +1,6 @@
 """The simulated provider: thousands of instances that compute nothing, for tests (docs/testing.md).
 
-Its world lives in the server's process, where the workspace has one server; where it may have several, in a process of its own.
+Its world lives in the server's process if the workspace has one server, and in a separate process if it may have several.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Knobs", "SimulatedProvider", "open_provider"]
 
 
 def open_provider(setup: Setup) -> Provider:
-    """The factory that is registered as `simulated`."""
+    """The factory registered as `simulated`."""
     settings, path = setup.settings, setup.settings.simulated_knobs
     knobs = knobsfile.read(path) if path else None
     if settings.database_url.startswith("postgresql"):

@@ -1,4 +1,4 @@
-"""Simulated agents: they behave towards the servers as real ones do, and compute nothing."""
+"""Simulated agents: servers see them behave like real ones, but they compute nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POLL_S = 30.0
 
 
 class SimulatedAgent:
-    """Behaves towards the server as a real agent does: reports changes, polls for its assignment, follows it."""
+    """Behaves like a real agent towards the server: reports changes, polls for its assignment, follows it."""
 
     def __init__(self, request: LaunchRequest, *, world: World, home: Home) -> None:
         self.request = request
@@ -37,10 +37,10 @@ class SimulatedAgent:
         self._instance_id = request.instance_id
         self._world = world
         self._home = home
-        self._doing: set[asyncio.Future[None]] = set()  # held here, so that the collector leaves them alone
+        self._doing: set[asyncio.Future[None]] = set()  # referenced here so that they are not garbage-collected
         self._status = NodeStatus(isolation="none: simulated", limits="none: simulated", host="127.0.0.1")
         self._assignment: Assignment | None = None
-        self._warm = False  # the runtime of the present generation was prepared before
+        self._warm = False  # whether the runtime of the current generation was prepared before
         self._speaking = asyncio.Lock()
         self.alive = True
 
@@ -48,7 +48,7 @@ class SimulatedAgent:
         self._background(self._live())
 
     def stop(self) -> None:
-        """Begin to end; the instance is gone after `stop_s`."""
+        """Begins to end; the instance is gone after `stop_s`."""
         if self.alive:
             self.alive = False
             self._background(self._end())
@@ -80,7 +80,7 @@ class SimulatedAgent:
         await self._say(alive_workers=tuple(sorted(alive)), load=self._load())
 
     def _load(self) -> Load | None:
-        """The cluster's tasks, on its workers one after the other."""
+        """The cluster's tasks, assigned to its workers in order."""
         if self._assignment is None or self._assignment.role is not Role.DRIVER:
             return None
         cluster_id, now = self._assignment.cluster_id, time.time_ns() // 1_000_000
@@ -146,7 +146,7 @@ class SimulatedAgent:
         await self._say(phase=Phase.PREPARING)
         await self._world.pause(self._world.knobs.prepare_s)
         if not self.alive or self._assignment is not wanted:
-            return  # it was taken before it was warm
+            return  # a cluster took it before it was warm
         if self._world.chance(self._world.knobs.prepare_error):
             failure = Failure(code="BOOTSTRAP_TIMEOUT", message="simulated failure of the preparation")
             await self._say(phase=Phase.FAILED, failure=failure)
@@ -190,7 +190,7 @@ class SimulatedAgent:
 
     async def _say(self, **changes: object) -> None:
         self._status = msgspec.structs.replace(self._status, **changes)
-        async with self._speaking:  # one report at a time, always of what is so now
+        async with self._speaking:  # one report at a time, always with the current status
             reply = await self._home.report(
                 StatusReport(
                     instance_id=self._instance_id,

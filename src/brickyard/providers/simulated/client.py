@@ -1,4 +1,4 @@
-"""The agent client of a simulated workspace whose world lives in the server's process."""
+"""The agent client for a simulated world that lives in the server's process."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _DOMAIN = ".simulated.invalid"
 
 
 def endpoint(instance_id: str) -> str:
-    """What an instance's agent reports as its address."""
+    """The address that an instance's agent reports."""
     return f"http://{instance_id}{_DOMAIN}"
 
 
 class SimulatedAgentClient(AgentClient):
-    """For simulated nodes, which compute nothing and say so, unless a test answers for them."""
+    """For simulated nodes, which refuse to compute unless a test answers for them."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -34,4 +34,4 @@ class SimulatedAgentClient(AgentClient):
             raise AgentRefused(refused.code, refused.message) from refused
 
     async def close(self) -> None:
-        """There is nothing to give back."""
+        """Nothing to close."""

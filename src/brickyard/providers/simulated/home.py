@@ -1,4 +1,4 @@
-"""What simulated agents call when they live in the server's process: the server itself."""
+"""The home of simulated agents that live in the server's process: the server itself."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
 from brickyard.providers.base import Home, TransientError
 
-PAUSE_S = 0.5  # while the server cannot use its database, which nodes outlive
+PAUSE_S = 0.5  # while the server cannot use its database, which nodes survive
 
 
 class HomeMoved(Exception):
-    """Another server answers from now on. It must be told what the node is."""
+    """Another server answers from now on. The agent must report its node to it."""
 
 
 class AttachedHome:
-    """The server that was attached last. Its predecessors have ended: what they were asked raises HomeMoved."""
+    """The last attached server. Earlier ones have ended: calls that were waiting for them raise HomeMoved."""
 
     def __init__(self) -> None:
         self._home: Home | None = None
         self._polls: set[asyncio.Future[AssignmentReply]] = set()
 
     def attach(self, home: Home) -> None:
-        """From now on this one is asked."""
+        """Makes this the server that agents call."""
         self._home = home
         for poll in self._polls:
             poll.cancel()

@@ -1,4 +1,4 @@
-"""What simulated agents call when their world is a process of its own: the workspace's servers, over HTTP, as real agents do."""
+"""The home of simulated agents whose world is a separate process: the workspace's servers over HTTP, as for real agents."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from brickyard.domain.node import AssignmentReply, ServerAddress, StatusReply, S
 from brickyard.providers.base import LaunchRequest
 from brickyard.providers.simulated.home import HomeMoved
 
-POLL_S = 10.0  # nothing else tells of a server that hangs
-ANSWER_S = 5.0  # until a server that has taken a request has answered it, beyond the time for which it was asked to wait
+POLL_S = 10.0  # the only way to notice a server that hangs
+ANSWER_S = 5.0  # how long a server may take to answer, beyond the time it was asked to wait
 CONNECT_S = 3.0
-REPORTS = 64  # at a time, to one server: each takes a connection, of which a server has not many for one peer
+REPORTS = 64  # at a time to one server: each takes a connection, and a server allows one peer only so many
 BACKOFF_S = (0.1, 2.0)
 
 _Reply = TypeVar("_Reply", StatusReply, AssignmentReply)
 
 
 class _Proof(msgspec.Struct):
-    """What every answer of the workspace's own servers carries, also one that says why it cannot tell more now."""
+    """What every answer of the workspace's own servers carries, even an answer that they cannot help at the moment."""
 
     server_token: str = ""
 
 
 class Line:
-    """The connections of all agents, and the servers that they know. Make it on the event loop of the world."""
+    """The connections of all agents, and the known servers. Create it on the world's event loop."""
 
     def __init__(self, *, servers: Callable[[], set[str]], heard: Callable[[], None]) -> None:
-        """`servers`: those that are known besides the ones that answers name. `heard` is told of every answer that counts."""
+        """`servers`: the known ones besides those that answers name. Calls `heard` for every valid answer."""
         self._servers = servers
         self._named: set[str] = set()
         self._heard = heard
@@ -48,18 +48,18 @@ class Line:
         await self._polls.close()
 
     def told(self, servers: Iterable[ServerAddress]) -> None:
-        """These are the workspace's servers now."""
+        """Records the workspace's current servers."""
         self._named = {server.url for server in servers} or self._named
 
     def other_than(self, url: str) -> str:
-        """Another server's address, or the same where none is known."""
+        """Another server's address, or `url` itself if none is known."""
         others = (self._servers() | self._named) - {url}
         return random.choice(sorted(others)) if others else url  # noqa: S311 - spreads load, guards nothing
 
     async def ask(
         self, method: str, url: str, request: LaunchRequest, kind: type[_Reply], *, body: bytes = b"", wait_s: float = 0.0
     ) -> _Reply | None:
-        """One exchange of an instance's agent with a server. None: that server does not answer as the workspace's own does."""
+        """One call of an instance's agent to a server. Returns None if it does not answer as the workspace's own server would."""
         timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_S, sock_read=wait_s + ANSWER_S)
         headers = {"Authorization": f"Bearer {request.agent_token}", "Content-Type": "application/json"}
         session = self._polls if wait_s else self._reports
@@ -89,7 +89,7 @@ def _session(*, limit_per_host: int) -> aiohttp.ClientSession:
 
 
 class HttpHome:
-    """For one agent: the server that launched it, and another one whenever that one does not answer."""
+    """For one agent: the server that launched it, and another server whenever that one does not answer."""
 
     def __init__(self, request: LaunchRequest, line: Line) -> None:
         self._request = request
@@ -100,7 +100,7 @@ class HttpHome:
         self._moves = 0
 
     async def report(self, report: StatusReport) -> StatusReply:
-        """Repeated until a server has taken it."""
+        """Sends the report repeatedly until a server accepts it."""
         while True:
             server = self._url
             body = msgspec.json.encode(msgspec.structs.replace(report, moves=self._moves))
@@ -121,11 +121,11 @@ class HttpHome:
         self._failures = 0
         version = reply.assignment.version if reply.assignment is not None else 0
         if version == have and reply.known and time.monotonic() - began < 0.2:
-            await asyncio.sleep(0.2)  # a server that does not hold the poll, because it is about to stop
+            await asyncio.sleep(0.2)  # the server does not hold the poll, because it is about to stop
         return reply
 
     async def _leave(self, server: str) -> None:
-        """Go to another server at once; when that does not answer either, to the next one after a pause."""
+        """Switches to another server at once; if that does not answer either, to the next one after a pause."""
         if self._url == server:
             self._url = self._line.other_than(server)
             self._moves += self._url != server

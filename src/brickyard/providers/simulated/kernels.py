@@ -1,8 +1,8 @@
 """Execution contexts of simulated drivers, which compute nothing.
 
-They refuse: a simulated workspace never claims to compute. Tests let them accept commands, and answer by a function of their own
-(`compute`), or have each command noted in a file (the knob `commands_file`). Contexts live as long as their driver and not with
-the server, so that a test can kill servers and see that nothing runs twice.
+By default they refuse commands: a simulated workspace never claims to compute. Tests can let them accept commands and answer with
+a function (`compute`), or have each command recorded in a file (the knob `commands_file`). Contexts live as long as their driver,
+not the server, so that a test can kill servers and check that nothing runs twice.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from brickyard.providers.simulated.knobsfile import Knobs
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What comes of a command: `results` as in `runtime/node/contexts/results.py`, `after_s` seconds after it began."""
+    """The outcome of a command: `results` as in `runtime/node/contexts/results.py`, `after_s` seconds after it began."""
 
     results: dict[str, Any]
     after_s: float = 0.0
     status: str = "Finished"
 
 
-_Commands = dict[str, tuple[float, Answer]]  # of a context, by id: since when, and what comes of it
+_Commands = dict[str, tuple[float, Answer]]  # of a context, by id: when it began, and its outcome
 
 
 class KernelRefused(Exception):
-    """A simulated driver says no; `code` is the agent protocol's."""
+    """A simulated driver refuses; `code` is from the agent protocol."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -44,28 +44,28 @@ class SimulatedKernels:
 
     def __init__(self, knobs: Callable[[], Knobs]) -> None:
         self._knobs = knobs
-        self.compute: Callable[[str], Answer] | None = None  # what is made of a command's text
-        self.begun: list[tuple[str, str]] = []  # (instance, command) of everything that ever began
+        self.compute: Callable[[str], Answer] | None = None  # from a command's text to its outcome
+        self.begun: list[tuple[str, str]] = []  # (instance, command) of every command that ever began
         self.generations: dict[str, int] = {}  # instance -> generation of its node
         self._contexts: dict[tuple[str, str], _Commands] = {}
 
     def renew(self, instance_id: str, generation: int) -> None:
-        """The instance is a new node."""
+        """The instance has become a new node."""
         self.forget(instance_id)
         self.generations[instance_id] = generation
 
     def forget(self, instance_id: str) -> None:
-        """The instance's node is gone, with its contexts."""
+        """Removes the instance's node and its contexts."""
         self.generations.pop(instance_id, None)
         for key in [each for each in self._contexts if each[0] == instance_id]:
             del self._contexts[key]
 
     def contexts(self) -> set[str]:
-        """Ids of the contexts that exist."""
+        """Ids of the existing contexts."""
         return {context for _, context in self._contexts}
 
     def call(self, instance_id: str, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """One request of the server to the agent of a driver (`domain/nodeops.py`). Raises KernelRefused."""
+        """One request from the server to a driver's agent (`domain/nodeops.py`). Raises KernelRefused."""
         if not (self.compute or self._knobs().commands_file) or not path.startswith("/v1/contexts"):
             raise KernelRefused("INVALID", "this workspace runs on the simulated provider: its nodes compute nothing")
         try:
@@ -102,7 +102,7 @@ class SimulatedKernels:
         return {}
 
     def _begin(self, instance_id: str, command_id: str, command: str) -> Answer:
-        """A command begins, for the first and only time."""
+        """Begins a command, for the first and only time."""
         self.begun.append((instance_id, command_id))
         if self.compute is not None:
             return self.compute(command)

@@ -1,4 +1,4 @@
-"""The simulated world's knobs, and the file by which they are turned from outside the server's process."""
+"""The simulated world's knobs, and the file through which they can be changed from outside the server's process."""
 
 from __future__ import annotations
 
@@ -20,53 +20,53 @@ log = structlog.get_logger(__name__)
 
 
 class Knobs(msgspec.Struct, kw_only=True):
-    """What the simulated world does. Seconds; probabilities between 0 and 1. May be changed while it runs."""
+    """Settings of the simulated world. Times are seconds; probabilities are 0 to 1. May be changed while it runs."""
 
     register_s: float = 0.0  # from launch until the agent calls home
     start_s: float = 0.0  # from assignment until the node is ready
-    warm_start_s: float = 0.0  # the same, where the runtime was prepared
-    prepare_s: float = 0.0  # an idle instance of a pool: until its runtime is prepared
-    prepare_error: float = 0.0  # preparations that fail
+    warm_start_s: float = 0.0  # the same, if the runtime was prepared
+    prepare_s: float = 0.0  # for an idle instance of a pool: until its runtime is prepared
+    prepare_error: float = 0.0  # probability that a preparation fails
     stop_s: float = 0.0  # from terminate until the instance is gone
-    jitter: float = 0.0  # share by which the times above vary
+    jitter: float = 0.0  # fraction by which the times above vary
     max_instances: int = 1_000_000
-    max_spot: int = 1_000_000  # of these, in the spot market
-    full_types: frozenset[str] = frozenset()  # node types of which none is to be had
-    launch_error: float = 0.0  # launches that raise TransientError
-    node_failure: float = 0.0  # nodes that fail instead of becoming ready
+    max_spot: int = 1_000_000  # how many of these may be spot instances
+    full_types: frozenset[str] = frozenset()  # node types that are sold out
+    launch_error: float = 0.0  # probability that a launch raises TransientError
+    node_failure: float = 0.0  # probability that a node fails instead of becoming ready
     never_registers: float = 0.0
-    commands_file: str = ""  # commands are accepted: each that begins adds its id to this file. Empty: they are refused
-    command_s: float = 0.0  # from a command's begin until it has finished
+    commands_file: str = ""  # if set, commands are accepted and each appends its id to this file when it begins; "": refused
+    command_s: float = 0.0  # from a command's start until it finishes
     seed: int = 0
 
 
 class KnobsError(SetupError):
-    """The file cannot be used; the message says why."""
+    """The file cannot be used. The message says why."""
 
 
 class _File(Knobs, forbid_unknown_fields=True):
-    """Knobs, of which every name must be known: one that is misspelt would do nothing."""
+    """Knobs read from a file. Unknown names are errors, because a misspelt one would do nothing."""
 
 
 def read(path: Path) -> Knobs:
-    """The knobs of a TOML file; those that it does not name are as they are by default. Raises KnobsError."""
+    """The knobs in a TOML file; those that are absent have their defaults. Raises KnobsError."""
     return _decoded(path, _content(path))
 
 
 def in_force(path: Path) -> Path:
-    """The copy of the file that the server leaves beside it once its knobs count."""
+    """The copy of the file that the server leaves beside it once its knobs are in effect."""
     return path.with_name(f"{path.name}.seen")
 
 
 async def follow(path: Path, turn: Callable[[Knobs], None]) -> None:
-    """Turn the knobs whenever the file changes, for ever. A file that cannot be used changes nothing, and is logged once."""
+    """Applies the knobs whenever the file changes, for ever. An unusable file changes nothing, and is logged once."""
     seen, said = None, ""
     while True:
         try:
             if (content := _content(path)) != seen:
                 turn(_decoded(path, content))
                 seen, said = content, ""
-                with contextlib.suppress(OSError):  # its directory may be read-only: nobody waits for the copy then
+                with contextlib.suppress(OSError):  # its directory may be read-only: then nobody waits for the copy
                     draft = in_force(path).with_suffix(".draft")
                     draft.write_bytes(content)
                     draft.replace(in_force(path))

@@ -1,15 +1,15 @@
-"""The simulated world as a process of its own, for a workspace that may have several servers: `python -m` this module.
+"""The simulated world as a separate process, for a workspace that may have several servers: `python -m` this module.
 
-It lives through the end of any of them. Its directory is where they find it (`remote.py` is their side):
+It outlives any of the servers. They find it through its directory (`remote.py` is their side):
 
-    world.lock   flock, held as long as it lives: two that start at once make one world
+        world.lock   flock, held for the world's lifetime: two that start at once make one world
     world.json   {"pid", "url", "token"}, 0600
-    world.log    what it logs
+        world.log    its log
 
-One port serves two kinds of calls, as JSON over HTTP. With the world's token, what servers ask of a provider: `/world/...`. With
-an instance's own server token, what they ask of its agent: `/instances/ID/v1/...` (`agent/server.py`).
+One port serves two kinds of calls, as JSON over HTTP. Servers' provider calls (`/world/...`) carry the world's token; their calls
+to an instance's agent (`/instances/ID/v1/...`, see `agent/server.py`) carry that instance's server token.
 
-It ends when it is told to, and when no server lives any more: at once where all of them end with a process that has ended, else
+It ends when it is told to, and when no server is left: at once if the process that all of them end with has ended, otherwise
 after `orphan_grace_s`.
 """
 
@@ -40,9 +40,9 @@ from brickyard.providers.simulated.world import World
 from brickyard.storage.private import write_private
 
 LOG_LIMIT = 20 * 2**20
-LOCK_PATIENCE_S = 0.5  # whoever looks whether a world lives holds the lock for an instant
+LOCK_PATIENCE_S = 0.5  # a check whether a world is alive holds the lock for an instant
 LOOK_S = 0.25
-SURE_S = 5.0  # a server that lives asks for something in that time
+SURE_S = 5.0  # a living server makes some call within this time
 BODY_LIMIT = 32 << 20
 _STATUSES = {"NOT_FOUND": 404, "DEAD": 409, "LIMIT": 409}
 
@@ -52,24 +52,24 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Servers:
-    """The servers that use the world. One whose process has ended is forgotten at once."""
+    """The servers that use the world. A server whose process has ended is forgotten at once."""
 
     def __init__(self, *, ends_with: int | None, orphan_grace_s: float) -> None:
-        """`ends_with`: the process that the server which started the world ends with."""
+        """`ends_with`: the process whose end also ends the server that started the world."""
         self._grace_s = orphan_grace_s
         self._here: set[wire.Server] = set()
         self._heard = time.monotonic()
-        self._owners: dict[int, asyncio.Task[None]] = {}  # processes that servers end with, until they have ended
-        self._ownerless = ends_with is None  # of some server: it may be started again by whoever started it
+        self._owners: dict[int, asyncio.Task[None]] = {}  # processes that servers end with; the task is done when one has ended
+        self._ownerless = ends_with is None  # some server is tied to no process: whoever started it may start it again
         self._tasks: set[asyncio.Task[None]] = set()
         self._own(ends_with)
 
     def heard(self) -> None:
-        """Some server has said something."""
+        """Records that some server has called."""
         self._heard = time.monotonic()
 
     def come(self, server: wire.Server) -> None:
-        """A server uses the world, from now until its process has ended or it leaves."""
+        """Adds a server, until its process has ended or it leaves."""
         if server not in self._here:
             self._here.add(server)
             self._watch(server)
@@ -80,7 +80,7 @@ class Servers:
         self._here.discard(server)
 
     def urls(self) -> set[str]:
-        """Where agents find those that live."""
+        """Where agents find the living servers."""
         return {server.url for server in self._here}
 
     @property
@@ -88,7 +88,7 @@ class Servers:
         return bool(self._here)
 
     async def all_gone(self) -> str:
-        """Returns why, when no server is to come any more."""
+        """Waits until no server can come any more; returns the reason."""
         while True:
             silence = time.monotonic() - self._heard
             orphaned = not self._ownerless and all(task.done() for task in self._owners.values())
@@ -113,7 +113,7 @@ class Servers:
 
 
 class WorldProcess:
-    """`run` until it is to end."""
+    """Call `run`; it returns when the world is to end."""
 
     def __init__(self, place: Path, *, knobs_file: Path | None, ends_with: int | None, orphan_grace_s: float) -> None:
         self._place = place
@@ -226,7 +226,7 @@ class WorldProcess:
         return _json(wire.Ending(ends=ends, instances=len(self._world.observe())))
 
     async def _agent(self, request: web.Request) -> web.Response:
-        """One call to the agent of an instance, with that instance's server token."""
+        """One call to an instance's agent, with that instance's server token."""
         instance_id = request.match_info["instance_id"]
         agent = self._world.agent(instance_id)
         if agent is None:
@@ -264,7 +264,7 @@ def _failure(status: int, code: str, message: str) -> web.Response:
 
 
 def main() -> int:
-    """See the module. Returns 0 also where another world was quicker."""
+    """Runs the world. Returns 0 even if another world was started first."""
     parser = argparse.ArgumentParser(prog="python -m brickyard.providers.simulated.process")
     parser.add_argument("--directory", type=Path, required=True)
     parser.add_argument("--knobs", type=Path)
@@ -276,7 +276,7 @@ def main() -> int:
     logs.configure(level=chosen.log_level, form=chosen.log_format)
     if not wire.take_lock(chosen.directory, patience_s=LOCK_PATIENCE_S):
         return 0
-    (chosen.directory / wire.NOTE).unlink(missing_ok=True)  # a killed world's
+    (chosen.directory / wire.NOTE).unlink(missing_ok=True)  # of a killed world
 
     async def live() -> None:
         process = WorldProcess(

@@ -1,7 +1,7 @@
 """The simulated provider of a workspace with one server: its world lives in the server's process.
 
-Its agents speak the agent protocol with the server directly, so everything above it (plan, loops, store, API) is the real thing;
-only machines and Spark are not there. It never claims to compute: contexts and commands are refused.
+Its agents speak the agent protocol directly with the server, so everything above the provider (plan, loops, store, API) is real;
+only machines and Spark are missing. It never claims to compute: contexts and commands are refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from brickyard.providers.simulated.world import World
 
 
 class SimulatedProvider(World, Provider):
-    """Make it, then `attach(home)` on the event loop that its agents shall run on."""
+    """Create it, then call `attach(home)` on the event loop that its agents are to run on."""
 
     name = "simulated"
     ends_with_server = True
@@ -40,7 +40,7 @@ class SimulatedProvider(World, Provider):
         self._knobs_file = knobs_file
 
     def attach(self, home: Home) -> None:
-        """Run agents on the current event loop, calling `home`. Those that lived through a server's end call the new one."""
+        """Runs agents on the current event loop, calling `home`. Agents that outlived an earlier server call the new one."""
         self._attached.attach(home)
         self.begin()
 
@@ -55,10 +55,10 @@ class SimulatedProvider(World, Provider):
         return self._node_types
 
     def offer(self, node_types: Sequence[NodeType]) -> None:
-        """Have these node types from now on, and no others."""
+        """Offers exactly these node types from now on."""
         self._node_types = tuple(node_types)
 
     def close(self, *, keep_nodes: bool) -> None:
-        """Simulated nodes live in this process: they end with it whatever was asked."""
+        """Simulated nodes live in this process and always end with it, even with `keep_nodes`."""
         del keep_nodes
         self.end()

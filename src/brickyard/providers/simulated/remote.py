@@ -1,6 +1,6 @@
-"""The simulated provider of a workspace that may have several servers: the world is a process of its own (`process.py`).
+"""The simulated provider of a workspace that may have several servers: the world is a separate process (`process.py`).
 
-The first server that needs it starts it; the others find it by the note in its directory. It lives through the end of any server.
+The first server that needs the world starts it; the others find it by the note in its directory. It outlives any server.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class RemoteSimulatedProvider(Provider):
-    """One server's side of it."""
+    """One server's side."""
 
     name = "simulated"
     ends_with_server = True
@@ -50,7 +50,7 @@ class RemoteSimulatedProvider(Provider):
         self._server = wire.Server(pid=os.getpid(), url=server_url, ends_with=settings.ends_with)
         self._starting = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._known: wire.Note | None = None  # the world that knows of this server
+        self._known: wire.Note | None = None  # the world that knows this server
         self._left = False
 
     def node_types(self) -> Sequence[NodeType]:
@@ -64,20 +64,20 @@ class RemoteSimulatedProvider(Provider):
             _call(self._world(), "terminate", wire.Gone(instance_id=instance_id, reason=reason), dict)
 
     def observe(self) -> Mapping[str, Observed]:
-        """Nothing is there where no world lives: its instances have ended with it."""
+        """Empty if no world is alive: its instances have ended with it."""
         if not _lives(self._place):
             return {}
         return {seen.instance_id: seen for seen in _call(self._world(), "observe", {}, list[Observed])}
 
     def close(self, *, keep_nodes: bool) -> None:
-        with self._starting:  # a world that is being started now would not be found
+        with self._starting:  # a world that is just starting would not be found
             self._left = True
         if not keep_nodes:
             end(self._place)
             if self._process is not None:
                 self._process.wait()
         else:
-            with contextlib.suppress(TransientError):  # it finds out by itself
+            with contextlib.suppress(TransientError):  # the world notices by itself
                 if (world := _find(self._place)) is not None:
                     _call(world, "leave", self._server, dict)
 
@@ -85,13 +85,13 @@ class RemoteSimulatedProvider(Provider):
         return {"simulated_world": self._stay_known}
 
     async def _stay_known(self) -> None:
-        """Have a world, and have it know this server: agents that lose theirs come here."""
+        """Keeps a world running that knows this server: agents that lose their server come here."""
         while True:
             await asyncio.to_thread(self._world)
             await asyncio.sleep(LOOK_S)
 
     def _world(self) -> wire.Note:
-        """The world, which is started if there is none, and told of this server. Raises TransientError."""
+        """The world: started if there is none, and told about this server. Raises TransientError."""
         found = _find(self._place)
         if found is not None and found == self._known:
             return found
@@ -105,7 +105,7 @@ class RemoteSimulatedProvider(Provider):
         return found
 
     def _start(self) -> wire.Note:
-        """Start a world and wait until one serves: ours, or that of a server that was quicker. Raises TransientError."""
+        """Starts a world and waits until one serves: ours, or that of a faster server. Raises TransientError."""
         deadline = time.monotonic() + START_S
         try:
             while (found := _find(self._place)) is None:
@@ -141,7 +141,7 @@ class RemoteSimulatedProvider(Provider):
                 stdout=log,
                 stderr=log,
                 env=bootstrap.environment(os.environ),
-                start_new_session=True,  # no signal that is meant for a server reaches it
+                start_new_session=True,  # so that signals for a server do not reach it
                 cwd="/",
             )
         finally:
@@ -149,7 +149,7 @@ class RemoteSimulatedProvider(Provider):
 
 
 def end(place: Path) -> None:
-    """End the world of that place with all that is in it, and wait until it has ended. Raises TransientError."""
+    """Ends the world of that place and everything in it, and waits until it has ended. Raises TransientError."""
     world = _find(place)
     if world is None:
         return
@@ -165,8 +165,8 @@ def end(place: Path) -> None:
 
 
 def end_unused(place: Path) -> int:
-    """The same for a world that no server uses; any other is left alone. Returns how many instances have ended with it.
-    Raises TransientError."""
+    """Ends the world only if no server uses it. Returns how many instances have ended with it. Raises
+    TransientError."""
     world = _find(place)
     if world is None or not (answer := _call(world, "end", wire.End(if_unused=True), wire.Ending)).ends:
         return 0
@@ -175,7 +175,7 @@ def end_unused(place: Path) -> int:
 
 
 def _ended(place: Path) -> None:
-    """Wait until no world lives there."""
+    """Waits until no world is alive there."""
     deadline = time.monotonic() + END_S
     while _lives(place):
         if time.monotonic() > deadline:
@@ -184,13 +184,13 @@ def _ended(place: Path) -> None:
 
 
 def _lives(place: Path) -> bool:
-    """Whether there is a world. Where that cannot be found out it must not be taken for gone. Raises TransientError."""
+    """Whether there is a world. Raises TransientError if unknown: it must not be mistaken for gone."""
     with _trouble(place):
         return wire.lives(place)
 
 
 def _find(place: Path) -> wire.Note | None:
-    """The world that serves. Raises TransientError."""
+    """The serving world. Raises TransientError."""
     with _trouble(place):
         return wire.find(place)
 
@@ -204,7 +204,7 @@ def _trouble(place: Path) -> Iterator[None]:
 
 
 def _call(world: wire.Note, name: str, body: object, kind: type[T]) -> T:
-    """One call. Raises what the world raises, and TransientError where it does not answer."""
+    """One call. Raises what the world raises, and TransientError if it does not answer."""
     connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=CALL_S)
     headers = {"Authorization": f"Bearer {world.token}", "Content-Type": "application/json"}
     try:

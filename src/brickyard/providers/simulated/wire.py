@@ -1,4 +1,4 @@
-"""What servers and the process of the simulated world (`process.py`) say to each other, and the files by which they find it."""
+"""The messages between servers and the process of the simulated world (`process.py`), and the files by which they find it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOCK, NOTE, LOG = "world.lock", "world.json", "world.log"
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """world.json: where the world is called, and the bearer token of all calls but those to instances."""
+    """world.json: the world's address, and the bearer token for all calls except those to instances."""
 
     pid: int
     url: str
@@ -25,7 +25,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """POST /world/servers: a server that uses the world, with the process that it ends with."""
+    """POST /world/servers: a server that uses the world, and the process that it ends with."""
 
     pid: int
     url: str
@@ -33,27 +33,27 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gone(msgspec.Struct, frozen=True, kw_only=True):
-    """POST /world/terminate: an instance that shall go."""
+    """POST /world/terminate: an instance to end."""
 
     instance_id: str
     reason: str = ""
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
-    """POST /world/end: end everything, or only where no server lives."""
+    """POST /world/end: end everything, optionally only if no server is alive."""
 
     if_unused: bool = False
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """Its answer: whether the world ends now, and how many instances it has."""
+    """The answer to `End`: whether the world is ending, and how many instances it has."""
 
     ends: bool
     instances: int
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer 409: a ProviderError, by the name of its class."""
+    """The body of a 409: a ProviderError, by its class name."""
 
     kind: str
     message: str
@@ -72,12 +72,12 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def directory(settings: Settings) -> Path:
-    """The world's place, where all servers of a workspace find it."""
+    """The world's directory, where all servers of a workspace find it."""
     return Storage(settings.storage_dir).simulated
 
 
 def take_lock(place: Path, *, patience_s: float) -> bool:
-    """Be the world of this place until this process ends; False while another one is."""
+    """Takes the world's lock until this process ends. Returns False if another world has it."""
     handle = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + patience_s
     while True:
@@ -92,7 +92,7 @@ def take_lock(place: Path, *, patience_s: float) -> bool:
 
 
 def lives(place: Path) -> bool:
-    """Whether a world has this place now, also one that is starting or ending. Raises OSError where that cannot be found out."""
+    """Whether a world has this place, including one that is starting or ending. Raises OSError if that cannot be determined."""
     try:
         handle = os.open(place / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -107,10 +107,10 @@ def lives(place: Path) -> bool:
 
 
 def find(place: Path) -> Note | None:
-    """The world that serves there now. Raises OSError."""
+    """The world that is serving there. Raises OSError."""
     if not lives(place):
         return None
     try:
         return msgspec.json.decode((place / NOTE).read_bytes(), type=Note)
     except (FileNotFoundError, msgspec.MsgspecError):
-        return None  # not yet, or not any more
+        return None  # not yet, or no longer

@@ -1,7 +1,7 @@
 """The simulated world: thousands of instances with their agents on one event loop, and knobs for failures.
 
-It keeps the provider contract. Its agents (`agents.py`) call whatever `home` gives them: the server of their own process
-(`provider.py`), or servers over HTTP, when the world is a process of its own (`process.py`).
+It implements the provider interface. Its agents (`agents.py`) call what `home` returns: the server of their own process
+(`provider.py`), or servers over HTTP if the world is a separate process (`process.py`).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from brickyard.providers.simulated.knobsfile import Knobs
 
 
 class World:
-    """Have it `begin` on the event loop that its agents shall run on. Safe to call from several threads."""
+    """Call `begin` on the event loop that its agents are to run on. Safe to call from several threads."""
 
     def __init__(
         self, *, home: Callable[[LaunchRequest], Home], endpoint: Callable[[str], str], knobs: Knobs | None = None
     ) -> None:
-        """`endpoint`: where servers call the agent of an instance."""
+        """`endpoint`: the address at which servers call an instance's agent."""
         self.knobs = knobs or Knobs()
         self.endpoint = endpoint
         self._home_of = home
@@ -36,14 +36,14 @@ class World:
         self.masters: dict[str, set[str]] = {}  # cluster id -> addresses of the workers that registered
         self.kernels = SimulatedKernels(lambda: self.knobs)
         self.tasks: dict[str, tuple[int, int]] = {}  # cluster id -> (tasks to run, tasks that one worker runs at once)
-        self.drivers: dict[str, SimulatedAgent] = {}  # cluster id -> the node that drives it, or did
+        self.drivers: dict[str, SimulatedAgent] = {}  # cluster id -> its current or last driver
 
     def begin(self) -> None:
-        """Run agents on the current event loop."""
+        """Runs agents on the current event loop."""
         self._loop = asyncio.get_running_loop()
 
     def turn(self, knobs: Knobs) -> None:
-        """From now on these count."""
+        """Applies these knobs from now on."""
         self.knobs = knobs
 
     # -- the provider contract -----------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ class World:
 
     def _check_kind(self, request: LaunchRequest) -> None:
         name = request.node_type.node_type_id
-        if request.spot:  # counted for those only: with thousands of instances it takes longer than all the rest of a launch
+        if request.spot:  # counted only for those: with thousands of instances, counting is the slowest part of a launch
             spot = sum(1 for agent in self._agents.values() if agent.spot)
             if spot >= self.knobs.max_spot:
                 raise CapacityError(f"no spot instance of {name} is left of {spot}", asked="1 instance", left="0 instances")
@@ -94,7 +94,7 @@ class World:
             return {key: Observed(instance_id=key, alive=agent.alive) for key, agent in self._agents.items()}
 
     def end(self) -> None:
-        """All instances are gone at once."""
+        """Removes all instances at once."""
         with self._lock:
             agents = list(self._agents.values())
             self._agents.clear()
@@ -104,19 +104,19 @@ class World:
     # -- failures to inject --------------------------------------------------------------------------------------------
 
     def kill(self, instance_id: str) -> None:
-        """The machine goes away without a word."""
+        """Removes the machine without notice."""
         self.gone(instance_id)
 
     def fail(self, instance_id: str, failure: Failure) -> None:
-        """The node reports a failure."""
+        """Makes the node report a failure."""
         self._agents[instance_id].fail(failure)
 
     def set_activity(self, instance_id: str, *, busy: bool, last_activity_ms: int) -> None:
-        """What the driver says about work on it."""
+        """Sets what the driver reports about its work."""
         self._agents[instance_id].set_activity(busy=busy, last_activity_ms=last_activity_ms)
 
     def set_tasks(self, cluster_id: str, tasks: int, *, slots: int = 4) -> None:
-        """Give a running cluster so many tasks, of which each worker runs `slots` at once. They run until there are fewer."""
+        """Gives a running cluster that many tasks; each worker runs `slots` at once. They run until the number is lowered."""
         self.tasks[cluster_id] = (tasks, slots)
         if (driver := self.driver_of(cluster_id)) is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(driver.load_changed)
@@ -137,7 +137,7 @@ class World:
             return self._chance(probability)
 
     def gone(self, instance_id: str) -> None:
-        """Forget an instance: it no longer exists."""
+        """Forgets an instance, which no longer exists."""
         with self._lock:
             agent = self._agents.pop(instance_id, None)
             self._ended.add(instance_id)
