@@ -1,10 +1,10 @@
-"""The change feed: what commits of other servers on one PostgreSQL database have changed (`changeset.py`).
+"""The change feed: what other servers' commits on the shared PostgreSQL database have changed (`changeset.py`).
 
-Every commit that changes something names it with NOTIFY, inside its own transaction: it is told if, and only if, it is committed.
-Every server listens on a connection of its own. What comes is a hint to look sooner, and never a proof that all is known: a
-server that is not alone reads from the database.
+Every commit that changes something announces it with NOTIFY inside its own transaction, so it is announced exactly if it is
+committed. Every server listens on a separate connection. A notification is a hint to look sooner, never proof that a server knows
+everything: a server that is not alone reads from the database.
 
-A lost connection is a gap: changes may have been missed, and whoever waits for one is told so.
+A lost connection is a gap: changes may have been missed, and everything that waits for one is told.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from brickyard.store.changeset import Changes, of_words
 log = structlog.get_logger(__name__)
 
 CHANNEL = "brickyard_changes"
-LOOK_S = 0.2  # how soon it finds that it is to close
+LOOK_S = 0.2  # how soon it notices that it should close
 CLOSE_S = 1.0
-AGAIN_S = (0.1, 3.0)  # pauses before another connection is tried
-MOST_BYTES = 7_000  # of a notification: PostgreSQL takes less than 8,000
+AGAIN_S = (0.1, 3.0)  # shortest and longest pause before reconnecting
+MOST_BYTES = 7_000  # per notification: PostgreSQL's limit is just below 8,000
 
 _NOTIFY = text("SELECT pg_notify(:channel, :payload)")
 
 
 class ChangeFeed:
-    """`connect` opens a connection of psycopg with autocommit. `changed` is called with what every commit of another server has
-    changed, `gap` when some may have been missed. Both are called through `post`, which runs what it is given in its order. Call
-    `close` when done."""
+    """`connect` opens a psycopg connection with autocommit. Calls `changed` with the changes of every commit of another server,
+    and `gap` when some may have been missed. Both are called through `post`, which must run its calls in order. Call `close` when
+    done."""
 
     def __init__(
         self,
@@ -51,18 +51,18 @@ class ChangeFeed:
         self._gap = gap
         self._post = post
         self._me = uuid.uuid4().hex[:12]
-        self.listening = False  # what other servers commit is told, sooner or later
+        self.listening = False  # whether other servers' commits are reported, sooner or later
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="store-changes", daemon=True)
         self._thread.start()
 
     def announce(self, connection: Connection, changed: Changes) -> None:
-        """Tell the other servers, when this transaction is committed."""
+        """Tells the other servers once this transaction is committed."""
         for payload in payloads(self._me, changed.words()):
             connection.execute(_NOTIFY, {"channel": CHANNEL, "payload": payload})
 
     def close(self) -> None:
-        """End the feed. A database that hangs is not waited for."""
+        """Stops the feed. Does not wait for a database that hangs."""
         self._closed = True
         self._thread.join(CLOSE_S)
 
@@ -101,7 +101,7 @@ class ChangeFeed:
 
 
 def payloads(sender: str, words: Iterable[str]) -> Iterator[str]:
-    """`SENDER WORD,WORD,...` in as many notifications as it takes. Words are ASCII without commas and blanks."""
+    """`SENDER WORD,WORD,...` in as many notifications as needed. Words are ASCII without commas and blanks."""
     batch: list[str] = []
     size = len(sender) + 1
     for each in words:

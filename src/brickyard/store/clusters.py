@@ -46,7 +46,7 @@ def _columns(cluster: Cluster) -> dict[str, Any]:
 
 
 class ClusterRows:
-    """Clusters of one transaction."""
+    """Cluster rows within one transaction."""
 
     def __init__(self, connection: Connection, *, locking: bool, changed: Changes) -> None:
         self._connection = connection
@@ -55,20 +55,20 @@ class ClusterRows:
         self._changed = changed
 
     def get(self, cluster_id: str) -> Cluster | None:
-        """The cluster, also one that is being deleted. Inside `write` the row is locked until the commit."""
+        """The cluster, even one that is being deleted. Inside `write` the row is locked until the commit."""
         doc = self._connection.execute(self._get, {"id": cluster_id}).scalar()
         return None if doc is None else _decode(doc)
 
     def lock(self, cluster_id: str) -> None:
-        """Keep other writers from the row until the commit, without reading it. SQLite's writers always take turns."""
+        """Locks the row against other writers until the commit, without reading it. SQLite's writers always take turns."""
         if self._locking:
             self._connection.execute(_LOCK, {"id": cluster_id})
 
     def many(self, cluster_ids: Iterable[str]) -> dict[str, Cluster]:
-        """Those of the clusters that exist, by id."""
+        """The existing clusters among those, by id."""
         found: dict[str, Cluster] = {}
         wanted = list(cluster_ids)
-        for start in range(0, len(wanted), 500):  # SQLite bounds the variables of a statement
+        for start in range(0, len(wanted), 500):  # SQLite limits the variables of a statement
             rows = self._connection.execute(
                 select(t.c.cluster_id, t.c.doc).where(t.c.cluster_id.in_(wanted[start : start + 500]))
             )
@@ -76,7 +76,7 @@ class ClusterRows:
         return found
 
     def existing(self, cluster_ids: Iterable[str]) -> set[str]:
-        """Those of the ids that clusters have, without decoding a document."""
+        """Which of the ids belong to clusters, without decoding documents."""
         wanted, found = list(cluster_ids), set[str]()
         for start in range(0, len(wanted), 500):
             found.update(
@@ -85,47 +85,47 @@ class ClusterRows:
         return found
 
     def insert(self, cluster: Cluster) -> None:
-        """A new cluster, due at once. Raises IntegrityError when the id is taken."""
+        """Inserts a new cluster, due at once. Raises IntegrityError if the id is taken."""
         self._changed.clusters.add(cluster.cluster_id)
         self._connection.execute(_INSERT, {"cluster_id": cluster.cluster_id, "due_ms": 0, **_columns(cluster)})
 
     def update(self, cluster: Cluster) -> Cluster:
-        """Write the whole row; returns it with its next version. `get` it in this transaction first."""
+        """Writes the whole row; returns it with its next version. `get` it in this transaction first."""
         cluster = msgspec.structs.replace(cluster, version=cluster.version + 1)
         self._changed.clusters.add(cluster.cluster_id)
         self._connection.execute(_UPDATE, {"id": cluster.cluster_id, **_columns(cluster)})
         return cluster
 
     def delete(self, cluster_id: str) -> None:
-        """Remove the row for good."""
+        """Removes the row for good."""
         self._changed.clusters.add(cluster_id)
         self._connection.execute(delete(t).where(t.c.cluster_id == cluster_id))
 
     def remember_purged(self, cluster_id: str, now_ms: int) -> None:
-        """Remember that there was such a cluster, so that whoever asks for it can be told what became of it."""
+        """Remembers that this cluster existed, so that a later request can be told what happened to it."""
         self._connection.execute(insert(purged), {"cluster_id": cluster_id, "purged_ms": now_ms})
 
     def was_purged(self, cluster_id: str) -> bool:
         return self._connection.execute(_PURGED, {"id": cluster_id}).scalar() is not None
 
     def wake(self, cluster_id: str, at_ms: int | None = None) -> None:
-        """Have the loop look at the cluster at `at_ms`, or now; never later than it would anyway."""
+        """Makes the cluster due at `at_ms`, or now; never later than it already is."""
         self._connection.execute(_DUE.wake, {"id": cluster_id, "at": at_ms or 0})
 
     def schedule(self, cluster_id: str, at_ms: int | None) -> None:
-        """Have the loop look at the cluster at `at_ms`, or not before something wakes it. For the loop itself."""
+        """Makes the cluster due at `at_ms`, or only when something wakes it. For the loop itself."""
         self._connection.execute(_DUE.schedule, {"id": cluster_id, "at": at_ms})
 
     def due(self, now_ms: int, limit: int) -> list[str]:
-        """Ids of clusters that the loop must look at, longest waiting first."""
+        """Ids of the clusters that are due, longest waiting first."""
         return list(self._connection.execute(_DUE.select, {"now": now_ms, "limit": limit}).scalars())
 
     def claim(self, now_ms: int, limit: int, until_ms: int) -> list[str]:
-        """Ids of clusters that are due and that nobody has locked. They are due again at `until_ms`, or when a pass says."""
+        """Ids of clusters that are due and that nobody has locked. They are due again at `until_ms`, or as a pass decides."""
         return list(self._connection.execute(_DUE.claim, {"now": now_ms, "limit": limit, "until": until_ms}).scalars())
 
     def by_idempotency_token(self, token: str) -> Cluster | None:
-        """The active cluster that was created with the token: one that runs or is to run."""
+        """The active cluster that was created with the token: one that is running or is to run."""
         for doc in self._connection.execute(_BY_TOKEN, {"token": token}).scalars():
             cluster = _decode(doc)
             if cluster.target is Target.RUNNING:
@@ -133,7 +133,7 @@ class ClusterRows:
         return None
 
     def running(self) -> list[str]:
-        """Ids of the clusters that run, start or restart."""
+        """Ids of the clusters that are running, starting or restarting."""
         states = (State.PENDING, State.RUNNING, State.RESTARTING, State.RESIZING)
         return list(self._connection.execute(select(t.c.cluster_id).where(t.c.state.in_(states), t.c.deleted_ms == 0)).scalars())
 
@@ -148,5 +148,5 @@ class ClusterRows:
         return {row[0]: row[1] for row in rows}
 
     def touch(self, cluster_id: str) -> None:
-        """Report the cluster as changed although only its instances were."""
+        """Reports the cluster as changed although only its instances have changed."""
         self._changed.clusters.add(cluster_id)

@@ -1,4 +1,4 @@
-"""Rows of events: append-only, in the order of their writing, which is that of their times."""
+"""Event rows: append-only, in the order of writing, which is also the order of their times."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _LAST = (
 
 
 class EventRows:
-    """Events of one transaction."""
+    """Event rows within one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def append(self, event: ClusterEvent) -> None:
-        """Add an event behind the others of its cluster, whose row the caller has locked.
+        """Adds an event after the others of its cluster, whose row the caller has locked.
 
-        Its time is never before theirs: a clock that was set back must not turn the order of events round.
+        Its time is never before theirs: a clock that was set back must not reverse the order of events.
         """
         last = self._connection.execute(_LAST, {"id": event.cluster_id}).first()
         latest, number = (last[0], last[1]) if last is not None else (0, 0)
@@ -55,10 +55,10 @@ class EventRows:
     def page(
         self, which: EventFilter, *, descending: bool = True, limit: int, offset: int = 0, after: EventPosition | None = None
     ) -> list[tuple[EventPosition, ClusterEvent]]:
-        """At most `limit` matching events with their positions, strictly behind `after`, or after skipping `offset`."""
+        """At most `limit` matching events with their positions, strictly after `after`, or after skipping `offset`."""
         kinds: list[EventType | None] = [*dict.fromkeys(which.types)] or [None]
-        # An index gives the events of one type in order, but those of several only after sorting all of them: so a page is merged
-        # from one of each.
+        # An index gives the events of one type in order, but several types only after sorting all of them. So a page is merged
+        # from one query per type.
         skipped = offset if len(kinds) == 1 else 0
         wanted = limit + offset - skipped
         parts = [self._part(which, kind, descending, limit=wanted, offset=skipped, after=after) for kind in kinds]
@@ -67,7 +67,7 @@ class EventRows:
         return [(EventPosition(timestamp=timestamp, seq=seq), _decode(doc)) for timestamp, seq, doc in rows]
 
     def count(self, which: EventFilter) -> int:
-        """How many match. Without types it reads two rows, however many match: the numbers of a cluster's events have no gaps."""
+        """How many events match. Without types it reads two rows: the numbers of a cluster's events have no gaps."""
         if which.types:
             return self._connection.execute(select(func.count()).select_from(t).where(*_matches(which))).scalar_one()
         numbers = select(t.c.number).where(*_matches(which)).limit(1)
@@ -76,13 +76,13 @@ class EventRows:
         return 0 if first is None or last is None else last - first + 1
 
     def delete(self, cluster_id: str) -> None:
-        """Remove a cluster's events, with the cluster."""
+        """Removes a cluster's events, when the cluster is removed."""
         self._connection.execute(_DELETE, {"id": cluster_id})
 
     def trim(self, before_ms: int, limit: int) -> int:
-        """Remove events of any cluster that are older than `before_ms`, the oldest first and at most `limit`; returns how many.
+        """Removes events of any cluster that are older than `before_ms`, the oldest first and at most `limit`; returns how many.
 
-        Of every cluster only the oldest go, so what stays has numbers without gaps.
+        Each cluster loses only its oldest events, so the numbers of the remaining ones have no gaps.
         """
         oldest = select(t.c.seq).order_by(t.c.seq).limit(limit)
         return self._connection.execute(delete(t).where(t.c.seq.in_(oldest), t.c.timestamp < before_ms)).rowcount
@@ -107,7 +107,7 @@ class EventRows:
 
 
 def _matches(which: EventFilter, kind: EventType | None = None) -> list[ColumnElement[bool]]:
-    """What an event must be; `kind` stands for the filter's types."""
+    """The conditions for an event; `kind` replaces the filter's types."""
     conditions: list[ColumnElement[bool]] = [t.c.cluster_id == which.cluster_id]
     if kind is not None:
         conditions.append(t.c.type == kind.value)

@@ -1,4 +1,4 @@
-"""What servers have heard of agents, for one another. A server that is alone keeps it in its memory."""
+"""What servers have heard from agents, shared through the database. A server that is alone keeps this in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, delete, select, text
 from brickyard.store.tables import heard as t
 from brickyard.store.tables import instances
 
-_HERE = ""  # the row by which whoever judges silence sees that it can be written
+_HERE = ""  # a row whose writing proves to the server that judges silence that it can write
 _NOW_MS = {
     "postgresql": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)",
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS integer)",
@@ -21,7 +21,7 @@ _ROWS = {
     "sqlite": "SELECT json_extract(value, '$.id'), {now} - json_extract(value, '$.age_ms'), json_extract(value, '$.load')"
     " FROM json_each(:rows) WHERE true",
 }
-# The mark of what is written is always a new one, also after the database's clock went back. Sorted: no deadlock between servers.
+# Every write makes a new mark, even after the database's clock went back. Sorted, so that servers do not deadlock.
 _UPSERT = (
     "INSERT INTO heard (instance_id, heard_ms, load) {rows} ON CONFLICT (instance_id) DO UPDATE SET"
     " heard_ms = CASE WHEN excluded.heard_ms > heard.heard_ms THEN excluded.heard_ms ELSE heard.heard_ms + 1 END,"
@@ -36,7 +36,7 @@ _PRUNE = delete(t).where(t.c.instance_id != bindparam("here"), t.c.instance_id.n
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent was heard of `age_ms` ago. `load`: JSON; null where it said nothing of a load."""
+    """An agent was heard from `age_ms` ago. `load` is JSON, or null if it reported no load."""
 
     id: str
     age_ms: int
@@ -44,28 +44,28 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeardRows:
-    """Rows of one transaction."""
+    """Rows within one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._dialect = connection.dialect.name
 
     def note(self, heard: Iterable[Heard]) -> None:
-        """Write all of it down, in one statement. What another server has heard later stays."""
+        """Writes all of it in one statement. What another server heard later stays."""
         rows = sorted(heard, key=lambda each: each.id)
         self._connection.execute(_NOTE[self._dialect], {"rows": msgspec.json.encode(rows).decode()})
 
     def marks(self) -> dict[str, int]:
-        """For every instance a number that changes whenever a server has heard of its agent. This writes as well: where nothing
-        can be written, what was heard could not be written either, and a mark that stays says nothing."""
+        """For every instance a number that changes whenever a server hears from its agent. This also writes a row: if nothing can
+        be written, what was heard could not be written either, and an unchanged mark means nothing."""
         self.note([Heard(id=_HERE, age_ms=0)])
         return {row[0]: row[1] for row in self._connection.execute(_MARKS)}
 
     def load(self, instance_id: str, *, within_ms: int) -> str | None:
-        """The load that the instance's agent has told, if it was heard of within that time."""
+        """The load that the instance's agent reported, if it was heard from within that time."""
         found = self._connection.execute(_LOAD[self._dialect], {"id": instance_id, "within_ms": within_ms}).scalar()
         return None if found is None else str(found)
 
     def prune(self) -> None:
-        """Remove the rows of instances that are no more."""
+        """Removes the rows of instances that no longer exist."""
         self._connection.execute(_PRUNE, {"here": _HERE})

@@ -1,4 +1,4 @@
-"""Rows of users and of their tokens."""
+"""Rows of users and their tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BY_DIGEST = select(tokens).where(tokens.c.digest == bindparam("digest"))
 
 
 class TokenRows:
-    """Tokens of one transaction. Only digests are ever here."""
+    """Token rows within one transaction. Only digests are stored."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -25,17 +25,17 @@ class TokenRows:
         return None if row is None else TokenRow(**row)
 
     def of_user(self, user_name: str) -> list[TokenRow]:
-        """Oldest first."""
+        """The user's tokens, oldest first."""
         query = select(tokens).where(tokens.c.user_name == user_name).order_by(tokens.c.created_ms, tokens.c.token_id)
         return [TokenRow(**row) for row in self._connection.execute(query).mappings()]
 
     def delete(self, token_id: str) -> bool:
-        """Whether there was one."""
+        """Deletes a token. Returns whether it existed."""
         return self._connection.execute(delete(tokens).where(tokens.c.token_id == token_id)).rowcount > 0
 
 
 class UserRows:
-    """Users of one transaction."""
+    """User rows within one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -45,7 +45,7 @@ class UserRows:
         return None if row is None else UserRow(**row)
 
     def upsert(self, row: UserRow) -> None:
-        """Insert the user, or overwrite everything but the name."""
+        """Inserts the user, or overwrites everything except the name."""
         values = msgspec.structs.asdict(row)
         if self._connection.execute(update(users).where(users.c.user_name == row.user_name).values(values)).rowcount == 0:
             self._connection.execute(insert(users), values)

@@ -35,8 +35,8 @@ _TO_TAKE = (
 _STANDINGS = select(t.c.pool_id, t.c.standing, func.count()).group_by(t.c.pool_id, t.c.standing)
 _OWNER = select(t.c.cluster_id, t.c.pool_id).where(t.c.instance_id == bindparam("id"))
 
-# The cluster's row is locked first: the join has nothing to lock before the CTE has given a row. A row that was changed while
-# this waited is read as it is now, as FOR UPDATE does; one that changed hands is not found.
+# Locks the cluster's row first: the join has nothing to lock before the CTE has returned a row. If a row changed while this
+# waited, its new version is read, as with FOR UPDATE; an instance that changed hands is not found.
 _GET_WITH_CLUSTER = text("""
     WITH owner AS MATERIALIZED (
         SELECT clusters.cluster_id FROM clusters
@@ -47,37 +47,37 @@ _GET_WITH_CLUSTER = text("""
 
 
 class InstanceRows:
-    """Instances of one transaction."""
+    """Instance rows within one transaction."""
 
     def __init__(self, connection: Connection, *, locking: bool, changed: Changes) -> None:
         self._connection = connection
         self._get = _GET_LOCKED if locking else _GET
         self._of_cluster = _OF_CLUSTER_LOCKED if locking else _OF_CLUSTER
         self._changed = changed
-        self._rows: dict[str, Instance] = {}  # read or written in this transaction: nobody else changes them
+        self._rows: dict[str, Instance] = {}  # read or written in this transaction: nobody else can change them
 
     def get(self, instance_id: str) -> Instance | None:
-        """The instance. Inside `write` the row is locked until the commit: lock its cluster first, or deadlock."""
+        """The instance. Inside `write` the row is locked until the commit: lock its cluster first, or risk a deadlock."""
         doc = self._connection.execute(self._get, {"id": instance_id}).scalar()
         return None if doc is None else self._seen(_decode(doc))
 
     def guarded(self, instance_id: str) -> Instance | None:
-        """The instance without a lock of its own, for whoever has locked its pool, as all do who change an idle one. One that has
-        taken it from the pool since may hold its lock, and wait for the pool's."""
+        """The instance without a lock on its row, for a caller that has locked its pool, as every writer of an idle instance
+        does. A transaction that has since taken it from the pool may hold the row's lock and wait for the pool's."""
         doc = self._connection.execute(_GET, {"id": instance_id}).scalar()
         return None if doc is None else self._seen(_decode(doc))
 
     def get_with_cluster(self, instance_id: str) -> Instance | None:
-        """The instance, locked behind its cluster, in one statement; None where no cluster has it. For PostgreSQL."""
+        """The instance, locked after its cluster, in one statement; None if no cluster has it. For PostgreSQL."""
         doc = self._connection.execute(_GET_WITH_CLUSTER, {"id": instance_id}).scalar()
         return None if doc is None else self._seen(_decode(doc))
 
     def of_cluster(self, cluster_id: str) -> list[Instance]:
-        """All instances of a cluster, in the order of their ids. Inside `write` the rows are locked."""
+        """All instances of a cluster, ordered by id. Inside `write` the rows are locked."""
         return [self._seen(_decode(doc)) for doc in self._connection.execute(self._of_cluster, {"id": cluster_id}).scalars()]
 
     def of_clusters(self, cluster_ids: Iterable[str]) -> dict[str, list[Instance]]:
-        """Instances by cluster; a cluster without any has an empty list."""
+        """Instances by cluster; a cluster without instances has an empty list."""
         wanted = list(cluster_ids)
         found: dict[str, list[Instance]] = {cluster_id: [] for cluster_id in wanted}
         for start in range(0, len(wanted), 500):
@@ -90,17 +90,17 @@ class InstanceRows:
         return found
 
     def states(self) -> dict[str, tuple[str, InstanceState]]:
-        """(cluster id, state) of every instance, without decoding a document: for the monitor's pass."""
+        """(cluster id, state) of every instance, without decoding documents. For the monitor."""
         rows = self._connection.execute(select(t.c.instance_id, t.c.cluster_id, t.c.state))
         return {instance_id: (cluster_id, InstanceState(state)) for instance_id, cluster_id, state in rows}
 
     def of_other_providers(self, names: Iterable[str]) -> dict[str, str]:
-        """Instance id -> provider, of those whose provider has none of these names."""
+        """Instance id -> provider, for instances whose provider is not among these names."""
         rows = self._connection.execute(select(t.c.instance_id, t.c.provider).where(t.c.provider.not_in(["", *names])))
         return {row[0]: row[1] for row in rows}
 
     def many(self, instance_ids: Iterable[str]) -> list[Instance]:
-        """Those of the instances that exist."""
+        """The existing instances among those."""
         wanted = list(instance_ids)
         found: list[Instance] = []
         for start in range(0, len(wanted), 500):
@@ -120,7 +120,7 @@ class InstanceRows:
         )
 
     def update(self, instance: Instance) -> None:
-        """Write the whole row. Raises ValueError for a transition that `domain.instances` does not allow."""
+        """Writes the whole row. Raises ValueError for a transition that `domain.instances` does not allow."""
         old = self._rows.get(instance.instance_id) or self.get(instance.instance_id)
         if old is None:
             raise ValueError(f"instance {instance.instance_id} does not exist")
@@ -144,8 +144,8 @@ class InstanceRows:
         self._connection.execute(_DELETE, {"id": instance.instance_id})
 
     def idle_of_pool(self, pool_id: str) -> list[Instance]:
-        """The instances of a pool that no cluster has, in any state, in the order of their ids. Lock the pool first: whoever
-        changes one of them does."""
+        """The instances of a pool that no cluster has, in any state, ordered by id. Lock the pool first: every writer of one of
+        them does."""
         return [self._seen(_decode(doc)) for doc in self._connection.execute(_OF_POOL, {"id": pool_id}).scalars()]
 
     def to_take(self, pool_id: str, limit: int) -> list[Instance]:
@@ -154,7 +154,7 @@ class InstanceRows:
         return [self._seen(_decode(doc)) for doc in rows]
 
     def standings(self, pool_id: str | None = None) -> dict[str, dict[Standing, int]]:
-        """How many instances are what to their pool, by pool: of one, or of all that have any."""
+        """How many instances have each standing, by pool: for one pool, or for all pools with instances."""
         query = _STANDINGS.where(t.c.pool_id != "" if pool_id is None else t.c.pool_id == pool_id)
         found: dict[str, dict[Standing, int]] = {}
         for name, kind, count in self._connection.execute(query):
@@ -162,11 +162,11 @@ class InstanceRows:
         return found
 
     def count_of_pool(self, pool_id: str) -> int:
-        """How many rows a pool has, whatever their state and whoever has them."""
+        """How many rows a pool has, in any state and with any cluster."""
         return self._connection.execute(select(func.count()).select_from(t).where(t.c.pool_id == pool_id)).scalar_one()
 
     def owner_of(self, instance_id: str) -> tuple[str, str] | None:
-        """(cluster id or "", pool id or ""), without a lock: ask again once the owner is locked."""
+        """(cluster id or "", pool id or ""), without a lock: check again once the owner is locked."""
         row = self._connection.execute(_OWNER, {"id": instance_id}).one_or_none()
         return None if row is None else (row[0], row[1])
 

@@ -1,4 +1,4 @@
-"""Pages of clusters, by keyset: a page costs the same wherever it is in the list, and however long the list is."""
+"""Pages of clusters, by keyset: a page costs the same wherever it is in the list, however long the list is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from brickyard.store.tables import clusters as t
 
 
 class ListingRows:
-    """Lists over the index columns of clusters; documents are fetched by id afterwards, where they are not cached."""
+    """Lists over the index columns of clusters; documents that are not cached are fetched by id afterwards."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -22,9 +22,9 @@ class ListingRows:
     def page(
         self, which: ClusterFilter, *, sort: ClusterSort, limit: int | None = None, after: ClusterPosition | None = None
     ) -> list[ClusterPosition]:
-        """Positions (and so ids) of the matching clusters in order, at most `limit` of them, strictly behind `after`."""
-        # An index gives the rows of one state in order, but those of several only after sorting all of them: so a page is merged
-        # from one of each.
+        """Positions (and so ids) of the matching clusters in order, at most `limit`, strictly after `after`."""
+        # An index gives the rows of one state in order, but several states only after sorting all of them. So a page is merged
+        # from one query per state.
         parts = [self._part(which, only, sort=sort, limit=limit, after=after) for only in _alternatives(which)]
         merged = heapq.merge(*parts, key=_place, reverse=sort.descending)
         return list(islice(merged, limit))
@@ -43,7 +43,7 @@ class ListingRows:
         if which.policy_id is not None:
             query = query.where(t.c.policy_id == which.policy_id)
         if which.is_pinned is False:
-            query = query.where(t.c.pinned_ms + 0 == 0)  # a sum, or SQLite takes the index of pins and sorts all that have none
+            query = query.where(t.c.pinned_ms + 0 == 0)  # a sum, else SQLite uses the index of pins and sorts all unpinned rows
         if which.visible.owners is not None:
             query = query.where(t.c.creator.in_(sorted(which.visible.owners)))
         if which.ended_after_ms:
@@ -57,11 +57,11 @@ class ListingRows:
 
 
 def _alternatives(which: ClusterFilter) -> list[list[ColumnElement[bool]]]:
-    """Conditions of which one must hold, and no two can."""
+    """Alternative conditions: exactly one of them must hold."""
     sources = [t.c.source.in_([source.value for source in which.sources])] if which.sources else []
     states = [t.c.state.in_([state.value for state in which.states])] if which.states else []
     if which.is_pinned:
-        # There are few: found by their own index, whatever else is asked for.
+        # There are few, so use their own index, whatever else the filter asks for.
         pinned = t.c.cluster_id.in_(select(t.c.cluster_id).where(t.c.pinned_ms > 0))
         return [[pinned, *states, *sources]]
     if which.states:

@@ -1,7 +1,7 @@
-"""Which servers serve a database, and what each of them may take for its own.
+"""Which servers serve a database, and what each of them may claim exclusively.
 
-On SQLite there is one: a lock on a file beside the database says so (not on the database: closing another descriptor of that
-would end SQLite's own locks). It is always alone and holds every lease. On PostgreSQL there may be several
+On SQLite there is one, which holds a lock on a file beside the database (not on the database: closing another descriptor of it
+would drop SQLite's own locks). It is always alone and holds every lease. On PostgreSQL there may be several
 (`postgresmembers.py`).
 """
 
@@ -22,56 +22,56 @@ from brickyard.store.store import StoreError
 
 
 class JoinRefused(Exception):
-    """This server may not serve the database now; the message is one line for an administrator."""
+    """This server may not serve the database at the moment. The message is one line for an administrator."""
 
 
 class Membership(Protocol):
-    """Made by `take`. Then bring the database up to date, `join`, and `close` at the end."""
+    """Created by `take`. Then bring the database up to date, `join`, and `close` at the end."""
 
     @property
     def number(self) -> int:
-        """Which of the servers this one is, after `join`; 0 where there is one only."""
+        """This server's number after `join`; 0 if there is only one."""
         ...
 
     @property
     def alone(self) -> bool:
-        """Whether no other server changes the database: what was read may be kept until this one changes it. For any thread."""
+        """Whether no other server changes the database, so that reads may be cached until this one changes it. For any thread."""
         ...
 
     @property
     def trouble(self) -> str:
-        """Why this server is none of the workspace's at the moment; "" while it is."""
+        """Why this server is currently not one of the workspace's servers; "" if it is."""
         ...
 
     def join(self) -> None:
-        """Become one of the servers; returns when no other one keeps what this one may change. Blocks. Raises JoinRefused,
-        StoreError."""
+        """Becomes one of the servers. Returns once no other server caches data that this one may change. Blocks. Raises
+        JoinRefused or StoreError."""
         ...
 
     def lease(self, name: str) -> Callable[[], bool]:
-        """Take part in what one server at a time does. The answer says whether that is this one; cheap, to be asked each time."""
+        """Competes for a job that one server does at a time. The result tells whether this server has it; call it each time."""
         ...
 
     def resign(self) -> None:
-        """Leave what one server at a time does to the others, from now on."""
+        """Leaves all such jobs to the other servers from now on."""
         ...
 
     def servers(self) -> tuple[Server, ...]:
-        """All that live, this one among them, as of the last look."""
+        """All living servers, including this one, as of the last check."""
         ...
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call `listener`, on a thread of the membership, when anything of the above has changed."""
+        """Calls `listener`, on a thread of the membership, when anything of the above has changed."""
         ...
 
     def close(self) -> None:
-        """Be none of the servers any more."""
+        """Leaves the servers."""
         ...
 
 
 def take(url: str, about: About) -> Membership:
-    """The first step, before anything is written: raises JoinRefused when this server may not join those that serve the database,
-    StoreError when it cannot be reached."""
+    """The first step, before anything is written. Raises JoinRefused if this server may not join those that serve the database,
+    and StoreError if the database cannot be reached."""
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite":
         from brickyard.store.postgresmembers import PostgresMembership  # noqa: PLC0415 - needs the above
@@ -92,19 +92,19 @@ class OneServer:
         self._lock = None if database is None else _locked(database, self._me.name)
 
     def join(self) -> None:
-        """Nothing is left to do."""
+        """Nothing to do."""
 
     def lease(self, name: str) -> Callable[[], bool]:
         return lambda: True
 
     def resign(self) -> None:
-        """There is nobody to leave it to."""
+        """There is no other server."""
 
     def servers(self) -> tuple[Server, ...]:
         return (self._me,)
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Nothing changes."""
+        """Nothing ever changes."""
 
     def close(self) -> None:
         if self._lock is not None:
@@ -124,14 +124,14 @@ def _locked(database: Path, name: str) -> int:
         holder = os.read(lock, 200).decode(errors="replace")
         os.close(lock)
         raise in_use(str(database), holder) from error
-    with contextlib.suppress(OSError):  # a full disk: the lock counts, not who says that it has it
+    with contextlib.suppress(OSError):  # a full disk: the lock counts, not the note of who holds it
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"brickyard {name}".encode(), 0)
     return lock
 
 
 def in_use(database: str, holder: str) -> JoinRefused:
-    """For a database that another server has for itself."""
+    """The error for a database that another server uses exclusively."""
     who = holder.removeprefix("brickyard ") or "another process"
     return JoinRefused(
         f"another Brickyard server ({who}) is using the database {database} for itself. Stop that one first, or give this one a "

@@ -36,7 +36,7 @@ def _columns(pool: Pool) -> dict[str, Any]:
 
 
 class PoolRows:
-    """Pools of one transaction. Lock order everywhere: clusters, then pools by id, then instances."""
+    """Pool rows within one transaction. Lock order everywhere: clusters, then pools by id, then instances."""
 
     def __init__(self, connection: Connection, *, locking: bool, changed: Changes) -> None:
         self._connection = connection
@@ -44,12 +44,12 @@ class PoolRows:
         self._get = _GET_LOCKED if locking else _GET
 
     def get(self, pool_id: str) -> Pool | None:
-        """The pool, also a deleted one of which something is left. Inside `write` the row is locked until the commit."""
+        """The pool, even a deleted one of which something is left. Inside `write` the row is locked until the commit."""
         doc = self._connection.execute(self._get, {"id": pool_id}).scalar()
         return None if doc is None else _decode(doc)
 
     def many(self, pool_ids: Iterable[str]) -> dict[str, Pool]:
-        """Those of the pools that exist, by id; locked inside `write`, in one order."""
+        """The existing pools among those, by id; locked inside `write`, in a fixed order."""
         found = {pool_id: self.get(pool_id) for pool_id in sorted(set(pool_ids))}
         return {pool_id: pool for pool_id, pool in found.items() if pool is not None}
 
@@ -58,36 +58,36 @@ class PoolRows:
         return [_decode(doc) for doc in self._connection.execute(_ACTIVE).scalars()]
 
     def named(self, name: str) -> str | None:
-        """The id of the active pool of that name."""
+        """The id of the active pool with that name."""
         return self._connection.execute(_BY_NAME, {"name": name}).scalar()
 
     def insert(self, pool: Pool) -> None:
-        """A new pool, due at once. Raises IntegrityError when its id or its name is taken."""
+        """Inserts a new pool, due at once. Raises IntegrityError if its id or name is taken."""
         self._changed.pools.add(pool.instance_pool_id)
         self._connection.execute(_INSERT, {"instance_pool_id": pool.instance_pool_id, "due_ms": 0, **_columns(pool)})
 
     def update(self, pool: Pool) -> None:
-        """Write the whole row. `get` it in this transaction first."""
+        """Writes the whole row. `get` it in this transaction first."""
         self._changed.pools.add(pool.instance_pool_id)
         self._connection.execute(_UPDATE, {"id": pool.instance_pool_id, **_columns(pool)})
 
     def delete(self, pool_id: str) -> None:
-        """Remove the row for good."""
+        """Removes the row for good."""
         self._changed.pools.add(pool_id)
         self._connection.execute(_DELETE, {"id": pool_id})
 
     def wake(self, pool_id: str, at_ms: int | None = None) -> None:
-        """Have the loop look at the pool at `at_ms`, or now; never later than it would anyway."""
+        """Makes the pool due at `at_ms`, or now; never later than it already is."""
         self._connection.execute(_DUE.wake, {"id": pool_id, "at": at_ms or 0})
 
     def schedule(self, pool_id: str, at_ms: int | None) -> None:
-        """Have the loop look at the pool at `at_ms`, or not before something wakes it. For the loop itself."""
+        """Makes the pool due at `at_ms`, or only when something wakes it. For the loop itself."""
         self._connection.execute(_DUE.schedule, {"id": pool_id, "at": at_ms})
 
     def due(self, now_ms: int, limit: int) -> list[str]:
-        """Ids of pools that the loop must look at, longest waiting first."""
+        """Ids of the pools that are due, longest waiting first."""
         return list(self._connection.execute(_DUE.select, {"now": now_ms, "limit": limit}).scalars())
 
     def claim(self, now_ms: int, limit: int, until_ms: int) -> list[str]:
-        """Ids of pools that are due and that nobody has locked. They are due again at `until_ms`, or when a pass says."""
+        """Ids of pools that are due and that nobody has locked. They are due again at `until_ms`, or as a pass decides."""
         return list(self._connection.execute(_DUE.claim, {"now": now_ms, "limit": limit, "until": until_ms}).scalars())

@@ -1,7 +1,7 @@
-"""Connections to PostgreSQL that never wait for long, whatever has become of the other side.
+"""Connections to PostgreSQL that never wait for long, whatever happened to the other side.
 
-A machine that vanished is noticed by TCP. One whose PostgreSQL hangs is not: its kernel goes on to acknowledge what is sent, and
-timers in the server itself (`statement_timeout`) do not run. So every wait for an answer has an end of its own.
+TCP notices a machine that has vanished, but not a PostgreSQL that hangs: its kernel still acknowledges what is sent, and the
+server's own timers (`statement_timeout`) do not run. So every wait for an answer has a time limit here.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from sqlalchemy.exc import DisconnectionError
 
 T = TypeVar("T")
 
-ANSWER_S = 10.0  # a statement or a commit that has no answer by then: the connection is closed, and counts as lost
-LOOK_S = 0.5  # so much later at most
+ANSWER_S = 10.0  # without an answer to a statement or commit by then, the connection is closed and counts as lost
+LOOK_S = 0.5  # the most by which that may be late
 CONNECT_S = 5
 RESTED_S = 1.0
 _PATIENCE: dict[str, Any] = {
@@ -35,10 +35,10 @@ _PATIENCE: dict[str, Any] = {
 
 
 class _Waits:
-    """The waits that are under way, and a thread that ends those that take too long.
+    """The waits under way, and a thread that ends those that take too long.
 
-    It shuts the connection's socket down, which whoever waits there sees at once. (Looking at the clock in the wait itself would
-    keep psycopg from waiting in C, for a quarter of what a statement costs.)
+    The thread shuts down the connection's socket, which the waiting thread notices at once. (Checking the clock in the wait
+    itself would keep psycopg from waiting in C, which costs a quarter of a statement's time.)
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class _Waits:
         self._thread: threading.Thread | None = None
 
     def begin(self, fd: int) -> None:
-        """Somebody waits there from now on."""
+        """A wait on that socket begins."""
         with self._lock:
             self._until[fd] = time.monotonic() + ANSWER_S
             if self._thread is None:
@@ -56,7 +56,7 @@ class _Waits:
                 self._thread.start()
 
     def end(self, fd: int) -> bool:
-        """The wait is over; whether it was made to end."""
+        """The wait is over. Returns whether it took too long and was ended."""
         with self._lock:
             self._until.pop(fd, None)
             if fd not in self._ended:
@@ -67,7 +67,7 @@ class _Waits:
     def _watch(self) -> None:
         while True:
             time.sleep(LOOK_S)
-            with self._lock:  # nobody's wait ends meanwhile, so no socket here can be another one by now
+            with self._lock:  # no wait ends meanwhile, so no descriptor here can have been reused
                 now = time.monotonic()
                 for fd in [fd for fd, until in self._until.items() if now > until and fd not in self._ended]:
                     self._ended.add(fd)
@@ -86,7 +86,7 @@ class BoundedConnection(psycopg.Connection[Any]):
     """A connection that is closed when an answer takes too long."""
 
     def wait(self, gen: Generator[Any, Any, T], *arguments: Any, **options: Any) -> T:
-        """As psycopg's own, which is behind everything that a connection waits for."""
+        """Like psycopg's own, which is behind every wait of a connection."""
         fd = self.pgconn.socket
         _waits.begin(fd)
         ended = False
@@ -109,14 +109,14 @@ def driver_url(url: str) -> URL:
 
 
 def connect(url: str, *, application_name: str | None = None) -> BoundedConnection:
-    """A connection of psycopg's own, with autocommit. Raises psycopg.OperationalError."""
+    """A psycopg connection with autocommit. Raises psycopg.OperationalError."""
     plain = driver_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     return BoundedConnection.connect(plain, autocommit=True, application_name=application_name, **_PATIENCE)
 
 
 def engine(url: str, *, bounded: bool = True, connect: dict[str, Any] | None = None, **options: Any) -> Engine:
-    """An engine whose connections are bounded, except for what may take long (migrations). One that was not used for a while is
-    tried before it is used."""
+    """An engine whose connections are bounded, unless `bounded` is false for work that may take long (migrations). A connection
+    that was idle for a while is tested before use."""
     made = create_engine(driver_url(url), connect_args={**_PATIENCE, **(connect or {})}, **options)
     if bounded:
 
@@ -130,8 +130,8 @@ def engine(url: str, *, bounded: bool = True, connect: dict[str, Any] | None = N
 
     @event.listens_for(made, "checkout")
     def _try(connection: Any, record: Any, _proxy: Any) -> None:
-        # Not each time, as `pool_pre_ping` does: a transaction of a few statements would cost one more. When the database was
-        # restarted a moment ago, one unit of work fails, and then the pool throws away all connections of before.
+        # Not each time, as `pool_pre_ping` does: that would add a statement to every short transaction. If the database has just
+        # been restarted, one unit of work fails, and then the pool discards all older connections.
         if time.monotonic() - record.info.get("since_s", time.monotonic()) > RESTED_S and not _answers(made, connection):
             raise DisconnectionError
 

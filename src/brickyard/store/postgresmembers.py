@@ -1,11 +1,12 @@
 """One of the servers of a PostgreSQL database.
 
-Each has a connection of its own, with advisory locks that end with it, however that ends: one of its number, the workspace's, and
-its leases. What this server may take for its own rests on that connection alone, and only for as long as it was heard there:
-its row says when. A lost connection ends all of it at once; then the server joins again.
+Each server has a dedicated connection with advisory locks, which end with the connection in any case: one for its number, the
+workspace's lock, and its leases. What this server may claim exclusively depends on that connection alone, and only for as long as
+the connection works: its row records when it last did. A lost connection ends all claims at once; then the server joins again.
 
-A server that is alone may have lost its connection and not know it yet. Whoever joins therefore waits until its row no longer
-says that it is alone, or is older than SILENT_S; it takes that for its own no longer than CLAIM_S after it last wrote its row.
+A server that is alone may have lost its connection without knowing it yet. A joining server therefore waits until that server's
+row no longer says that it is alone, or is older than SILENT_S. A server believes itself alone for at most CLAIM_S after it last
+wrote its row.
 """
 
 from __future__ import annotations
@@ -30,22 +31,22 @@ log = structlog.get_logger(__name__)
 
 TICK_S = 0.5
 JOINING_S = 0.05  # between two attempts to join
-AGAIN_S = (0.1, 3.0)  # pauses before another connection is tried
-TURN_S = 60.0  # for the server that joins before this one, which may have to bring the schema up to date
-JOIN_S = 30.0  # for the others to let this server in
-STEADY_S = SILENT_S + 1  # heard for so long without a pause, a server judges others: not after an outage of the database
-ALONE_MS = 200  # what one attempt to be alone may hold up commits of this server
+AGAIN_S = (0.1, 3.0)  # shortest and longest pause before reconnecting
+TURN_S = 60.0  # how long to wait for the server that joins before this one: it may have to bring the schema up to date
+JOIN_S = 30.0  # how long to wait until the others let this server in
+STEADY_S = SILENT_S + 1  # only a server that was heard for this long without a pause judges others: not after an outage
+ALONE_MS = 200  # how long one attempt to be alone may delay this server's commits
 CLOSE_S = 2.0
-_NAME_BYTES = 63  # PostgreSQL cuts an application's name there
+_NAME_BYTES = 63  # PostgreSQL truncates an application's name to this
 
 
 def _elapsed() -> float:
-    """Seconds, also those for which the machine slept."""
+    """Seconds, including those while the machine slept."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 class PostgresMembership:
-    """See `membership.Membership`. The connection is the caller's thread's until `join`, and then that of a thread of its own."""
+    """See `membership.Membership`. The connection belongs to the caller's thread until `join`, and then to a dedicated thread."""
 
     def __init__(self, url: str, about: About) -> None:
         self._url = url
@@ -60,14 +61,14 @@ class PostgresMembership:
         self._bell.setblocking(False)
         self._thread = threading.Thread(target=self._run, name="membership", daemon=True)
         self._joined = threading.Event()
-        # What follows is written by the thread and read by any.
+        # The thread writes the following; any thread reads them.
         self._trouble = "the server is starting"
         self._alone = False
         self._leases = frozenset[str]()
-        self._heard_s = float("-inf")  # when it last began to write its row with success
+        self._heard_s = float("-inf")  # start of the last successful write of its row
         self._others: tuple[Server, ...] = ()
         self._me: Server | None = None
-        self._sharing = False  # for the thread only, as the next one
+        self._sharing = False  # only for the thread, like the next one
         self._steady_s = float("inf")
         try:
             self._session: Session | None = self._connected()
@@ -123,7 +124,7 @@ class PostgresMembership:
         self._closed = True
         self._ring()
         if self._thread.is_alive():
-            self._thread.join(CLOSE_S)  # a database that hangs is not waited for
+            self._thread.join(CLOSE_S)  # does not wait for a database that hangs
         if not self._thread.is_alive():
             self._end_session()
             self._bell.close()
@@ -135,8 +136,8 @@ class PostgresMembership:
         name = f"brickyard process {os.getpid()} on {socket.gethostname()}"
         try:
             session = postgres.connect(self._url, application_name=name.encode()[:_NAME_BYTES].decode(errors="ignore"))
-            # The database notices within half a minute that a server's machine has gone. What this connection writes is worth
-            # nothing after a crash of the database, so it need not wait for the disk.
+            # The database notices within half a minute that a server's machine has gone. What this connection writes is worthless
+            # after a crash of the database, so commits need not wait for the disk.
             session.execute(
                 "SELECT set_config('synchronous_commit', 'off', false), set_config('tcp_keepalives_idle', '10', false), "
                 "set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '3', false)"
@@ -147,11 +148,11 @@ class PostgresMembership:
         return session
 
     def _may_join(self, session: Session) -> None:
-        """Wait for this server's turn to join, and see that it may. Raises JoinRefused, StoreError."""
+        """Waits for this server's turn to join, and checks that it may. Raises JoinRefused or StoreError."""
         try:
             self._wait_for(lambda: servers.take_turn(session), TURN_S, "another server has been about to join for too long")
             if not servers.on_record(session):
-                # A server of an earlier version has the database for itself, and keeps no record.
+                # A server of an earlier version uses the database exclusively, and keeps no record.
                 self._wait_for(lambda: not servers.holder(session), SILENT_S, servers.holder(session))
                 return
             for other in servers.look(session):
@@ -168,10 +169,10 @@ class PostgresMembership:
             time.sleep(JOINING_S)
 
     def _enter(self, session: Session) -> None:
-        """Be on record, and end this server's turn."""
+        """Records this server, and ends its turn."""
         self.number = servers.enter(session, self._about, self.number)
         deadline = time.monotonic() + SILENT_S
-        while not servers.hold_number(session, self.number):  # a connection that was lost here may be a moment from its end there
+        while not servers.hold_number(session, self.number):  # PostgreSQL may still hold it for a connection lost a moment ago
             for other in servers.look(session):
                 if other.number == self.number and other.session:
                     servers.end_session(session, other.session)
@@ -210,7 +211,7 @@ class PostgresMembership:
     def _lose(self, error: Exception) -> None:
         why = f"it is none of the workspace's servers at the moment: {_reason(error)}"
         if why != self._trouble and not self._closed:
-            log.info("not_a_member", why=_reason(error))  # where the whole database is away, the store says so
+            log.info("not_a_member", why=_reason(error))  # if the whole database is away, the store logs that
         self._alone, self._leases, self._sharing, self._trouble = False, frozenset(), False, why
         self._steady_s = float("inf")
         self._end_session()
@@ -252,7 +253,7 @@ class PostgresMembership:
         return tuple((each.number, each.stopping) for each in self._others if each.session)
 
     def _become_one_of_several(self) -> None:
-        """Once nobody keeps what it has read, and nobody ends the nodes."""
+        """Joins once no other server caches data and none is ending the nodes."""
         keeping = [each for each in self._others if each.alone and each.silent_ms < SILENT_S * 1000]
         ending = [each for each in self._others if each.session and each.stopping is Stopping.ENDING_NODES]
         if not self._sharing or keeping:
@@ -264,9 +265,9 @@ class PostgresMembership:
             log.info("joined", number=self.number, others=len(self._numbers()))
 
     def _choose(self, session: Session) -> None:
-        """Be alone, or one of several."""
+        """Becomes alone, or one of several."""
         if self._alone and any(each.session for each in self._others):
-            self._alone = False  # first: from now on nothing that was kept is used
+            self._alone = False  # first: from now on nothing that was cached is used
             self._tell()
             servers.be_heard(session, self.number, alone=False)
             self._sharing = servers.share(session)
@@ -275,7 +276,7 @@ class PostgresMembership:
             if self._sharing:
                 servers.stop_sharing(session)
                 self._sharing = False
-            servers.be_heard(session, self.number, alone=True)  # first: whoever joins when this session is lost must know
+            servers.be_heard(session, self.number, alone=True)  # first: a server that joins after this session is lost must know
             self._alone = True
 
     def _take_leases(self, session: Session) -> None:
@@ -287,8 +288,8 @@ class PostgresMembership:
             self._leases |= servers.take_leases(session, missing)
 
     def _end_what_hangs(self, session: Session) -> None:
-        """End the sessions of servers that say nothing any more, so that they hold nothing. Only a server that was heard itself
-        all the time may tell that from an outage of the database."""
+        """Ends the sessions of silent servers, so that they hold nothing. Only a server that was heard all the time itself can
+        tell this from an outage of the database."""
         if _elapsed() - self._steady_s < STEADY_S:
             return
         for other in self._others:
@@ -298,7 +299,7 @@ class PostgresMembership:
                     servers.end_session(session, other.session)
 
     def _wait(self, session: Session | None, seconds: float) -> None:
-        """Until something is announced, this server wants something, or that time is over."""
+        """Waits until something is announced, this server wants something, or the time is over."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._bell, selectors.EVENT_READ)
             if session is not None:
@@ -307,7 +308,7 @@ class PostgresMembership:
         with contextlib.suppress(BlockingIOError):
             self._bell.recv(4096)
         if session is not None:
-            list(session.notifies(timeout=0))  # raises when the connection is lost
+            list(session.notifies(timeout=0))  # raises if the connection is lost
 
     def _ring(self) -> None:
         with contextlib.suppress(OSError):

@@ -1,9 +1,9 @@
-"""Room that the database has before it needs it: a workspace must be able to write while the disk is full.
+"""Disk space reserved by the database, because a workspace must be able to write while the disk is full.
 
-A cluster that has filled the disk can only be ended by writing that it is to end. So SQLite's files are made larger than need be
-while there is room: the database holds free pages, and its log of writes (WAL) has grown once and is then written over again and
-again. Nobody else can take that room, unlike that of a file that is given up on a full disk: whoever fills it would be faster.
-(A file system that never writes in place, such as btrfs, gives no such promise.)
+A cluster that has filled the disk can only be ended by writing to the database. So SQLite's files are made larger than needed
+while there is room: the database holds free pages, and its write-ahead log (WAL) has grown once and is then overwritten again and
+again. Nobody else can take that room. A reserve file that is deleted on a full disk would not work: whoever fills the disk would
+be faster. (A file system that never writes in place, such as btrfs, does not guarantee this.)
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from pathlib import Path
 
 from brickyard.store.tx import Tx
 
-RESERVE_BYTES = 8 << 20  # thousands of commits, and four times what is written to the log before it begins anew
+RESERVE_BYTES = 8 << 20  # thousands of commits, and four times what the log takes before it starts over
 
 
 def missing(tx: Tx, database: Path) -> bool:
-    """Whether more than half of the reserve is used up, or was never made."""
+    """Whether the reserve was never made, or more than half of it is used up."""
     free = tx.pragma("freelist_count") * tx.pragma("page_size")
     return free < RESERVE_BYTES // 2 or _size(Path(f"{database}-wal")) < RESERVE_BYTES // 2
 
 
 def take(tx: Tx) -> None:
-    """First half: grow both files. Raises OperationalError where the disk has no room for it; nothing has changed then."""
+    """First half: grows both files. Raises OperationalError, with nothing changed, if the disk has no room for it."""
     tx.execute("DROP TABLE IF EXISTS reserve")
     tx.execute("CREATE TABLE reserve (room BLOB)")
     tx.execute(f"INSERT INTO reserve VALUES (zeroblob({RESERVE_BYTES}))")  # noqa: S608 - a number of our own
 
 
 def free(tx: Tx) -> None:
-    """Second half, in a transaction of its own (what the same one frees is never written): the pages become free."""
+    """Second half, in a separate transaction (what the same one frees is never written): frees the pages."""
     tx.execute("DROP TABLE IF EXISTS reserve")
 
 

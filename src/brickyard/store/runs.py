@@ -1,4 +1,4 @@
-"""Rows of runs, of their attempts, and of what those left behind."""
+"""Rows of runs, their attempts, and the attempts' outputs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _columns(run: Run) -> dict[str, Any]:
 
 
 class RunRows:
-    """Runs of one transaction."""
+    """Run rows within one transaction."""
 
     def __init__(self, connection: Connection, *, locking: bool, changed: Changes) -> None:
         self._connection = connection
@@ -52,32 +52,32 @@ class RunRows:
         return None if doc is None else _decode(doc)
 
     def insert(self, run: Run) -> None:
-        """A new run, due at once, and the ids of its tasks. Raises IntegrityError when one of them is taken."""
+        """Inserts a new run, due at once, and the ids of its tasks. Raises IntegrityError if one of them is taken."""
         self._changed.runs.add(run.run_id)
         self._connection.execute(insert(t), {"run_id": run.run_id, "due_ms": 0, **_columns(run)})
         self.insert_attempts(run.run_id, (task.task_run_id for task in run.tasks))
 
     def insert_attempts(self, run_id: int, attempts: Iterable[int]) -> None:
-        """Ids by which attempts are found. Raises IntegrityError when one of them is taken."""
+        """Inserts the ids by which attempts are found. Raises IntegrityError if one of them is taken."""
         rows = [{"task_run_id": attempt, "run_id": run_id, "output": ""} for attempt in attempts]
         if rows:
             self._connection.execute(insert(task_runs), rows)
 
     def update(self, run: Run) -> Run:
-        """Write the whole row; returns it with its next version. `get` it in this transaction first."""
+        """Writes the whole row; returns it with its next version. `get` it in this transaction first."""
         run = msgspec.structs.replace(run, version=run.version + 1)
         self._changed.runs.add(run.run_id)
         self._connection.execute(_UPDATE, {"id": run.run_id, **_columns(run)})
         return run
 
     def delete(self, run_id: int) -> None:
-        """Remove the run with everything that is known of it."""
+        """Removes the run and everything known about it."""
         self._changed.runs.add(run_id)
         self._connection.execute(delete(task_runs).where(task_runs.c.run_id == run_id))
         self._connection.execute(delete(t).where(t.c.run_id == run_id))
 
     def spend(self, token: str, run_id: int, at_ms: int) -> None:
-        """Remember the idempotency token of a run that is being deleted: it makes no other run."""
+        """Remembers the idempotency token of a run that is being deleted, so that it creates no other run."""
         self._connection.execute(insert(spent_tokens), {"token": token, "run_id": run_id, "spent_ms": at_ms})
 
     def spent(self, token: str) -> int | None:
@@ -85,7 +85,7 @@ class RunRows:
         return self._connection.execute(select(spent_tokens.c.run_id).where(spent_tokens.c.token == token)).scalar()
 
     def trim(self, before_ms: int, limit: int) -> int:
-        """Remove at most `limit` of the runs that ended before that moment, and the tokens that were spent before it; returns how
+        """Removes at most `limit` of the runs that ended before that time, and the tokens that were spent before it; returns how
         many runs there were."""
         self._connection.execute(delete(spent_tokens).where(spent_tokens.c.spent_ms < before_ms))
         query = select(t.c.run_id).where(t.c.ended_ms > 0, t.c.ended_ms < before_ms).limit(limit)
@@ -95,23 +95,23 @@ class RunRows:
         return len(old)
 
     def wake(self, run_id: int, at_ms: int | None = None) -> None:
-        """Have the loop look at the run at `at_ms`, or now; never later than it would anyway."""
+        """Makes the run due at `at_ms`, or now; never later than it already is."""
         self._connection.execute(_DUE.wake, {"id": run_id, "at": at_ms or 0})
 
     def schedule(self, run_id: int, at_ms: int | None) -> None:
-        """Have the loop look at the run at `at_ms`, or not before something wakes it. For the loop itself."""
+        """Makes the run due at `at_ms`, or only when something wakes it. For the loop itself."""
         self._connection.execute(_DUE.schedule, {"id": run_id, "at": at_ms})
 
     def due(self, now_ms: int, limit: int) -> list[int]:
-        """Ids of runs that the loop must look at, longest waiting first."""
+        """Ids of the runs that are due, longest waiting first."""
         return list(self._connection.execute(_DUE.select, {"now": now_ms, "limit": limit}).scalars())
 
     def claim(self, now_ms: int, limit: int, until_ms: int) -> list[int]:
-        """Ids of runs that are due and that nobody has locked. They are due again at `until_ms`, or when a pass says."""
+        """Ids of runs that are due and that nobody has locked. They are due again at `until_ms`, or as a pass decides."""
         return list(self._connection.execute(_DUE.claim, {"now": now_ms, "limit": limit, "until": until_ms}).scalars())
 
     def claim_one(self, run_id: int, now_ms: int, until_ms: int) -> bool:
-        """Whether the run is due. Then it is locked until the commit, and due again at `until_ms`."""
+        """Whether the run is due. If so, it is locked until the commit, and due again at `until_ms`."""
         return self._connection.execute(_DUE.claim_one, {"id": run_id, "now": now_ms, "until": until_ms}).rowcount > 0
 
     def by_idempotency_token(self, token: str) -> int | None:
@@ -119,12 +119,12 @@ class RunRows:
         return self._connection.execute(_BY_TOKEN, {"token": token}).scalar()
 
     def run_of(self, task_run_id: int) -> int | None:
-        """The run that an attempt is of."""
+        """The run that an attempt belongs to."""
         query = select(task_runs.c.run_id).where(task_runs.c.task_run_id == task_run_id)
         return self._connection.execute(query).scalar()
 
     def output(self, task_run_id: int) -> Output | None:
-        """What an attempt left behind, once it is over."""
+        """The output of an attempt, once it is over."""
         found = self._connection.execute(select(task_runs.c.output).where(task_runs.c.task_run_id == task_run_id)).scalar()
         return _decode_output(found) if found else None
 
@@ -133,7 +133,7 @@ class RunRows:
         self._connection.execute(query.values(output=_encode(output).decode()))
 
     def page(self, which: RunFilter, *, newest_first: bool, limit: int, offset: int, after: RunPosition | None) -> list[Run]:
-        """At most `limit` matching runs in the order of their start, strictly behind `after`, or after skipping `offset`."""
+        """At most `limit` matching runs in the order of their start, strictly after `after`, or after skipping `offset`."""
         query = select(t.c.doc)
         if which.job_id is not None:
             query = query.where(t.c.job_id == which.job_id)
@@ -155,7 +155,7 @@ class RunRows:
         if which.visible.owners is None:
             query = query.limit(limit).offset(offset)
             return [_decode(doc) for doc in self._connection.execute(query).scalars()]
-        # Whose a run is says its document alone: rows are read until the page is full.
+        # Only the document says who owns a run, so rows are read until the page is full.
         with self._connection.execution_options(yield_per=100).execute(query) as rows:
             shown = (run for run in map(_decode, rows.scalars()) if which.visible.shows(run.creator_user_name))
             return list(islice(shown, offset, offset + limit))

@@ -1,6 +1,6 @@
-"""The servers of a workspace: their rows, and the advisory locks by which PostgreSQL tells who lives.
+"""The servers of a workspace: their rows, and the advisory locks through which PostgreSQL tells which are alive.
 
-Every key has the schema in it: schemas of one database are databases of their own.
+Every key contains the schema: each schema of a database counts as a database of its own.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from brickyard.domain.node import ServerAddress
 
 _SCHEMA = "coalesce(current_schema(), '')"
 WORKSPACE = f"hashtextextended('brickyard server ' || {_SCHEMA}, 0)"  # exclusive: alone; shared: one of several
-TURN = f"hashtextextended('brickyard turn ' || {_SCHEMA}, 0)"  # held by the one that joins, or decides whether nodes end
-_NUMBERS = f"hashtext('brickyard numbers ' || {_SCHEMA})"  # with a server's number beside it: held while the server lives
+TURN = f"hashtextextended('brickyard turn ' || {_SCHEMA}, 0)"  # held by the server that joins, or decides whether nodes end
+_NUMBERS = f"hashtext('brickyard numbers ' || {_SCHEMA})"  # combined with a server's number: held while the server lives
 _HERE = "locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 
 CHANNEL = "brickyard_servers"
-CLAIM_S = 4.0  # a server that could not write its row for so long takes nothing for its own: neither a lease nor being alone
-SILENT_S = 5.0  # and the others wait for so long before they act on that
-GONE_S = 15.0  # for so long after its last word, a server that has gone may still have a commit under way
-KEPT_S = 3600.0  # how long the row of a server that was killed stays: it may join again when an outage is over
+CLAIM_S = 4.0  # a server that could not write its row for this long claims nothing: neither a lease nor being alone
+SILENT_S = 5.0  # how long the others wait before they act on that
+GONE_S = 15.0  # how long after its last word a server that has gone may still have a commit under way
+KEPT_S = 3600.0  # how long a killed server's row is kept: it may rejoin after an outage
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server says of itself to the others."""
+    """What a server tells the others about itself."""
 
     address: ServerAddress = ServerAddress(url="")  # where agents reach it
     host: str = ""
     pid: int = 0
     version: str = ""
     provider: str = ""
-    machine: str = ""  # where nodes are processes of their server's machine: which one
+    machine: str = ""  # if nodes are processes on their server's machine: which machine
     storage: str = ""  # where the workspace's files are
 
 
 class Stopping(enum.IntEnum):
-    """How far a server is with its end."""
+    """How far a server has got with stopping."""
 
     NO = 0
     YES = 1
@@ -49,7 +49,7 @@ class Stopping(enum.IntEnum):
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """A server as the others see it. `silent_ms` is by the database's clock; `session` is 0 when its connection has gone."""
+    """A server as the others see it. `silent_ms` is by the database's clock; `session` is 0 if its connection has gone."""
 
     number: int
     about: About
@@ -61,7 +61,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def around(self) -> bool:
-        """Whether it lives, or has died so lately that something of it may be under way."""
+        """Whether it is alive, or died so recently that it may have something under way."""
         return bool(self.session) or self.silent_ms <= GONE_S * 1000
 
     @property
@@ -103,21 +103,21 @@ SELECT pg_advisory_unlock(hashtextextended('brickyard lease ' || {_SCHEMA} || ' 
 Session = psycopg.Connection[Any]
 
 
-# For the connection of a membership, which commits each statement by itself.
+# For a membership's connection, which commits each statement separately.
 
 
 def look(session: Session) -> list[Server]:
-    """All servers on record."""
+    """All recorded servers."""
     return [_server(row) for row in session.execute(_LOOK).fetchall()]
 
 
 def on_record(session: Session) -> bool:
-    """Whether this database has servers on record at all: not before its first start with this version or a later one."""
+    """Whether this database records servers at all: not before its first start with this version or a later one."""
     return _true(session, "SELECT to_regclass('servers') IS NOT NULL")
 
 
 def enter(session: Session, about: About, number: int) -> int:
-    """Be on record, under that number again if there still is such a row; returns the number."""
+    """Records this server, under the same number if it still has a row; returns the number."""
     doc = msgspec.json.encode(about).decode()
     if not number or session.execute(_RETURN, (doc, number)).rowcount == 0:
         number = int(_one(session, _INSERT, doc))
@@ -125,7 +125,7 @@ def enter(session: Session, about: About, number: int) -> int:
 
 
 def be_heard(session: Session, number: int, *, alone: bool) -> bool:
-    """Write that this server lives; False when its row is no more."""
+    """Records that this server is alive. Returns False if its row no longer exists."""
     return session.execute(_SEEN, (alone, number)).rowcount == 1
 
 
@@ -134,12 +134,12 @@ def leave(session: Session, number: int) -> None:
 
 
 def forget(session: Session, numbers: Iterable[int]) -> None:
-    """Remove the rows of servers that were killed long ago."""
+    """Removes the rows of servers that were killed long ago."""
     session.execute(_FORGET, (list(numbers),))
 
 
 def announce(session: Session) -> None:
-    """Have the other servers look."""
+    """Makes the other servers check."""
     session.execute("SELECT pg_notify(%s, '')", (CHANNEL,))
 
 
@@ -160,7 +160,7 @@ def end_turn(session: Session) -> None:
 
 
 def share(session: Session) -> bool:
-    """Try to be one of several."""
+    """Tries to become one of several."""
     return _true(session, f"SELECT pg_try_advisory_lock_shared({WORKSPACE})")
 
 
@@ -169,7 +169,7 @@ def stop_sharing(session: Session) -> None:
 
 
 def be_alone(session: Session, patience_ms: int) -> bool:
-    """Try to be the only one. Unlike a mere attempt it holds back commits that come after it, or a busy server would never be."""
+    """Tries to become the only one. Unlike a try-lock it holds back later commits; else a busy server never succeeds."""
     session.execute(f"SET lock_timeout = {int(patience_ms)}")
     try:
         session.execute(f"SELECT pg_advisory_lock({WORKSPACE})")
@@ -191,7 +191,7 @@ def holder(session: Session) -> str:
 
 
 def take_leases(session: Session, names: Iterable[str]) -> frozenset[str]:
-    """Those of the leases that could be had."""
+    """Takes those of the leases that are free, and returns them."""
     return frozenset(str(row[0]) for row in session.execute(_LEASES, (list(names),)).fetchall())
 
 
@@ -200,7 +200,7 @@ def let_go(session: Session, names: Iterable[str]) -> None:
 
 
 def may_commit(connection: Connection) -> bool:
-    """Whether a transaction of a server that is not alone may be committed: no other one is alone. It holds until the commit."""
+    """Whether a server that is not alone may commit: only if no other one is alone. This holds until the commit."""
     return bool(connection.execute(_MAY_COMMIT).scalar())
 
 
@@ -208,7 +208,7 @@ _MAY_COMMIT = text(f"SELECT pg_try_advisory_xact_lock_shared({WORKSPACE})")
 
 
 class Leave(enum.Enum):
-    """Who is left when a server stops."""
+    """Which servers are left when one stops."""
 
     LAST = "no server is left"
     OTHERS = "others serve"
@@ -216,17 +216,17 @@ class Leave(enum.Enum):
 
 
 class ServerRows:
-    """The servers of one transaction."""
+    """Server rows within one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._postgres = connection.dialect.name == "postgresql"
 
     def stop(self, number: int, *, waited: bool) -> Leave:
-        """Write down that the server stops. LAST: its nodes end with it, and nobody joins until it has gone. UNCLEAR: ask again;
-        once the caller has `waited` for longer than SILENT_S, whoever has not been heard of by then does not count.
+        """Records that the server is stopping. LAST: its nodes end with it, and nobody joins until it has gone. UNCLEAR: ask
+        again; once the caller has `waited` for longer than SILENT_S, servers that have not been heard from by then do not count.
 
-        Who joins takes the same turn: either it is seen here, or it sees what is decided here.
+        A joining server takes the same turn: either it is seen here, or it sees what is decided here.
         """
         if not self._postgres:
             return Leave.LAST
@@ -241,7 +241,7 @@ class ServerRows:
 
 
 def _left(others: Iterable[Server], *, waited: bool) -> Leave:
-    """What those that are not stopping mean for one that is."""
+    """What the servers that are not stopping mean for one that is."""
     if any(other.session and other.silent_ms < SILENT_S * 1000 for other in others):
         return Leave.OTHERS
     if not waited and any(other.session or other.silent_ms < SILENT_S * 1000 for other in others):

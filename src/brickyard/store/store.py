@@ -1,8 +1,8 @@
 """The store: units of work on SQLite or PostgreSQL.
 
-A unit of work is one synchronous function of a `Tx`, run in one hop to a worker thread and committed before `write` returns:
-acknowledged means committed, and nobody can await a provider inside a transaction. SQLite has one writer thread (BEGIN
-IMMEDIATE, so a writer never finds its snapshot stale) and a few readers; PostgreSQL runs writers side by side, and `get` of a row
+A unit of work is one synchronous function of a `Tx`. It runs in one hop to a worker thread and is committed before `write`
+returns: acknowledged means committed, and nobody can await a provider inside a transaction. SQLite has one writer thread (BEGIN
+IMMEDIATE, so a writer's snapshot is never stale) and a few readers; PostgreSQL runs writers side by side, and `get` of a row
 inside `write` locks it.
 """
 
@@ -40,33 +40,33 @@ from brickyard.store.writer import Outcome, Ticket, Unit, Writer
 T = TypeVar("T")
 Listener = Callable[[Changes], None]
 
-ASK_AGAIN_S = (0.25, 5.0)  # how often a database that cannot be used is asked, at first and in the end
-ANSWER_S = 3.0  # a database that takes longer for next to nothing cannot be used
-WAIT_S = 4.0  # what a request waits for and is not begun by then is given up: nothing came of it, so it may be asked again
-HUNG_S = 3.0  # a database at one thing for so long does not answer; with less it is work that has piled up
-MEMBER_S = 1.0  # what a commit waits for while another server is alone
-CLOSE_S = 12.0  # more than a connection to PostgreSQL waits for an answer
+ASK_AGAIN_S = (0.25, 5.0)  # shortest and longest interval for asking a database that cannot be used
+ANSWER_S = 3.0  # a database that takes longer for a trivial statement cannot be used
+WAIT_S = 4.0  # a request's unit that has not begun by then is given up: it had no effect, so the client may retry
+HUNG_S = 3.0  # a database busy with one thing for this long does not answer; if less, work has piled up
+MEMBER_S = 1.0  # how long a commit waits while another server is alone
+CLOSE_S = 12.0  # longer than a connection to PostgreSQL waits for an answer
 _READERS, _WRITERS = 4, 8  # threads; SQLite has one writer
 _PROBE = "probe"
-_PROBE_BYTES = 256 * 1024  # more than fits into what SQLite's log of writes has free, so that a full disk shows
+_PROBE_BYTES = 256 * 1024  # more than the free part of SQLite's write-ahead log, so that a full disk shows
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 class StoreError(Exception):
-    """The database cannot be used; the message is one line for an administrator."""
+    """The database cannot be used. The message is one line for an administrator."""
 
 
 class Store:
-    """Open with `Store.open(url)`; `close()` when done. Methods may be called from one event loop only.
+    """Open with `Store.open(url)`; `close()` when done. Call methods from one event loop only.
 
-    Every method that reads or writes raises DatabaseTrouble when the database is away or its disk is full.
+    Every method that reads or writes raises DatabaseTrouble if the database is unavailable or its disk is full.
     """
 
     def __init__(self, *, engine: Engine, alone: Callable[[], bool], readers: int, writers: int, feed_url: str = "") -> None:
         self._engine = engine
         self._alone = alone
         self._readers = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
-        self._reading: dict[int, float] = {}  # thread -> since when it is at its read
+        self._reading: dict[int, float] = {}  # thread -> when its current read began
         self._listeners: list[Listener] = []
         self._gap_listeners: list[Callable[[], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -78,10 +78,10 @@ class Store:
 
     @classmethod
     def open(cls, url: str, *, alone: Callable[[], bool] | None = None) -> Store:
-        """Connect and bring the schema up to date. Raises StoreError.
+        """Connects and brings the schema up to date. Raises StoreError.
 
-        `alone`: whether no other process writes to this database at the moment (`Membership.alone`); by default always so for
-        SQLite, and never for PostgreSQL.
+        `alone` tells whether no other process currently writes to this database (`Membership.alone`). By default that is always
+        true for SQLite and never for PostgreSQL.
         """
         parsed = make_url(url)
         sqlite = parsed.get_backend_name() == "sqlite"
@@ -102,9 +102,9 @@ class Store:
         )
 
     async def keep_reserve(self) -> bool:
-        """Have room for writes on a full disk (`store.reserve`), if it is missing. True: it was made. PostgreSQL needs none.
+        """Reserves room for writes on a full disk (`store.reserve`), if missing. Returns True if it did. PostgreSQL needs none.
 
-        Raises OperationalError when there is none left to be had.
+        Raises OperationalError if there is no room left.
         """
         database = self._engine.url.database
         if self._engine.dialect.name != "sqlite" or not database:
@@ -116,32 +116,32 @@ class Store:
         return True
 
     def on_commit(self, listener: Listener) -> None:
-        """Call `listener` on the event loop with what a commit changed: before `write` returns, or, for a commit of another
-        server, in a moment. What it is given is shared with other listeners."""
+        """Calls `listener` on the event loop with what a commit changed: before `write` returns or, for a commit of another
+        server, shortly after. The argument is shared with other listeners."""
         self._listeners.append(listener)
 
     def on_gap(self, listener: Callable[[], None]) -> None:
-        """Call `listener` on the event loop when commits of other servers may have been missed, or servers come or go."""
+        """Calls `listener` on the event loop when commits of other servers may have been missed, or servers come or go."""
         self._gap_listeners.append(listener)
 
     @property
     def alone(self) -> bool:
-        """Whether no other process writes to this database, so that what was read may be kept until this store reports a change.
-        That may be over at any time; `on_gap` listeners hear of it."""
+        """Whether no other process writes to this database, so that reads may be cached until this store reports a change.
+        This may end at any time; `on_gap` listeners are told."""
         return self._alone()
 
     def alone_changed(self) -> None:
-        """Tell those who keep something or wait for something. For any thread."""
+        """Tells everyone who caches something or waits for something. For any thread."""
         self._post(self._tell_gap)
 
     @property
     def told(self) -> bool:
-        """Whether listeners are told of every server's commits, sooner or later. Otherwise one has to look."""
+        """Whether listeners hear of every server's commits, sooner or later. If not, poll."""
         return self.alone or (self._feed is not None and self._feed.listening)
 
     async def read(self, work: Callable[[Tx], T], *, background: bool = False) -> T:
-        """Run `work` on a snapshot. It must not write. Unless `background` (nobody waits for it), raises RequestLimitExceeded or
-        DatabaseAway when it is not begun after WAIT_S."""
+        """Runs `work` on a snapshot. It must not write. Unless `background` (nobody waits for it), raises RequestLimitExceeded or
+        DatabaseAway if it has not begun after WAIT_S."""
         self._loop = asyncio.get_running_loop()
         call = self._readers.submit(self._read, work)
         reading, given_up = asyncio.wrap_future(call), False
@@ -163,11 +163,11 @@ class Store:
             patience.cancel()
 
     async def write(self, work: Callable[[Tx], T], *, background: bool = False) -> T:
-        """Run `work` in a transaction and commit it. An exception rolls back everything; `work` may be run again after a
-        conflict with another writer, so it must have no effect but on its `Tx`. A caller who is cancelled does not stop it.
+        """Runs `work` in a transaction and commits it. An exception rolls back everything. `work` may run again after a conflict
+        with another writer, so it must have no effect except on its `Tx`. Cancelling the caller does not stop it.
 
-        `background`: nobody waits for it, so requests of people go first. Those are given up when they are not begun after
-        WAIT_S: raises RequestLimitExceeded or DatabaseAway.
+        `background`: nobody waits for it, so requests go first. Requests that have not begun after WAIT_S are given up: raises
+        RequestLimitExceeded or DatabaseAway.
         """
         loop = self._loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
@@ -182,12 +182,12 @@ class Store:
 
     @property
     def lag_s(self) -> float:
-        """For how long the write has waited that has waited longest."""
+        """How long the longest-waiting write has waited."""
         return self._writer.lag_s
 
     @property
     def _busy_s(self) -> float:
-        """For how long the database has been at one thing that it has been at longest."""
+        """How long the database has been busy with its longest-running operation."""
         began = list(self._reading.values())
         return max(self._writer.busy_s, time.monotonic() - min(began) if began else 0.0)
 
@@ -229,9 +229,9 @@ class Store:
         return done.result()
 
     async def usable(self) -> None:
-        """Return at once, or, while the database cannot be used, as soon as it can be again.
+        """Returns at once or, while the database cannot be used, as soon as it can be used again.
 
-        Loops wait here before each turn: one of them asks, more and more rarely, and the others wait for what it hears.
+        Loops wait here before each turn: one of them asks, less and less often, and the others wait for its result.
         """
         if self._health.trouble is None:
             return
@@ -243,7 +243,7 @@ class Store:
                 await self.check()
 
     async def check(self) -> DatabaseTrouble | None:
-        """Ask the database whether it can be used; why not, if it cannot. What has failed of late is asked to take a write."""
+        """Checks whether the database can be used; returns the trouble if not. After a recent failure, checks with a write."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 if self._health.trouble is None:
@@ -259,7 +259,7 @@ class Store:
         return None
 
     def close(self) -> None:
-        """Finish what runs and close all connections, in bounded time also where the database hangs."""
+        """Finishes running work and closes all connections, within a time limit even if the database hangs."""
         if self._feed is not None:
             self._feed.close()
         self._writer.close(limit_s=CLOSE_S)
@@ -275,12 +275,12 @@ class Store:
         )
 
     def _announce(self, connection: Connection, changed: Changes) -> None:
-        """Before a commit on PostgreSQL: name what it changes for the other servers.
+        """Runs before a commit on PostgreSQL: announces its changes to the other servers.
 
-        A server that has lost its membership may meet one that is alone meanwhile, and keeps what it reads: nothing of this one's
-        may then be committed. While a server comes or goes, that is over in a moment. Raises DatabaseAway.
+        If this server has lost its membership, another one may be alone meanwhile and cache its reads: then nothing of this
+        server may be committed. While a server comes or goes, that is over in a moment. Raises DatabaseAway.
         """
-        assert self._feed is not None  # noqa: S101 - it is called with one only
+        assert self._feed is not None  # noqa: S101 - only called with one
         until = time.monotonic() + MEMBER_S
         while not self._alone():
             if may_commit(connection):
@@ -299,15 +299,15 @@ class Store:
             listener()
 
     def _post(self, work: Callable[[], None]) -> None:
-        """Run it on the event loop, or here while there is none."""
+        """Runs it on the event loop, or here if there is none."""
         if self._loop is None or self._loop.is_closed():
             work()
         else:
-            with contextlib.suppress(RuntimeError):  # it was closed just now, so nobody waits there any more
+            with contextlib.suppress(RuntimeError):  # it was just closed, so nobody waits there
                 self._loop.call_soon_threadsafe(work)
 
     def _deliver(self, outcomes: list[Outcome]) -> None:
-        """Called on a writer's thread. Listeners run before whoever awaits the write."""
+        """Called on a writer's thread. Listeners run before the callers that await the writes."""
         outcomes = [
             msgspec.structs.replace(each, error=self._health.translated(each.error)) if each.error else each for each in outcomes
         ]
@@ -323,14 +323,14 @@ class Store:
             for outcome in awaited:
                 outcome.unit.done(outcome)
 
-        self._post(tell)  # one call for a whole transaction: waking the event loop from another thread is dear
+        self._post(tell)  # one call for a whole transaction: waking the event loop from another thread is expensive
         for outcome in outcomes:
             if outcome.unit.loop is None:
                 outcome.unit.done(outcome)
 
 
 def _write_probe(tx: Tx) -> None:
-    tx.lock(_PROBE)  # a loop and a health call may ask side by side
+    tx.lock(_PROBE)  # a loop and a health call may check at the same time
     tx.set_meta(_PROBE, "x" * _PROBE_BYTES)
 
 
@@ -348,12 +348,12 @@ def _sqlite_engine(url: str) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _configure(raw: Any, _record: Any) -> None:
-        raw.isolation_level = None  # BEGIN is ours: see below
+        raw.isolation_level = None  # we issue BEGIN ourselves: see below
         raw.execute("PRAGMA journal_mode=WAL")
-        # FULL: a commit is on the disk before it is acknowledged, also through a power cut.
+        # FULL: a commit is on disk before it is acknowledged, so it survives a power cut.
         raw.execute("PRAGMA synchronous=FULL")
         raw.execute("PRAGMA cache_size=-4096")
-        raw.execute("PRAGMA temp_store=MEMORY")  # a full disk must not stop what needs no more of it
+        raw.execute("PRAGMA temp_store=MEMORY")  # a full disk must not stop work that needs no more of it
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
@@ -373,7 +373,7 @@ def _bring_up_to_date(engine: Engine) -> None:
 
 
 def _migrate(connection: Connection) -> None:
-    """Alembic's upgrade to the newest schema, in the caller's transaction. Two servers starting at once take turns."""
+    """Alembic's upgrade to the newest schema, in the caller's transaction. Two servers that start at once take turns."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(727100)"))
     config = Config()

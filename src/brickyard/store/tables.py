@@ -1,6 +1,7 @@
-"""The tables. A row is a JSON document (`doc`, the domain struct) beside the columns that queries and guards need.
+"""The tables. A row is a JSON document (`doc`, the domain struct) with additional columns for queries and guards.
 
-Documents make a new field of a struct no migration; the columns are derived from the document at every write, in one place.
+Because of the documents, a new field of a struct needs no migration. The columns are derived from the document at every write, in
+one place.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, Sm
 
 metadata = MetaData()
 
-# SQLite numbers rows by itself only where the primary key is INTEGER.
+# SQLite numbers rows automatically only if the primary key is INTEGER.
 Sequence = BigInteger().with_variant(Integer, "sqlite")
 
 clusters = Table(
@@ -26,11 +27,11 @@ clusters = Table(
     Column("unkept_ms", BigInteger, nullable=False),  # Cluster.unkept_ms
     Column("pinned_ms", BigInteger, nullable=False),
     Column("deleted_ms", BigInteger, nullable=False),
-    Column("due_ms", BigInteger, nullable=True),  # when the loop must look at it; null: never by itself
+    Column("due_ms", BigInteger, nullable=True),  # when the loop must look at it; null: only when woken
     Column("version", BigInteger, nullable=False),
     Column("doc", Text, nullable=False),
     Index("clusters_due", "due_ms"),
-    # Every order of a list, alone and behind what it is filtered by: a page then costs the same however many rows there are.
+    # Every list order, alone and after the filter columns: the cost of a page does not depend on the number of rows.
     Index("clusters_created", "created_ms", "cluster_id"),
     Index("clusters_name", "cluster_name", "cluster_id"),
     Index("clusters_state_created", "state", "created_ms", "cluster_id"),
@@ -43,7 +44,7 @@ clusters = Table(
     Index("clusters_idempotency", "idempotency_token"),
 )
 
-# Clusters that were removed because nothing had kept them for too long.
+# Clusters that were removed because their retention was over.
 purged = Table(
     "purged",
     metadata,
@@ -71,10 +72,10 @@ pools = Table(
     Column("instance_pool_id", String(64), primary_key=True),
     Column(
         "unique_name", String(128), nullable=False, unique=True
-    ),  # the name; of a deleted pool its id, so that the name is free
+    ),  # the name; for a deleted pool its id, so that the name is free
     Column("created_ms", BigInteger, nullable=False),
     Column("deleted_ms", BigInteger, nullable=False),
-    Column("due_ms", BigInteger, nullable=True),  # when the loop must look at it; null: never by itself
+    Column("due_ms", BigInteger, nullable=True),  # when the loop must look at it; null: only when woken
     Column("doc", Text, nullable=False),
     Index("pools_due", "due_ms"),
 )
@@ -121,7 +122,7 @@ runs = Table(
     Column("created_ms", BigInteger, nullable=False),
     Column("ended_ms", BigInteger, nullable=False),  # 0: active
     Column("idempotency_token", String(64), nullable=False),
-    Column("due_ms", BigInteger, nullable=True),  # when the loop must look at it; null: never by itself
+    Column("due_ms", BigInteger, nullable=True),  # when the loop must look at it; null: only when woken
     Column("version", BigInteger, nullable=False),
     Column("doc", Text, nullable=False),
     Index("runs_due", "due_ms"),
@@ -152,7 +153,7 @@ heard = Table(  # see `store.heard`
     metadata,
     Column("instance_id", String(64), primary_key=True),
     Column("heard_ms", BigInteger, nullable=False),  # by the database's clock
-    Column("load", Text, nullable=True),  # JSON: what a driver says that it has to do
+    Column("load", Text, nullable=True),  # JSON: the load that a driver reports
 )
 
 spent_tokens = Table(

@@ -1,4 +1,4 @@
-"""What a database's errors mean: away, full, or a bug of ours."""
+"""Classifies database errors: unavailable, full, or a bug of ours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from brickyard.domain.errors import DatabaseAway, DatabaseFull, DatabaseTrouble
 
 log = structlog.get_logger(__name__)
 
-SPOKEN_S = 60.0  # trouble that comes back within this time is the same episode: no second line
+SPOKEN_S = 60.0  # trouble that returns within this time is the same episode and is not logged again
 _SQLITE_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
 _SQLITE_AWAY = (
     sqlite3.SQLITE_BUSY,
@@ -28,13 +28,13 @@ _SQLITE_AWAY = (
     sqlite3.SQLITE_NOMEM,
 )
 _DISK_FULL = "53100"
-# Connection errors, an operator's intervention (shut down, starting up), no resources, errors of the machine; a standby.
+# Connection errors, operator intervention (shutting down, starting up), insufficient resources, system errors; a standby.
 _AWAY = ("08", "57", "53", "58")
 _READ_ONLY = "25006"
 
 
 def trouble_of(error: BaseException) -> DatabaseTrouble | None:
-    """The error as trouble with the database; None for everything else, which is a bug or the unit's own."""
+    """The error as trouble with the database, or None for any other error, which is a bug or the unit's own."""
     if isinstance(error, DatabaseTrouble):
         return error
     if isinstance(error, NoConnection):
@@ -54,7 +54,7 @@ def trouble_of(error: BaseException) -> DatabaseTrouble | None:
 
 
 class Health:
-    """Whether the database can be used. For any thread. The log gets a line when an episode begins and one when it ends."""
+    """Whether the database can be used. For any thread. Logs one line when an episode begins and one when it ends."""
 
     def __init__(self) -> None:
         self.trouble: DatabaseTrouble | None = None
@@ -63,7 +63,7 @@ class Health:
         self._told = False
 
     def translated(self, error: BaseException) -> BaseException:
-        """The error for whoever asked, once it has been taken note of."""
+        """Records the error, and returns the one for the caller."""
         trouble = trouble_of(error)
         if trouble is None or trouble is error:
             return error
@@ -78,7 +78,7 @@ class Health:
         return trouble
 
     def recovered(self) -> None:
-        """The database has just taken a write."""
+        """Records that the database has just accepted a write."""
         with self._lock:
             self.trouble = None
             tell, self._told = self._told, False

@@ -19,11 +19,11 @@ from brickyard.store.tables import meta
 
 
 class ChangedHands(Exception):
-    """What was to be locked has another owner now: the unit is to begin anew. For the writer alone."""
+    """The row to be locked has a new owner: the unit must start over. Only the writer handles this."""
 
 
 class Tx:
-    """What a unit of work works with. Not for use after the unit has returned."""
+    """The argument of a unit of work. Not for use after the unit has returned."""
 
     def __init__(self, connection: Connection, *, locking: bool) -> None:
         self._connection = connection
@@ -52,23 +52,23 @@ class Tx:
         self._connection.execute(delete(meta).where(meta.c.key == key))
 
     def pragma(self, name: str) -> int:
-        """A number that SQLite tells of its database. For `store.reserve`."""
+        """A number that SQLite reports about its database. For `store.reserve`."""
         return int(self._connection.exec_driver_sql(f"PRAGMA {name}").scalar() or 0)
 
     def execute(self, statement: str) -> None:
-        """A statement that concerns no table of ours. For `store.reserve`."""
+        """Executes a statement that concerns none of our tables. For `store.reserve`."""
         self._connection.exec_driver_sql(statement)
 
     def lock(self, name: str) -> None:
-        """Take turns with other writers that lock the same name, until the commit. SQLite's writers always do."""
+        """Takes turns with other writers that lock the same name, until the commit. SQLite's writers always take turns."""
         if self._connection.dialect.name == "postgresql":
             self._connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
 
     def lock_owner(self, instance_id: str) -> Instance | None:
-        """The instance, with whoever has it locked before it: its cluster, or its pool while it is idle.
+        """The instance, with its owner locked first: its cluster, or its pool if it is idle.
 
-        Race: it may change hands between the look and the lock. Then the lock on its earlier owner has to go before the new one
-        is locked, or two transactions could wait for each other: the whole unit begins anew.
+        Race: it may change hands between the look-up and the lock. The lock on its earlier owner must then be released before the
+        new owner is locked, or two transactions could deadlock: so the whole unit starts over.
         """
         if not self._locking:
             return self.instances.get(instance_id)
@@ -87,7 +87,7 @@ class Tx:
         return instance
 
     def wake_owner(self, instance: Instance) -> None:
-        """Have the loop look at the cluster or the pool that has the instance."""
+        """Wakes the cluster or pool that has the instance."""
         if instance.cluster_id:
             self.clusters.wake(instance.cluster_id)
         else:

@@ -1,12 +1,12 @@
-"""The threads that write: units of work in two queues, several of them committed at once where the database has one writer.
+"""The threads that write: units of work in two queues, several committed at once if the database has one writer.
 
-Units that people wait for go first. The background's (reports of nodes, passes of the loops) wait for a quiet moment. Where there
-is none they get a small share, and half of the time once they have waited for long: what requests have asked for must also be
-done, and each of them makes several units of the background's. `lag_s` tells when even that is not enough.
+Units that people wait for go first. Background units (reports of nodes, passes of the loops) wait for a quiet moment. If there is
+none they get a small share of the time, and half of it once they have waited for long: the work behind requests must also be
+done, and each request causes several background units. `lag_s` tells when even that is not enough.
 
-Where there is one writer (SQLite), units that wait together share one transaction, each in a savepoint of its own: one commit,
-one write to the disk, and a unit that raises takes nothing with it but itself. A turn is bounded in time, so that nobody waits
-for long, however slow the machine is. Elsewhere (PostgreSQL) a unit is a transaction, and units run side by side.
+With one writer (SQLite), units that wait together share one transaction, each in its own savepoint: one commit and one write to
+disk, and a unit that raises undoes only itself. A turn is limited in time, so that nobody waits for long, however slow the
+machine is. With several writers (PostgreSQL) each unit is a transaction, and units run side by side.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from brickyard.store.tx import ChangedHands, Tx
 
 Work = Callable[[Tx], Any]
 
-_TOGETHER = 64  # units of one transaction,
-_TURN_S = 0.1  # and how long it may go on: the first of them waits for the last
-_BACKGROUND_TURN_S = 0.01  # shorter: somebody's request may arrive while it runs
-_QUIET_S = 0.010  # no request for so long: a quiet moment
-_SHARE_S = 0.025  # in a storm of requests the background gets at most one turn in this time,
-_PAUSE = 9  # and waits for so many times as long as its last turn took: a tenth of the time is its
-_LATE_S = 0.5  # what has waited for so long is late: then turns are as long as those of requests, and half of the time is its
-_RESERVED = 2  # threads that only requests use, where there are several
-_RETRIED_SQLSTATES = ("40001", "40P01")  # serialization failure, deadlock: the work is safe to do again
+_TOGETHER = 64  # most units per transaction,
+_TURN_S = 0.1  # and its time limit: the first unit waits for the last
+_BACKGROUND_TURN_S = 0.01  # shorter: a request may arrive while it runs
+_QUIET_S = 0.010  # a quiet moment: no request for this long
+_SHARE_S = 0.025  # while requests pour in, the background gets at most one turn in this time,
+_PAUSE = 9  # and then waits this many times as long as its last turn took: it gets a tenth of the time
+_LATE_S = 0.5  # a unit that has waited for this long is late: turns become as long as those of requests, and take half the time
+_RESERVED = 2  # threads reserved for requests, if there are several
+_RETRIED_SQLSTATES = ("40001", "40P01")  # serialization failure, deadlock: the work can safely be repeated
 _ATTEMPTS = 5
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """A unit of work, whom to hand its outcome, and the event loop to do that on (None: the writer's own thread)."""
+    """A unit of work, the callback for its outcome, and the event loop that runs it (None: the writer's own thread)."""
 
     work: Work
     done: Callable[[Outcome], None]
@@ -50,7 +50,7 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What came of a unit: its result or its exception, and what its commit changed."""
+    """The outcome of a unit: its result or exception, and what its commit changed."""
 
     unit: Unit
     result: Any = None
@@ -59,15 +59,15 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Ticket(msgspec.Struct, frozen=True, eq=False):
-    """A unit's place in a queue, and when it came there (time.monotonic())."""
+    """A unit's place in a queue, and when it was queued (time.monotonic())."""
 
     unit: Unit
     since_s: float
 
 
 class Writer:
-    """`deliver` is called on a writer's thread with the outcomes of one transaction, after its commit, in their order; `announce`
-    before the commit, with what a transaction has changed, where writers run side by side."""
+    """Calls `deliver` on a writer's thread with the outcomes of one transaction, after its commit and in order. If writers run
+    side by side, calls `announce` before the commit with what the transaction has changed."""
 
     def __init__(
         self,
@@ -84,8 +84,8 @@ class Writer:
         self._people: deque[Ticket] = deque()
         self._background: deque[Ticket] = deque()
         self._under_way: dict[int, tuple[float, bool]] = {}  # thread -> when its turn began, and whether it is the background's
-        self._asked_s = 0.0  # when a request was last put in, monotonic
-        self._next_share_s = 0.0  # when the background has a turn again, whatever is asked
+        self._asked_s = 0.0  # when a request was last queued, monotonic
+        self._next_share_s = 0.0  # when the background gets its next turn, regardless of requests
         self._closed = False
         self._ready = threading.Condition()
         self._threads = [threading.Thread(target=self._run, name=f"store-write-{n}", daemon=True) for n in range(threads)]
@@ -93,7 +93,7 @@ class Writer:
             thread.start()
 
     def put(self, unit: Unit, *, background: bool) -> Ticket:
-        """Queue a unit. Raises RuntimeError after `close`."""
+        """Queues a unit. Raises RuntimeError after `close`."""
         with self._ready:
             if self._closed:
                 raise RuntimeError("the store is closed")
@@ -109,7 +109,7 @@ class Writer:
         return ticket
 
     def withdraw(self, ticket: Ticket) -> bool:
-        """Take a request's unit back, if it is not begun: whether it was taken back."""
+        """Takes back a request's unit if it has not begun; returns whether it was taken back."""
         with self._ready:
             try:
                 self._people.remove(ticket)
@@ -119,19 +119,19 @@ class Writer:
 
     @property
     def lag_s(self) -> float:
-        """For how long the unit has waited that has waited longest."""
+        """How long the longest-waiting unit has waited."""
         heads = [ticket.since_s for queue in (self._people, self._background) if (ticket := _head(queue)) is not None]
         return time.monotonic() - min(heads) if heads else 0.0
 
     @property
     def busy_s(self) -> float:
-        """For how long the turn has gone on that has gone on longest."""
+        """How long the longest-running turn has been going on."""
         with self._ready:
             began = [since_s for since_s, _ in self._under_way.values()]
         return time.monotonic() - min(began) if began else 0.0
 
     def close(self, *, limit_s: float) -> None:
-        """Finish what is queued, while the database takes it, and end the threads. What hangs is left alone after `limit_s`."""
+        """Finishes what is queued, if the database accepts it, and ends the threads. Abandons what hangs after `limit_s`."""
         with self._ready:
             self._closed = True
             self._ready.notify_all()
@@ -157,7 +157,7 @@ class Writer:
                 self._drop()
 
     def _wait(self, me: int) -> bool | None:
-        """Whose turn it is now: True for the background's, None when closed."""
+        """Waits for a turn: returns True for the background's, False for a request's, None when closed."""
         with self._ready:
             while True:
                 now = time.monotonic()
@@ -171,7 +171,7 @@ class Writer:
                 self._ready.wait(pause)
 
     def _shared(self, now: float) -> bool | None:
-        """Whose turn it is where there is one writer; None: nobody's yet. The condition is held."""
+        """Whose turn it is with one writer; None: nobody's yet. Call with the condition held."""
         if self._background and now >= self._next_share_s:
             return True
         if self._people:
@@ -179,7 +179,7 @@ class Writer:
         return True if self._background and (self._pause(now) <= 0 or self._closed) else None
 
     def _side_by_side(self, now: float) -> bool | None:
-        """The same where there are several: the background leaves some to requests, and gets half when it is late."""
+        """The same with several writers: the background leaves some to requests, and gets half of them when it is late."""
         if self._closed:
             return False if self._people else True if self._background else None
         busy = sum(background for _, background in self._under_way.values())
@@ -188,11 +188,11 @@ class Writer:
         return True if self._background and busy < len(self._threads) - _RESERVED else None
 
     def _pause(self, now: float) -> float:
-        """Seconds until it is the background's turn."""
+        """Seconds until the background's next turn."""
         return min(self._asked_s + _QUIET_S, self._next_share_s) - now
 
     def _late(self, now: float) -> bool:
-        """Whether the background has waited for too long. The condition is held."""
+        """Whether the background has waited for too long. Call with the condition held."""
         return bool(self._background) and now - self._background[0].since_s > _LATE_S
 
     def _turn(self, background: bool) -> list[Outcome]:
@@ -209,7 +209,7 @@ class Writer:
             return queue.popleft().unit if queue else None
 
     def _drop(self) -> None:
-        """Tell whoever waits that the database takes nothing more."""
+        """Tells all waiting callers that the database accepts nothing more."""
         with self._ready:
             left = [*self._people, *self._background]
             self._people.clear()
@@ -233,7 +233,7 @@ class Writer:
                 if getattr(error.orig, "sqlstate", None) not in _RETRIED_SQLSTATES or attempt == _ATTEMPTS:
                     return Outcome(unit, error=error)
                 attempt += 1
-            except ChangedHands:  # as often as it takes: somebody else got on each time
+            except ChangedHands:  # retried without limit: each time somebody else made progress
                 continue
             except BaseException as error:
                 return Outcome(unit, error=error)
@@ -251,13 +251,13 @@ class Writer:
                     outcomes.append(_in_savepoint(connection, unit))
         except BaseException as error:
             if not units and (unit := self._next(queue)) is not None:
-                units.append(unit)  # no connection could be had: somebody must hear of it
+                units.append(unit)  # no connection was available: somebody must hear of it
             return [Outcome(unit, error=error) for unit in units]
         return outcomes
 
 
 def _head(queue: deque[Ticket]) -> Ticket | None:
-    """The first one, without a lock: every read asks for the lag."""
+    """The first one, without a lock: every read checks the lag."""
     try:
         return queue[0]
     except IndexError:
@@ -265,7 +265,7 @@ def _head(queue: deque[Ticket]) -> Ticket | None:
 
 
 def _in_savepoint(connection: Connection, unit: Unit) -> Outcome:
-    # Past SQLAlchemy, whose nested transactions cost as much as the unit itself.
+    # Bypasses SQLAlchemy, whose nested transactions cost as much as the unit itself.
     raw: Any = connection.connection.driver_connection
     raw.execute("SAVEPOINT unit")
     tx = Tx(connection, locking=False)
@@ -273,7 +273,7 @@ def _in_savepoint(connection: Connection, unit: Unit) -> Outcome:
         result = unit.work(tx)
     except BaseException as error:
         if trouble_of(error) is not None:
-            raise  # the database may have rolled back the whole transaction by itself, savepoints and all
+            raise  # the database may have rolled back the whole transaction, including the savepoints
         raw.execute("ROLLBACK TO unit")
         raw.execute("RELEASE unit")
         return Outcome(unit, error=error)

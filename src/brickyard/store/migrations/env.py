@@ -1,4 +1,4 @@
-"""Alembic's entry: migrations run on the connection that the store hands in, inside its transaction."""
+"""Alembic's entry point: migrations run on the store's connection, inside its transaction."""
 
 from __future__ import annotations
 

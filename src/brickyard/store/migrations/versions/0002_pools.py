@@ -1,4 +1,4 @@
-"""Instance pools, and which instances are theirs."""
+"""Instance pools, and which instances belong to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retention of clusters and events, and pages that cost the same however many rows there are."""
+"""Retention of clusters and events, and pages whose cost does not depend on the number of rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def upgrade() -> None:
     op.execute("UPDATE clusters SET unkept_ms = 0 WHERE pinned_ms > 0")
     for name, columns in _LISTS.items():
         op.create_index(name, "clusters", columns)
-    # Terminated clusters were never due again; now the loop looks at each of them once and learns when its time is over.
+    # Terminated clusters were never due again; the loop looks at each of them once and determines when its retention ends.
     op.execute("UPDATE clusters SET due_ms = 0 WHERE due_ms IS NULL")
     op.add_column("events", sa.Column("number", sa.BigInteger, nullable=False, server_default="0"))
     op.execute(_NUMBERS)

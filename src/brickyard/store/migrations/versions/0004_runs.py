@@ -1,4 +1,4 @@
-"""Runs of tasks, and what their attempts left behind."""
+"""Runs of tasks, and the outputs of their attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The provider of every instance. Rows of before have none: they are the configured provider's."""
+"""The provider of every instance. Older rows have none: they belong to the configured provider."""
 
 from __future__ import annotations
 

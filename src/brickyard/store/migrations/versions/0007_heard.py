@@ -1,4 +1,4 @@
-"""What servers on one database have heard of agents."""
+"""What the servers on one database have heard from agents."""
 
 from __future__ import annotations
 
