@@ -89,7 +89,7 @@ def specify(requested: ClusterSpec, offered: Offered, *, user: str) -> Specified
 
 
 def check_single_user(spec: ClusterSpec, offered: Offered, *, user: str) -> None:
-    """Raises unless the single user exists. `user` is known to exist."""
+    """Raises InvalidParameterValue unless the single user exists. `user` is known to exist."""
     name = spec.single_user_name
     if name and name != user and name not in offered.users:
         raise InvalidParameterValue(f"single_user_name {name[:_SHOWN]} is not a user of this workspace.")

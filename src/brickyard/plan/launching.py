@@ -37,7 +37,7 @@ class Market(NamedTuple):
 
 
 def market_of(spec: ClusterSpec) -> Market:
-    """The market that the specification asks for. The clouds' attributes are equivalent, and at most one is given."""
+    """The market that the specification asks for. The clouds' attributes are equivalent, and one of them is given."""
     for name in ("aws_attributes", "azure_attributes", "gcp_attributes"):
         attributes = getattr(spec, name)
         if attributes is not None and attributes.availability in _SPOT:
@@ -63,7 +63,7 @@ def types_of(spec: ClusterSpec, role: Role) -> list[str]:
 
 
 def unsupported(spec: ClusterSpec, role: Role, *, offered: Collection[str]) -> TerminationReason | None:
-    """Why no new node of that role is possible: the provider does not offer its type."""
+    """Why no new node of that role is possible: the provider does not, or no longer, offer its type."""
     if (node_type_id := types_of(spec, role)[0]) in offered:
         return None
     message = f"Node type {node_type_id!r} is not offered here. Edit the cluster to use one of list-node-types."

@@ -134,7 +134,7 @@ class _Pass:
         return len(registered) >= self.pool.min_idle or any(at <= self.now for at in proofs)
 
     def _fill(self) -> int:
-        """How many to launch to reach the minimum idle, within the capacity. While attempts fail: one, after a pause."""
+        """How many to launch to reach the minimum idle within the capacity. While attempts fail: one at a time, after a pause."""
         missing = self.pool.min_idle - len(self.idle)
         if (capacity := self.pool.spec.max_capacity) is not None:
             missing = min(missing, capacity - self.used - len(self.idle))

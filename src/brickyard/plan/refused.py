@@ -92,7 +92,7 @@ def check_refused(spec: ClusterSpec, *, photon: bool = False) -> None:
 
 def _empty(value: Any) -> bool:
     """Whether a value means the same as its absence: "", 0, false, [], {}, and objects without a field. A nested false counts as
-    set: `workload_type.clients.jobs` can be false."""
+    set: `workload_type.clients.jobs`."""
     if isinstance(value, msgspec.Struct):
         fields = (getattr(value, name) for name in value.__struct_fields__)
         return all(field is None or (isinstance(field, msgspec.Struct) and _empty(field)) for field in fields)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 
 class Silence:
-    """Judges by marks: one value per agent, which changes whenever any server has heard from it. Only the time between checks
+    """Judges by marks: one value per agent, which changes whenever the agent has been heard from. Only the time between checks
     in close succession counts, since after a longer pause nobody can tell what could have been heard. After such a pause, as
     after the first check, every agent has the full time again."""
 

@@ -1,6 +1,6 @@
 """The state of one planning pass: a cluster and its nodes, with the queries and changes that phases may make. Pure.
 
-Every change goes through this class, so that each phase finds the cluster and its nodes consistent.
+Every change goes through `Books`, so that each phase finds the cluster and its nodes consistent.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Books:
         return bool(since_ms) and self.now >= since_ms + self.policy.silence_ms
 
     def _unheard(self, driver: Instance) -> bool:
-        """Whether this process has not heard from the driver lately: the pass concludes nothing from its last report."""
+        """Whether the driver's last report of its work may be out of date: nothing is concluded from it then."""
         return driver.instance_id in self.silent or bool(driver.current_status.silent_since_ms)
 
     def _failure(self, node: Instance) -> Failure | None:

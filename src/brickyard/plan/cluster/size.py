@@ -101,7 +101,7 @@ class SizePhases(NodePhases):
             self._change(state_message=f"{self._missing_text(len(coming))}. {message}")
 
     def _dismiss(self, node: Instance) -> None:
-        """Sends a worker away: gracefully if it is working, otherwise at once."""
+        """Sends a worker away: gracefully if it is ready, otherwise at once."""
         if not node.ready or node.assignment is None:
             self._send_away(node)
             return

@@ -59,7 +59,7 @@ def in_force(path: Path) -> Path:
 
 
 async def follow(path: Path, turn: Callable[[Knobs], None]) -> None:
-    """Applies the knobs whenever the file changes, for ever. An unusable file changes nothing, and is logged once."""
+    """Applies the knobs whenever the file changes, forever. An unusable file changes nothing, and is logged once."""
     seen, said = None, ""
     while True:
         try:
