@@ -49,7 +49,7 @@ class Membership(Protocol):
         ...
 
     def lease(self, name: str) -> Callable[[], bool]:
-        """Competes for a job that one server does at a time. The result tells whether this server has it; call it each time."""
+        """Competes for a job of one server at a time. The result tells whether this server has it; cheap, call it each time."""
         ...
 
     def resign(self) -> None:
