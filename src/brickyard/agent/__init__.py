@@ -1,1 +1,1 @@
-"""The node agent: one process on every instance; imports domain only."""
+"""The node agent: one process per instance. It imports only the domain package."""

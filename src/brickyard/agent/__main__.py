@@ -1,4 +1,4 @@
-"""`python -m brickyard.agent`: `--config FILE` is an instance's agent; `--probe` prints what this machine allows, as JSON."""
+"""`python -m brickyard.agent`: `--config FILE` runs an instance's agent; `--probe` prints what this machine allows, as JSON."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ USAGE = "usage: python -m brickyard.agent --config FILE [--switchboard DESCRIPTO
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code: 0, 1 after a failure, 2 for a wrong command line or configuration."""
+    """Returns the exit code: 0, 1 after a failure, 2 for a wrong command line or configuration."""
     match arguments:
         case ["--probe"]:
-            from brickyard.agent import cgroups, network, sandbox  # noqa: PLC0415 - each way needs its own half of the code
+            from brickyard.agent import cgroups, network, sandbox  # noqa: PLC0415 - each mode needs only its half of the code
 
             isolation, limits = sandbox.probe(), cgroups.probe()
             found = {"isolation": isolation.kind, "reason": isolation.reason, "limits": limits}

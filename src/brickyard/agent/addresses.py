@@ -1,4 +1,4 @@
-"""Addresses of nodes with networks of their own, and what such a node may reach of the machine's network."""
+"""Addresses of nodes that have their own network, and what such a node may reach on the machine's network."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import re
 import socket
 from collections.abc import Callable, Sequence
 
-RANGE = ipaddress.ip_network("198.18.0.0/15")  # for tests of networks: nobody routes it, and no machine should have it
+RANGE = ipaddress.ip_network("198.18.0.0/15")  # reserved for network tests: never routed, and no machine should use it
 _MASTER = re.compile(r"spark://([0-9.]+):([0-9]{1,5})")
 
 
 class NetworkError(Exception):
-    """A network cannot be had, or cannot do what it was asked; the message is for a person."""
+    """A network cannot be made or used; the message is meant for users."""
 
 
 def forbidden(host: str, port: int, *, allow: Sequence[str], internet: bool, own: Callable[[str], bool]) -> str:
-    """Why a node may not connect there; "" when it may. `own` says whether an address is this machine's."""
+    """Returns why a node may not connect to that address, or "" if it may. `own` tells whether an address is this machine's."""
     if f"{host}:{port}" in allow:
         return ""
     if not internet:
@@ -31,13 +31,13 @@ def forbidden(host: str, port: int, *, allow: Sequence[str], internet: bool, own
 
 
 def master_host(master_url: str) -> str:
-    """The address in a master's URL; "" when it is no such URL."""
+    """Returns the address in a master URL, or "" if the URL is not one."""
     match = _MASTER.fullmatch(master_url)
     return match.group(1) if match else ""
 
 
 def in_range(host: str) -> bool:
-    """Whether it is the address of a node with a network of its own."""
+    """Whether `host` is the address of a node that has its own network."""
     try:
         return ipaddress.ip_address(host) in RANGE
     except ValueError:
@@ -45,7 +45,7 @@ def in_range(host: str) -> bool:
 
 
 def free_address(seed: int, taken: Sequence[str]) -> str:
-    """An address that is not taken; the same seed gives the same one as long as it is free. Raises NetworkError."""
+    """Returns a free address. The same seed gives the same address while that is free. Raises NetworkError."""
     size = RANGE.num_addresses
     for step in range(size):
         found = RANGE[(seed + step) % size]
@@ -55,7 +55,7 @@ def free_address(seed: int, taken: Sequence[str]) -> str:
 
 
 def resolvers(text: str) -> list[str]:
-    """The IPv4 name servers of a resolv.conf."""
+    """Returns the IPv4 name servers in the text of a resolv.conf, at most three."""
     found = [line.split()[1] for line in text.splitlines() if line.startswith("nameserver") and len(line.split()) > 1]
     return list(dict.fromkeys(host for host in found if _is_ipv4(host)))[:3]
 
@@ -67,7 +67,7 @@ def _is_ipv4(host: str) -> bool:
 
 
 def is_own(host: str) -> bool:
-    """Whether an address is this machine's: it would then be its own source."""
+    """Whether this machine owns the address, that is, would use it as its own source address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((host, 9))

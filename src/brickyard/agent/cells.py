@@ -1,23 +1,24 @@
-"""Cells: what runs on a node sees, signals and traces nothing that runs in another cell of it.
+"""Cells: processes in one cell of a node cannot see, signal or trace processes in another.
 
-Pid 1 of a node (`enter.py`) keeps the power to make namespaces and becomes their warden. The node host, with Spark and what Spark
-starts, is one cell; each kernel that the node host asks for is another. A cell has pid, mount and IPC namespaces of its own: its
-/proc shows itself only, and when its command ends, or the cell is killed, nothing of it is left.
+Pid 1 of a node (`enter.py`) keeps the capability to make namespaces and becomes the warden of the cells. The node host, with
+Spark and everything Spark starts, is one cell; each kernel that the node host asks for is another. A cell has its own pid,
+mount and IPC namespaces: its /proc shows only itself, and when its command ends or the cell is killed, the kernel kills
+whatever is left in it.
 
-The node host asks over a socket that it inherits, beside the directory where kernels' own directories are; its variable
-NODE_CELLS names both descriptors. Messages are JSON, one a packet:
+The node host sends requests over a socket that it inherits, together with the directory that holds the kernels' directories.
+The variable NODE_CELLS names both descriptors. Messages are JSON, one per packet:
 
-    {"op": "start", "id", "name", "argv", "env"} and two descriptors: its input, and its output and errors. `name` is a directory
-                                                 in that directory, whose tmp, home and work the kernel sees as its own
-    {"op": "interrupt" | "kill", "id"}           SIGINT to the command's process group; the end of the cell
-    {"op": "expendable", "pid"}                  a process of the node host's own cell is to go first when memory is short
-    and back: {"id", "status"}                   it has ended, and nothing of it is left; as from waitpid
+    {"op": "start", "id", "name", "argv", "env"} plus two descriptors: stdin, and stdout with stderr. `name` is a directory in
+                                                 that directory; the kernel sees its tmp, home and work as its own
+    {"op": "interrupt" | "kill", "id"}           interrupt: SIGINT to the command's process group; kill: end the cell
+    {"op": "expendable", "pid"}                  end this process of the node host's cell first when memory is short
+    reply: {"id", "status"}                      the cell has ended completely; `status` as from waitpid
 
-Nothing else can be asked for: what a cell sees is in the plan, and a command runs without any power. What makes no sense is
+No other requests exist: the plan decides what a cell sees, and commands run without capabilities. Malformed messages are
 dropped.
 
-Where the node has a control group, each kernel has one of its own in it, with a quarter of the node's processes and threads: a
-fork bomb in one leaves room for the others and for Spark.
+If the node has a control group, each kernel gets its own group inside it, limited to a quarter of the node's processes and
+threads: a fork bomb in one kernel leaves room for the other kernels and for Spark.
 """
 
 # ruff: noqa: PTH102, PTH110, PTH116, PTH120, PTH123, PTH208 - pathlib costs start-up time, which every node pays
@@ -56,25 +57,25 @@ from brickyard.agent.linux import (
 )
 from brickyard.agent.roots import place, restrict, show
 
-TYPE_CHECKING = False  # typing's own costs an import of `typing`
+TYPE_CHECKING = False  # importing `typing` costs start-up time
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
 KEPT = (CAP_SYS_ADMIN, CAP_SETPCAP, CAP_DAC_OVERRIDE)
-MESSAGE = 192 << 10  # bytes of a request
+MESSAGE = 192 << 10  # maximum bytes of a request
 MAX_KERNELS = 512
-GROUP, SHARE = "kernel-{}", 4  # a kernel's control group, and what part of the node's processes and threads it may have
-EXPENDABLE = "900"  # oom_score_adj; the rest of a node has 500
+GROUP, SHARE = "kernel-{}", 4  # a kernel's control group; it gets 1/SHARE of the node's processes and threads
+EXPENDABLE = "900"  # oom_score_adj; other processes of a node have 500
 VARIABLE = "NODE_CELLS"
 DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Warden:
-    """Pid 1 of a node. One thread; a system call that waits for the node host ends when the node host does."""
+    """Pid 1 of a node. Single-threaded. System calls that wait for the node host return when the node host ends."""
 
     def __init__(self, plan: dict[str, Any], groups: list[int]) -> None:
-        """`groups`: see `open_groups`."""
+        """For `groups`, see `open_groups`."""
         self._plan = plan
         self._groups = groups
         self._cells = plan["cells"]
@@ -85,15 +86,15 @@ class Warden:
         self._directory = os.open(self._cells["directory"], DIRECTORY)
         self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         self._host_pids = -1
-        self._kernels: dict[int, int] = {}  # the node host's number -> the first process
-        self._reports: dict[int, int] = {}  # first process -> where it tells how its command ended
-        mount("", self._cells["shared"], flags=MS_SHARED | MS_SILENT)  # what `reveal.py` shows one cell, all see
-        # What is shown below /tmp can be moved aside by whoever may write there, and something else put in its place.
+        self._kernels: dict[int, int] = {}  # the node host's id -> pid of the cell's first process
+        self._reports: dict[int, int] = {}  # pid of a cell's first process -> pipe on which it reports its command's status
+        mount("", self._cells["shared"], flags=MS_SHARED | MS_SILENT)  # a mount that `reveal.py` adds for one cell appears in all
+        # A process that may write to /tmp can move these mount points away and put something else in their place.
         self._kept = {target: identity(target) for kind, _, target, _ in self._cells["kernel"] if kind == "keep"}
         drop_capabilities(KEPT)
 
     def run(self, null: int) -> int:
-        """Until the node host has ended; returns how, as from waitpid."""
+        """Runs until the node host ends; returns its status, as from waitpid."""
         woken, waker = os.pipe()
         os.set_blocking(woken, False)
         os.set_blocking(waker, False)
@@ -115,16 +116,16 @@ class Warden:
                 elif not self._take():
                     poll.unregister(self._socket)
 
-    # ── what ends ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── endings ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _reap(self) -> dict[int, int]:
-        """Cells that have ended, and how."""
+        """Returns the cells that have ended, with their statuses."""
         ended = {}
         for pid, status in iter(gone, (0, 0)):
             report = self._reports.pop(pid, -1)
             if report < 0:
-                continue  # nobody's: it was left to us
-            said = os.read(report, 4)  # nobody is left who could still write
+                continue  # an orphan that pid 1 inherited
+            said = os.read(report, 4)  # no writer is left
             os.close(report)
             ended[pid] = int.from_bytes(said, "little") if len(said) == 4 else status
         for number, pid in list(self._kernels.items()):
@@ -135,13 +136,13 @@ class Warden:
         return ended
 
     def _tell(self, number: int, status: int) -> None:
-        with contextlib.suppress(OSError):  # the node host ends
+        with contextlib.suppress(OSError):  # the node host is ending
             self._socket.send(json.dumps({"id": number, "status": status}).encode())
 
-    # ── what is asked ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── requests ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _take(self) -> bool:
-        """One request. False: there will be no more."""
+        """Handles one request. Returns False when there will be no more."""
         try:
             data, fds, flags, _ = socket.recv_fds(self._socket, MESSAGE, 2, socket.MSG_CMSG_CLOEXEC)
         except OSError:
@@ -149,7 +150,7 @@ class Warden:
         try:
             if data and not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
                 self._do(json.loads(data), fds)
-        except Exception as error:  # whatever it is, the node goes on
+        except Exception as error:  # the node goes on after any error
             complain(error)
         finally:
             for fd in fds:
@@ -183,7 +184,7 @@ class Warden:
     # ── cells ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _fork(self, first: Callable[..., None], *args: object) -> int:
-        """The first process of a new pid namespace. Raises SetupError, OSError."""
+        """Forks the first process of a new pid namespace. Raises SetupError, OSError."""
         reading, writing = os.pipe()
         check(libc.unshare(CLONE_NEWPID), "cannot make a pid namespace")
         try:
@@ -231,7 +232,7 @@ class Warden:
         return child
 
     def _mark(self, pid: int) -> None:
-        """In a child: see the processes of the node host's cell, by their own numbers, in a /proc that can be written."""
+        """Runs in a child: enters the node host's cell to see its processes by their own pids, in a writable /proc."""
         check(libc.unshare(CLONE_NEWNS), "cannot make a mount namespace")
         check(libc.setns(self._host_pids, CLONE_NEWPID), "cannot enter the node host's cell")
         child = os.fork()
@@ -244,13 +245,14 @@ class Warden:
 
 
 def open_groups(entries: list[str]) -> list[int]:
-    """The node's control groups that can limit processes, while they are in sight. `entries`: what the node joined."""
+    """Opens the node's control groups that can limit processes, while they are still visible. `entries`: the files the node
+    joined."""
     directories = [os.path.dirname(entry) for entry in entries]
     return [os.open(each, os.O_PATH | DIRECTORY) for each in directories if os.path.exists(f"{each}/pids.max")]
 
 
 def make_group(groups: list[int], number: int) -> list[int]:
-    """Those of the node's groups that have one for the kernel now: where none can be made, the node's limit is all there is."""
+    """Returns those of `groups` in which the kernel has a group now. Where none can be made, only the node's limit applies."""
     made = []
     for group in groups:
         try:
@@ -267,13 +269,13 @@ def fill_group(group: int, name: str) -> None:
     if exists(group, "cgroup.subtree_control"):  # version 2
         write_group(group, "cgroup.subtree_control", "+pids")
     os.mkdir(name, dir_fd=group)
-    if exists(group, f"{name}/cgroup.type"):  # version 2 allows no other kind beside the node's own processes
+    if exists(group, f"{name}/cgroup.type"):  # version 2 allows only threaded groups beside the node's own processes
         write_group(group, f"{name}/cgroup.type", "threaded")
     write_group(group, f"{name}/pids.max", limit if limit == "max" else str(int(limit) // SHARE))
 
 
 def remove_group(groups: list[int], number: int) -> None:
-    """Of a kernel that has ended. What cannot be removed yet goes with the node's (`cgroups.py`)."""
+    """Removes the group of a kernel that has ended. Whatever cannot be removed yet goes with the node's group (`cgroups.py`)."""
     for group in groups:
         with contextlib.suppress(OSError):
             os.rmdir(GROUP.format(number), dir_fd=group)
@@ -298,7 +300,7 @@ def write_group(group: int, name: str, value: str) -> None:
 
 
 def gone() -> tuple[int, int]:
-    """A child that has ended, and how; zeros: there is none."""
+    """Returns the pid and status of a child that has ended, or zeros if there is none."""
     try:
         return os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
@@ -306,12 +308,12 @@ def gone() -> tuple[int, int]:
 
 
 def enter_cell(view: list[list[str]], directory: int, *, name: str = "", kept: dict[str, tuple[int, int]] | None = None) -> None:
-    """Namespaces of our own, with what is to be seen there: the plan's mounts, over what the node sees. A kernel has a `name`,
-    that of its directory, and goes first when memory is short. `kept`: what must be found there for it to be shown again.
-    No power is left afterwards."""
+    """Enters new namespaces that show the plan's mounts on top of what the node sees. `name` is the name of a kernel's
+    directory; a process with a name is killed first when memory is short. `kept`: the identity that each kept mount must have
+    to be shown again. The process has no capabilities afterwards."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    os.fchdir(directory)  # a new mount namespace takes the working directory along, and no path that could lie
+    os.fchdir(directory)  # the working directory survives into a new mount namespace, unlike a path that somebody could replace
     check(libc.unshare(CLONE_NEWNS | CLONE_NEWIPC), "cannot make namespaces")
     opened = {target: open_kept(target, known) for target, known in (kept or {}).items()}
     sealed = []
@@ -323,7 +325,7 @@ def enter_cell(view: list[list[str]], directory: int, *, name: str = "", kept: d
         else:
             sealed += place(kind, source, target, option)
     if name:
-        prctl(PR_SET_DUMPABLE, 1)  # else our own file is root's. Nobody is here yet who could look into us
+        prctl(PR_SET_DUMPABLE, 1)  # otherwise root owns our /proc files; no other process exists here yet that could read them
         expend("self")
     for target in sealed:
         restrict(target, MS_RDONLY)
@@ -344,7 +346,7 @@ def open_kept(target: str, known: tuple[int, int]) -> int:
 
 
 def own_directory(name: str, source: str) -> int:
-    """A directory of the kernel's own, which is found from the working directory and through no link."""
+    """Opens the kernel's own directory, starting from the working directory and following no link."""
     own = os.open(name, os.O_PATH | DIRECTORY)
     try:
         return os.open(source, os.O_PATH | DIRECTORY, dir_fd=own)
@@ -353,7 +355,7 @@ def own_directory(name: str, source: str) -> int:
 
 
 def expend(process: str) -> None:
-    with contextlib.suppress(OSError), open(f"/proc/{process}/oom_score_adj", "w") as handle:  # a preference only
+    with contextlib.suppress(OSError), open(f"/proc/{process}/oom_score_adj", "w") as handle:  # best effort
         handle.write(EXPENDABLE)
 
 
@@ -363,7 +365,7 @@ def interrupt(group: int) -> None:
 
 
 def see_to_end(child: int, report: int) -> None:
-    """Reap until the command ends, tell how, and end; the kernel kills what is left of the cell."""
+    """Reaps until the command ends, reports its status, and exits; the kernel kills the rest of the cell."""
     os.write(report, wait_for(child).to_bytes(4, "little"))
     os._exit(0)
 
@@ -376,5 +378,5 @@ def close_others(*keep: int) -> None:
 
 
 def is_plain(name: object) -> bool:
-    """Whether it is the name of a directory, and no way to another."""
+    """Whether `name` is a plain directory name that leads nowhere else."""
     return isinstance(name, str) and len(name) <= 64 and name.replace("-", "").replace("_", "").isalnum() and name.isascii()

@@ -1,7 +1,7 @@
-"""Control groups: limits on what a node's processes may use, where the host lets us write them. Versions 1 and 2.
+"""Control groups: limits on a node's processes, where the host lets us write them. Supports versions 1 and 2.
 
-A group per instance, `brickyard-<instance_id>`, with a bound on memory and on the number of tasks, and a weight (no bound) on
-CPU time: cores of a node are logical, and an idle machine should not be kept idle.
+Each instance has a group `brickyard-<instance_id>` with a limit on memory and on the number of tasks, and a weight (no limit) for
+CPU time: a node's cores are logical, and a node may use the CPU time of an otherwise idle machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 
 _MIB = 1 << 20
 _PREFIX = "brickyard-"
-_FORGOTTEN_S = 600.0  # a group is joined within moments of its making: one that is empty for so long is nobody's
+_FORGOTTEN_S = 600.0  # processes join a group right after it is made: one that stays empty this long is abandoned
 _CGROUP = "cgroup"
 
 
@@ -32,33 +32,34 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tasks(self) -> int:
-        """Processes and threads: generous for Spark, little for a fork bomb."""
+        """The limit on processes and threads: generous for Spark, tight for a fork bomb."""
         return 4096 + int(256 * self.cores)
 
     @property
     def weight(self) -> int:
-        """CPU share of version 2 (1-10000; 100 is what a group without a weight gets)."""
+        """The CPU weight for version 2 (1-10000; a group without a weight gets 100)."""
         return max(1, min(10_000, int(100 * self.cores)))
 
 
 class Group(msgspec.Struct, frozen=True):
-    """An instance's control group: one directory with version 2, one per controller with version 1; none: `reason`."""
+    """An instance's control group: one directory with version 2, one per controller with version 1. Without any, `reason` says
+    why."""
 
     directories: tuple[str, ...] = ()
     reason: str = ""
 
     @property
     def text(self) -> str:
-        """NodeStatus.limits."""
+        """The text for NodeStatus.limits."""
         return _CGROUP if self.directories else f"watched: {self.reason}"
 
     @property
     def entries(self) -> list[str]:
-        """The files that a process writes "0" to in order to join."""
+        """The files to which a process writes "0" to join."""
         return [f"{directory}/cgroup.procs" for directory in self.directories]
 
     def out_of_memory(self) -> bool:
-        """Whether the kernel has killed one of its processes because the memory limit was reached."""
+        """Whether the kernel killed one of its processes because of the memory limit."""
         for directory in self.directories:
             for name in ("memory.events", "memory.oom_control"):
                 with contextlib.suppress(OSError, ValueError):
@@ -69,16 +70,16 @@ class Group(msgspec.Struct, frozen=True):
         return False
 
     def processes(self) -> set[int]:
-        """Numbers of the processes in the group."""
+        """The pids in the group."""
         found: set[int] = set()
         for directory in map(Path, self.directories):
             for entry in (directory / "cgroup.procs", *directory.glob("*/cgroup.procs")):
-                with contextlib.suppress(OSError):  # version 2: those of kernels' groups are among the node's, and only there
+                with contextlib.suppress(OSError):  # version 2 lists kernels' processes in the node's group only
                     found.update(int(pid) for pid in entry.read_text().split())
         return found
 
     def remove(self, *, patience_s: float = 1.0) -> bool:
-        """Kill what is still in it and remove it. False: something would not go in time; call again."""
+        """Kills the processes left in the group and removes it. Returns False if that took too long: call again."""
         deadline = time.monotonic() + patience_s
         while True:
             for pid in self.processes():
@@ -100,9 +101,9 @@ class Group(msgspec.Struct, frozen=True):
 
 
 def create(instance_id: str, limits: Limits, *, root: Path = Path("/"), pid: str = "self") -> Group:
-    """Make the instance's group and set its limits. Never raises: a group without directories says why.
+    """Makes the instance's group and sets its limits. Never raises: a group without directories has a `reason`.
 
-    `root` is where /proc and /sys are looked for, for tests.
+    `root` is where /proc and /sys are found; tests change it.
     """
     try:
         mounts = _mounts(root, pid)
@@ -121,15 +122,15 @@ def create(instance_id: str, limits: Limits, *, root: Path = Path("/"), pid: str
 
 
 def _sweep(parent: Path, *, now: float) -> None:
-    """Remove what was left by those who were killed before they could, with nobody left who knows of it."""
+    """Removes groups left behind by agents that were killed and that nothing else knows of."""
     for group in parent.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):  # it has processes, or has just gone
+        with contextlib.suppress(OSError):  # it has processes, or has just been removed
             if now - group.stat().st_mtime > _FORGOTTEN_S:
                 _remove(group)
 
 
 def _remove(group: Path) -> None:
-    """With those of kernels (`cells.py`) that a node left which was killed. Raises OSError."""
+    """Removes a group with the groups of kernels (`cells.py`) that a killed node left in it. Raises OSError."""
     for path in group.iterdir():
         if path.is_dir():
             path.rmdir()
@@ -137,10 +138,10 @@ def _remove(group: Path) -> None:
 
 
 def scope(*, linger: Path = Path("/var/lib/systemd/linger")) -> list[str]:
-    """What to put before a command so that systemd gives it a place where an ordinary user may write control groups.
+    """Returns the words to put before a command so that systemd starts it where an ordinary user may write control groups.
 
-    Empty: they can be written anyway, or there is no systemd that would. It is asked only where the user's processes outlive the
-    login (`loginctl enable-linger`): systemd ends what is in its scopes with the last session.
+    Empty if they can be written anyway, or if there is no suitable systemd. systemd is used only if the user's processes
+    outlive the login (`loginctl enable-linger`): otherwise it ends its scopes with the user's last session.
     """
     program = shutil.which("systemd-run")
     if os.geteuid() == 0 or program is None or not _lingers(linger) or probe() == _CGROUP:
@@ -156,19 +157,19 @@ def scope(*, linger: Path = Path("/var/lib/systemd/linger")) -> list[str]:
 def _lingers(directory: Path) -> bool:
     try:
         return (directory / pwd.getpwuid(os.geteuid()).pw_name).exists()
-    except KeyError:  # a number without a name, as containers have
+    except KeyError:  # a user id without a name, as in containers
         return False
 
 
 def probe() -> str:
-    """What limits nodes can have on this machine, in the words of `Group.text`: a group is made and removed again."""
+    """Returns which limits nodes can have on this machine, worded as `Group.text`. Makes a group and removes it again."""
     group = create(f"probe-{os.getpid()}", Limits(memory_mb=1024, cores=1.0))
     group.remove(patience_s=0)
     return group.text
 
 
 def _mounts(root: Path, pid: str) -> dict[str, tuple[Path, str]]:
-    """Controller -> (mount point, the group that its root shows); "" is version 2."""
+    """Returns controller -> (mount point, group that the mount's root shows); "" means version 2."""
     found: dict[str, tuple[Path, str]] = {}
     for line in (root / f"proc/{pid}/mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")
@@ -183,7 +184,7 @@ def _mounts(root: Path, pid: str) -> dict[str, tuple[Path, str]]:
 
 
 def _own_groups(root: Path, pid: str) -> dict[str, str]:
-    """Controller -> the group that we are in; "" is version 2."""
+    """Returns controller -> our own group; "" means version 2."""
     found = {}
     for line in (root / f"proc/{pid}/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
@@ -193,7 +194,7 @@ def _own_groups(root: Path, pid: str) -> dict[str, str]:
 
 
 def _below(mount: tuple[Path, str], group: str) -> Path:
-    """The directory of a group; in a container the mount shows a part of the tree only."""
+    """Returns the directory of a group; in a container the mount shows only part of the tree."""
     point, shown = mount
     inside = group[len(shown) :] if shown != "/" and group.startswith(shown) else group
     return point / inside.lstrip("/")
@@ -218,11 +219,11 @@ def _create_v1(name: str, limits: Limits, mounts: dict[str, tuple[Path, str]], o
         except OSError as error:
             Group(tuple(made)).remove(patience_s=0)
             return Group(reason=f"{directory} cannot be written ({error.strerror})")
-    return Group(tuple(dict.fromkeys(made)))  # controllers may share a mount, and so a directory
+    return Group(tuple(dict.fromkeys(made)))  # controllers may share a mount and therefore a directory
 
 
 def _create_v2(name: str, limits: Limits, mount: tuple[Path, str], own: str) -> Group:
-    """Version 2 forbids limits below a group that has processes of its own, so we look upwards for one where it works."""
+    """Version 2 forbids limits below a group that has its own processes, so this looks upwards for a group where it works."""
     directory, top = _below(mount, own), mount[0]
     reason = f"{directory} cannot be written"
     while True:
@@ -247,7 +248,7 @@ def _create_v2(name: str, limits: Limits, mount: tuple[Path, str], own: str) -> 
 
 
 def _enable(directory: Path, *, is_root: bool) -> None:
-    """Let groups below `directory` have limits, if they may not yet and it is possible."""
+    """Allows groups below `directory` to have limits, if that is possible and not done yet."""
     enabled = (directory / "cgroup.subtree_control").read_text().split()
     missing = [name for name in ("memory", "pids") if name not in enabled]
     if not missing:

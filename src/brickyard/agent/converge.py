@@ -1,10 +1,10 @@
-"""What to do next: a pure comparison of what the node is with what it should be.
+"""Decides what to do next: a pure comparison of the node's current state with the wanted one.
 
-The executor (`node.py`; a step is a file in `steps/`) does the first step and asks again, so that a change of mind is seen
-between any two steps; and when a new assignment no longer begins with the step that is running, that step is given up.
+The executor (`node.py`; each step is a file in `steps/`) does the first step and asks again, so a new assignment takes effect
+between any two steps. If the steps for a new assignment no longer begin with the running step, the executor gives that step up.
 
-An instance without a cluster may hold a warm node ready (role WARM). Nobody's code has run in it; the first cluster whose size
-and runtime it has takes it over, and what a cluster has used is never prepared again but made anew.
+An instance without a cluster may hold a warm node ready (role WARM). No user code has run in it. The first cluster with the same
+size and runtime takes it over. A node that a cluster has used is never reused: a new one is made.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from brickyard.domain.node import Assignment, Role
 
 
 class Stage(IntEnum):
-    """How much of a generation exists here."""
+    """How much of a generation exists on this instance."""
 
     EMPTY = 0  # nothing, or clean directories
-    INSTALLED = 1  # its runtime is on this machine
+    INSTALLED = 1  # its runtime is installed on this machine
     STARTED = 2  # the node host runs, with a JVM that has no role yet
-    JOINED = 3  # it was given its role
+    JOINED = 3  # the node has been given its role
     ENDED = 4  # it failed; final for this generation
 
 
@@ -35,13 +35,13 @@ class Step(StrEnum):
     JOIN = "join"
     TELL_MASTER = "tell_master"
     RETIRE = "retire"
-    WARM = "warm"  # make everything that a cluster can take over
-    COOL = "cool"  # end everything that was prepared, finished or not, and clean its directories
-    TAKE = "take"  # what was prepared becomes a generation's
+    WARM = "warm"  # prepare everything that a cluster can take over
+    COOL = "cool"  # end everything that was prepared, complete or not, and clean its directories
+    TAKE = "take"  # turn the prepared node into a generation's node
 
 
 class Size(NamedTuple):
-    """What a warm node is made for. An assignment of the same size may take it over; what its conf needs is seen later."""
+    """The size a warm node is prepared for. An assignment of the same size may take it over; its conf is checked later."""
 
     runtime: str
     cores: int
@@ -50,14 +50,14 @@ class Size(NamedTuple):
 
 
 class Current(msgspec.Struct, frozen=True, kw_only=True):
-    """What the node is. `generation` 0: nothing of any cluster's generation is left, and there may be something warm."""
+    """The node's current state. With `generation` 0, nothing of a cluster's generation is left, but a warm node may exist."""
 
     generation: int = 0
     stage: Stage = Stage.EMPTY
-    master_url: str = ""  # what the host was told
+    master_url: str = ""  # the master URL given to the node host
     retiring: bool = False
-    prepared: Size | None = None  # there is something of a warm node for that
-    warm: bool = False  # and it is complete
+    prepared: Size | None = None  # the size of the warm node that exists, complete or not
+    warm: bool = False  # the warm node is complete
 
 
 def size_of(wanted: Assignment) -> Size:
@@ -65,14 +65,14 @@ def size_of(wanted: Assignment) -> Size:
 
 
 def decide(current: Current, wanted: Assignment | None) -> tuple[Step, ...]:
-    """The steps from `current` to `wanted`, in order; none: they agree, or no step can help any more."""
+    """Returns the steps from `current` to `wanted`, in order. Empty if the two agree or no step can help any more."""
     if wanted is None or wanted.role is Role.WARM:
         return _decide_idle(current, wanted)
     steps, current = _decide_own(current, wanted)
     if current.stage is Stage.ENDED or current.retiring:
         return tuple(steps)
     if wanted.retiring:
-        return (*steps, Step.RETIRE)  # not yet joined: nothing of value is on it, and nothing more needs to be started
+        return (*steps, Step.RETIRE)  # it has not joined yet: it holds nothing of value, and nothing more needs to start
     for stage, step in ((Stage.INSTALLED, Step.INSTALL), (Stage.STARTED, Step.START), (Stage.JOINED, Step.JOIN)):
         if current.stage < stage:
             steps.append(step)
@@ -82,7 +82,7 @@ def decide(current: Current, wanted: Assignment | None) -> tuple[Step, ...]:
 
 
 def _decide_idle(current: Current, wanted: Assignment | None) -> tuple[Step, ...]:
-    """The steps towards a node without a cluster."""
+    """Returns the steps towards a node without a cluster."""
     size = size_of(wanted) if wanted is not None and wanted.runtime else None
     make = (Step.WARM,) if size is not None else ()
     if current.generation:
@@ -93,7 +93,7 @@ def _decide_idle(current: Current, wanted: Assignment | None) -> tuple[Step, ...
 
 
 def _decide_own(current: Current, wanted: Assignment) -> tuple[list[Step], Current]:
-    """The steps until the node is the assignment's own, and what it is then."""
+    """Returns the steps that give the node to the assignment, and its state after them."""
     if current.generation == wanted.generation:
         return [], current
     own = Current(generation=wanted.generation)
@@ -107,7 +107,7 @@ def _decide_own(current: Current, wanted: Assignment) -> tuple[list[Step], Curre
 
 
 def why_cold(current: Current, wanted: Assignment) -> str:
-    """Why what was prepared cannot be taken over, as a sentence; "" when it can, or when there is nothing."""
+    """Returns a sentence that says why the prepared node cannot be taken over, or "" if it can or there is none."""
     prepared = current.prepared
     if prepared is None or (current.warm and prepared == size_of(wanted)):
         return ""

@@ -1,16 +1,16 @@
-"""The launcher of a node's processes: `python -I -S enter.py PLAN`, PLAN being JSON (see `sandbox.py`, which writes it).
+"""Launches a node's processes: `python -I -S enter.py PLAN`, where PLAN is JSON written by `sandbox.py`.
 
-It runs outside of any environment, so it needs the standard library only, and it never returns: it becomes the guardian of
-what it starts. Modes:
+It runs outside of any environment, so it uses only the standard library. It never returns: it becomes the guardian of the
+processes it starts. Modes:
 
-* `namespaces`: this process (the guardian) unshares user, mount, pid, ipc and uts namespaces and forks; its child is pid 1
-  there, builds a root file system of nothing but the plan's mounts, gives up every capability, starts the command and reaps.
-  With `cells` in the plan it keeps three capabilities, and is their warden (`cells.py`). When the command ends, pid 1 ends, and
+* `namespaces`: this process (the guardian) unshares user, mount, pid, ipc and uts namespaces and forks. Its child is pid 1 there:
+  it builds a root file system from the plan's mounts alone, drops every capability, starts the command and reaps. With `cells` in
+  the plan it keeps three capabilities and becomes the warden of the cells (`cells.py`). When the command ends, pid 1 ends, and
   the kernel kills the rest. When the guardian or its parent dies, pid 1 is killed.
-* `plain`: no walls. The guardian is the subreaper of all that the command starts, however detached, and kills it when the
-  command ends, at SIGTERM, and when its own parent dies.
-* `exec`: preparations only (cgroups, limits, death with the parent), then the command in this very process: for bubblewrap,
-  which finds the filter of system calls at the descriptor FILTER_FD.
+* `plain`: no isolation. The guardian is the subreaper of everything that the command starts, however detached. It kills all of it
+  when the command ends, at SIGTERM, and when its own parent dies.
+* `exec`: only the preparations (cgroups, limits, death with the parent), then the command in this same process. This is for
+  bubblewrap, which finds the system call filter at the descriptor FILTER_FD.
 
 Exit code: the command's (128 + N for signal N), or 71 after a line on stderr that says what could not be set up.
 """
@@ -28,7 +28,7 @@ import signal
 import sys
 import time
 
-# At the end: what is installed beside us has names of the standard library.
+# Appended last: some of our neighbours have the same names as standard library modules.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from brickyard.agent.linux import (
@@ -56,7 +56,7 @@ from brickyard.agent.linux import (
 )
 from brickyard.agent.roots import build_root
 
-TYPE_CHECKING = False  # typing's own costs an import of `typing`
+TYPE_CHECKING = False  # importing `typing` costs start-up time
 if TYPE_CHECKING:
     from typing import Any
 
@@ -67,7 +67,7 @@ KEYCTL = {"x86_64": 250, "aarch64": 219}
 KEYCTL_JOIN_SESSION_KEYRING = 1
 
 
-# ── before anything else ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── preparations ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def join_cgroups(files: list[str]) -> None:
@@ -80,16 +80,17 @@ def join_cgroups(files: list[str]) -> None:
 
 
 def join_network(plan: Plan) -> None:
-    """Enter the node's network, and the user namespace that owns it (`network.py`). Not of the walls: those are built inside."""
+    """Enters the node's network and the user namespace that owns it (`network.py`). The isolation itself is built inside
+    these."""
     if plan["network"]:
         for namespace, kind in zip(plan["network"], (CLONE_NEWUSER, CLONE_NEWNET), strict=True):
             check(libc.setns(namespace, kind), "cannot join the node's network")
             os.close(namespace)
-        die_with_parent(plan["parent"], signal.SIGKILL)  # again: a change of credentials forgets it
+        die_with_parent(plan["parent"], signal.SIGKILL)  # again, because a change of credentials clears it
 
 
 def limit_self() -> None:
-    """No core dumps (they hold users' data), and the first choice of the kernel when the machine is out of memory."""
+    """Disables core dumps (they hold users' data), and makes the kernel kill us first when the machine is out of memory."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -97,20 +98,20 @@ def limit_self() -> None:
         with open("/proc/self/oom_score_adj", "w") as handle:
             handle.write("500")
     except OSError:
-        pass  # a preference only
+        pass  # best effort
 
 
 def leave_keyring() -> None:
-    """Keys of the session that the server was started in are nobody's business here."""
+    """Leaves the session keyring that the server was started in, so the node cannot use its keys."""
     number = KEYCTL.get(os.uname().machine)
     if number is not None:
         libc.syscall(
             ctypes.c_long(number), ctypes.c_long(KEYCTL_JOIN_SESSION_KEYRING), None
-        )  # no keyrings here: nothing to leave
+        )  # without keyrings, there is nothing to leave
 
 
 def hand_over_filter(program: bytes) -> None:
-    """Leave the filter where bubblewrap is told to find it."""
+    """Leaves the filter at the descriptor where bubblewrap is told to find it."""
     if program:
         fd = os.memfd_create("filter", 0)
         os.write(fd, program)
@@ -129,18 +130,18 @@ def exit_with(status: int) -> None:
 
 
 def isolate(plan: Plan) -> None:
-    """The guardian: unshare, fork pid 1, wait for it."""
+    """The guardian: unshares, forks pid 1, waits for it."""
     uid, gid = os.getuid(), os.getgid()
     if uid == 0:
-        os.setgroups([])  # cannot be done after `deny`
+        os.setgroups([])  # impossible after `deny`
     namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS
     check(libc.unshare(namespaces), "cannot make namespaces")
     write_map("setgroups", "deny")
     write_map("uid_map", f"{plan['uid']} {uid} 1")
     write_map("gid_map", f"{plan['gid']} {gid} 1")
-    die_with_parent(plan["parent"], signal.SIGKILL)  # again: a change of credentials forgets it
-    null = os.open("/dev/null", os.O_RDWR)  # now: pid 1 will take our root away, too
-    alive, held = os.pipe()  # pid 1 cannot see our pid: it knows that we live while `held` is open
+    die_with_parent(plan["parent"], signal.SIGKILL)  # again, because a change of credentials clears it
+    null = os.open("/dev/null", os.O_RDWR)  # opened before pid 1 takes our root away, too
+    alive, held = os.pipe()  # pid 1 cannot see our pid: while `held` is open, it knows that we are alive
     init = os.fork()
     if init == 0:
         os.close(held)
@@ -160,8 +161,8 @@ def write_map(name: str, text: str) -> None:
 
 
 def be_init(plan: Plan, alive: int, null: int) -> None:
-    """Pid 1: build the walls, start the command, reap whatever is left to us, end when the command ends. Where there are to be
-    cells, their warden does all but the first."""
+    """Pid 1: builds the isolation, starts the command, reaps orphans, and ends when the command ends. With cells, their warden
+    does all but the first."""
     os.setsid()
     check(prctl(PR_SET_PDEATHSIG, signal.SIGKILL), "cannot ask for the parent's death signal")
     if select.select([alive], [], [], 0)[0]:
@@ -171,14 +172,14 @@ def be_init(plan: Plan, alive: int, null: int) -> None:
     check(libc.sethostname(hostname, ctypes.c_size_t(len(hostname))), "cannot set the host name")
     forbid_user_namespaces()
     if plan["cells"]:
-        from brickyard.agent import cells  # noqa: PLC0415 - others need it not, and later its file is out of sight
+        from brickyard.agent import cells  # noqa: PLC0415 - other plans do not need it, and later its file is not visible
 
         groups = cells.open_groups(plan["cgroups"])
     build_root(plan["mounts"])
     if plan["cells"]:
         exit_with(cells.Warden(plan, groups).run(null))
     drop_capabilities()
-    if not plan["argv"]:  # a probe: everything that could fail is done
+    if not plan["argv"]:  # a probe: everything that could fail has succeeded
         filter_calls(bytes.fromhex(plan["filter"]))
         os._exit(0)
     child = os.fork()
@@ -190,19 +191,19 @@ def be_init(plan: Plan, alive: int, null: int) -> None:
 
 
 def forbid_user_namespaces() -> None:
-    """A nested user namespace would give its maker capabilities again, over mounts of its own. Older kernels: not possible."""
+    """Prevents nested user namespaces, which would grant capabilities again over their own mounts. Older kernels cannot."""
     try:
         with open("/proc/sys/user/max_user_namespaces", "w") as handle:
             handle.write("0")
     except OSError:
-        pass  # then a nested namespace may be made; its mounts stay locked by ours
+        pass  # nested namespaces remain possible, but their mounts stay locked by ours
 
 
 # ── plain ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def supervise(plan: Plan) -> None:
-    """The guardian without walls. A descendant cannot leave: orphans become our children."""
+    """The guardian without isolation. Descendants cannot escape: orphans become our children."""
     check(prctl(PR_SET_CHILD_SUBREAPER, 1), "cannot adopt orphans")
     asked = False
 
@@ -227,7 +228,7 @@ def supervise(plan: Plan) -> None:
 
 
 def end_descendants() -> None:
-    """Kill until nobody is left: a process may fork between our look and our signal, but not for ever."""
+    """Kills until no descendant is left. A process may fork between the scan and the signal, so this repeats, but not forever."""
     for _ in range(200):
         pids = descendants()
         if not pids:
@@ -243,7 +244,7 @@ def end_descendants() -> None:
 
 
 def descendants() -> list[int]:
-    """Every process below this one, zombies left out."""
+    """Returns every process below this one, except zombies."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -263,7 +264,7 @@ def descendants() -> list[int]:
 
 
 def kill(pid: int) -> None:
-    with contextlib.suppress(OSError):  # it has just ended, or is not ours to end
+    with contextlib.suppress(OSError):  # it has just ended, or is not ours to kill
         os.kill(pid, signal.SIGKILL)
 
 
@@ -282,7 +283,7 @@ def main() -> None:
             supervise(plan)
         else:
             hand_over_filter(bytes.fromhex(plan["filter"]))
-            os.execvp(plan["argv"][0], plan["argv"])  # noqa: S606 - no shell is the point
+            os.execvp(plan["argv"][0], plan["argv"])  # noqa: S606 - deliberately without a shell
     except (SetupError, OSError) as error:
         complain(error)
         os._exit(FAILED)

@@ -1,6 +1,6 @@
-"""Files that hostile code has had in its hands: never follow a link it planted, never trust a name, a depth or a size.
+"""Handles files that hostile code may have made: never follows its links, never trusts its names, depths or sizes.
 
-Everything here works through directory descriptors, opened with O_NOFOLLOW one component at a time.
+Everything works through directory descriptors, opened with O_NOFOLLOW one component at a time.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR)
 
 MAX_FILES = 200
 MAX_DEPTH = 4
-MAX_LOOKED_AT = 20_000  # entries, of whatever kind: empty directories cost time as well
+MAX_LOOKED_AT = 20_000  # entries of any kind: empty directories cost time as well
 _AT_ONCE = 4096
 MAX_FILE_BYTES = 16 << 20
 MAX_TOTAL_BYTES = 64 << 20
-EVENTS = "eventlog/"  # Spark's event logs: of use as a whole or not at all
+EVENTS = "eventlog/"  # Spark's event logs: kept complete or not at all
 MAX_EVENTS_BYTES = 64 << 20
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int = 0o600) -> None:
-    """Replace `path` in one step: readers see the old or the new content, never a part."""
+    """Replaces `path` atomically: readers see the old or the new content, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     fd = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
@@ -43,11 +43,11 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600) -> None:
 
 
 def remove_tree(path: Path | str, *, dir_fd: int | None = None, limit_s: float = math.inf, keep: str = "") -> None:
-    """Remove a directory with all that is in it, whatever its depth, its links and its modes. A missing one is a success.
-    With `keep`, a name in it, that and the directory itself stay.
+    """Removes a directory with everything in it, whatever its depth, links and modes. A missing directory counts as removed.
+    With `keep`, a name in the directory, that entry and the directory itself stay.
 
-    Directories are moved to the top and emptied there, so that depth costs neither stack nor descriptors.
-    Raises OSError when something cannot be removed, and TimeoutError (which is one) after `limit_s`: another call goes on there.
+    Directories are moved to the top and emptied there, so depth costs neither stack nor descriptors.
+    Raises OSError if something cannot be removed, and TimeoutError (a subclass) after `limit_s`; another call then continues.
     """
     try:
         root = open_directory(path, dir_fd=dir_fd)
@@ -62,7 +62,7 @@ def remove_tree(path: Path | str, *, dir_fd: int | None = None, limit_s: float =
 
 
 def make_empty(path: Path) -> None:
-    """Make an empty directory in the place of whatever is there."""
+    """Makes an empty directory, replacing whatever is there."""
     try:
         remove_tree(path)
     except NotADirectoryError:
@@ -71,7 +71,7 @@ def make_empty(path: Path) -> None:
 
 
 def open_directory(path: Path | str, *, dir_fd: int | None = None) -> int:
-    """A descriptor of a directory that is no link, made accessible to its owner first."""
+    """Opens a directory that is not a link, after making it accessible to its owner."""
     if hasattr(os, "O_PATH"):
         handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
         try:
@@ -86,7 +86,7 @@ def open_directory(path: Path | str, *, dir_fd: int | None = None) -> int:
 
 
 class _Emptying:
-    """Removes what is in a directory, until the deadline."""
+    """Removes the contents of a directory, until the deadline."""
 
     def __init__(self, root: int, deadline: float, keep: str) -> None:
         self._root = root
@@ -107,7 +107,7 @@ class _Emptying:
                 os.rmdir(name, dir_fd=self._root)
 
     def _unlinked(self, name: str, directory: int) -> bool:
-        """Whether it is gone; False: it is a directory."""
+        """Whether the entry is gone; False means that it is a directory."""
         if time.monotonic() > self._deadline:
             raise TimeoutError(errno.ETIMEDOUT, "there is more than can be removed at once")
         try:
@@ -115,16 +115,16 @@ class _Emptying:
         except FileNotFoundError:
             pass
         except (IsADirectoryError, PermissionError):
-            return False  # EISDIR on Linux, EPERM by POSIX
+            return False  # EISDIR on Linux, EPERM in POSIX
         return True
 
     def _hoist(self, directory: int) -> None:
-        """Empty `directory`: unlink its files, move its directories up to the root under new names."""
+        """Empties `directory`: unlinks its files and moves its directories up to the root under new names."""
         while names := _some_names(directory):
             for name in names:
                 if self._unlinked(name, directory):
                     continue
-                os.close(open_directory(name, dir_fd=directory))  # only an accessible directory can be moved elsewhere
+                os.close(open_directory(name, dir_fd=directory))  # only an accessible directory can be moved
                 while True:
                     self._moved += 1
                     try:
@@ -132,18 +132,18 @@ class _Emptying:
                         break
                     except OSError as error:
                         if error.errno not in _TAKEN:
-                            raise  # otherwise that name was planted; take the next
+                            raise  # otherwise hostile code has made that name: try the next
 
 
 def _some_names(directory: int, but: str = "") -> list[str]:
-    """Names in a directory; a directory may have more of them than fit into memory."""
+    """Returns some of the names in a directory, since all of them may not fit into memory."""
     with os.scandir(directory) as entries:
         return list(itertools.islice((entry.name for entry in entries if entry.name != but), _AT_ONCE))
 
 
 def list_files(root: Path) -> Iterator[tuple[str, int]]:
-    """`(relative name, bytes)` of the regular files below `root`, at most MAX_FILES of them, MAX_DEPTH deep. A name that is not
-    UTF-8, which no message could carry, is not there."""
+    """Yields `(relative name, bytes)` of the regular files below `root`, at most MAX_FILES files and MAX_DEPTH deep. Skips
+    names that are not UTF-8, because no message could carry them."""
     try:
         top = os.open(root, _DIRECTORY)
     except OSError:
@@ -155,7 +155,7 @@ def list_files(root: Path) -> Iterator[tuple[str, int]]:
 
 
 def _walk(directory: int, prefix: str, depth: int, budget: Iterator[None]) -> Iterator[tuple[str, int]]:
-    """`budget` has an item for every entry that may still be looked at."""
+    """`budget` yields one item per entry that may still be examined."""
     with os.scandir(directory) as entries:
         names = sorted(entry.name for _, entry in zip(budget, entries, strict=False))
     for entry in names:
@@ -175,7 +175,8 @@ def _walk(directory: int, prefix: str, depth: int, budget: Iterator[None]) -> It
 
 
 def read_tail(root: Path, name: str, limit: int) -> bytes:
-    """The last `limit` bytes of a regular file below `root`. Raises OSError; ValueError for a name that leads elsewhere."""
+    """Returns the last `limit` bytes of a regular file below `root`. Raises OSError, or ValueError for a name that leads
+    elsewhere."""
     parts = name.split("/")
     if not name or any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise ValueError(f"{name!r} is not the name of a log")
@@ -195,7 +196,8 @@ def read_tail(root: Path, name: str, limit: int) -> bytes:
 
 
 def keep_logs(source: Path, target: Path) -> int:
-    """Copy the end of every log below `source` to `target`, within the limits above. Best effort; returns how many were kept."""
+    """Copies the end of every log below `source` to `target`, within the limits above. Best effort; returns how many were
+    kept."""
     kept = total = events = 0
     for name, size in list(list_files(source)):
         whole = name.startswith(EVENTS)
@@ -219,7 +221,7 @@ def keep_logs(source: Path, target: Path) -> int:
 
 
 def keep_node_logs(directory: Path, logs_dir: Path, *, instance_id: str, cluster_id: str, generation: int) -> None:
-    """Copy a node's logs to where they stay. Also used by whoever cleans up after an agent that was killed."""
+    """Copies a node's logs to their permanent place. Also used to clean up after an agent that was killed."""
     target = logs_dir / Path(cluster_id or "unknown").name / f"{instance_id}-{generation}"
     with contextlib.suppress(OSError):
         target.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,4 +1,4 @@
-"""How much disk a tree holds. The tree is hostile: of any depth and width, full of links, and changing while we look."""
+"""Measures how much disk a tree uses. The tree is hostile: any depth and width, full of links, and changing during the scan."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import msgspec
 from brickyard.agent.files import open_directory
 from brickyard.agent.processes import descriptors
 
-MAX_ENTRIES = 2_000_000  # a look takes a few seconds for so many; a node has no honest use for more
+MAX_ENTRIES = 2_000_000  # scanning this many takes a few seconds; no honest node needs more
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Held(msgspec.Struct, frozen=True):
-    """Bytes on the disk (blocks: holes of sparse files cost nothing) and names. A file with two names counts once."""
+    """Bytes on disk (in blocks, so holes in sparse files cost nothing) and names. A file with two names counts once."""
 
     size: int = 0
     entries: int = 0
@@ -33,17 +33,17 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class _Level(msgspec.Struct):
-    """A directory on the way down: who it is, and the directories in it that are still to be visited."""
+    """A directory on the way down: its identity, and its subdirectories still to visit."""
 
     identity: tuple[int, int]
     waiting: list[str]
 
 
 def held(root: Path) -> Held:
-    """What is below `root`, which is no link. What vanishes meanwhile is left out. Never raises.
+    """Measures everything below `root`, which must not be a link. Skips entries that vanish meanwhile. Never raises.
 
-    One descriptor is open at a time, whatever the depth: the way back is `..`. Where that leads elsewhere, because a directory
-    was moved while we were in it, the look ends with what was found.
+    Only one descriptor is open at a time, whatever the depth: the way back is `..`. If that leads elsewhere because the
+    directory was moved during the scan, the scan ends with what it has found.
     """
     look = _Look()
     try:
@@ -78,10 +78,10 @@ class _Look:
     def __init__(self) -> None:
         self.size = 0
         self.entries = 0
-        self._linked: set[tuple[int, int]] = set()  # files with more than one name
+        self._linked: set[tuple[int, int]] = set()  # files with several names, already counted
 
     def level(self, fd: int) -> _Level:
-        """Count a directory's own entries."""
+        """Counts a directory's own entries."""
         own = os.fstat(fd)
         waiting: list[str] = []
         try:
@@ -103,12 +103,12 @@ class _Look:
                         self._linked.add(_identity(info))
                     self.size += info.st_blocks * 512
         except OSError:
-            pass  # it was removed just now
+            pass  # it has just been removed
         return _Level(_identity(own), waiting)
 
 
 def _open(name: str, fd: int) -> int | None:
-    """A directory, also one that its owner has closed to hide what it holds."""
+    """Opens a directory, even one that its owner closed to hide its contents."""
     try:
         return os.open(name, _DIRECTORY, dir_fd=fd)
     except PermissionError:
@@ -124,20 +124,20 @@ def _identity(info: os.stat_result) -> tuple[int, int]:
 
 
 def nameless_files(pids: Iterable[int], device: int) -> int:
-    """Bytes of files without a name, on one disk, that the processes hold open."""
+    """Returns the bytes of unlinked files on one disk that the processes hold open."""
     return sum(_nameless(pids, lambda _, info: info.st_dev == device).values())
 
 
 def memory_files(pids: Iterable[int]) -> int:
-    """The same for files that are nowhere but in memory (memfd)."""
-    return sum(_nameless(pids, lambda path, _: os.readlink(path).startswith("/memfd:")).values())  # noqa: PTH115 - a string
+    """Returns the same for files that exist only in memory (memfd)."""
+    return sum(_nameless(pids, lambda path, _: os.readlink(path).startswith("/memfd:")).values())  # noqa: PTH115 - a plain string
 
 
 def _nameless(pids: Iterable[int], wanted: Callable[[str, os.stat_result], bool]) -> dict[tuple[int, int], int]:
     found: dict[tuple[int, int], int] = {}
     for path in descriptors(pids):
         with contextlib.suppress(OSError):
-            info = os.stat(path)  # noqa: PTH116 - plain strings all along
+            info = os.stat(path)  # noqa: PTH116 - plain strings throughout
             if not info.st_nlink and stat.S_ISREG(info.st_mode) and wanted(path, info):
                 found[_identity(info)] = info.st_blocks * 512
     return found

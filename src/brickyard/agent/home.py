@@ -1,7 +1,7 @@
-"""Calling home: status reports, the long poll for the assignment, and the watch for servers that are never heard again.
+"""Talks to the servers: status reports, the long poll for the assignment, and the watch for servers that stay silent.
 
-Any server of the workspace will do (`servers.py` says which may be called). One that does not answer, or whose answer does not
-carry the token that only servers of this workspace know, is left for another one at once.
+Any server of the workspace will do (`servers.py` decides which may be called). If one does not answer, or its answer lacks the
+token that only servers of this workspace know, the agent tries another one at once.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from brickyard.domain.node import Assignment, AssignmentReply, StatusReply, Stat
 
 HEARTBEAT_S = 5.0
 COALESCE_S = 0.02
-BURST = 40  # reports that may follow each other at once; a node that floods us is passed on slowly
+BURST = 40  # reports that may follow each other at once; if a node floods us, its reports are sent on slowly
 POLL_S = 20.0
-TIMEOUT_S = 12.0  # a server says after 10 s that its database hangs
-QUICK_S = 3.0  # for an answer, where other servers can be asked and did answer lately
+TIMEOUT_S = 12.0  # a server reports after 10 s that its database hangs
+QUICK_S = 3.0  # for an answer, if other servers can be asked and have answered recently
 BACKOFF_S = (0.1, 2.0)
 
 _Reply = TypeVar("_Reply", StatusReply, AssignmentReply)
@@ -38,13 +38,13 @@ class _Unreachable(Exception):
 
 
 class _Proof(msgspec.Struct):
-    """What every answer of our own server carries, also one that says why it cannot tell more now."""
+    """The token that every answer of our server carries, even an error."""
 
     server_token: str = ""
 
 
 class Home:
-    """The three loops. `on_assignment` gets every answer's assignment, `on_leave` a reason why the agent has to go."""
+    """The three loops. `on_assignment` gets the assignment of every answer; `on_leave` gets a reason why the agent must exit."""
 
     def __init__(
         self,
@@ -65,14 +65,14 @@ class Home:
         self._reachable = True
         self._allowance = float(BURST)
         self._servers = Servers(config)
-        self._poll: asyncio.Timeout | None = None  # of the long poll that is under way
+        self._poll: asyncio.Timeout | None = None  # for the long poll in progress
 
     def wake(self) -> None:
-        """The status has changed."""
+        """Tells the report loop that the status has changed."""
         self._changed.set()
 
     async def report(self) -> None:
-        """Send the status at once when it changes, and as a heartbeat."""
+        """Sends the status immediately when it changes, and otherwise as a heartbeat."""
         client = Client()
         failures = 0
         while True:
@@ -104,7 +104,7 @@ class Home:
         self._allowance = min(BURST, self._allowance + (time.monotonic() - began) * 4) - 1
 
     async def follow(self) -> None:
-        """Ask for the assignment for ever. A report that the server did not know us ends in `on_leave`."""
+        """Polls for the assignment forever. Calls `on_leave` if the server does not know this instance."""
         client = Client()
         have = failures = 0
         while True:
@@ -126,11 +126,12 @@ class Home:
             version = reply.assignment.version if reply.assignment is not None else 0
             self._on_assignment(reply.assignment)
             if version == have and time.monotonic() - began < 0.2:
-                await asyncio.sleep(0.2)  # a server that does not hold the poll must not be asked in a circle
+                await asyncio.sleep(0.2)  # avoids a busy loop with a server that does not hold the poll
             have = version
 
     async def _polled(self, client: Client, path: str) -> AssignmentReply | None:
-        """The answer to a long poll. None: reports go to another server by now, and that one is to be asked."""
+        """Returns the answer to a long poll, or None if reports have moved to another server, which must then be polled
+        instead."""
         try:
             async with asyncio.timeout(None) as self._poll:
                 return await self._ask(client, "GET", path, AssignmentReply, timeout_s=POLL_S + TIMEOUT_S)
@@ -140,9 +141,9 @@ class Home:
             self._poll = None
 
     async def watch(self) -> None:
-        """Leave when nothing was heard for the grace period. A machine that slept does not count the time."""
+        """Calls `on_leave` after hearing nothing for the grace period. Time during which the machine slept does not count."""
         grace = self._config.orphan_grace_s
-        while (silence := time.monotonic() - self._heard) < grace:  # noqa: ASYNC110 - a time is awaited, not an event
+        while (silence := time.monotonic() - self._heard) < grace:  # noqa: ASYNC110 - waits for a time, not for an event
             await asyncio.sleep(min(grace - silence + 0.01, 5.0))
         self._on_leave(f"nothing was heard of the server for {silence:.0f} s (orphan_grace_s is {grace:g})")
 
@@ -157,7 +158,7 @@ class Home:
         timeout_s: float = TIMEOUT_S,
         patient: bool = True,
     ) -> _Reply:
-        """One exchange with the first of our servers that answers. Raises _Unreachable."""
+        """Makes one exchange with the first of our servers that answers. Raises _Unreachable."""
         problem = _Unreachable("no server of this workspace is running")
         urls = self._servers.candidates()
         for url in urls:
@@ -180,12 +181,12 @@ class Home:
     async def _exchange(
         self, client: Client, method: str, url: str, path: str, kind: type[_Reply], *, body: bytes, timeout_s: float
     ) -> _Reply:
-        """One exchange with the server at `url`. Raises _Unreachable."""
+        """Makes one exchange with the server at `url`. Raises _Unreachable."""
         try:
             response = await client.request(method, url + path, bearer=self._config.agent_token, body=body, timeout_s=timeout_s)
             proof = msgspec.json.decode(response.body, type=_Proof)
             ours = hmac.compare_digest(proof.server_token.encode(), self._config.server_token.encode())
-            if ours:  # heard of, also where it cannot use its database now: that takes as long as it takes
+            if ours:  # counts as heard even if the server cannot use its database now, however long that takes
                 self._heard = time.monotonic()
             if response.status != 200:
                 raise _Unreachable(f"{url} answered {response.status}")
@@ -197,7 +198,7 @@ class Home:
         return reply
 
     def _found(self, url: str, *, polling: bool) -> None:
-        """A server has answered. A poll that still waits for another one's answer is given up: that one may hang."""
+        """A server has answered. Gives up a poll that still waits for another server, since that one may hang."""
         moved = self._servers.answered(url)
         if not self._reachable:
             self._log.write(f"the server is back at {url}")
@@ -205,7 +206,7 @@ class Home:
             self._log.write(f"turning to the server at {url}")
         self._reachable = True
         if moved and polling:
-            self.wake()  # it must hear of us as well
+            self.wake()  # the new server must hear from us as well
         elif moved and self._poll is not None and not self._poll.expired():
             self._poll.reschedule(asyncio.get_running_loop().time())
 

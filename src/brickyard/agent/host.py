@@ -1,7 +1,7 @@
-"""The node host as the agent sees it: a process behind walls, spoken to in JSON lines over its pipes (docs/architecture.md).
+"""The agent's view of the node host: an isolated process that speaks JSON lines over its pipes (docs/architecture.md).
 
-Hostile code shares the host's namespace, so nothing that it says is trusted: lines are bounded, every message is decoded into
-a type, every text is cut, and what makes no sense is dropped. It can lie about its own cluster, and about nothing else.
+Hostile code shares the host's namespace, so nothing it says is trusted: lines are bounded, every message is decoded into a type,
+every text is cut, and malformed messages are dropped. It can lie only about its own cluster.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TAIL_LINES = 60
 
 
 class HostError(Exception):
-    """The node host could not do what it was asked; `code` is one of the protocol's, or a termination code."""
+    """The node host could not do an operation; `code` is a protocol code or a termination code."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -51,7 +51,7 @@ class _Reply(msgspec.Struct):
 
 
 class StatusEvent(msgspec.Struct, kw_only=True):
-    """What a `status` event may carry; absent fields stay as they are."""
+    """The fields of a `status` event; absent fields stay unchanged."""
 
     phase: Phase | msgspec.UnsetType = msgspec.UNSET
     message: str | msgspec.UnsetType = msgspec.UNSET
@@ -66,7 +66,7 @@ class StatusEvent(msgspec.Struct, kw_only=True):
     cold_reason: str | msgspec.UnsetType = msgspec.UNSET
 
     def changes(self) -> dict[str, Any]:
-        """The fields that are there, cut to size: keyword arguments for a new NodeStatus."""
+        """Returns the present fields, cut to size, as keyword arguments for a new NodeStatus."""
         found = {name: getattr(self, name) for name in self.__struct_fields__}
         found = {name: value for name, value in found.items() if value is not msgspec.UNSET}
         for name in ("message", "master_url", "worker_address", "cold_reason"):
@@ -90,13 +90,13 @@ class _Envelope(msgspec.Struct):
 
 
 def cut_failure(code: str, message: str, log_tail: str) -> Failure:
-    """A failure of bounded size whose code looks like one."""
+    """Returns a failure of bounded size with a well-formed code."""
     plain = code.replace("_", "").isalnum() and code.isascii() and code.isupper() and len(code) <= 64
     return Failure(code=code if plain else "DRIVER_UNEXPECTED_FAILURE", message=message[:MAX_TEXT], log_tail=log_tail[-MAX_TAIL:])
 
 
 class NodeHost:
-    """One node host, from start to end. All callbacks are called on the event loop."""
+    """One node host, from start to end. All callbacks run on the event loop."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class NodeHost:
         self.exit_code: int | None = None
 
     async def start(self, command: Sequence[str], env: Mapping[str, str], *, fds: Sequence[int] = ()) -> None:
-        """Start the process, which inherits `fds`. Raises HostError."""
+        """Starts the process, which inherits `fds`. Raises HostError."""
         pipe = asyncio.subprocess.PIPE
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -133,7 +133,7 @@ class NodeHost:
 
     @property
     def pid(self) -> int:
-        """Of the process that everything of the node is below; 0 when it does not live."""
+        """The pid of the process above all other processes of the node; 0 if it is not alive."""
         return self._process.pid if self._process is not None and self.alive else 0
 
     @property
@@ -142,8 +142,8 @@ class NodeHost:
         return "\n".join(self._said)
 
     async def call(self, op: str, *, timeout_s: float | None = None, **fields: Any) -> dict[str, Any]:
-        """One operation. Raises HostError; HostGone when the process has ended or ends meanwhile. `timeout_s` None: the caller
-        has a limit of its own."""
+        """Performs one operation. Raises HostError; HostGone if the process has ended or ends meanwhile. With `timeout_s`
+        None, the caller limits the time."""
         process = self._process
         if process is None or process.stdin is None or not self.alive:
             raise HostGone
@@ -158,13 +158,13 @@ class NodeHost:
                 return await future
         except TimeoutError as error:
             raise HostError("TIMEOUT", f"the node did not answer {op} within {timeout_s:g} s") from error
-        except (ConnectionError, RuntimeError) as error:  # the pipe is closed; RuntimeError: the transport is
+        except (ConnectionError, RuntimeError) as error:  # the pipe is closed, or (RuntimeError) the transport is
             raise HostGone from error
         finally:
             self._waiting.pop(number, None)
 
     async def stop(self, *, grace_s: float) -> None:
-        """End it: in order if it does so within `grace_s`, otherwise at once. Returns when it has ended."""
+        """Ends the process: gracefully if that takes at most `grace_s`, otherwise by force. Returns once it has ended."""
         if self.alive:
             with contextlib.suppress(HostError, TimeoutError):
                 async with asyncio.timeout(grace_s + 0.5):
@@ -173,7 +173,7 @@ class NodeHost:
         await self.kill()
 
     async def kill(self) -> None:
-        """End it at once, with everything that it started. Returns when it has ended."""
+        """Kills the process and everything that it started. Returns once it has ended."""
         process = self._process
         if process is None:
             return
@@ -181,7 +181,7 @@ class NodeHost:
             if not self.alive:
                 break
             with contextlib.suppress(ProcessLookupError):
-                process.send_signal(sig)  # to the launcher: it takes the rest along, in whichever mode
+                process.send_signal(sig)  # to the launcher, which ends the rest in every mode
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(patience_s):
                     await self._ended()
@@ -190,13 +190,13 @@ class NodeHost:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _ended(self) -> None:
-        """Until the end of the process has been noticed and told."""
+        """Waits until the end of the process has been noticed and reported."""
         await asyncio.wait(self._tasks[2:])
 
     async def _wait(self) -> None:
-        assert self._process is not None  # noqa: S101 - `start` has made it
+        assert self._process is not None  # noqa: S101 - `start` has set it
         code = await self._process.wait()
-        with contextlib.suppress(TimeoutError):  # let the readers see the last words; a survivor may hold the pipe open
+        with contextlib.suppress(TimeoutError):  # let the readers collect the last output; a survivor may hold the pipe open
             async with asyncio.timeout(0.3):
                 await asyncio.gather(*self._tasks[:2], return_exceptions=True)
         self.exit_code = code
@@ -210,7 +210,7 @@ class NodeHost:
         while True:
             try:
                 line = await self._process.stdout.readline()
-            except ValueError:  # longer than the limit; what was buffered is dropped
+            except ValueError:  # longer than the limit; the buffered part is dropped
                 self._say("a message of the node was too long and is dropped")
                 continue
             if not line:
@@ -250,7 +250,7 @@ class NodeHost:
             self._say(rest.decode(errors="replace"))
 
     def _say(self, line: str) -> None:
-        """A line for the log, on one line and without control characters."""
+        """Logs a message on one line, without control characters."""
         text = "".join(
             character if character.isprintable() or character == "\t" else "?" for character in line.rstrip()[:MAX_TEXT]
         )

@@ -1,7 +1,7 @@
-"""HTTP/1.1, as much as an agent needs: a client with one kept connection, and a small server.
+"""A minimal HTTP/1.1 for agents: a client with one kept connection, and a small server.
 
-A library of its own would double the agent's memory and triple its start-up time, and there is an agent per instance. The
-parsing, which is where such things go wrong, is llhttp's (httptools); every size and every wait has a bound.
+A full library would double the agent's memory and triple its start-up time, and every instance has an agent. llhttp (httptools)
+does the parsing, the error-prone part; every size and every wait is bounded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REASONS = {200: "OK", 202: "Accepted", 400: "Bad Request", 401: "Unauthorized",
 
 
 class HttpError(Exception):
-    """No usable message came: the other side is not there, or it does not speak HTTP, or (`status`) it may not speak to us."""
+    """No usable message came: the peer is missing, does not speak HTTP, or is not allowed to speak to us (`status`)."""
 
     def __init__(self, message: str, *, status: int = 400) -> None:
         super().__init__(message)
@@ -69,7 +69,7 @@ class _Message:
         self.started = True
 
     def on_headers_complete(self) -> None:
-        """Strangers are turned away before they can make us hold a body."""
+        """Rejects strangers before they can make us hold a body."""
         if self._authorise is not None and not self._authorise(self.bearer):
             raise HttpError("a valid token is needed", status=401)
 
@@ -98,7 +98,7 @@ class _Message:
 
 
 async def _read_message(reader: asyncio.StreamReader, message: _Message, parser: _Parser) -> None:
-    """Feed the parser until the message is complete. Raises HttpError; EOFError when the other side left before it began."""
+    """Feeds the parser until the message is complete. Raises HttpError, or EOFError if the peer left before it began."""
     while not message.complete:
         data = await reader.read(_CHUNK)
         if not data:
@@ -116,7 +116,7 @@ async def _read_message(reader: asyncio.StreamReader, message: _Message, parser:
 
 
 class Client:
-    """Requests to one server at a time over one kept connection. Not for concurrent use: make one per loop."""
+    """Sends requests to one server at a time over one kept connection. Not for concurrent use: make one per loop."""
 
     def __init__(self) -> None:
         self._origin = ""
@@ -124,9 +124,9 @@ class Client:
         self._writer: asyncio.StreamWriter | None = None
 
     async def request(self, method: str, url: str, *, bearer: str, body: bytes = b"", timeout_s: float) -> Response:
-        """One exchange. Raises HttpError for everything that keeps an answer from coming.
+        """Makes one exchange. Raises HttpError whenever no answer comes.
 
-        A kept connection that the server has closed meanwhile is replaced once: our requests may be repeated.
+        If the server has closed the kept connection meanwhile, it is replaced once: our requests may be repeated.
         """
         try:
             async with asyncio.timeout(timeout_s):
@@ -143,11 +143,11 @@ class Client:
             self.close()
             raise HttpError(str(error) or type(error).__name__) from error
         except BaseException:
-            self.close()  # what is left of this exchange must not be read as the answer to the next one
+            self.close()  # the rest of this exchange must not be read as the next answer
             raise
 
     async def _connect(self, url: str) -> bool:
-        """Have a connection to the URL's origin. True: it is a kept one."""
+        """Ensures a connection to the URL's origin. Returns True if it is a kept one."""
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         if self._writer is not None and self._origin == origin and not self._writer.is_closing():
@@ -161,7 +161,7 @@ class Client:
 
     async def _exchange(self, method: str, url: str, bearer: str, body: bytes) -> Response:
         reader, writer = self._reader, self._writer
-        assert reader is not None and writer is not None  # noqa: S101 - `_connect` has just made them
+        assert reader is not None and writer is not None  # noqa: S101 - `_connect` has set them
         parts = urlsplit(url)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         head = (
@@ -189,7 +189,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Server:
-    """Serves `handler` on a free port of `host`, to those whose bearer token `authorise` accepts."""
+    """Serves `handler` on a free port of `host` to clients whose bearer token `authorise` accepts."""
 
     def __init__(self, *, handler: Handler, authorise: Callable[[str], bool], host: str) -> None:
         self._handler = handler
@@ -205,7 +205,7 @@ class Server:
         self.url = f"http://{address[0]}:{address[1]}"
 
     async def stop(self) -> None:
-        """Refuse new connections and end the ones there are."""
+        """Refuses new connections and ends the open ones."""
         if self._server is not None:
             self._server.close()
         for task in list(self._tasks):
@@ -221,7 +221,7 @@ class Server:
         try:
             await self._serve(reader, writer)
         except (OSError, EOFError, asyncio.CancelledError):
-            pass  # the client left or was too slow, or we are leaving; there is nobody to tell
+            pass  # the client left or was too slow, or we are stopping; nobody needs an answer
         finally:
             self._tasks.discard(task)
             writer.close()
@@ -270,5 +270,5 @@ async def _write(writer: asyncio.StreamWriter, response: Response, *, keep: bool
 
 
 def failure(status: int, code: str, message: str) -> Response:
-    """`{"error": {"code", "message"}}`."""
+    """Returns a response with the body `{"error": {"code", "message"}}`."""
     return Response(status, msgspec.json.encode({"error": {"code": code, "message": message}}))

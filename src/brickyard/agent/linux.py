@@ -1,4 +1,4 @@
-"""What the launchers ask of the kernel, with the standard library only: they run outside of any environment."""
+"""System calls for the launchers. Standard library only, because they run outside of any environment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import errno
 import os
 import signal
 
-TYPE_CHECKING = False  # typing's own costs an import of `typing`
+TYPE_CHECKING = False  # importing `typing` costs start-up time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -29,7 +29,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class SetupError(Exception):
-    """Something of the plan could not be set up; the message says what."""
+    """Part of the plan could not be set up; the message says which."""
 
 
 def check(result: int, what: str) -> None:
@@ -48,7 +48,7 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = 
 
 
 def die_with_parent(parent: int, sig: int) -> None:
-    """Get `sig` when the parent dies. The check after it closes the race with a parent that died before."""
+    """Receives `sig` when the parent dies. The check afterwards closes the race with a parent that has already died."""
     check(prctl(PR_SET_PDEATHSIG, sig), "cannot ask for the parent's death signal")
     if os.getppid() != parent:
         raise SetupError("the agent is gone")
@@ -61,7 +61,7 @@ class Filter(ctypes.Structure):
 
 
 def filter_calls(program: bytes) -> None:
-    """Refuse system calls from now on, here and in all that is started: see `syscalls.py`."""
+    """Installs the system call filter (`syscalls.py`) for this process and everything it starts."""
     if program:
         wanted = Filter(len(program) // 8, program)
         result = libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), ctypes.byref(wanted), None, None)
@@ -69,14 +69,15 @@ def filter_calls(program: bytes) -> None:
 
 
 def close_pipes(null: int) -> None:
-    """Let go of the command's pipes: its reader sees the end when the command and its children have ended."""
+    """Closes our copies of the command's pipes, so that their reader sees the end once the command and its children have
+    ended."""
     for fd in (0, 1):
         os.dup2(null, fd)
     os.close(null)
 
 
 def run_command(argv: list[str], cwd: str, program: bytes, strict: bool = True) -> None:
-    """In a child: become the command, under the filter `program`. Where it cannot be had: not `strict` goes on without."""
+    """Runs in a child: becomes the command, under the filter `program`. Goes on without the filter only if not `strict`."""
     os.setsid()
     check(prctl(PR_SET_PDEATHSIG, signal.SIGKILL), "cannot ask for the parent's death signal")
     for sig in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM):
@@ -90,14 +91,14 @@ def run_command(argv: list[str], cwd: str, program: bytes, strict: bool = True) 
     except SetupError:
         if strict:
             raise
-    os.execvp(argv[0], argv)  # noqa: S606 - no shell is the point
+    os.execvp(argv[0], argv)  # noqa: S606 - deliberately without a shell
 
 
 def guarded(step: Callable[..., None], *args: object) -> None:
-    """Run a child's part: it never returns into the parent's code, and says why it could not be done."""
+    """Runs a child's part: reports errors, and never returns into the parent's code."""
     try:
         step(*args)
-    except Exception as error:  # whatever it is, it must be said, and end here
+    except Exception as error:  # any error must be reported, and must end the child here
         complain(error)
     finally:
         os._exit(FAILED)
@@ -115,8 +116,8 @@ def wait_for(pid: int) -> int:
 
 
 def drop_capabilities(keep: tuple[int, ...] = ()) -> None:
-    """Nothing but `keep` is left, or could be won back by another program. Also: no core, no ptrace and no /proc/PID/environ of
-    this process."""
+    """Drops every capability except `keep`, so that no program can regain them. Also disables core dumps, ptrace and
+    /proc/PID/environ for this process."""
     capability = 0
     while capability in keep or prctl(PR_CAPBSET_DROP, capability) == 0:
         capability += 1

@@ -1,4 +1,4 @@
-"""Bounded log files: when one is full it becomes `NAME.1`, and the one before that is gone."""
+"""Bounded log files: a full file becomes `NAME.1`, replacing the previous one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LogFile:
             pass
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Starts over with an empty file."""
         self.close()
         for path in (self.path, self.path.with_name(f"{self.path.name}.1")):
             path.unlink(missing_ok=True)
@@ -52,7 +52,7 @@ class LogFile:
 
 
 class LogHandler(logging.Handler):
-    """Sends the standard library's own messages (asyncio's) to a log file."""
+    """Sends messages from standard library loggers (asyncio) to a log file."""
 
     def __init__(self, file: LogFile) -> None:
         super().__init__(logging.WARNING)

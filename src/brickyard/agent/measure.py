@@ -1,4 +1,4 @@
-"""What a node and the machine use, as the kernel tells. Nothing here raises: what cannot be read counts as nothing."""
+"""Measures what a node and the machine use, from the kernel's numbers. Nothing here raises: unreadable values count as zero."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from brickyard.agent.pressure import Memory
 from brickyard.agent.processes import descriptors
 
 _KIB = 1024
-_LIMITS = (  # of a container: limit, use, and the part of that which is given up when needed
+_LIMITS = (  # for a container: limit, usage, and the part of the usage that can be reclaimed
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "inactive_file"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes", "total_inactive_file"),
 )
 
 
 def machine_memory() -> Memory | None:
-    """None: this kernel does not tell (macOS)."""
+    """Returns the machine's memory, or None if this kernel does not report it (macOS)."""
     values = _fields("/proc/meminfo")
     if "MemAvailable" not in values:
         return None
@@ -34,7 +34,7 @@ def machine_memory() -> Memory | None:
 
 
 def _stalled() -> float:
-    """Percent of the last ten seconds in which every process waited for memory."""
+    """Returns the percentage of the last ten seconds in which every process waited for memory."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/pressure/memory").read_text().splitlines():
             if line.startswith("full"):
@@ -43,7 +43,7 @@ def _stalled() -> float:
 
 
 def group_memory(group: Group) -> int:
-    """Memory of a control group's processes that cannot be had back by forgetting files."""
+    """Returns the memory of a control group's processes that dropping file caches would not free."""
     for directory in group.directories:
         values = _fields(f"{directory}/memory.stat")
         if "total_rss" in values:  # version 1
@@ -54,7 +54,7 @@ def group_memory(group: Group) -> int:
 
 
 def memory_of(pids: Iterable[int]) -> dict[int, tuple[int, int]]:
-    """Bytes that each process has for itself, and shares, quickly: what several share counts for each of them."""
+    """Returns pid -> (private, shared) bytes, quickly: shared memory counts in full for every process that shares it."""
     return {pid: _resident(pid) for pid in pids}
 
 
@@ -64,7 +64,7 @@ def _resident(pid: int) -> tuple[int, int]:
 
 
 def exact_memory_of(pids: Iterable[int]) -> dict[int, tuple[int, int]]:
-    """The same with its part of what it shares with others; takes milliseconds for a large process."""
+    """The same, but counts only each process's part of the memory that it shares. Takes milliseconds for a large process."""
     found = {}
     for pid in pids:
         values = _fields(f"/proc/{pid}/smaps_rollup")
@@ -74,12 +74,13 @@ def exact_memory_of(pids: Iterable[int]) -> dict[int, tuple[int, int]]:
 
 
 def shared_memory_files(pids: Iterable[int]) -> int:
-    """Bytes of the files in each /dev/shm that the processes see. For a node behind walls: without, all are there."""
+    """Returns the bytes of files in each /dev/shm that the processes see. Only for isolated nodes: otherwise it counts
+    everybody's."""
     found: dict[int, int] = {}
     for pid in pids:
         with contextlib.suppress(OSError):
             place = f"/proc/{pid}/root/dev/shm"
-            device = os.stat(place).st_dev  # noqa: PTH116 - looked at every second, for every process
+            device = os.stat(place).st_dev  # noqa: PTH116 - runs every second, for every process
             if device not in found:
                 there = os.statvfs(place)
                 found[device] = (there.f_blocks - there.f_bfree) * there.f_frsize
@@ -87,15 +88,15 @@ def shared_memory_files(pids: Iterable[int]) -> int:
 
 
 def written_by(pids: Iterable[int]) -> int:
-    """Bytes that the processes and their ended children have written to disks since they began."""
+    """Returns the bytes that the processes and their ended children have written to disks since they started."""
     return sum(_fields(f"/proc/{pid}/io").get("write_bytes", 0) for pid in pids)
 
 
 def writes_below(pids: Iterable[int], places: tuple[str, ...]) -> bool:
-    """Whether one of the processes has a file open for writing whose path, as it sees it, begins with one of `places`."""
+    """Whether a process has a file open for writing whose path, as the process sees it, begins with one of `places`."""
     for path in descriptors(pids):
         with contextlib.suppress(OSError, ValueError, IndexError):
-            if os.readlink(path).startswith(places):  # noqa: PTH115 - plain strings all along
+            if os.readlink(path).startswith(places):  # noqa: PTH115 - plain strings throughout
                 flags = Path(path.replace("/fd/", "/fdinfo/")).read_text().splitlines()[1].split()[1]
                 if int(flags, 8) & os.O_ACCMODE:
                     return True
@@ -103,16 +104,16 @@ def writes_below(pids: Iterable[int], places: tuple[str, ...]) -> bool:
 
 
 def disk(place: Path) -> tuple[int, int]:
-    """Total and free bytes of the disk that a directory is on; what only root may use is not free."""
+    """Returns total and free bytes of the disk that holds a directory; space reserved for root does not count as free."""
     there = os.statvfs(place)
     return there.f_blocks * there.f_frsize, there.f_bavail * there.f_frsize
 
 
 def _fields(path: str) -> Mapping[str, int]:
-    """The numbers of a file of lines like `Name: 12 kB` or `name 12`."""
+    """Parses the numbers from lines like `Name: 12 kB` or `name 12`."""
     found: dict[str, int] = {}
     try:
-        with open(path, "rb") as handle:  # noqa: PTH123 - read every second, for every process
+        with open(path, "rb") as handle:  # noqa: PTH123 - runs every second, for every process
             lines = handle.read().decode(errors="replace").splitlines()
     except OSError:
         return found

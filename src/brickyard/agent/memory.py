@@ -1,4 +1,4 @@
-"""How large a node's JVM is. Its heap is fixed when it starts, before Spark reads any configuration."""
+"""The heap size of a node's JVM, which is fixed at its start, before Spark reads any configuration."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import shlex
 
 from brickyard.domain.node import Assignment, Role
 
-WORKER_HEAP_MB = 512  # a worker only hands out work; its executors are JVMs of their own
-DRIVER_SHARE = 0.6  # the rest is for the kernels, Python workers and what a JVM needs beside its heap
-MACHINE_SHARE = 0.75  # however large the node type is: a heap larger than the machine helps nobody
+WORKER_HEAP_MB = 512  # a worker only hands out work; its executors have their own JVMs
+DRIVER_SHARE = 0.6  # the rest is for kernels, Python workers and the JVM's memory outside the heap
+MACHINE_SHARE = 0.75  # for any node type: a heap must not exceed the machine
 MINIMUM_MB = 384
 
 _COLD = ("spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles", "spark.driver.extraClassPath")
@@ -18,7 +18,7 @@ _UNITS_MB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024, "p": 1024**3, "
 
 
 def heap_mb(assignment: Assignment, *, machine_mb: int | None = None) -> int:
-    """The heap, in MiB: `spark.driver.memory` where it is given, else a share of the node's memory."""
+    """Returns the heap in MiB: `spark.driver.memory` if set, otherwise a share of the node's memory."""
     if assignment.role is Role.WORKER:
         return WORKER_HEAP_MB
     if asked := memory_mb(assignment.spark_conf.get("spark.driver.memory", "")):
@@ -27,20 +27,20 @@ def heap_mb(assignment: Assignment, *, machine_mb: int | None = None) -> int:
 
 
 def driver_heap_mb(node_mb: int, *, machine_mb: int | None = None) -> int:
-    """The heap of a driver whose conf is silent, on a node with `node_mb` MiB."""
+    """Returns the heap of a driver whose conf does not set one, on a node with `node_mb` MiB."""
     machine = _machine_mb() if machine_mb is None else machine_mb
     return max(MINIMUM_MB, int(min(node_mb * DRIVER_SHARE, machine * MACHINE_SHARE)))
 
 
 def memory_mb(text: str) -> int | None:
-    """A size as Spark writes it ("4g", "512m", "1024": MiB), in MiB; None when it is not one."""
+    """Parses a size in Spark's notation ("4g", "512m", "1024": MiB) and returns MiB, or None if it is invalid."""
     match = re.fullmatch(r"\s*(\d+)\s*([kmgtp]?)b?\s*", text, re.IGNORECASE)
     return max(1, int(int(match[1]) * _UNITS_MB[match[2].lower()])) if match else None
 
 
 def java_options(assignment: Assignment) -> list[str] | None:
-    """Options for a driver's JVM from the cluster's conf. None: this conf needs a JVM that only the node host can start, when
-    it takes its role, because it fetches jars or changes the class path; or the node host will refuse the conf."""
+    """Returns a driver's JVM options from the cluster's conf. Returns None if only the node host can start the JVM, when it
+    takes its role: because the conf fetches jars or changes the class path, or because the node host will refuse it."""
     conf = assignment.spark_conf
     if assignment.role is Role.WORKER:
         return []

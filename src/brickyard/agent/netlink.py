@@ -1,6 +1,6 @@
-"""The few netlink messages that a network of our own needs. Standard library only: the launcher's kind of process uses it.
+"""The few netlink messages that a node's own network needs. Standard library only, because launcher processes use it.
 
-A `Netlink` speaks for the network namespace that its maker is in when it is made.
+A `Netlink` acts on the network namespace in which it was created.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RT_TABLE_MAIN, RTPROT_STATIC = 254, 4
 SCOPE_UNIVERSE, SCOPE_LINK, SCOPE_HOST = 0, 253, 254
 UNICAST, LOCAL, UNREACHABLE = 1, 2, 7
 RTNH_F_ONLINK = 4
-MTU = 65535  # nothing but memory lies between two nodes
+MTU = 65535  # packets between two nodes stay in memory
 
 NETLINK_NETFILTER, NFNL_SUBSYS_NFTABLES = 12, 10  # message types carry the subsystem in their upper byte
 NFT_NEWTABLE, NFT_NEWCHAIN, NFT_NEWRULE = 0, 3, 6
@@ -29,7 +29,7 @@ NFNL_BATCH_BEGIN, NFNL_BATCH_END = 16, 17
 
 
 def attribute(kind: int, *parts: bytes) -> bytes:
-    """One attribute: its length and kind, and the parts as its value, padded."""
+    """Encodes one attribute: length, kind, and the parts as its padded value."""
     value = b"".join(parts)
     return struct.pack("=HH", 4 + len(value), kind) + value + b"\0" * (-len(value) % 4)
 
@@ -43,7 +43,7 @@ def text(kind: int, value: str) -> bytes:
 
 
 def number(kind: int, value: int) -> bytes:
-    """As the netfilter tables want it: big-endian."""
+    """Encodes a number as netfilter tables expect it: big-endian."""
     return attribute(kind, struct.pack(">I", value))
 
 
@@ -58,7 +58,7 @@ class Netlink:
         self._socket.close()
 
     def send(self, kind: int, body: bytes, flags: int = 0) -> None:
-        """One request; returns when the kernel has done it."""
+        """Sends one request; returns when the kernel has completed it."""
         self._socket.send(message(kind, NLM_F_REQUEST | NLM_F_ACK | flags, 1, body))
         self._await(1)
 
@@ -75,7 +75,7 @@ class Netlink:
                 data = data[(length + 3) & ~3 :]
 
     def make_pair(self, name: str, peer: str, peer_namespace: int) -> None:
-        """Two connected devices, one here and one in the namespace of that descriptor."""
+        """Makes two connected devices, one here and one in the namespace of the descriptor."""
         there = struct.pack("=BxHiII", 0, 0, 0, 0, 0) + text(IFLA_IFNAME, peer) + attribute(IFLA_MTU, struct.pack("=I", MTU))
         there += attribute(IFLA_NET_NS_FD, struct.pack("=I", peer_namespace))
         info = nested(IFLA_LINKINFO, text(IFLA_INFO_KIND, "veth"), nested(IFLA_INFO_DATA, nested(VETH_INFO_PEER, there)))
@@ -88,13 +88,13 @@ class Netlink:
         self.send(RTM_NEWLINK, struct.pack("=BxHiII", 0, 0, socket.if_nametoindex(name), IFF_UP, IFF_UP))
 
     def add_address(self, name: str, address: str) -> None:
-        """A /32."""
+        """Adds a /32 address."""
         local = socket.inet_aton(address)
         body = struct.pack("=BBBBI", socket.AF_INET, 32, 0, SCOPE_UNIVERSE, socket.if_nametoindex(name))
         self.send(RTM_NEWADDR, body + attribute(IFA_LOCAL, local) + attribute(IFA_ADDRESS, local), NLM_F_CREATE | NLM_F_EXCL)
 
     def add_route(self, network: str, *, device: str, kind: int = UNICAST, gateway: str = "", source: str = "") -> None:
-        """To `network` (address/length), in the main table: what is more specific goes before."""
+        """Adds a route to `network` (address/length) to the main table; more specific routes take precedence."""
         address, _, length = network.partition("/")
         scope = SCOPE_HOST if kind == LOCAL else SCOPE_UNIVERSE if gateway or kind == UNREACHABLE else SCOPE_LINK
         flags = RTNH_F_ONLINK if gateway else 0
@@ -106,7 +106,7 @@ class Netlink:
         self.send(RTM_NEWROUTE, body, NLM_F_CREATE)
 
     def send_batch(self, requests: list[tuple[int, bytes]]) -> None:
-        """Requests to the netfilter tables: all of them are done, or none."""
+        """Sends requests to the netfilter tables; the kernel does all of them or none."""
         edge = struct.pack(">BBH", 0, 0, NFNL_SUBSYS_NFTABLES)
         data = message(NFNL_BATCH_BEGIN, NLM_F_REQUEST, 0, edge)
         for index, (kind, body) in enumerate(requests):
@@ -121,9 +121,9 @@ def message(kind: int, flags: int, sequence: int, body: bytes) -> bytes:
 
 
 def redirect_all_tcp(port: int, *, but: list[str]) -> None:
-    """Lead every TCP connection that is made in this namespace to `port` of its loopback, except to the networks `but`.
+    """Redirects every TCP connection made in this namespace to `port` on its loopback, except to the networks in `but`.
 
-    Raises OSError where the kernel has no netfilter tables, or none with address translation.
+    Raises OSError if the kernel has no netfilter tables, or none with address translation.
     """
     expressions = [_expression("meta", number(1, 1), number(2, 16)), _compare(bytes([socket.IPPROTO_TCP]))]
     for network in but:

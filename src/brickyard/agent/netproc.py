@@ -1,9 +1,9 @@
-"""The network process of an instance: makes its network namespace, and is the only way into it and out of it.
+"""The network process of an instance: makes the instance's network namespace and is the only way into and out of it.
 
-Started as `python -I -S netproc.py PLAN`, with the standard library only and a socket to the agent (`network.py`, which has the
-protocol). It sees bytes of hostile code and never looks at them; which connections may leave the namespace the agent decides.
+Runs as `python -I -S netproc.py PLAN`, with the standard library only and a socket to the agent (`network.py` documents the
+protocol). It forwards bytes from hostile code without looking at them. The agent decides which connections may leave.
 
-`switchboard` in the plan makes the user namespace that owns all these networks, sends it, and ends.
+With `switchboard` in the plan, it makes the user namespace that owns all these networks, sends it, and ends.
 """
 
 # ruff: noqa: PTH100, PTH120, PTH123 - pathlib costs start-up time, which every node pays
@@ -22,11 +22,11 @@ import struct
 import sys
 import threading
 
-sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # at the end: neighbours have names of the standard library
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # appended last: neighbours share names with standard library modules
 import netlink  # type: ignore[import-not-found]  # neighbours: this file runs outside of the package
 from relay import carry, reset, serve, unix_listener  # type: ignore[import-not-found]
 
-TYPE_CHECKING = False  # typing's own costs an import of `typing`
+TYPE_CHECKING = False  # importing `typing` costs start-up time
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 PR_SET_PDEATHSIG = 1
 SO_ORIGINAL_DST = 80
-MAX_OUT = 256  # connections that leave at once; more wait
+MAX_OUT = 256  # outgoing connections at a time; more wait
 MAX_IN = 128
 MAX_LOOKUPS = 64
 DIAL_S, LOOKUP_S = 20.0, 5.0
 STACK = 192 << 10
 MESSAGE = 4096
-COMMON_PORTS = (80, 443)  # all that leads out where the kernel cannot redirect
+COMMON_PORTS = (80, 443)  # the only ports that lead out if the kernel cannot redirect
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -65,11 +65,11 @@ def enter(namespace: int, kind: int) -> None:
 
 
 def make_switchboard(control: socket.socket) -> None:
-    """A user namespace with the same numbers inside as outside: all of them where we may, else just our own."""
+    """Makes a user namespace with the same ids inside as outside: all ids if allowed, otherwise only our own."""
     made, go = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(go[1])  # its end is our end, too
+        os.close(go[1])  # so that it ends when we end
         os.write(made[1], b"1" if libc.unshare(CLONE_NEWUSER) == 0 else b"0")
         os.read(go[0], 1)
         os._exit(0)
@@ -116,7 +116,7 @@ def receive(control: socket.socket) -> tuple[bytes, list[int]]:
 
 
 class Agent:
-    """What we ask of the agent: connections from the machine's own network."""
+    """Requests to the agent: connections on the machine's own network."""
 
     def __init__(self, control: socket.socket) -> None:
         self.control = control
@@ -129,7 +129,7 @@ class Agent:
             send(self.control, message, fds or [])
 
     def dial(self, kind: str, host: str, port: int) -> socket.socket | None:
-        """A connected socket, or None when there is none to be had."""
+        """Returns a connected socket, or None if no connection can be made."""
         answer: queue.SimpleQueue[int] = queue.SimpleQueue()
         with self._lock:
             self._last += 1
@@ -142,7 +142,7 @@ class Agent:
             fd = -1
         with self._lock:
             self._waiting.pop(number, None)
-        while fd < 0 and not answer.empty():  # it came while we gave up
+        while fd < 0 and not answer.empty():  # the answer came just as we gave up
             fd = answer.get()
         return socket.socket(fileno=fd) if fd >= 0 else None
 
@@ -160,7 +160,7 @@ class Agent:
 
 
 def make_namespace(plan: dict[str, Any]) -> None:
-    """Enter a network of our own, with one address and nothing to be reached."""
+    """Enters a new network with one address, from which nothing is reachable yet."""
     check(libc.unshare(CLONE_NEWNET), "cannot make a network namespace")
     for name, value in (("ip_forward", "1"), ("conf/all/rp_filter", "0"), ("conf/default/rp_filter", "0")):
         with contextlib.suppress(FileNotFoundError):
@@ -179,13 +179,13 @@ def make_namespace(plan: dict[str, Any]) -> None:
 
 
 def addresses(plan: dict[str, Any]) -> list[tuple[str, int]]:
-    """What is let through in any case: places that were allowed by name."""
+    """Returns what is always let through: places allowed by name."""
     pairs = [place.rpartition(":") for place in plan["allow"]]
     return [(host, int(port)) for host, _, port in pairs]
 
 
 def join(plan: dict[str, Any], ways: str, peer: str) -> None:
-    """Be connected to the network of the node with the address `peer`, whose network process serves `ways`."""
+    """Connects to the network of the node with the address `peer`, whose network process serves `ways`."""
     own = plan["address"]
     home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     other = ask_namespace(ways)
@@ -215,7 +215,7 @@ def ask_namespace(ways: str) -> int:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
             client.settimeout(DIAL_S)
-            client.connect(f"/proc/self/fd/{directory}/join")  # the whole path may be longer than a socket's may
+            client.connect(f"/proc/self/fd/{directory}/join")  # the full path may exceed the limit for socket paths
             _, fds = receive(client)
     finally:
         os.close(directory)
@@ -228,13 +228,13 @@ def ask_namespace(ways: str) -> int:
 
 
 def original(connection: socket.socket) -> tuple[str, int]:
-    """Where a redirected connection was going to."""
+    """Returns the original destination of a redirected connection."""
     data = connection.getsockopt(socket.SOL_IP, SO_ORIGINAL_DST, 16)
     return socket.inet_ntoa(data[4:8]), struct.unpack(">H", data[2:4])[0]
 
 
 def let_out(agent: Agent, plan: dict[str, Any]) -> str:
-    """Serve what leads out. Returns what does not, for a person; "" where everything does."""
+    """Serves outgoing connections. Returns a message for users about what cannot leave, or "" if everything can."""
     room = threading.Semaphore(MAX_OUT)
 
     def leave(where: Callable[[socket.socket], tuple[str, int]]) -> Callable[[socket.socket], None]:
@@ -263,13 +263,13 @@ def let_out(agent: Agent, plan: dict[str, Any]) -> str:
         serve(door, leave(original), room)
     except OSError as error:
         for port in COMMON_PORTS:
-            serve(listen("0.0.0.0", port), leave(lambda connection: connection.getsockname()[:2]), room)  # noqa: S104 - it is every address of the namespace that is meant
+            serve(listen("0.0.0.0", port), leave(lambda connection: connection.getsockname()[:2]), room)  # noqa: S104 - deliberately every address of the namespace
         return f"ports {' and '.join(map(str, COMMON_PORTS))} only: the kernel cannot redirect connections ({error.strerror})"
     return ""
 
 
 def answer_lookups(agent: Agent, resolver: str) -> None:
-    """Be the machine's resolver at its own address. UDP; TCP goes the way of all connections."""
+    """Answers DNS lookups over UDP at the address of the machine's resolver. TCP lookups go the way of all connections."""
     server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     server.bind((resolver, 53))
     room = threading.Semaphore(MAX_LOOKUPS)
@@ -292,12 +292,12 @@ def answer_lookups(agent: Agent, resolver: str) -> None:
             question, client = server.recvfrom(4096)
         except OSError:
             continue
-        if room.acquire(blocking=False):  # otherwise it is lost, as datagrams are
+        if room.acquire(blocking=False):  # otherwise the datagram is lost, as datagrams can be
             threading.Thread(target=look_up, args=(question, client), daemon=True).start()
 
 
 class Ways:
-    """Unix sockets in the current directory that lead to ports of this node."""
+    """Unix sockets in the current directory, each leading to a port of this node."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -305,7 +305,7 @@ class Ways:
         self._room = threading.Semaphore(MAX_IN)
 
     def open(self, port: int) -> None:
-        """A socket with the port's number as its name. To open it again changes nothing."""
+        """Opens a socket named after the port number. Opening it again changes nothing."""
         if port not in self._open:
             serve(unix_listener(str(port), socket.SOCK_STREAM), lambda connection: self._enter(connection, port), self._room)
             self._open.add(port)
@@ -322,7 +322,7 @@ class Ways:
 
 
 def give_namespace(connection: socket.socket) -> None:
-    """To the network process of another node, which shares this directory's owner with us, and nobody else does."""
+    """Sends the namespace to another node's network process. Only processes of this directory's owner, like ours, can connect."""
     with connection:
         namespace = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         socket.send_fds(connection, [b"{}"], [namespace])
@@ -330,7 +330,7 @@ def give_namespace(connection: socket.socket) -> None:
 
 
 def obey(agent: Agent, plan: dict[str, Any], ways: Ways) -> None:
-    """Do what the agent asks until it is gone."""
+    """Follows the agent's requests until the agent is gone."""
     while True:
         data, fds = receive(agent.control)
         if not data:
@@ -361,7 +361,7 @@ def main() -> None:
         os.chdir(plan["ways"])
         enter(plan["switchboard"], CLONE_NEWUSER)
         os.close(plan["switchboard"])
-        die_with_parent(plan["parent"])  # again: a change of credentials forgets it
+        die_with_parent(plan["parent"])  # again, because a change of credentials clears it
         make_namespace(plan)
         threading.stack_size(STACK)
         agent = Agent(control)

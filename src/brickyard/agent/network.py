@@ -1,19 +1,19 @@
-"""The network of a node, as the agent sees it: a process (`netproc.py`) that owns a network namespace, spoken to over a socket.
+"""The agent's view of a node's network: a process (`netproc.py`) that owns a network namespace, controlled over a socket.
 
-Messages are JSON, one a packet, with at most one descriptor each.
+Messages are JSON, one per packet, with at most one descriptor each.
 
 | network process -> agent | |
 |---|---|
-| `{"ready": LIMITS}` + namespace | the network is there; what of the internet is not reachable from it, or "" |
-| `{"failed": WHY}` | it could not be made |
-| `{"dial": N, "kind": "tcp" or "udp", "host", "port"}` | a process of the node wants to leave |
+| `{"ready": LIMITS}` + namespace | the network exists; LIMITS says what part of the internet is unreachable, or "" |
+| `{"failed": WHY}` | the network could not be made |
+| `{"dial": N, "kind": "tcp" or "udp", "host", "port"}` | a process of the node wants an outgoing connection |
 | `{"done": ID, "error"?}` | the answer to `open` and `join` |
 
 | agent -> network process | |
 |---|---|
-| `{"dialled": N}` + socket | connected; without a socket: it may not, or nobody answers |
-| `{"open": PORT, "id"}` | lead the socket `PORT` in the directory of ways to that port of the node |
-| `{"join": WAYS, "peer": ADDRESS, "id"}` | be connected to the node with that address |
+| `{"dialled": N}` + socket | connected; without a socket: forbidden, or nobody answers |
+| `{"open": PORT, "id"}` | make the socket `PORT` in the directory of ways lead to that port of the node |
+| `{"join": WAYS, "peer": ADDRESS, "id"}` | connect to the node with that address |
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Mode = Literal["auto", "isolated", "shared"]
 
 
 class Allowed(msgspec.Struct, frozen=True):
-    """What this machine allows. `reason` says why it is not more."""
+    """What this machine allows. `reason` says why it does not allow more."""
 
     kind: Kind
     reason: str = ""
@@ -56,20 +56,20 @@ class Allowed(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a network is to be."""
+    """The settings of a network."""
 
-    address: str  # of its node
-    ways: str  # directory of the sockets that lead in
-    switchboard: int  # descriptor of the user namespace that owns it
+    address: str  # the node's address
+    ways: str  # directory of the sockets that lead into the network
+    switchboard: int  # descriptor of the user namespace that owns the network
     internet: bool = True
-    allow: tuple[str, ...] = ()  # ADDRESS:PORT of this machine that may be reached all the same
+    allow: tuple[str, ...] = ()  # ADDRESS:PORT on this machine that may be reached anyway
 
 
 # ── processes ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def command(python: str, control: int, **plan: Any) -> list[str]:
-    """The command line of a network process, to be started by this very thread."""
+    """Returns the command line of a network process; this same thread must start it."""
     return [python, "-I", "-S", str(NETPROC), json.dumps({"control": control, "parent": os.getpid(), **plan})]
 
 
@@ -86,7 +86,7 @@ def _described(plan: Plan) -> dict[str, Any]:
 
 
 def make_switchboard(python: str = sys.executable) -> int:
-    """A descriptor of a new one. Raises NetworkError."""
+    """Makes a switchboard and returns its descriptor. Raises NetworkError."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         line = command(python, theirs.fileno(), make_switchboard=True)
@@ -114,7 +114,7 @@ def _spawned(line: Sequence[str], fds: Sequence[int]) -> Any:
 
 
 def _ready(control: socket.socket) -> tuple[str, int]:
-    """What the network process says first: limits and a descriptor. Raises NetworkError."""
+    """Reads the network process's first message: limits and a descriptor. Raises NetworkError."""
     control.settimeout(START_S)
     try:
         data, fds, _, _ = socket.recv_fds(control, 4096, 1)
@@ -127,9 +127,9 @@ def _ready(control: socket.socket) -> tuple[str, int]:
 
 
 def find_switchboard(root: Path) -> int:
-    """The switchboard that the agents of the instances in `root` hold; -1 when there is none."""
+    """Returns a descriptor of the switchboard that agents of instances in `root` hold, or -1 if there is none."""
     needle = f"{root}/".encode()
-    for name in os.listdir("/proc") if sys.platform == "linux" else ():  # noqa: PTH208 - names are all we need
+    for name in os.listdir("/proc") if sys.platform == "linux" else ():  # noqa: PTH208 - only names are needed
         try:
             if not name.isdigit() or needle not in (line := Path("/proc", name, "cmdline").read_bytes()):
                 continue
@@ -137,12 +137,12 @@ def find_switchboard(root: Path) -> int:
             if b"brickyard.agent" in words and b"--switchboard" in words:
                 return os.open(f"/proc/{name}/fd/{int(words[words.index(b'--switchboard') + 1])}", os.O_RDONLY | os.O_CLOEXEC)
         except (OSError, ValueError, IndexError):
-            continue  # it has just ended, or is somebody else's
+            continue  # it has just ended, or belongs to somebody else
     return -1
 
 
 def allowed(walls: sandbox.Sandbox, *, python: str = sys.executable) -> Allowed:
-    """What this machine allows, found out by trying. Never raises."""
+    """Returns what this machine allows, found by trying. Never raises."""
     try:
         with tempfile.TemporaryDirectory(prefix="brickyard-") as place:
             os.close(probe(Path(place, "ways"), walls, python=python))
@@ -152,7 +152,8 @@ def allowed(walls: sandbox.Sandbox, *, python: str = sys.executable) -> Allowed:
 
 
 def probe(place: Path, walls: sandbox.Sandbox, *, python: str = sys.executable) -> int:
-    """Try all that nodes will need, with two networks in the directory `place`. Returns a switchboard. Raises NetworkError.
+    """Tries everything that nodes will need, with two networks in the directory `place`. Returns a switchboard. Raises
+    NetworkError.
 
     Takes about 0.2 s.
     """
@@ -208,7 +209,7 @@ def _try(stack: contextlib.ExitStack, place: Path, walls: sandbox.Sandbox, switc
 
 
 class Network:
-    """One network, from `start` to `stop`. `on_end` is called when its process ends by itself: the node is cut off then."""
+    """One network, from `start` to `stop`. `on_end` is called if its process ends unexpectedly: the node is then cut off."""
 
     def __init__(self, *, plan: Plan, python: str, on_end: Callable[[], None]) -> None:
         self._plan = plan
@@ -221,7 +222,7 @@ class Network:
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._last_id = 0
         self._joined = ""
-        self.over = False  # its process has ended by itself
+        self.over = False  # its process ended unexpectedly
         self._tasks: set[asyncio.Task[None]] = set()
         described = _described(plan)
         self._allow = tuple(described["allow"])
@@ -229,11 +230,11 @@ class Network:
 
     @property
     def descriptors(self) -> tuple[int, int]:
-        """Switchboard and namespace, for the launcher. Await `start` first."""
+        """Returns the descriptors of switchboard and namespace, for the launcher. Await `start` first."""
         return self._plan.switchboard, self._namespace
 
     async def start(self) -> str:
-        """Make it; what of the internet cannot be reached, or "". Raises NetworkError."""
+        """Makes the network. Returns what part of the internet is unreachable, or "". Raises NetworkError."""
         await asyncio.to_thread(_empty_directory, Path(self._plan.ways))
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
@@ -254,12 +255,12 @@ class Network:
             raise NetworkError("the network process does not answer") from error
 
     async def open(self, port: int) -> str:
-        """A Unix socket that leads to that port of the node. Raises NetworkError."""
+        """Returns the path of a Unix socket that leads to that port of the node. Raises NetworkError."""
         await self._call({"open": port})
         return f"{self._plan.ways}/{port}"
 
     async def join(self, peer: str) -> None:
-        """Be connected to the node with that address. Raises NetworkError."""
+        """Connects to the node with that address. Raises NetworkError."""
         if self._joined == peer:
             return
         if self._joined or not in_range(peer):
@@ -268,7 +269,7 @@ class Network:
         self._joined = peer
 
     async def stop(self) -> None:
-        """End it. What still runs in its namespace is cut off."""
+        """Ends the network. Processes that still run in its namespace are cut off."""
         process, self._process = self._process, None
         if process is not None and process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -294,7 +295,7 @@ class Network:
             self._waiting.pop(number, None)
 
     async def _send(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
-        """Raises NetworkError when it is gone."""
+        """Sends a message. Raises NetworkError if the process is gone."""
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         while self._control is not None:
             try:
@@ -335,7 +336,7 @@ class Network:
             future.set_exception(NetworkError(str(error))) if error else future.set_result(None)
 
     async def _dial(self, asked: dict[str, Any]) -> None:
-        """Connect in the machine's own network, if that is allowed, and hand the connection over."""
+        """Connects on the machine's own network, if that is allowed, and hands the connection over."""
         host, port, udp = str(asked["host"]), int(asked["port"]), asked["kind"] == "udp"
         with contextlib.suppress(NetworkError):
             if forbidden(host, port, allow=self._allow, internet=self._plan.internet, own=is_own):
@@ -347,7 +348,7 @@ class Network:
                     async with asyncio.timeout(DIAL_S):
                         await asyncio.get_running_loop().sock_connect(outside, (host, port))
                     outside.setblocking(True)
-                except OSError:  # TimeoutError is one
+                except OSError:  # includes TimeoutError
                     await self._send({"dialled": asked["dial"]})
                     return
                 await self._send({"dialled": asked["dial"]}, [outside.fileno()])

@@ -1,4 +1,4 @@
-"""Which network the node of an instance is in: a fresh one for every node host, or the machine's."""
+"""Selects the network of an instance's node: a fresh one for every node host, or the machine's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from brickyard.domain.node import Assignment
 
 
 class Networks:
-    """One per agent, for its event loop. `on_end` is called when the network that is in use has ended by itself."""
+    """One per agent, for its event loop. `on_end` is called if the network in use ends unexpectedly."""
 
     def __init__(self, *, config: AgentConfig, switchboard: int) -> None:
         self._config = config
@@ -26,7 +26,7 @@ class Networks:
 
     @property
     def text(self) -> str:
-        """NodeStatus.network."""
+        """The text for NodeStatus.network."""
         if self._network is None:
             return f"shared: {self._config.network_reason}"
         if not self._config.internet:
@@ -34,7 +34,7 @@ class Networks:
         return f"isolated; internet: {self._limits}" if self._limits else "isolated"
 
     def prepare(self) -> None:
-        """Begin to make the next one, if there are any: it takes as long as starting a Python process."""
+        """Starts making the next network, if nodes have their own: it takes as long as starting a Python process."""
         config = self._config
         if config.network == "shared" or self._starting is not None:
             return
@@ -46,7 +46,7 @@ class Networks:
         self._starting = asyncio.create_task(network.start())
 
     async def fresh(self) -> Network | None:
-        """A network in which nothing has run; None: nodes share the machine's. Raises HostError."""
+        """Returns a network in which nothing has run, or None if nodes share the machine's. Raises HostError."""
         if self._config.network == "shared" and self._config.network_required:
             raise HostError(
                 "WORKSPACE_CONFIGURATION_ERROR",
@@ -67,7 +67,7 @@ class Networks:
         return self._network
 
     async def join(self, wanted: Assignment) -> None:
-        """Be connected to the driver of the assignment, if it names one. Raises HostError."""
+        """Connects to the assignment's driver, if it names one. Raises HostError."""
         peer = master_host(wanted.master_url)
         if not wanted.master_url or (self._network is None and not in_range(peer)):
             return
@@ -80,7 +80,8 @@ class Networks:
             raise HostError("WORKER_SETUP_FAILURE", f"the worker could not be connected to its driver: {error}") from error
 
     async def way(self, port: int) -> str:
-        """A Unix socket that leads to that port of the node; "" where its ports can be reached as they are. Raises HostError."""
+        """Returns a Unix socket that leads to that port of the node, or "" if its ports are directly reachable. Raises
+        HostError."""
         if self._network is None:
             return ""
         try:
@@ -89,7 +90,7 @@ class Networks:
             raise HostError("GONE", str(error)) from error
 
     async def end(self) -> None:
-        """End the network that is there, in use or not."""
+        """Ends the current network, whether it is in use or not."""
         network, self._network = self._network, None
         starting, self._starting = self._starting, None
         self._used = False

@@ -1,4 +1,4 @@
-"""Making the node what its assignment says: does the steps that `converge.decide` names, one at a time."""
+"""Brings the node to the state that its assignment asks for: does the steps of `converge.decide`, one at a time."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from brickyard.agent.steps.work import Work
 from brickyard.agent.watch import Watched
 from brickyard.domain.node import Assignment, Failure, NodeStatus, Phase, Role
 
-WARM_RETRY_S = (5.0, 300.0)  # between two attempts to make a warm node: first, and at most
+WARM_RETRY_S = (5.0, 300.0)  # between two attempts to make a warm node: first, maximum
 _PROTOCOL_CODES = frozenset(
     {"NOT_FOUND", "LIMIT", "DEAD", "INVALID", "TIMEOUT", "INTERNAL", ""}
-)  # say nothing about a cluster's end
+)  # these say nothing about why a cluster ended
 _FROM_HOST = frozenset({Phase.PREPARING, Phase.STARTING, Phase.READY, Phase.RETIRING, Phase.RETIRED, Phase.FAILED})
 
 
@@ -50,11 +50,11 @@ class Node:
         )  # fmt: skip
         networks.on_end = self._cut_off
         self._wake = asyncio.Event()
-        self._idle = asyncio.Event()  # set: nothing is wanted and nothing is there
+        self._idle = asyncio.Event()  # set while nothing is wanted and nothing exists
         self._running: tuple[Step, asyncio.Task[None]] | None = None
         self._killing: set[asyncio.Task[None]] = set()
         self._warm_failures = 0  # in a row
-        self._warm_after = 0.0  # time.monotonic(): the next attempt
+        self._warm_after = 0.0  # time.monotonic() of the next attempt
 
     def _make_host(self) -> NodeHost:
         return NodeHost(on_status=self._hear, on_line=self._state.node_log.write, on_end=self._host_ended)
@@ -65,17 +65,17 @@ class Node:
 
     @property
     def host(self) -> NodeHost | None:
-        """The node host, when it has its role and lives."""
+        """The node host, if it is alive and has its role."""
         return self._state.joined_host
 
-    # ── what the watch needs ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── for the watch over memory and disk ──────────────────────────────────────────────────────────────────────────────────
 
     @property
     def watched(self) -> Watched | None:
         return self._state.watched
 
     def end(self, code: str, message: str) -> None:
-        """End what runs, as failed. `code` is what that is when it is a driver that fails."""
+        """Ends the running node as failed. `code` is the failure's code if the node is a driver."""
         if self.watched is None:
             return
         if self._state.current.generation == 0:
@@ -85,30 +85,30 @@ class Node:
         self._give_up()
 
     def starved(self, message: str) -> None:
-        """One of the processes is ended for want of memory. Should the node fail by that, this is why."""
+        """Records that a process is ended for lack of memory. If the node then fails, this is the reason."""
         self._state.starved(message)
         self._state.say(message)
 
     def disk_is_low(self, used: int, limit: int) -> None:
-        """Tell the cluster, once: the numbers are those of the first time."""
+        """Tells the cluster once, with the numbers of the first time."""
         if bool(limit) != bool(self._state.status.disk_limit):
             self._state.update(disk_used=used, disk_limit=limit)
 
-    # ── what is wanted ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── the wanted state ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def want(self, wanted: Assignment | None) -> None:
-        """Take a new assignment; it replaces the last one, acted upon or not."""
+        """Takes a new assignment, which replaces the last one whether that was acted upon or not."""
         if wanted == self._state.wanted:
             return
         self._state.wanted = wanted
-        self._warm_after = 0.0  # whatever stood in the way may not stand in this one's
+        self._warm_after = 0.0  # the last assignment's obstacle may not affect this one
         self._idle.clear()
         self._wake.set()
         if self._running is not None and decide(self._state.current, wanted)[:1] != (self._running[0],):
             self._give_up()  # a stop must not wait for an installation
 
     async def run(self) -> None:
-        """Converge for ever."""
+        """Converges forever."""
         while True:
             self._wake.clear()
             await self._settle()
@@ -117,16 +117,16 @@ class Node:
             await self._wake.wait()
 
     async def watch(self) -> None:
-        """See for ever whether Spark on the node answers, and tell since when it does not."""
+        """Watches forever whether Spark on the node answers, and reports since when it does not."""
         await silence.watch(self._state)
 
     async def close(self) -> None:
-        """End the node and clean up after it, while `run` goes on. Returns when nothing is left."""
+        """Ends the node and cleans up, while `run` goes on. Returns when nothing is left."""
         self.want(None)
         await self._idle.wait()
 
     async def _settle(self) -> None:
-        """Do steps until nothing is left to be done."""
+        """Does steps until none is left."""
         while True:
             if self._state.current.stage is Stage.ENDED and self._state.host is not None:
                 await self._state.end_host(grace_s=0)
@@ -165,7 +165,7 @@ class Node:
             self._warm_failures = 0
 
     async def _work(self, step: Step) -> None:
-        """Do a step, within its time. Raises HostError, and whatever else the step raises."""
+        """Does a step within its time limit. Raises HostError, and anything else that the step raises."""
         work = self._ladder[step]
         if work.progress:
             self._state.progress(work.progress)
@@ -179,7 +179,7 @@ class Node:
             raise HostError("TIMEOUT", text) from error
 
     def _give_up(self) -> None:
-        """Break off the running step; what it has begun is ended by the next. What cleans up is always brought to its end."""
+        """Cancels the running step; the next step ends what it has begun. Clean-up steps always run to completion."""
         if self._running is not None and not self._ladder[self._running[0]].cleans_up:
             self._running[1].cancel()
 
@@ -189,13 +189,13 @@ class Node:
             return
         if wanted.role is not Role.WARM:
             self._state.update(assignment_version=wanted.version)
-        elif not self._state.current.generation:  # nothing is left of what a cluster left behind
+        elif not self._state.current.generation:  # nothing is left of the last cluster
             self._state.update(assignment_version=wanted.version, generation=wanted.generation)
 
-    # ── a node that is nobody's ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── warm nodes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _warm_failed(self, error: HostError) -> None:
-        """What was prepared is of no use, or could not be made. It is tried again, more and more rarely."""
+        """The warm node is useless or could not be made. Tries again, less and less often."""
         first, last = WARM_RETRY_S
         delay_s = min(last, first * 2.0 ** min(self._warm_failures, 10))
         self._warm_failures += 1
@@ -206,16 +206,16 @@ class Node:
         self._state.update(warm="", warm_error=why, message="")
 
     def _warm_lost(self, why: str) -> None:
-        """A warm node has failed before anybody took it. While it is being made, its step fails by itself."""
+        """A warm node failed before a cluster took it. While it is still being made, its step fails by itself."""
         if self._state.current.warm:
             self._state.current = msgspec.structs.replace(self._state.current, warm=False)
             self._warm_failed(HostError("", why))
             self._wake.set()
 
-    # ── what the host tells ─────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── status from the node host ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _hear(self, changes: dict[str, Any]) -> None:
-        """A status event. Only what fits this node's present is taken over."""
+        """Handles a status event, taking over only what fits the node's current state."""
         state, phase = self._state, changes.get("phase")
         if state.current.stage is Stage.ENDED:
             return
@@ -226,7 +226,7 @@ class Node:
                 state.progress(changes["message"])
             return
         if self._config.address and "master_url" in changes and master_host(changes["master_url"]) != self._config.address:
-            del changes["master_url"]  # workers are connected to the node that it names: it must be this one
+            del changes["master_url"]  # workers connect to the node in this URL: it must be this one
         late = state.current.retiring and phase in (Phase.STARTING, Phase.READY)
         if phase is not None and (phase not in _FROM_HOST or late):
             del changes["phase"]
@@ -243,7 +243,7 @@ class Node:
         state.update(**changes)
 
     def _cut_off(self) -> None:
-        """The node's network has ended by itself, and with it all that the node's processes were connected to."""
+        """The node's network ended unexpectedly, and all connections of the node's processes with it."""
         if self._state.host is not None:
             self._state.say("the node's network process has ended")
             task = asyncio.create_task(self._state.host.kill())
@@ -251,7 +251,7 @@ class Node:
             task.add_done_callback(self._killing.discard)
 
     def _host_ended(self, host: NodeHost) -> None:
-        """The host is gone. If nobody asked it to go, that is the end of this generation."""
+        """The host has ended. Unless it was asked to, this generation is over."""
         state = self._state
         if host is not state.host or state.ending or state.current.stage is Stage.ENDED or state.status.phase is Phase.RETIRED:
             return
@@ -261,12 +261,12 @@ class Node:
         self._end_generation(state.death())
         self._give_up()
 
-    # ── ends ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── failures ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _fail(self, error: HostError, otherwise: str) -> None:
-        """A step could not be done: its error's code, else `otherwise`, else by how far the node has come.
+        """Handles a step's failure. The code is the error's own, else `otherwise`, else depends on how far the node has come.
 
-        The generation is over; its processes are ended, its logs stay until it is released.
+        The generation is over: its processes are ended, and its logs stay until it is released.
         """
         if self._state.current.stage is not Stage.ENDED:
             gone = isinstance(error, HostGone)
@@ -277,4 +277,4 @@ class Node:
         self._state.say(f"the node failed: {failure.code}: {failure.message}")
         self._state.advance(Stage.ENDED)
         self._state.update(phase=Phase.FAILED, failure=failure, message=failure.message, busy=False, alive_workers=())
-        self._wake.set()  # `run` ends what is left of it
+        self._wake.set()  # `run` ends what is left of the node

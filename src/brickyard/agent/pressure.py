@@ -1,7 +1,7 @@
-"""Who has to give way when the machine runs out of memory or of disk. Pure: the same numbers lead every agent to the same answer.
+"""Decides which node must yield when the machine runs out of memory or disk. Pure: the same numbers give every agent one answer.
 
-No server is asked: it may be down. Each agent measures its own node and publishes the numbers (`usage.py`); when the machine runs
-low each looks at all of them, and only the one whose node is named here acts.
+No server is involved, because it may be down. Each agent measures its own node and publishes the numbers (`usage.py`). When the
+machine runs low, every agent looks at all of them, and only the agent of the node named here acts.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from collections.abc import Iterable
 import msgspec
 
 MIB = 1 << 20
-SMALLEST = 32 * MIB  # a node that uses less is never named: its end would help nobody
-SLACK = 16 * MIB  # by which a directory that is too large may grow: removing from it writes a little first
-STALE_S = 15.0  # numbers older than that are not looked at: their agent hangs or is gone
-NEAR = 0.8  # of its disk: the cluster is told
-DBFS_FULL = "dbfs.full"  # in the storage, touched again and again while the workspace's files take more than they may
-DBFS_FULL_S = 90.0  # after that without a touch it does not count: the server has gone
-STALLED = 10.0  # percent of the last ten seconds in which everything waited for memory
+SMALLEST = 32 * MIB  # nodes that use less are never named: ending them would not help
+SLACK = 16 * MIB  # how far a directory that is too large may still grow: removing files from it writes a little first
+STALE_S = 15.0  # older numbers are ignored: their agent hangs or is gone
+NEAR = 0.8  # share of a node's disk limit at which its cluster is warned
+DBFS_FULL = "dbfs.full"  # file in the storage, touched repeatedly while the workspace's files exceed their limit
+DBFS_FULL_S = 90.0  # without a touch for this long, it is ignored: the server is gone
+STALLED = 10.0  # percent of the last ten seconds in which every process waited for memory
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a node used when its agent last looked. Bytes."""
+    """What a node used when its agent last measured. Bytes."""
 
     instance_id: str
     at_s: float  # the machine's monotonic clock
     memory: int = 0
-    memory_share: int = 0  # what its node type promises
-    disk: int = 0  # of a driver also by how much its cluster's directory has grown since it started
-    written: int = 0  # lately, wherever: what it writes to the workspace's files is not in `disk`
+    memory_share: int = 0  # memory that the node type promises
+    disk: int = 0  # for a driver, includes how much its cluster's directory has grown since its start
+    written: int = 0  # recently, anywhere: `disk` does not include writes to the workspace's files
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine's memory (or its container's), in bytes. `stalled`: see STALLED; 0 where the kernel does not tell."""
+    """The machine's (or its container's) memory in bytes. `stalled`: see STALLED; 0 if the kernel does not report it."""
 
     total: int
     available: int
@@ -40,7 +40,8 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def floor(self) -> int:
-        """What must stay available: page cache and the server need it to go on, and the kernel kills at far less."""
+        """Bytes that must stay available: page cache and the server need them, and the kernel starts to kill only at much
+        less."""
         return min(max(self.total // 25, 192 * MIB), 1024 * MIB)
 
     @property
@@ -49,36 +50,36 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def near(self) -> bool:
-        """Worth a closer look."""
+        """Whether memory is low enough to look more closely."""
         return self.available < 4 * self.floor or self.stalled > 0
 
 
 def node_memory_limit(node_bytes: int, total: int) -> int:
-    """What a node may use at most. A type larger than the machine must not take the machine down with it."""
+    """Returns the most that a node may use. A node type larger than the machine must not bring the machine down."""
     return min(node_bytes, total - max(total // 10, 256 * MIB)) if total > 512 * MIB else node_bytes
 
 
 def disk_floor(total: int, asked: int) -> int:
-    """The bytes of a disk that must stay free: what the settings ask for, and no more than a twentieth of a small disk."""
+    """Returns the bytes of a disk that must stay free: as the settings ask, but at most a twentieth of the disk."""
     return min(asked, total // 20)
 
 
 def exceeds_disk(*, own: int, shared: int, found: int, limit: int) -> bool:
-    """Whether a node's own files and, for a driver, its cluster's directory take more than they may together.
+    """Whether a node's own files and, for a driver, its cluster's directory together exceed the limit.
 
-    That directory outlives the node, so what the node has `found` in it ends nobody, and a tenth of the limit is always left for
-    own files: else a cluster whose directory is full could never start again to remove something.
+    The cluster's directory outlives the node, so what the node `found` in it does not end the node, and a tenth of the limit
+    is always left for the node's own files: otherwise a cluster with a full directory could never start again to clean up.
     """
     return own > max(limit - shared, limit // 10) or shared > max(limit, found + SLACK)
 
 
 def fair_share(usage: Usage, all_shares: int, total: int) -> float:
-    """What a node may count on: what its type promises, or its part of the machine where more was promised than there is."""
+    """Returns the memory a node may count on: its type's promise, or its part of the machine if more was promised than exists."""
     return usage.memory_share * min(1.0, total / all_shares) if all_shares else 0.0
 
 
 def memory_offender(usages: Iterable[Usage], *, now_s: float, total: int) -> str | None:
-    """The node that is furthest above its share of the machine's memory; None: none uses enough to matter."""
+    """Returns the node furthest above its share of the machine's memory, or None if no node uses enough to matter."""
     fresh = _fresh(usages, now_s)
     shares = sum(usage.memory_share for usage in fresh)
     named = [usage for usage in fresh if usage.memory >= SMALLEST]
@@ -87,7 +88,7 @@ def memory_offender(usages: Iterable[Usage], *, now_s: float, total: int) -> str
 
 
 def disk_offender(usages: Iterable[Usage], *, now_s: float) -> str | None:
-    """The node that holds and has lately written the most; None: the disk is being filled by somebody else."""
+    """Returns the node that holds and has recently written the most, or None if something else fills the disk."""
     named = [usage for usage in _fresh(usages, now_s) if usage.disk + usage.written >= SMALLEST]
     worst = max(named, key=lambda usage: (usage.disk + usage.written, usage.instance_id), default=None)
     return worst.instance_id if worst else None
@@ -98,5 +99,5 @@ def _fresh(usages: Iterable[Usage], now_s: float) -> list[Usage]:
 
 
 def text(number: float) -> str:
-    """Bytes for people."""
+    """Formats bytes for people."""
     return f"{number / (1 << 30):.1f} GiB" if number >= 1 << 30 else f"{number / MIB:.0f} MiB"

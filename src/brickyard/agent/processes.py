@@ -1,4 +1,4 @@
-"""Looking at and ending processes through /proc. A process that is a zombie counts as dead."""
+"""Finds and ends processes through /proc. Zombies count as dead."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pathlib import Path
 
 import msgspec
 
-MARKER = "BRICKYARD_INSTANCE_ID"  # in the environment of every process of a node
+MARKER = "BRICKYARD_INSTANCE_ID"  # set in the environment of every process of a node
 
 
 class Process(msgspec.Struct, frozen=True):
-    """A process, told apart from a later one with the same number by its start (clock ticks since boot)."""
+    """A process. Its start time (clock ticks since boot) tells it apart from a later process with the same pid."""
 
     pid: int
     start: int
 
 
 def find(pid: int) -> Process | None:
-    """The living process with this number, or None."""
+    """Returns the living process with this pid, or None."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
@@ -31,12 +31,12 @@ def find(pid: int) -> Process | None:
 
 
 def alive(process: Process) -> bool:
-    """Whether it is this very process that lives."""
+    """Whether this same process is still alive."""
     return find(process.pid) == process
 
 
 def send(process: Process, sig: signal.Signals) -> bool:
-    """Signal it if it lives. False: it does not. Raises PermissionError for a process of somebody else."""
+    """Signals the process. Returns False if it is not alive. Raises PermissionError if it belongs to another user."""
     if not alive(process):
         return False
     try:
@@ -47,9 +47,9 @@ def send(process: Process, sig: signal.Signals) -> bool:
 
 
 def descendants(top: int) -> list[int]:
-    """A process and every living one below it. From outside, a pid namespace is below the process that made it."""
+    """Returns a process and all living processes below it. A pid namespace counts as below the process that made it."""
     children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 - names are all we need
+    for name in os.listdir("/proc"):  # noqa: PTH208 - only names are needed
         if name.isdigit() and (parent := _parent(name)):
             children.setdefault(parent, []).append(int(name))
     found, queue = [top], [top]
@@ -61,9 +61,9 @@ def descendants(top: int) -> list[int]:
 
 
 def _parent(name: str) -> int:
-    """0: it is a zombie, or gone."""
+    """Returns the parent's pid, or 0 for a zombie or a missing process."""
     try:
-        with open(f"/proc/{name}/stat", "rb") as handle:  # noqa: PTH123 - read every second, for every process
+        with open(f"/proc/{name}/stat", "rb") as handle:  # noqa: PTH123 - runs every second, for every process
             fields = handle.read().rpartition(b")")[2].split()
     except OSError:
         return 0
@@ -71,16 +71,16 @@ def _parent(name: str) -> int:
 
 
 def descriptors(pids: Iterable[int]) -> Iterator[str]:
-    """`/proc/PID/fd/N` for everything that the processes hold open. It may be gone by the time that it is looked at."""
+    """Yields `/proc/PID/fd/N` for everything that the processes hold open. It may be gone by the time of use."""
     for pid in pids:
         with contextlib.suppress(OSError):
-            yield from [f"/proc/{pid}/fd/{fd}" for fd in os.listdir(f"/proc/{pid}/fd")]  # noqa: PTH208 - names are all we need
+            yield from [f"/proc/{pid}/fd/{fd}" for fd in os.listdir(f"/proc/{pid}/fd")]  # noqa: PTH208 - only names are needed
 
 
 def marked(instance_id: str) -> Iterator[Process]:
-    """Processes of ours whose environment names the instance: what is left of a node whose walls could not be built."""
+    """Yields our processes whose environment names the instance: leftovers of a node without isolation."""
     needle = f"{MARKER}={instance_id}".encode()
-    for name in os.listdir("/proc"):  # noqa: PTH208 - names are all we need
+    for name in os.listdir("/proc"):  # noqa: PTH208 - only names are needed
         if not name.isdigit() or int(name) == os.getpid():
             continue
         try:
@@ -92,7 +92,7 @@ def marked(instance_id: str) -> Iterator[Process]:
 
 
 def sweep(instance_id: str) -> int:
-    """Kill what is left of an instance; returns how many there were. Repeat until it returns 0."""
+    """Kills an instance's leftover processes; returns how many there were. Repeat until it returns 0."""
     count = 0
     for process in list(marked(instance_id)):
         try:

@@ -1,6 +1,5 @@
-"""Connections that a network process accepts and carries. Two threads carry each one: waiting in the kernel costs nothing, and no
-event loop stands between two sockets. Standard library only, as `netproc.py`, whose neighbour it is.
-"""
+"""Accepts and carries connections for a network process. Two threads carry each connection: waiting in the kernel costs
+nothing, and no event loop stands between the two sockets. Standard library only, like its neighbour `netproc.py`."""
 
 # ruff: noqa: PTH108 - pathlib costs start-up time, which every node pays
 from __future__ import annotations
@@ -11,7 +10,7 @@ import socket
 import struct
 import threading
 
-TYPE_CHECKING = False  # typing's own costs an import of `typing`
+TYPE_CHECKING = False  # importing `typing` costs start-up time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -19,7 +18,7 @@ CHUNK = 128 << 10
 
 
 def carry(left: socket.socket, right: socket.socket) -> None:
-    """Pass bytes on, both ways, until both sides have ended."""
+    """Forwards bytes in both directions until both sides have ended."""
     back = threading.Thread(target=one_way, args=(right, left), daemon=True)
     back.start()
     one_way(left, right)
@@ -41,14 +40,14 @@ def one_way(source: socket.socket, target: socket.socket) -> None:
 
 
 def reset(connection: socket.socket) -> None:
-    """The nearest to a refusal that is left once a connection is accepted."""
+    """Resets a connection: the closest to a refusal once it has been accepted."""
     with contextlib.suppress(OSError):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
     connection.close()
 
 
 def serve(listener: socket.socket, handle: Callable[[socket.socket], None], room: threading.Semaphore) -> None:
-    """Handle each connection on a thread of its own; when there are as many as there may be, the next one waits."""
+    """Handles each connection on its own thread; at the maximum number, the next connection waits."""
 
     def handled(connection: socket.socket) -> None:
         try:
@@ -64,7 +63,7 @@ def serve(listener: socket.socket, handle: Callable[[socket.socket], None], room
             try:
                 connection = listener.accept()[0]
                 threading.Thread(target=handled, args=(connection,), daemon=True).start()
-            except (OSError, RuntimeError):  # it was gone again, or there is no descriptor or thread left just now
+            except (OSError, RuntimeError):  # the connection is already gone, or no descriptor or thread is free right now
                 room.release()
                 threading.Event().wait(0.05)
 

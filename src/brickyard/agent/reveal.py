@@ -1,8 +1,8 @@
-"""Shows a directory to a node that runs already: `python -I -S reveal.py SOURCE TARGET PID LEVELS`, run by the agent.
+"""Shows a directory to a running node: `python -I -S reveal.py SOURCE TARGET PID LEVELS`, run by the agent.
 
-PID is the node's launcher, and the node host is LEVELS below it. TARGET is a directory that the node's view has for this; what
-lies at SOURCE is there afterwards, and nothing else of the machine has come into sight, not for a moment. No power over the
-machine is needed: a mount is copied in a namespace of our own, and put into the node's, which is ours as well, since we made it.
+PID is the node's launcher, and the node host is LEVELS below it. TARGET is the directory that the node's view reserves for this;
+afterwards it shows SOURCE. Nothing else of the machine becomes visible, not even for a moment. This needs no privileges on the
+machine: it copies a mount in our own namespace and moves it into the node's, which we also own because we made it.
 
 Exit code 71 after a line on stderr that says what could not be done.
 """
@@ -21,7 +21,7 @@ sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(
 
 from brickyard.agent.linux import CLONE_NEWNS, CLONE_NEWUSER, FAILED, SetupError, check, complain, guarded, libc
 
-# System calls that C libraries do not have names for; their numbers are the same on every architecture.
+# C libraries have no names for these system calls; the numbers are the same on every architecture.
 OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
 OPEN_TREE_CLONE = 1
 AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
@@ -38,7 +38,7 @@ def syscall(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_uint64]
 
 
 def copy_mount(source: str) -> int:
-    """A mount of `source` that is nowhere yet, in namespaces of our own: there we may do it."""
+    """Returns a detached mount of `source`, made in our own namespaces, where that is permitted."""
     check(libc.unshare(CLONE_NEWUSER | CLONE_NEWNS), "cannot make namespaces")
     flags = OPEN_TREE_CLONE | os.O_CLOEXEC
     tree = syscall(OPEN_TREE, AT_FDCWD, os.fsencode(source), flags, what=f"cannot copy the mount of {source}")
@@ -55,7 +55,7 @@ def send_mount(source: str, to: socket.socket) -> None:
 
 
 def receive_mount(source: str) -> int:
-    """The same from a process that does this: who has entered other namespaces cannot enter the node's."""
+    """Gets the same mount from a child process, because a process that has entered other namespaces cannot enter the node's."""
     ours, theirs = socket.socketpair()
     child = os.fork()
     if child == 0:
@@ -65,19 +65,19 @@ def receive_mount(source: str) -> int:
     _, fds, _, _ = socket.recv_fds(ours, 1, 1)
     os.waitpid(child, 0)
     if not fds:
-        raise SetupError(f"{source} cannot be shown")  # the child has said why
+        raise SetupError(f"{source} cannot be shown")  # the child has reported why
     return fds[0]
 
 
 def inside(launcher: int, levels: int) -> int:
-    """The node host: a process whose namespaces its owner may enter, unlike those that started it."""
+    """Returns the node host: unlike the processes that started it, its owner may enter its namespaces."""
     for _ in range(levels):
         launcher = first_child_of(launcher)
     return launcher
 
 
 def first_child_of(parent: int) -> int:
-    """The child that has lived longest."""
+    """Returns the oldest child."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():

@@ -1,4 +1,4 @@
-"""The root file system of a node, and what a cell of it sees otherwise: made of a plan's mounts (see `sandbox.py`)."""
+"""Builds a node's root file system, and what each cell sees on top of it, from a plan's mounts (see `sandbox.py`)."""
 
 # ruff: noqa: PTH102, PTH103, PTH112, PTH116, PTH120, PTH123, PTH211 - pathlib costs start-up time, which every node pays
 from __future__ import annotations
@@ -26,7 +26,7 @@ from brickyard.agent.linux import (
     mount,
 )
 
-OLD = "/old"  # where the machine's root is while the new one is built
+OLD = "/old"  # where the machine's root is while the new one is being built
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 DEVICE_LINKS = (
     ("fd", "/proc/self/fd"),
@@ -37,13 +37,13 @@ DEVICE_LINKS = (
 
 
 def build_root(mounts: list[list[str]]) -> None:
-    """A root of the plan's mounts and nothing else. The old one is out of reach afterwards.
+    """Builds a root that consists only of the plan's mounts. Afterwards the old root is out of reach.
 
-    An empty tmpfs becomes the root, with the old root below it at /old as the source of binds and the new one being built
-    at /new; the second pivot makes /new the root and lets the old one go.
+    An empty tmpfs becomes the root, with the old root at /old as the source of bind mounts and the new root being built at
+    /new. The second pivot makes /new the root and releases the old one.
     """
     mount("", "/", flags=MS_SLAVE | MS_REC | MS_SILENT)
-    base = next((path for path in ("/tmp", "/run", "/mnt", "/var") if os.path.isdir(path)), None)  # noqa: S108 - nothing is written there: a mount of our own hides it
+    base = next((path for path in ("/tmp", "/run", "/mnt", "/var") if os.path.isdir(path)), None)  # noqa: S108 - nothing is written there: our own mount hides it
     if base is None:
         raise SetupError("there is none of /tmp, /run, /mnt, /var to build a root on")
     mount("tmpfs", base, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755")
@@ -64,7 +64,7 @@ def build_root(mounts: list[list[str]]) -> None:
 
 
 def place(kind: str, source: str, target: str, option: str, *, old: str = "") -> list[str]:
-    """One mount of the plan; sources lie below `old`. Returns mounts that must be made read-only when everything is placed."""
+    """Makes one mount of the plan; sources lie below `old`. Returns mounts to make read-only once everything is placed."""
     if kind == "link":
         os.makedirs(os.path.dirname(target), exist_ok=True)
         os.symlink(source, target)
@@ -75,7 +75,7 @@ def place(kind: str, source: str, target: str, option: str, *, old: str = "") ->
     elif kind == "proc":
         os.makedirs(target, exist_ok=True)
         mount("proc", target, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-        return [target]  # or everybody could take back that he is the first to go when memory is short (oom_score_adj)
+        return [target]  # otherwise a process could undo that it is killed first when memory is short (oom_score_adj)
     elif kind == "dev":
         place_devices(target, old)
     elif kind == "pts":
@@ -88,7 +88,7 @@ def place(kind: str, source: str, target: str, option: str, *, old: str = "") ->
 
 
 def bind(source: str, target: str, flags: int, *, old: str, devices: bool = False) -> None:
-    """Show the host's `source` at `target`, with all that is mounted below it."""
+    """Shows the host's `source` at `target`, with everything mounted below it."""
     try:
         show(old + source, target)
     except OSError as error:
@@ -98,7 +98,8 @@ def bind(source: str, target: str, flags: int, *, old: str, devices: bool = Fals
 
 
 def show(real: str, target: str) -> None:
-    """The mount at `real`, with what is mounted below it, each as restricted as it is. Raises OSError, SetupError."""
+    """Mounts `real` at `target`, with everything mounted below it, keeping the restrictions of each. Raises OSError,
+    SetupError."""
     is_directory = stat.S_ISDIR(os.stat(real).st_mode)
     os.makedirs(target if is_directory else os.path.dirname(target), exist_ok=True)
     if not is_directory and not os.path.lexists(target):
@@ -107,16 +108,16 @@ def show(real: str, target: str) -> None:
 
 
 def mounts_below(target: str, old: str) -> list[str]:
-    """`target`, which is a mount, and every mount below it."""
+    """Returns the mount `target` and every mount below it."""
     with open(f"{old}/proc/self/mountinfo") as handle:
         points = [line.split()[4] for line in handle]
     for escaped, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        points = [point.replace(escaped, character) for point in points]  # no codec: its module may be out of sight by now
+        points = [point.replace(escaped, character) for point in points]  # no codec: its module may be invisible by now
     return [target, *(point for point in points if point.startswith(target + "/"))]
 
 
 def restrict(target: str, flags: int) -> None:
-    """Add mount flags. Those that are there must be repeated: a user namespace may not take them away."""
+    """Adds mount flags. Existing flags must be repeated: a user namespace may not remove them."""
     there = os.statvfs(target).f_flag
     keep = there & (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME | MS_NODIRATIME)
     keep |= MS_RELATIME if there & os.ST_RELATIME else 0

@@ -1,4 +1,4 @@
-"""The agent's process: one per instance, from the lock to the last clean-up."""
+"""The agent's process: one per instance, from taking the lock to the final clean-up."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from brickyard.agent.watch import Watch
 from brickyard.domain.node import Assignment, StatusReport
 
 LOCK_PATIENCE_S = 1.0
-LEAVE_PATIENCE_S = 9.0  # more than a node takes to end (STOP_GRACE_S) and its clean-up
+LEAVE_PATIENCE_S = 9.0  # more than a node needs to end (STOP_GRACE_S) and clean up
 
 
 def run(config: AgentConfig, *, switchboard: int = -1) -> int:
-    """Be the agent of an instance until it has to go. Returns the exit code.
+    """Runs an instance's agent until it must exit. Returns the exit code.
 
-    Only one agent lives per instance: a second one ends at once, with code 0. `switchboard`: see `network.py`; -1: there is none.
+    An instance has only one agent: a second one ends immediately, with code 0. `switchboard`: see `network.py`; -1 means none.
     """
     os.umask(0o077)
     if os.getpid() != os.getsid(0):
-        os.setsid()  # we outlive the server and its terminal
+        os.setsid()  # the agent outlives the server and its terminal
     lock = _lock(config.directory / "agent.lock")
     if lock is None:
         return 0
@@ -60,7 +60,7 @@ async def _main(config: AgentConfig, log: LogFile, switchboard: int) -> int:
 
 
 def _lock(path: Path) -> int | None:
-    """Hold the instance. Somebody who only looks whether it is held holds it for a moment: be patient."""
+    """Takes the instance's lock. Waits a moment, because a process that only checks the lock holds it briefly."""
     fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + LOCK_PATIENCE_S
     while True:
@@ -75,7 +75,7 @@ def _lock(path: Path) -> int | None:
 
 
 class _Agent:
-    """The parts of an agent, put together. To be made on the event loop."""
+    """The parts of an agent, put together. Must be created on the event loop."""
 
     def __init__(self, *, config: AgentConfig, log: LogFile, switchboard: int) -> None:
         self._config = config
@@ -90,7 +90,7 @@ class _Agent:
         self._home: Home | None = None
 
     async def run(self) -> int:
-        """Serve until somebody or something says that we have to go."""
+        """Serves until something asks the agent to leave."""
         loop = asyncio.get_running_loop()
         for sig in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(sig, self._go, f"{sig.name} was received")
@@ -121,7 +121,7 @@ class _Agent:
         return 0 if not node.done() or node.cancelled() else 1
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """A loop has ended: on purpose when it asked us to leave, otherwise by a mistake of ours that must not go unseen."""
+        """A loop has ended: intentionally if it asked the agent to leave, otherwise through a bug that must be reported."""
         if not task.cancelled() and (error := task.exception()) is not None:
             self._log.write(f"a loop of the agent failed: {type(error).__name__}: {error}")
             self._go("a loop of the agent failed")

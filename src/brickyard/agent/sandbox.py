@@ -1,8 +1,8 @@
 """The sandbox: everything that users' code can reach starts through `Sandbox.command`.
 
-`view.py` says what the processes may see; an implementation makes a command line of it:
-`Bubblewrap` where bwrap is installed and works, `Namespaces` (our own launcher, `enter.py`) where the host lets us make them,
-`Plain` where it does not. `probe` finds out which by trying, because no file says what a host allows.
+`view.py` says what the processes may see, and an implementation turns that into a command line:
+`Bubblewrap` if bwrap is installed and works, `Namespaces` (our own launcher, `enter.py`) if the host allows them,
+`Plain` otherwise. `probe` finds out by trying, because no file says what a host allows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from brickyard.agent.view import View, cells, inner_uid, mounts
 
 Kind = Literal["bubblewrap", "namespaces", "none"]
 Mode = Literal["auto", "required", "off"]
-Network = tuple[int, int]  # descriptors of the user namespace that owns a network, and of the network; the launcher inherits them
+Network = tuple[int, int]  # descriptors of the user namespace that owns a network, and of the network; the launcher inherits both
 
 ENTER = Path(__file__).with_name("enter.py")
 REVEAL = Path(__file__).with_name("reveal.py")
@@ -32,32 +32,32 @@ FILTER_FD = 3  # as in enter.py
 
 
 class Isolation(msgspec.Struct, frozen=True):
-    """What the host allows. `reason` says why it is not more, and what to do about it."""
+    """What the host allows. `reason` says why it does not allow more, and what to do about it."""
 
     kind: Kind
     reason: str = ""
 
     @property
     def text(self) -> str:
-        """NodeStatus.isolation."""
+        """The text for NodeStatus.isolation."""
         return self.kind if self.kind != "none" else f"none: {self.reason}"
 
 
 class Sandbox(Protocol):
-    """Turns a command into one that runs behind walls. The result is to be started with a clean environment; when it is
-    killed, or its parent dies, everything that it started dies."""
+    """Turns a command into one that runs isolated. Start the result with a clean environment. When it is killed or its parent
+    dies, everything that it started dies."""
 
     kind: Kind
 
     def command(
         self, argv: Sequence[str], *, view: View, cgroups: Sequence[str] = (), network: Network | None = None
     ) -> list[str]:
-        """The command line. `cgroups` are `cgroup.procs` files to join first; `network`: the one to be in, not the caller's."""
+        """Returns the command line. `cgroups` are `cgroup.procs` files to join first; `network` replaces the caller's network."""
         ...
 
 
 class Namespaces:
-    """Our own launcher."""
+    """Isolation by our own launcher."""
 
     kind: Kind = "namespaces"
 
@@ -74,7 +74,7 @@ class Namespaces:
 
 
 class Bubblewrap:
-    """bwrap does the work; our launcher joins the control groups and asks for the parent's death signal before."""
+    """Isolation by bwrap; our launcher first joins the control groups and asks for the parent's death signal."""
 
     kind: Kind = "bubblewrap"
 
@@ -118,7 +118,7 @@ class Bubblewrap:
 
 
 class Plain:
-    """No walls: a process tree that ends together. What a command sees is what its user sees."""
+    """No isolation: a process tree that ends together. A command sees whatever its user sees."""
 
     kind: Kind = "none"
 
@@ -134,7 +134,7 @@ class Plain:
 def enter(
     python: str, mode: str, argv: Sequence[str], *, cgroups: Sequence[str] = (), network: Network | None = None, **extra: object
 ) -> list[str]:
-    """The command line of the launcher, to be started by this very process."""
+    """Returns the launcher's command line; this same process must start it."""
     plan = {
         "mode": mode, "argv": list(argv), "cwd": "/", "cgroups": list(cgroups), "parent": os.getpid(),
         "filter": syscalls.program().hex(), "network": network, **extra,
@@ -143,13 +143,13 @@ def enter(
 
 
 def reveal(python: str, *, source: Path, target: str, launcher: int, kind: str) -> list[str]:
-    """The command line that shows a directory to a node that runs already; `kind`: of the walls that it has."""
-    levels = 3 if kind == "namespaces" else 2  # launcher, pid 1, the first process of the node host's cell
+    """Returns the command line that shows a directory to a running node; `kind` is the node's isolation."""
+    levels = 3 if kind == "namespaces" else 2  # launcher, pid 1, first process of the node host's cell
     return [python, "-I", "-S", str(REVEAL), str(source), target, str(launcher), str(levels)]
 
 
 def environment(instance_id: str, *, node_dir: Path, tmp: str, source: Mapping[str, str]) -> dict[str, str]:
-    """The whole environment of a node's first process: nothing of the agent's but the language and the time zone."""
+    """Returns the whole environment of a node's first process: it inherits only the language and the time zone."""
     kept = {key: value for key, value in source.items() if key in ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")}
     return {
         "LANG": "C.UTF-8",
@@ -166,7 +166,7 @@ def environment(instance_id: str, *, node_dir: Path, tmp: str, source: Mapping[s
 
 
 def choose(mode: Mode, isolation: Isolation, *, python: str = sys.executable) -> Sandbox:
-    """The implementation for what `probe` found. `required` is for the caller to check."""
+    """Returns the implementation for the result of `probe`. The caller must check `required`."""
     if mode != "off" and isolation.kind == "bubblewrap":
         return Bubblewrap(bwrap=shutil.which("bwrap") or "bwrap", python=python)
     if mode != "off" and isolation.kind == "namespaces":
@@ -175,8 +175,8 @@ def choose(mode: Mode, isolation: Isolation, *, python: str = sys.executable) ->
 
 
 def probe(*, mode: Mode = "auto", python: str = sys.executable) -> Isolation:
-    """Try what the host allows, best first: with namespaces that we make ourselves, kernels can have cells. Takes about 0.1 s.
-    Never raises."""
+    """Tries what the host allows, best first: only namespaces that we make ourselves support cells for kernels. Takes about
+    0.1 s. Never raises."""
     if mode == "off":
         return Isolation("none", "isolation is turned off in the settings")
     reasons = []
@@ -192,7 +192,7 @@ def probe(*, mode: Mode = "auto", python: str = sys.executable) -> Isolation:
 
 
 def _try(sandbox: Sandbox) -> str:
-    """Why it does not work here; empty when it does."""
+    """Returns why the sandbox does not work here, or "" if it does."""
     try:
         result = subprocess.run(
             sandbox.command([], view=View()), env={}, capture_output=True, timeout=20, check=False, stdin=subprocess.DEVNULL
@@ -206,7 +206,7 @@ def _try(sandbox: Sandbox) -> str:
 
 
 def _remedy() -> str:
-    """What to do on this machine, by the settings that are known to forbid namespaces."""
+    """Returns what to do on this machine, judging by the settings known to forbid namespaces."""
     checks = (
         ("/proc/sys/user/max_user_namespaces", "0", "Set user.max_user_namespaces above 0 with sysctl."),
         ("/proc/sys/kernel/unprivileged_userns_clone", "0", "Set kernel.unprivileged_userns_clone to 1 with sysctl."),

@@ -1,4 +1,4 @@
-"""The agent's side of `domain/nodeops.py`: what the server may ask of it."""
+"""The agent's side of `domain/nodeops.py`: the requests that a server may make."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Routes:
         self._stop = stop
 
     async def handle(self, request: Request) -> Response:
-        """Serve one request whose token has been checked."""
+        """Serves one request whose token has been checked."""
         try:
             return await self._route(request)
         except _Refused as error:
@@ -75,12 +75,13 @@ class Routes:
         if op is nodeops.LOGS:
             return Response(200, msgspec.json.encode(await asyncio.to_thread(self._logs, asked)))
         answer = await self._call(op.name, **self._meant_for_us(asked))
-        if op.opens:  # the port is what a hostile node says: the way leads to a port of that very node
+        if op.opens:  # a hostile node may name any port, but the socket leads only to ports of that same node
             answer["way"] = await self._way(_port(answer))
         return Response(200, msgspec.json.encode(answer))
 
     def _meant_for_us(self, asked: msgspec.Struct) -> dict[str, Any]:
-        """The request's fields for the node host. What is too long, or meant for a node of another generation, is refused."""
+        """Returns the request's fields for the node host. Refuses fields that are too long or meant for a node of another
+        generation."""
         fields = msgspec.structs.asdict(asked)
         if len(fields.get("command", "")) > nodeops.MAX_COMMAND:
             raise _Refused(400, "INVALID", f"the command is longer than {nodeops.MAX_COMMAND >> 20} MiB")

@@ -1,8 +1,8 @@
 """The servers that an agent may call.
 
-Our token goes to servers only. Ports are shared with the nodes, so a dead server's port may be taken by anybody. Where
-`server_file` is given, the servers are on our machine: each is known by its own server.json, which names its process, and nothing
-is sent unless that process lives. Elsewhere the URL is all there is to go by.
+Only servers may receive our token. Nodes share the machine's ports, so any process may take a dead server's port. With
+`server_file`, the servers are on our machine: each has a server.json that names its process, and we send nothing unless that
+process is alive. Otherwise the URL is all we have.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from brickyard.agent.config import AgentConfig
 from brickyard.agent.files import write_atomic
 from brickyard.domain.node import ServerAddress
 
-KEPT_FILE = "servers.json"  # in the instance's directory: what we were told, for our next start
+KEPT_FILE = "servers.json"  # in the instance's directory: the servers we were told of, for the next start
 MAX_SERVERS = 64
 
 
 class _Note(msgspec.Struct):
-    """A server.json. `start`: of the process, as in `processes.Process`; 0: not told."""
+    """A server.json. `start`: the process's start as in `processes.Process`; 0 if not given."""
 
     pid: int
     url: str
@@ -31,25 +31,25 @@ class _Note(msgspec.Struct):
 
 
 class Servers:
-    """The server that launched us, those that we were told of, and which of them answered last."""
+    """The server that launched the agent, the servers it was told of, and which of them answered last."""
 
     def __init__(self, config: AgentConfig) -> None:
         self._own = ServerAddress(url=config.server_url, file=config.server_file)
         self._kept = config.directory / KEPT_FILE
         self._told = self._read() or config.servers
         self._present = self._own
-        self.moves = 0  # how often reports have gone to another server than the one before
+        self.moves = 0  # how often reports have moved to another server
         self._reported_to = ""
 
     def candidates(self) -> list[str]:
-        """URLs to call now, the server that answered last first. None: there is no server that may have our token."""
+        """Returns the URLs to call now, the last server that answered first. Empty if no server may receive our token."""
         others = [each for each in self._told if self._name(each) != self._name(self._present)]
-        random.shuffle(others)  # the agents of a server that has gone spread over the others
+        random.shuffle(others)  # so that agents of a lost server spread over the others
         urls = (self._url(each) for each in (self._present, *others, self._own))
         return list(dict.fromkeys(url for url in urls if url))
 
     def answered(self, url: str) -> bool:
-        """The server at this URL has proved itself. True: it is another one than before."""
+        """Records that the server at this URL has proved itself. Returns whether it differs from the last one."""
         moved = self._url(self._present) != url
         if moved:
             known = (*self._told, self._own)
@@ -57,18 +57,18 @@ class Servers:
         return moved
 
     def reporting_to(self, url: str) -> int:
-        """A report is about to go there; returns its number of moves."""
+        """Records that a report is about to go to this URL; returns the number of moves so far."""
         if self._reported_to not in ("", url):
             self.moves += 1
         self._reported_to = url
         return self.moves
 
     def told(self, servers: tuple[ServerAddress, ...]) -> None:
-        """One of our servers says who they all are. Who starts after us in this directory knows it too."""
+        """Takes over the list of all servers from one of them, and keeps it for the next agent in this directory."""
         if not servers or servers == self._told:
             return
         self._told = servers[:MAX_SERVERS]
-        with contextlib.suppress(OSError):  # a full disk: we know it ourselves
+        with contextlib.suppress(OSError):  # on a full disk we still have the list in memory
             write_atomic(self._kept, msgspec.json.encode(self._told))
 
     def _read(self) -> tuple[ServerAddress, ...]:
@@ -81,7 +81,7 @@ class Servers:
         return server.file if self._own.file else server.url
 
     def _url(self, server: ServerAddress) -> str:
-        """Where to call it; "" where nobody may have our token."""
+        """Returns where to call it, or "" if the process there may not receive our token."""
         if not self._own.file:
             return server.url.rstrip("/")
         if not server.file:

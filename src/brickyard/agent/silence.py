@@ -1,4 +1,4 @@
-"""Whether Spark on the node answers, and since when it does not."""
+"""Watches whether Spark on the node answers, and since when it does not."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from brickyard.agent.host import HostError, NodeHost
 from brickyard.agent.state import NodeState, now_ms
 from brickyard.domain.node import Phase
 
-PULSE_S, PULSE_TIMEOUT_S = 2.0, 8.0  # between two questions whether Spark answers, and for an answer of the node host
-SILENCE_S = 10.0  # shorter silences are not told: they are the rule on a busy machine
+PULSE_S, PULSE_TIMEOUT_S = 2.0, 8.0  # between two questions to Spark, and for an answer from the node host
+SILENCE_S = 10.0  # shorter silences are normal on a busy machine and not reported
 
 
 async def watch(node: NodeState) -> None:
-    """See for ever whether Spark on the node answers, and tell since when it does not."""
-    deaf_s = 0.0  # for how long the node host itself has not answered
+    """Watches forever whether Spark on the node answers, and reports since when it does not."""
+    deaf_s = 0.0  # how long the node host itself has not answered
     while True:
         await asyncio.sleep(PULSE_S)
         host = node.joined_host
@@ -30,11 +30,11 @@ async def watch(node: NodeState) -> None:
 
 
 async def _ask(host: NodeHost) -> float | None:
-    """For how long Spark has not answered; None: nor does the node host."""
+    """Returns for how long Spark has not answered, or None if the node host does not answer either."""
     try:
         answer = await host.call("pulse", timeout_s=PULSE_TIMEOUT_S)
     except HostError as error:
-        return None if error.code == "TIMEOUT" else 0.0  # anything else is an answer, or is seen to elsewhere
+        return None if error.code == "TIMEOUT" else 0.0  # any other error is an answer, or is handled elsewhere
     silent_s = answer.get("silent_s")
     return min(float(silent_s), 1e6) if isinstance(silent_s, int | float) and silent_s > 0 else 0.0
 
@@ -44,6 +44,6 @@ def _tell(node: NodeState, silent_s: float) -> None:
     known_ms = node.status.silent_since_ms
     if bool(since_ms) != bool(known_ms):
         node.say(f"Spark has answered nothing for {silent_s:.0f} s" if since_ms else "Spark answers again")
-    # A machine that slept, or a node that was stopped as a whole, has not been silent meanwhile: the moment moves.
+    # If the machine slept or the whole node was stopped, that time is not silence: the start of the silence moves.
     if not since_ms or not known_ms or since_ms - known_ms > SILENCE_S * 1000:
         node.update(silent_since_ms=since_ms)

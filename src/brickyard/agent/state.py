@@ -1,4 +1,4 @@
-"""What there is of an instance's node, and what steps may do with it."""
+"""The state of an instance's node, and what steps may do with it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from brickyard.domain.node import Assignment, Failure, NodeStatus, Phase, Role
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.lifecycle.runtimeuse import RuntimeUse
 
-STARVED_S = 30.0  # a node that fails so soon after one of its processes was ended for want of memory fails by that
+STARVED_S = 30.0  # a node that fails this soon after a process was ended for lack of memory fails because of that
 
 
 class NodeState:
@@ -49,13 +49,13 @@ class NodeState:
         self.current = Current()
         self.wanted: Assignment | None = None
         self.host: NodeHost | None = None
-        self.ending = False  # the node host is being ended: that it goes says nothing
+        self.ending = False  # the node host is being ended, so its end is expected
         self.group = cgroups.Group()
         self.limits = cgroups.Limits(memory_mb=0, cores=0)
         self.manifest: RuntimeManifest | None = None
         self.use = RuntimeUse(Path(config.cache_dir))
         self.cluster_id = ""
-        self.cold_reason = ""  # of the generation that begins next
+        self.cold_reason = ""  # for the generation that begins next
         self._on_change = on_change
         self._starved = ("", 0.0)  # why one of the node's processes was ended, and when (monotonic)
 
@@ -75,21 +75,21 @@ class NodeState:
 
     @property
     def joined_host(self) -> NodeHost | None:
-        """The node host, when it has its role and lives."""
+        """The node host, if it is alive and has its role."""
         return self.host if self.host is not None and self.host.alive and self.current.stage is Stage.JOINED else None
 
     @property
     def watched(self) -> Watched | None:
-        """The node, while its processes live."""
+        """The node, while its processes are alive."""
         if self.host is None or not self.host.pid or self.current.stage is Stage.ENDED:
             return None
         share = (self.wanted.memory_mb if self.wanted is not None else self.config.memory_mb) << 20
-        shared = self.config.cluster_dir(self.cluster_id) if self.is_driver else None  # once, not by every worker as well
+        shared = self.config.cluster_dir(self.cluster_id) if self.is_driver else None  # once, not for every worker as well
         return Watched(
             pid=self.host.pid, group=self.group, walled=self.walled, limits=self.limits, share=share, shared_dir=str(shared or "")
         )
 
-    # ── what is told ────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── status and logs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def advance(self, stage: Stage) -> None:
         self.current = msgspec.structs.replace(self.current, stage=stage)
@@ -110,7 +110,7 @@ class NodeState:
         self.node_log.write(line)
 
     def adopt(self, wanted: Assignment, stage: Stage, **status: Any) -> None:
-        """From now on this is the assignment's generation."""
+        """Makes the assignment's generation the current one."""
         self.current = Current(generation=wanted.generation, stage=stage)
         self.cluster_id = wanted.cluster_id
         self.node_log.clear()
@@ -130,7 +130,7 @@ class NodeState:
         await self.host.call(op, **fields)
 
     async def end_host(self, *, grace_s: float) -> None:
-        """End the node's processes, all of them, and its network."""
+        """Ends all of the node's processes, and its network."""
         host, self.ending = self.host, True
         try:
             if host is not None:
@@ -143,7 +143,7 @@ class NodeState:
             self.ending = False
 
     def _end_leftovers(self) -> None:
-        """On a thread. Namespaces end with their first process; without them there may be something left."""
+        """Runs on a thread. Namespaces end with their first process; without them, processes may be left."""
         if not self.walled:
             for _ in range(50):
                 if not sweep(self.config.instance_id):
@@ -154,15 +154,15 @@ class NodeState:
             with contextlib.suppress(OSError):
                 (self.config.directory / "cgroup.json").unlink()
 
-    # ── why it fails ────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── failures ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def starved(self, message: str) -> None:
-        """One of the processes is ended for want of memory ("": none was). Should the node fail by that, this is why."""
+        """Records that a process is ended for lack of memory ("": none was). If the node then fails, this is the reason."""
         self._starved = (message, time.monotonic())
 
     @property
     def want_of_memory(self) -> str:
-        """Why, if that is what the node dies of; else empty."""
+        """The reason, if the node dies for lack of memory; otherwise ""."""
         why, at = self._starved
         if why and time.monotonic() - at < STARVED_S:
             return why
@@ -172,7 +172,7 @@ class NodeState:
 
     @property
     def death_code(self) -> str:
-        """What it is called when the node dies now."""
+        """The failure code if the node dies now."""
         driver = self.is_driver
         if driver and self.want_of_memory:
             return "DRIVER_OUT_OF_MEMORY"

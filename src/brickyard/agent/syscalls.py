@@ -1,8 +1,8 @@
 """The system calls that a node's processes may not make: a BPF program, assembled here, installed by `enter.py` or bubblewrap.
 
-What is refused is what the well-known container runtimes refuse, and what this sandbox has its own reason for: kernel keyrings,
+It refuses what well-known container runtimes refuse, plus what this sandbox has its own reasons to refuse: kernel keyrings,
 io_uring, namespaces, mounts, other processes' memory, set-user-ID bits (the host sees a node's files), rare socket families.
-Calls that are newer than this list do not exist inside: libraries then use the older ones.
+Calls newer than this list do not exist inside: libraries then fall back to older ones.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-# Refused with EPERM: numbers on x86-64 and on aarch64; None: there is no such call.
+# Refused with EPERM: numbers on x86-64 and on aarch64; None if the call does not exist there.
 _REFUSED: dict[str, tuple[int | None, int | None]] = {
     # The kernel itself
     "acct": (163, 89), "adjtimex": (159, 171), "bpf": (321, 280), "clock_adjtime": (305, 266), "clock_settime": (227, 112),
@@ -25,7 +25,7 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "sethostname": (170, 161), "settimeofday": (164, 170), "swapoff": (168, 225), "swapon": (167, 224), "_sysctl": (156, None),
     "sysfs": (139, None), "syslog": (103, 116), "uselib": (134, None), "userfaultfd": (323, 282), "ustat": (136, None),
     "vhangup": (153, 58),
-    # Keyrings: they belong to a user, and not to a namespace
+    # Keyrings: they belong to a user, not to a namespace
     "add_key": (248, 217), "keyctl": (250, 219), "request_key": (249, 218),
     # Mounts and namespaces
     "chroot": (161, 51), "fanotify_init": (300, 262), "fsconfig": (431, 431), "fsmount": (432, 432), "fsopen": (430, 430),
@@ -36,17 +36,17 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "kcmp": (312, 272), "migrate_pages": (256, 238), "move_pages": (279, 239), "pidfd_getfd": (438, 438),
     "process_madvise": (440, 440), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "ptrace": (101, 117),
 }  # fmt: skip
-# Refused as if the kernel had never heard of them, so that libraries fall back: what cannot be looked into, being pointers.
+# Refused as unknown to the kernel, so that libraries fall back: a filter cannot inspect their arguments, which are pointers.
 _UNKNOWN = {"clone3": 435, "io_uring_enter": 426, "io_uring_register": 427, "io_uring_setup": 425, "openat2": 437}
-_NEWEST = 469  # the last call that this list was written with; the numbers of newer ones are the same everywhere
+_NEWEST = 469  # the last call known to this list; newer calls have the same numbers on all machines
 
-_NAMESPACES = 0x7E020080  # of clone and unshare: CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
-_CLONE_NAMESPACES = _NAMESPACES & ~0x80  # there the low byte is a signal
+_NAMESPACES = 0x7E020080  # flags of clone and unshare: CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
+_CLONE_NAMESPACES = _NAMESPACES & ~0x80  # in clone, the low byte is a signal
 _SET_ID = 0o6000
-_CREATES = 0o100 | 0o20000000  # O_CREAT, __O_TMPFILE: only then is there a mode at all
+_CREATES = 0o100 | 0o20000000  # O_CREAT, __O_TMPFILE: a mode exists only with these
 _FAMILIES = (0, 1, 2, 10, 16)  # unspecified, local, internet, netlink
-_PERSONALITIES = (0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)  # as Docker's: none switches off what protects memory
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # they type into a terminal
+_PERSONALITIES = (0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)  # as Docker's: none turns memory protection off
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # they inject terminal input
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
@@ -54,9 +54,9 @@ _NUMBER_AT, _MACHINE_AT, _ARGUMENTS_AT = 0, 4, 16
 
 
 class _Machine(msgspec.Struct, frozen=True):
-    column: int  # of _REFUSED
-    audit: int  # how the kernel names it
-    # Calls whose arguments decide: number -> the argument's index
+    column: int  # in _REFUSED
+    audit: int  # the kernel's name for the machine
+    # Calls to check by argument: number -> the argument's index
     modes: Mapping[int, int]  # a mode
     opens: Mapping[int, int]  # flags, followed by a mode
     clone: int
@@ -80,7 +80,7 @@ _MACHINES = {
 
 
 def program(machine: str = "") -> bytes:
-    """The filter, as the kernel takes it; empty for machines that we have no list for. `machine`: as `uname -m`."""
+    """Returns the filter in the kernel's format; empty for machines without a list. `machine`: as in `uname -m`."""
     known = _MACHINES.get(machine or platform.machine())
     return b"" if known is None else b"".join(_assemble(known))
 
@@ -88,7 +88,7 @@ def program(machine: str = "") -> bytes:
 def _assemble(machine: _Machine) -> list[bytes]:
     unknown = _REFUSE | errno.ENOSYS
     code = [
-        # Another machine's calls (32-bit ones, on x86-64) have numbers of their own. None of ours makes any.
+        # Other ABIs (32-bit calls on x86-64) use other numbers. None of our programs make such calls.
         _load(_MACHINE_AT), _jump(_EQUAL, machine.audit, 1, 0), _return(unknown),
         _load(_NUMBER_AT), _jump(_AT_LEAST, _NEWEST + 1, 0, 1), _return(unknown),
     ]  # fmt: skip
@@ -113,7 +113,7 @@ def _assemble(machine: _Machine) -> list[bytes]:
 
 
 def _when(number: int, then: list[bytes]) -> list[bytes]:
-    """What follows a call of that number; `then` ends in a return."""
+    """Returns the instructions for a call with that number; `then` ends in a return."""
     return [_jump(_EQUAL, number, 0, len(then)), *then]
 
 
@@ -127,7 +127,7 @@ def _allow_only(index: int, values: tuple[int, ...], error: int) -> list[bytes]:
 
 
 def _argument(index: int) -> int:
-    """Where the lower half of an argument is: little-endian, and no flag that is looked at is in the upper one."""
+    """Returns the offset of the lower half of an argument: little-endian, and no checked flag is in the upper half."""
     return _ARGUMENTS_AT + 8 * index
 
 

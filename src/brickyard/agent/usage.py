@@ -1,6 +1,6 @@
 """The numbers that the agents of a data directory publish for each other, and the turn to act on them.
 
-A file of fixed size per instance, written over in place: that works while the disk is full, and costs one write a second.
+Each instance has a file of fixed size that is overwritten in place: this works on a full disk and costs one write a second.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAME = "usage.json"
 
 
 class Published:
-    """Our own file. Made while there is room; without any, we publish nothing and are judged by nobody but ourselves."""
+    """Our own file, created while there is room. Without room we publish nothing, and only we judge our node."""
 
     def __init__(self, directory: Path) -> None:
         self._fd = -1
@@ -36,7 +36,7 @@ class Published:
 
 
 def published(instances: Path) -> list[Usage]:
-    """What all agents said last. What cannot be read is left out."""
+    """Returns the last numbers of all agents. Skips what cannot be read."""
     found = []
     for name in _names(instances):
         with contextlib.suppress(OSError, msgspec.MsgspecError):
@@ -46,17 +46,18 @@ def published(instances: Path) -> list[Usage]:
 
 def _names(instances: Path) -> list[str]:
     try:
-        return sorted(name for name in os.listdir(instances) if not name.startswith("."))  # noqa: PTH208 - names are all we need
+        return sorted(name for name in os.listdir(instances) if not name.startswith("."))  # noqa: PTH208 - only names are needed
     except OSError:
         return []
 
 
 @contextlib.contextmanager
 def turn(lock: Path) -> Iterator[bool]:
-    """Act alone: False when another agent is acting, and its relief is to be waited for. A killed holder loses its turn."""
+    """Yields whether we may act alone. False means another agent is acting: wait for the effect. A killed holder loses its
+    turn."""
     try:
         fd = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError:  # no room for the file itself, and the offender must go all the same
+    except OSError:  # no room for the lock file, but the offender must still be ended
         yield True
         return
     try:

@@ -1,4 +1,4 @@
-"""What the processes of a node see of the machine: `View` says what, `mounts` and `cells` turn it into lists for a launcher."""
+"""What a node's processes see of the machine: `View` describes it, `mounts` and `cells` turn it into lists for a launcher."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 import msgspec
 
 Mount = tuple[str, str, str, str]  # kind (ro, rw, link, tmpfs, proc, dev, device), source, target, option of a tmpfs
-CLUSTER = "/cluster"  # what all nodes of a cluster see, and no others
-UID = 1000  # inside, where we are root outside: root would be trusted by programs that look at the number
+CLUSTER = "/cluster"  # seen by all nodes of a cluster, and by no others
+UID = 1000  # inside, even if we are root outside: some programs trust root by its number
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - the node's own directory, inside
-_EMPTY = "mode=0555,size=1m"  # of a tmpfs that hides what it covers
+_EMPTY = "mode=0555,size=1m"  # for a tmpfs that hides what it covers
 _TOP = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-# What programs need of the machine's configuration. Never all of /etc: it holds keys and other programs' secrets.
+# The parts of /etc that programs need. Never all of it: it holds keys and other programs' secrets.
 _ETC = (
     "alternatives", "ca-certificates", "crypto-policies", "fonts", "gai.conf", "host.conf", "java", "ld.so.cache", "ld.so.conf",
     "ld.so.conf.d", "locale.alias", "localtime", "mime.types", "nsswitch.conf", "os-release", "debian_version",
@@ -24,7 +24,7 @@ _ETC = (
     "services", "ssl/certs", "ssl/openssl.cnf", "timezone",
 )  # fmt: skip
 _ETC_GLOBS = ("java-*", "jvm-*")  # where Debian and Fedora keep a JDK's own configuration
-# Parts of a fresh /proc that belong to the machine. Our user may be root outside: then its number alone opens them for writing.
+# Parts of a fresh /proc that belong to the machine. If our user is root outside, that uid alone allows writing to them.
 _PROC_READ_ONLY = ("bus", "fs", "irq", "sys", "sysrq-trigger")
 _PROC_HIDDEN = ("kallsyms", "kcore", "key-users", "keys", "kmsg", "kpagecount", "kpageflags", "sched_debug", "timer_list")
 _HARDWARE = ("/sys/devices/system/cpu", "/sys/devices/system/node")
@@ -33,24 +33,24 @@ _GPU_SHARED = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", 
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a node's processes may see of the machine, besides the operating system's programs."""
+    """Everything that a node's processes may see of the machine, besides the operating system's programs."""
 
     hostname: str = "node"
     etc: str = ""  # directory with our own passwd, group, hosts, hostname (see `write_etc`)
     read_only: tuple[str, ...] = ()  # runtime, interpreter, Java, our code for the node: at their own paths
-    unreadable: tuple[tuple[str, str], ...] = ()  # (copy made by `write_unreadable`, the program that it is shown as)
+    unreadable: tuple[tuple[str, str], ...] = ()  # (copy made by `write_unreadable`, program in whose place it appears)
     interpreter: str = ""  # a Python whose environment is in `read_only`: the links to its base are followed
     node_dir: str = ""  # read-write, at its own path; its tmp/ is also /tmp
     dbfs_dir: str = ""  # read-write, at /dbfs
-    cluster_dir: str = ""  # read-write, at /cluster; "": there is an empty directory, for `reveal.py`
-    hidden: tuple[str, ...] = ()  # never visible, even where they lie below something that is
+    cluster_dir: str = ""  # read-write, at /cluster; "": an empty directory, for `reveal.py`
+    hidden: tuple[str, ...] = ()  # never visible, even below something visible
     gpus: tuple[int, ...] = ()
     shared_memory_mb: int = 1024
-    cells: bool = False  # the command is a node host, which may ask for kernels in cells of their own (`cells.py`)
+    cells: bool = False  # the command is a node host, which may ask for kernels in their own cells (`cells.py`)
 
 
 def _way_to(python: str) -> Iterator[str]:
-    """The paths that the links from an interpreter's path lead through, the last of which is the program."""
+    """Yields the paths along the links from an interpreter's path; the last is the program."""
     path = Path(python)
     for _ in range(10):
         if not path.is_symlink():
@@ -60,8 +60,8 @@ def _way_to(python: str) -> Iterator[str]:
 
 
 def _interpreter(view: View) -> Iterator[Mount]:
-    """What leads from a virtual environment's python to its base: links that lie anywhere (~/.local/bin), each without its
-    neighbours, and the base's prefix by the alias that the last of them names it by."""
+    """Yields what leads from a virtual environment's python to its base: the links, which may lie anywhere (~/.local/bin),
+    without their neighbours, and the base's prefix under the alias that the last link uses."""
     way = list(_way_to(view.interpreter)) if view.interpreter else []
     aliases = [prefix for path in way[-1:] if (prefix := str(Path(path).parent.parent)) not in ("/", "/usr")]
     yield from (("ro", os.path.realpath(alias), alias, "") for alias in aliases)
@@ -71,12 +71,12 @@ def _interpreter(view: View) -> Iterator[Mount]:
 
 
 def inner_uid() -> int:
-    """The user (and group) number inside."""
+    """Returns the user (and group) id inside."""
     return os.getuid() or UID
 
 
 def write_etc(directory: Path, *, hostname: str, host: str, home: str) -> None:
-    """The few files of /etc that are the node's own. `directory` lies outside of what the node may write."""
+    """Writes the node's own files of /etc. `directory` lies outside of what the node may write."""
     directory.mkdir(mode=0o700, exist_ok=True)
     uid = inner_uid()
     try:
@@ -90,15 +90,15 @@ def write_etc(directory: Path, *, hostname: str, host: str, home: str) -> None:
 
 
 def write_unreadable(copy: Path, program: Path) -> None:
-    """A copy of a program that can be run and not be read. The kernel lets no process of the same user look into what runs such
-    a program: its memory, its environment and its files stay its own."""
+    """Makes a copy of a program that can be run but not read. The kernel hides the memory, environment and files of a process
+    that runs such a program from other processes of the same user."""
     copy.unlink(missing_ok=True)
     shutil.copyfile(program, copy)
     copy.chmod(0o111)
 
 
 def mounts(view: View) -> list[Mount]:
-    """The view as mounts, outer ones first."""
+    """Returns the view as mounts, outer ones first."""
     given = [path for wanted in view.read_only for path in dict.fromkeys((wanted, os.path.realpath(wanted)))]
     shown = [*_system(view), *(("ro", os.path.realpath(path), path, "") for path in dict.fromkeys(given)), *_interpreter(view)]
     shown += _hide(view.hidden, shown)
@@ -118,10 +118,10 @@ def mounts(view: View) -> list[Mount]:
 
 
 def cells(view: View) -> dict[str, object]:
-    """What the cells of a node see over what the node sees, for the launcher. Outer mounts come first.
+    """Returns what the cells of a node see on top of what the node sees, for the launcher. Outer mounts come first.
 
-    A kernel has everything of its own that can be written, but for the workspace's and the cluster's files. Nobody else sees the
-    directory that kernels' own are in.
+    Everything writable is the kernel's own, except the workspace's and the cluster's files. No cell sees the directory that
+    contains the kernels' directories.
     """
     shown, node = mounts(view), view.node_dir
     own_proc = [mount for mount in shown if _is_below(mount[2], "/proc")]
@@ -141,7 +141,7 @@ def cells(view: View) -> dict[str, object]:
 
 
 def _kept(shown: Sequence[Mount], node: str) -> Iterator[Mount]:
-    """What the node is shown below /tmp (a runtime, an interpreter) is there too where that is another directory."""
+    """Repeats what the node sees below /tmp (a runtime, an interpreter), for cells where /tmp is another directory."""
     found: list[str] = []
     for kind, source, target, _ in shown:
         below = any(_is_below(target, top) and target != top for top in _TEMPORARY)
@@ -151,7 +151,7 @@ def _kept(shown: Sequence[Mount], node: str) -> Iterator[Mount]:
 
 
 def _repeats(mount: Mount, before: Sequence[Mount]) -> bool:
-    """Whether it shows again what the innermost mount around it shows anyway (an interpreter in /usr)."""
+    """Whether the mount only repeats what the innermost mount around it shows anyway (an interpreter in /usr)."""
     kind, source, target, _ = mount
     around = next((outer for outer in reversed(before) if _is_below(target, outer[2])), None)
     return around is not None and kind == "ro" and around[0] == "ro" and around[1] + target[len(around[2]) :] == source
@@ -160,7 +160,7 @@ def _repeats(mount: Mount, before: Sequence[Mount]) -> bool:
 def _system(view: View) -> Iterator[Mount]:
     yield ("ro", "/usr", "/usr", "")
     for path in _TOP:
-        if os.path.islink(path):  # noqa: PTH114 - plain strings all along
+        if os.path.islink(path):  # noqa: PTH114 - plain strings throughout
             yield ("link", os.path.realpath(path).lstrip("/"), path, "")
         elif os.path.isdir(path):  # noqa: PTH112 - as above
             yield ("ro", path, path, "")
@@ -215,7 +215,7 @@ def _is_below(path: str, top: str) -> bool:
 
 
 def _hide(hidden: Sequence[str], shown: Sequence[Mount]) -> Iterator[Mount]:
-    """An empty directory over everything secret that lies below something shown."""
+    """Yields an empty directory over every secret that lies below something visible."""
     for path in hidden:
         real = os.path.realpath(path)
         for kind, source, target, _ in shown:

@@ -1,8 +1,8 @@
-"""The watch over one node: ends what takes more memory or disk than it may, before the machine runs out of either.
+"""Watches one node: ends whatever takes more memory or disk than allowed, before the machine runs out of either.
 
-Where control groups can be written the kernel bounds memory and processes. Here is the rest: disks, which it does not bound;
-machines on which control groups cannot be written; and several nodes that together use more than the machine has. Looking costs
-little while there is room, and becomes more frequent as it shrinks.
+With writable control groups, the kernel limits memory and processes. This covers the rest: disks, which control groups do not
+limit; machines whose control groups are not writable; and several nodes that together use more than the machine has. Checks are
+cheap while there is room, and become more frequent as it shrinks.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from brickyard.agent.log import LogFile
 from brickyard.agent.pressure import Memory, Usage, text
 from brickyard.agent.usage import Published, published, turn
 
-CALM_S = 1.0  # between two looks while there is room
+CALM_S = 1.0  # between two checks while there is room
 NEAR_S = 0.5
-SHARE = 0.03  # of the time may be spent on looking while there is room
-SCAN_S = 60.0  # a node's files are counted at least so often; sooner when the disk has filled meanwhile
+SHARE = 0.03  # of the time may be spent on checks while there is room
+SCAN_S = 60.0  # a node's files are counted at least this often; sooner if the disk has filled meanwhile
 SCAN_SHARE = 0.05
-SCAN_STEP = 64 << 20  # bytes of the disk that must be gone for counting again
-LATELY_S = 60.0  # "lately written"
-AGAIN_S = 10.0  # a second process to be ended so soon: the node goes as a whole
-RELIEF_S = 5.0  # how long the others wait for what one of them has ended
+SCAN_STEP = 64 << 20  # the free bytes must drop this much before the next early count
+LATELY_S = 60.0  # meaning of "lately written"
+AGAIN_S = 10.0  # if a second process has to be ended this soon, the whole node is ended
+RELIEF_S = 5.0  # how long the others wait for the effect of one agent's action
 
 OUT_OF_MEMORY, OUT_OF_DISK = "DRIVER_OUT_OF_MEMORY", "DRIVER_OUT_OF_DISK"
 
 
 class Watched(msgspec.Struct, frozen=True, kw_only=True):
-    """The node that runs now."""
+    """The currently running node."""
 
-    pid: int  # of the process that everything of it is below
+    pid: int  # pid of the process above all its other processes
     group: Group
-    walled: bool  # it has a /dev/shm of its own
+    walled: bool  # it has its own /dev/shm
     limits: Limits
     share: int  # bytes of memory that its type promises
-    shared_dir: str = ""  # of a driver: its cluster's directory, which counts as the driver's
+    shared_dir: str = ""  # for a driver: its cluster's directory, which counts towards the driver
 
 
 class Node(Protocol):
@@ -55,17 +55,17 @@ class Node(Protocol):
     def watched(self) -> Watched | None: ...
 
     def end(self, code: str, message: str) -> None:
-        """End it as failed; `code` is what a driver's failure is."""
+        """Ends it as failed; `code` is the failure code for a driver."""
 
     def starved(self, message: str) -> None:
-        """One of its processes was ended: should the node fail now, this is why."""
+        """Records that one of its processes was ended: if the node fails now, this is the reason."""
 
     def disk_is_low(self, used: int, limit: int) -> None:
-        """Tell its cluster; 0, 0: it is not, any more."""
+        """Warns its cluster; 0, 0 withdraws the warning."""
 
 
 class _Seen(msgspec.Struct, kw_only=True):
-    """One look."""
+    """The result of one check."""
 
     memory: Memory | None
     disk_total: int
@@ -75,7 +75,7 @@ class _Seen(msgspec.Struct, kw_only=True):
 
 
 class Watch:
-    """One per agent. `run` until cancelled."""
+    """One per agent. Call `run`, which goes on until cancelled."""
 
     def __init__(self, *, config: AgentConfig, node: Node, log: LogFile) -> None:
         self._config = config
@@ -84,16 +84,16 @@ class Watch:
         self._instances = config.directory.parent
         self._lock = self._instances.parent / "pressure.lock"
         self._published = Published(config.directory)
-        self._about: tuple[int, str] | None = None  # the node (its process, its cluster's directory) that the following is about
+        self._about: tuple[int, str] | None = None  # pid and cluster directory of the node that the rest describes
         self._held = held.Held()
         self._shared = held.Held()  # in the cluster's directory
-        self._found = held.Held()  # the same at the first look
-        self._scanned: tuple[float, float, int] | None = None  # when, for how long, and how much was free
+        self._found = held.Held()  # the same at the first check
+        self._scanned: tuple[float, float, int] | None = None  # when, for how long, and how many bytes were free
         self._written: collections.deque[tuple[float, int]] = collections.deque()
         self._killed_s = 0.0
 
     async def run(self) -> None:
-        """Look for ever."""
+        """Checks forever."""
         pause = CALM_S
         while True:
             await asyncio.sleep(pause)
@@ -103,13 +103,13 @@ class Watch:
                     self._about = None
                     self._published.write(Usage(instance_id=self._config.instance_id, at_s=time.monotonic()))
                 continue
-            if self._about != (watched.pid, watched.shared_dir):  # a warm node is given a cluster while it runs
+            if self._about != (watched.pid, watched.shared_dir):  # a cluster may take over a warm node while it runs
                 self._forget()
                 self._about = (watched.pid, watched.shared_dir)
             began = time.monotonic()
             try:
                 seen = await asyncio.to_thread(self._look, watched)
-            except OSError as error:  # the data directory is not there, now
+            except OSError as error:  # the data directory is missing right now
                 self._log.write(f"what the node uses cannot be measured: {error}")
                 pause = 10.0
                 continue
@@ -122,10 +122,10 @@ class Watch:
         self._scanned, self._killed_s = None, 0.0
         self._written.clear()
 
-    # ── look ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── measure ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _look(self, watched: Watched) -> _Seen:
-        """On a thread. Raises OSError."""
+        """Runs on a thread. Raises OSError."""
         memory = measure.machine_memory()
         total, free = measure.disk(self._config.directory)
         pids = sorted(watched.group.processes()) or processes.descendants(watched.pid)
@@ -146,7 +146,7 @@ class Watch:
         return _Seen(memory=memory, disk_total=total, disk_free=free, usage=usage, pids=pids)
 
     def _memory(self, watched: Watched, pids: list[int]) -> int:
-        """Quickly and rather too much; exactly when that is more than the node may use."""
+        """Measures quickly, which overestimates, and then exactly if the result exceeds the node's limit."""
         if watched.group.directories:
             return measure.group_memory(watched.group)
         files = held.memory_files(pids) + (measure.shared_memory_files(pids) if watched.walled else 0)
@@ -154,7 +154,7 @@ class Watch:
         return quickly if quickly < watched.limits.memory_mb << 20 else _together(measure.exact_memory_of(pids), files)
 
     def _scan(self, watched: Watched, pids: list[int], now: float, free: int) -> None:
-        """Count the node's files, if it is time to."""
+        """Counts the node's files if that is due."""
         if self._scanned is not None:
             at, took, free_then = self._scanned
             grown = free_then - free >= SCAN_STEP or self._is_short(free)
@@ -186,7 +186,7 @@ class Watch:
             why = f"the node used {text(seen.usage.memory)} of memory, and may use {text(watched.limits.memory_mb << 20)}"
             await self._starve(watched, f"{why}. Choose a node type with more memory")
         elif self._takes_too_much_disk():
-            pass  # it is ended
+            pass  # the node has been ended
         elif self._fills_dbfs(seen):
             self._node.end(
                 OUT_OF_DISK,
@@ -202,7 +202,7 @@ class Watch:
         return pressure.disk_floor(seen.disk_total, self._config.min_free_disk)
 
     def _takes_too_much_disk(self) -> bool:
-        """Whether the node alone does, and so was ended; while there is time, its cluster is told first."""
+        """Whether the node exceeded its disk limit and was ended. Warns its cluster first, while there is time."""
         own, shared, limit = self._held.size, self._shared.size, self._config.node_disk
         used = own + shared
         if self._held.too_many or (self._shared.too_many and not self._found.too_many):
@@ -223,7 +223,7 @@ class Watch:
         return False
 
     def _fills_dbfs(self, seen: _Seen) -> bool:
-        """Whether it writes there while the server says that they take too much."""
+        """Whether the node writes to the workspace's files while the server says that they exceed their limit."""
         try:
             said = (self._instances.parent / pressure.DBFS_FULL).stat().st_mtime
         except OSError:
@@ -232,7 +232,7 @@ class Watch:
         return abs(time.time() - said) < pressure.DBFS_FULL_S and measure.writes_below(seen.pids, places)
 
     async def _relieve_memory(self, watched: Watched, memory: Memory) -> None:
-        """The machine runs out of memory. Of all nodes only the greatest offender gives way, one at a time."""
+        """Handles low memory of the machine. Of all nodes only the worst offender yields, one at a time."""
         if not self._is_it(pressure.memory_offender(self._others(), now_s=time.monotonic(), total=memory.total)):
             return
         with turn(self._lock) as ours:
@@ -248,7 +248,7 @@ class Watch:
             await _until(_memory_is_back)
 
     async def _relieve_disk(self, seen: _Seen) -> None:
-        """The disk runs full. As above."""
+        """Handles low disk space, in the same way."""
         if not self._is_it(pressure.disk_offender(self._others(), now_s=time.monotonic())):
             return
         with turn(self._lock) as ours:
@@ -270,7 +270,7 @@ class Watch:
         return named == self._config.instance_id
 
     async def _starve(self, watched: Watched, why: str) -> None:
-        """End the node's greatest process; the whole node, where there is no such process or that has not helped."""
+        """Ends the node's largest process, or the whole node if there is no such process or ending one has not helped."""
         found = await asyncio.to_thread(self._greatest, watched)
         if self._node.watched != watched:
             return
@@ -287,7 +287,7 @@ class Watch:
             self._node.end(OUT_OF_MEMORY, why)
 
     def _greatest(self, watched: Watched) -> tuple[processes.Process, int] | None:
-        """On a thread: the process that uses at least half of what its node does."""
+        """Runs on a thread. Returns the largest process if it uses at least half of its node's memory."""
         pids = sorted(watched.group.processes()) or processes.descendants(watched.pid)
         there = {pid: process for pid in pids if (process := processes.find(pid)) is not None}
         sizes = {pid: sum(parts) for pid, parts in measure.exact_memory_of(there).items()}
@@ -298,7 +298,7 @@ class Watch:
 
 
 def _together(parts: Mapping[int, tuple[int, int]], files: int) -> int:
-    """Memory of all processes. What they share may be files that are known by themselves; it counts once."""
+    """Returns the memory of all processes. Shared memory may be files that are also counted separately; it counts once."""
     return sum(own for own, _ in parts.values()) + max(files, sum(shared for _, shared in parts.values()))
 
 
@@ -308,7 +308,7 @@ def _memory_is_back() -> bool:
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    """Hold the turn until what was ended has given back what it had, but not for ever."""
+    """Holds the turn until the ended process has released its resources, but not forever."""
     deadline = time.monotonic() + RELIEF_S
-    while not condition() and time.monotonic() < deadline:  # noqa: ASYNC110 - the kernel tells no event of it
+    while not condition() and time.monotonic() < deadline:  # noqa: ASYNC110 - the kernel sends no event for this
         await asyncio.sleep(0.1)

@@ -1,7 +1,7 @@
-"""The steps that make a node what its assignment says, one file a step: how it is done, what is told meanwhile, how long it may
-take and what its failure is called. `converge.py` decides which one is next, `node.py` does it.
+"""The steps that bring a node to its assignment, one file per step: how to do it, what to report meanwhile, its time limit and
+its failure code. `converge.py` decides which step is next, `node.py` does it.
 
-A new step is a file here, a line in `LADDER`, a member of `converge.Step`, and its place in `converge.decide`.
+A new step needs a file here, a line in `LADDER`, a member of `converge.Step`, and a place in `converge.decide`.
 """
 
 from __future__ import annotations

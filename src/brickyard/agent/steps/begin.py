@@ -24,7 +24,7 @@ async def _begin(node: NodeState) -> None:
 
 
 def make_directories(node: NodeState) -> None:
-    """The node's own, empty."""
+    """Makes the node's own directories, empty."""
     top = node.config.node_dir
     files.remove_tree(top)  # a predecessor may have been killed
     for path in (top, top / "work", top / "tmp", top / "home", top / "logs"):
@@ -32,7 +32,7 @@ def make_directories(node: NodeState) -> None:
 
 
 def make_shared(node: NodeState, wanted: Assignment) -> Path | None:
-    """The cluster's own directory: there, and where a driver starts without what the last one has left for itself."""
+    """Makes the cluster's directory. If a driver starts, removes what the last driver left there for itself."""
     shared = node.config.cluster_dir(wanted.cluster_id)
     if shared is not None:
         shared.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def make_shared(node: NodeState, wanted: Assignment) -> Path | None:
 
 
 def record(node: NodeState, wanted: Assignment) -> None:
-    """Whose node this is, for the provider that cleans up after an agent that was killed."""
+    """Records whose node this is, for the provider that cleans up after an agent that was killed."""
     text = msgspec.json.encode({"cluster_id": wanted.cluster_id, "generation": wanted.generation})
     files.write_atomic(node.config.directory / "node.json", text)
 

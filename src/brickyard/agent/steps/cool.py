@@ -1,4 +1,4 @@
-"""COOL: end everything that was prepared, finished or not, and clean its directories."""
+"""COOL: end everything that was prepared, complete or not, and clean its directories."""
 
 from __future__ import annotations
 

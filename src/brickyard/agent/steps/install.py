@@ -1,4 +1,4 @@
-"""INSTALL: the runtime is on this machine, by `python -m brickyard.runtime install KEY --cache-dir DIR --json` unless it is."""
+"""INSTALL: install the runtime with `python -m brickyard.runtime install KEY --cache-dir DIR --json`, unless it is installed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def _install(node: NodeState) -> None:
 
 
 async def runtime(node: NodeState, key: str) -> RuntimeManifest:
-    """The runtime, which nobody removes from now on. Raises HostError."""
+    """Returns the runtime and protects it from removal. Raises HostError."""
     await asyncio.to_thread(node.use.begin, node.config.environments.get(key) or key)
     return await ensure(node.config, key, progress=node.progress)
 
@@ -40,7 +40,7 @@ class _Problem(msgspec.Struct):
 
 
 class _Line(msgspec.Struct):
-    """One line of the installer: progress, or at the end the manifest or an error."""
+    """One line from the installer: progress, or at the end the manifest or an error."""
 
     message: str = ""
     manifest: RuntimeManifest | None = None
@@ -48,8 +48,8 @@ class _Line(msgspec.Struct):
 
 
 def installed(config: AgentConfig, runtime: str) -> RuntimeManifest | None:
-    """The manifest, if we know where the runtime lies and it is complete: its manifest is written last. None also where our own
-    classes are yet to be compiled for it."""
+    """Returns the manifest if we know where the runtime is and it is complete: the manifest is written last. Returns None also
+    if our classes still have to be compiled for it."""
     environment = config.environments.get(runtime)
     if not environment:
         return None
@@ -66,13 +66,14 @@ def installed(config: AgentConfig, runtime: str) -> RuntimeManifest | None:
 
 
 async def ensure(config: AgentConfig, runtime: str, *, progress: Callable[[str], None]) -> RuntimeManifest:
-    """The runtime's manifest, after installing it if need be. Raises HostError. Cancelling it ends the installer at once."""
+    """Returns the runtime's manifest, installing the runtime if needed. Raises HostError. Cancelling ends the installer
+    immediately."""
     if manifest := await asyncio.to_thread(installed, config, runtime):
         return manifest
     command = [config.python, "-m", "brickyard.runtime", "install", runtime, "--cache-dir", config.cache_dir, "--json"]
     pipe = asyncio.subprocess.PIPE
     try:
-        # Behind the launcher, so that it ends with us and takes the package installers that it starts along.
+        # Under the launcher, so that the installer and the package installers it starts end when we do.
         process = await asyncio.create_subprocess_exec(
             *enter(config.python, "plain", command), stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe,
             limit=1 << 20, start_new_session=True,
@@ -95,13 +96,13 @@ async def ensure(config: AgentConfig, runtime: str, *, progress: Callable[[str],
 
 
 async def _follow(stream: asyncio.StreamReader | None, progress: Callable[[str], None]) -> _Line:
-    """Report the progress; returns the last line with a manifest or an error, or an empty one."""
+    """Reports the progress; returns the last line with a manifest or an error, or an empty one."""
     last = _Line()
     while stream is not None and (text := await stream.readline()):
         try:
             line = msgspec.json.decode(text, type=_Line)
         except msgspec.MsgspecError:
-            continue  # something that an installer printed
+            continue  # output from a package installer
         if line.message:
             progress(line.message[:MAX_TEXT])
         if line.manifest is not None or line.error is not None:
@@ -119,7 +120,7 @@ def _last_words(errors: collections.deque[str], code: int) -> str:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the installer's whole tree: the launcher does it at SIGTERM."""
+    """Ends the installer's whole process tree; the launcher does so at SIGTERM."""
     for sig in (signal.SIGTERM, signal.SIGKILL):
         if process.returncode is not None:
             return

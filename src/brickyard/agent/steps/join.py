@@ -1,4 +1,4 @@
-"""JOIN: the node is given its role."""
+"""JOIN: give the node its role."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def _join(node: NodeState) -> None:
 
 
 def _cluster_dir(node: NodeState) -> str:
-    """Where the node sees what it shares with the other nodes of its cluster; "": nowhere."""
+    """Returns where the node sees the directory that its cluster's nodes share, or "" if there is none."""
     shared = node.config.cluster_dir(node.cluster_id)
     if shared is None:
         return ""

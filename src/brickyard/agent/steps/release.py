@@ -28,9 +28,9 @@ async def _release(node: NodeState) -> None:
 
 
 def give_room_back(node: NodeState) -> None:
-    """On a thread: keep the logs, remove everything else. No process of the node lives any more.
+    """Runs on a thread: keeps the logs and removes everything else. No process of the node is alive any more.
 
-    The rest goes first: on a full disk there is room for the logs only after that.
+    Removes the rest first: on a full disk, only that makes room for the logs.
     """
     config = node.config
     files.remove_tree(config.node_dir, keep="logs")

@@ -1,4 +1,4 @@
-"""RETIRE: a node that leaves its cluster hands over what it holds."""
+"""RETIRE: a node that leaves its cluster hands over its data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""START: the node host behind its walls, with a JVM that has no role yet."""
+"""START: start the isolated node host, with a JVM that has no role yet."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from brickyard.domain.runtimes import RuntimeManifest
 
 PROGRESS = "starting the node's processes"
 LIMIT_S = 300.0
-DAEMONS_MB = 1024  # what our own processes on the node may use beyond the memory that its type offers
+DAEMONS_MB = 1024  # what our own processes on the node may use beyond the memory of its type
 
 
 async def _start(node: NodeState) -> None:
@@ -41,7 +41,7 @@ async def _start(node: NodeState) -> None:
 
 
 async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManifest) -> NodeHost:
-    """The node host behind its walls. Raises HostError."""
+    """Starts the isolated node host. Raises HostError."""
     config = node.config
     isolation = await node.probe()
     node.update(isolation=isolation.text)
@@ -60,9 +60,9 @@ async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManif
     command = [manifest.python, str(Path(config.node_code_dir, "start.py")), "host"]
     tmp = str(config.node_dir / "tmp") if walls.kind == "none" else "/tmp"  # noqa: S108 - the node's own, inside
     env = sandbox.environment(config.instance_id, node_dir=config.node_dir, tmp=tmp, source=os.environ)
-    if config.dbfs_dir:  # where the workspace's files are, for code that must not care whether it is isolated
+    if config.dbfs_dir:  # where the workspace's files are, for code that works with or without isolation
         env["DBFS_ROOT"] = config.dbfs_dir if walls.kind == "none" else "/dbfs"
-    if walls.kind == "none":  # nothing but good manners keeps it from the devices of others
+    if walls.kind == "none":  # without isolation, only this convention keeps it from other nodes' devices
         env["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu) for gpu in config.gpus[: wanted.gpus])
     network = await node.networks.fresh()
     node.update(network=node.networks.text)
@@ -72,7 +72,7 @@ async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManif
 
 
 def settings(node: NodeState, role: str) -> dict[str, Any]:
-    """What `prepare` and `become` both are told."""
+    """Returns the settings for both `prepare` and `become`."""
     return {
         "manifest": node.manifest,
         "node_dir": str(node.config.node_dir),
@@ -87,7 +87,7 @@ def _limit(node: NodeState, wanted: Assignment) -> cgroups.Group:
     allowed = asked if memory is None else node_memory_limit(asked, memory.total)
     node.limits = cgroups.Limits(memory_mb=allowed >> 20, cores=wanted.cores)
     group = cgroups.create(node.config.instance_id, node.limits)
-    record = node.config.directory / "cgroup.json"  # the provider removes the group when we cannot
+    record = node.config.directory / "cgroup.json"  # lets the provider remove the group if we cannot
     files.write_atomic(record, msgspec.json.encode(group))
     return group
 

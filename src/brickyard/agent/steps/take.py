@@ -1,5 +1,5 @@
-"""TAKE: what was prepared becomes a generation's. Host, JVM and directories are there, and clean; only the cluster's own
-directory comes into sight."""
+"""TAKE: turn the warm node into a generation's node. Host, JVM and directories exist and are clean; only the cluster's
+directory has to become visible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from brickyard.agent.steps.work import Work
 from brickyard.agent.view import CLUSTER
 from brickyard.domain.node import Assignment, Phase
 
-REVEAL_TIMEOUT_S = 20.0  # it takes some 30 ms
+REVEAL_TIMEOUT_S = 20.0  # it normally takes about 30 ms
 
 
 async def _take(node: NodeState) -> None:
@@ -29,7 +29,7 @@ async def _take(node: NodeState) -> None:
 
 
 async def _reveal(node: NodeState, wanted: Assignment) -> str:
-    """Show the cluster's directory to the warm node. Returns why that cannot be done; "" when it is."""
+    """Shows the cluster's directory to the warm node. Returns why that failed, or "" if it worked."""
     shared = await asyncio.to_thread(begin.make_shared, node, wanted)
     if shared is None or node.host is None or not node.walled:
         return ""

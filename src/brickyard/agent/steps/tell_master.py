@@ -1,4 +1,4 @@
-"""TELL_MASTER: a worker that waits is told where its driver is."""
+"""TELL_MASTER: tell a waiting worker where its driver is."""
 
 from __future__ import annotations
 

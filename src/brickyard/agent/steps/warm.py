@@ -1,4 +1,4 @@
-"""WARM: make everything that a cluster can take over, for nobody yet."""
+"""WARM: prepare everything that a cluster can take over."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def _warm(node: NodeState) -> None:
         asked = start.settings(node, "") | {"heap_mb": driver_heap_mb(wanted.memory_mb), "cores": wanted.cores, "warm": True}
         await host.call("prepare", timeout_s=start.LIMIT_S, **asked)
     except BaseException:
-        node.current = Current(prepared=size_of(wanted))  # what there is of it is to be ended
+        node.current = Current(prepared=size_of(wanted))  # whatever exists of it has to be ended
         raise
     node.current = Current(prepared=size_of(wanted), warm=True)
     node.update(warm=wanted.runtime, warm_error="", message="")

@@ -1,4 +1,4 @@
-"""What the executor needs to know of a step."""
+"""The executor's description of a step."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from brickyard.agent.state import NodeState
 
 
 class Work(NamedTuple):
-    """How a step is done. A step may raise HostError; anything else that it raises is a mistake of ours, and told as one."""
+    """How to do a step. A step may raise HostError; any other exception is reported as a bug."""
 
     do: Callable[[NodeState], Awaitable[None]]
-    progress: str = ""  # told to the cluster when the step begins
-    limit_s: float | None = None  # None: what it waits for has limits of its own
-    failure: str = ""  # TerminationReasonCode of an error that brings none; "": by how far the node has come
-    cleans_up: bool = False  # never given up: what comes next relies on it
+    progress: str = ""  # shown to the cluster when the step begins
+    limit_s: float | None = None  # None: what it waits for has its own limits
+    failure: str = ""  # TerminationReasonCode for an error without a code; "": depends on how far the node has come
+    cleans_up: bool = False  # never cancelled, because the next step relies on it
