@@ -2,4 +2,4 @@
 
 from pathlib import Path
 
-NODE_CODE = Path(__file__).parent / "node"  # a runtime's interpreter runs `start.py` in there
+NODE_CODE = Path(__file__).parent / "node"  # a runtime's interpreter runs `start.py` in this directory

@@ -13,11 +13,11 @@ import msgspec
 from brickyard.runtime import catalogue, installer
 from brickyard.runtime.progress import Report
 
-TELL_EVERY_S = 2.0  # every line is a message from the node to the server
+TELL_EVERY_S = 2.0  # every line becomes a message from the node to the server
 
 
 def main() -> int:
-    """Exit code 0, or 1 with the reason as the last line."""
+    """Returns exit code 0, or 1 after printing the reason as the last line."""
     parser = argparse.ArgumentParser(prog="python -m brickyard.runtime", description=__doc__)
     parser.add_argument("action", choices=["install", "list", "remove"])
     parser.add_argument("key", nargs="?", help="runtime key, for example 17.3.x-scala2.13")
@@ -44,7 +44,8 @@ def main() -> int:
 
 
 class _Teller:
-    """Progress as lines: every step and every remark, and as JSON, whose readers show one line only, how far a step is."""
+    """Prints progress as lines: every step and every note. As JSON, also how far a step is, since readers of that show only
+    one line."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json

@@ -1,4 +1,4 @@
-"""The runtimes on offer, from `data/runtimes.toml`."""
+"""The available runtimes, from `data/runtimes.toml`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DATA = Path(__file__).parent / "data"
 
 @functools.cache
 def rows() -> tuple[Runtime, ...]:
-    """Every runtime, oldest first."""
+    """Returns every runtime, oldest first."""
     document = tomllib.loads((DATA / "runtimes.toml").read_text())
     found = []
     for row in document["runtime"]:
@@ -36,12 +36,12 @@ def rows() -> tuple[Runtime, ...]:
 
 
 def find(key: str) -> Runtime | None:
-    """The runtime of that key."""
+    """Returns the runtime with that key, or None."""
     return next((runtime for runtime in rows() if runtime.key == key), None)
 
 
 def unknown(key: str) -> str:
-    """What is said of a key that there is no runtime of."""
+    """Returns the error message for an unknown runtime key."""
     keys = [row.key for row in rows()]
     near = [each for each in keys if each.startswith(key)] if key else []
     near = near or difflib.get_close_matches(key, keys, 1, 0.8)
@@ -50,5 +50,5 @@ def unknown(key: str) -> str:
 
 
 def default() -> Runtime:
-    """The newest LTS on Spark 4."""
+    """Returns the newest LTS runtime on Spark 4."""
     return next(runtime for runtime in reversed(rows()) if runtime.lts and runtime.spark_version.startswith("4."))

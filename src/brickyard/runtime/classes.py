@@ -1,4 +1,4 @@
-"""Our own classes for Spark, compiled for a runtime: at its installation, and again when a version of ours brings other ones."""
+"""Our classes for Spark, compiled for a runtime at its installation, and again when another version of Brickyard changes them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ LIMIT_S = 300.0
 
 
 def with_classes(manifest: RuntimeManifest) -> RuntimeManifest | None:
-    """The manifest with its classes; None: they are yet to be compiled."""
+    """Returns the manifest with its classes, or None if they still have to be compiled."""
     path = classes_of(manifest.home)
     return msgspec.structs.replace(manifest, classes=path) if Path(path).is_file() else None
 
 
 def compile_classes(manifest: RuntimeManifest) -> RuntimeManifest:
-    """Compile them unless they are there. Raises CommandFailed and OSError."""
+    """Compiles the classes unless they exist. Raises CommandFailed and OSError."""
     if found := with_classes(manifest):
         return found
     path = classes_of(manifest.home)
@@ -34,5 +34,5 @@ def compile_classes(manifest: RuntimeManifest) -> RuntimeManifest:
 
 
 def classes_of(home: str) -> str:
-    """Where the runtime at `home` keeps the classes of this version."""
+    """Returns where the runtime at `home` keeps this version's classes."""
     return classes_path(home, (source.read_bytes() for source in sorted((NODE_CODE / "java").glob("*.java"))))

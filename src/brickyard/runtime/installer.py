@@ -1,7 +1,7 @@
-"""Installing a runtime: an environment of its own in the cache directory, complete or not there at all.
+"""Installs a runtime: its own environment in the cache directory, either complete or absent.
 
 The environment is built in its final place (virtual environments cannot be moved) under a lock, and `runtime.json` is written
-last: a directory without it is what a killed installer left behind, and the next one removes it.
+last. A directory without it is left from a killed installer, and the next installer removes it.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class InstallError(Exception):
 
 
 def runtime_home(environment: str, cache_dir: Path) -> Path:
-    """Where an environment lives."""
+    """Returns where an environment lives."""
     return cache_dir / "runtimes" / environment
 
 
 def installed(environment: str, cache_dir: Path) -> RuntimeManifest | None:
-    """The manifest of an installed environment."""
+    """Returns the manifest of an installed environment, or None."""
     try:
         data = (runtime_home(environment, cache_dir) / "runtime.json").read_bytes()
         return msgspec.json.decode(data, type=RuntimeManifest)
@@ -53,13 +53,14 @@ def installed(environment: str, cache_dir: Path) -> RuntimeManifest | None:
 
 
 def install(runtime: Runtime, *, cache_dir: Path, progress: Progress) -> RuntimeManifest:
-    """Install the runtime unless it is there. Raises InstallError. Safe against others that do the same, and against a kill."""
+    """Installs the runtime unless it is installed. Raises InstallError. Safe against concurrent installers and against being
+    killed."""
     if (manifest := installed(runtime.environment, cache_dir)) and (whole := with_classes(manifest)):
         return whole
     try:
         with _locked(runtime.environment, cache_dir, progress) as board:
             if manifest := installed(runtime.environment, cache_dir):
-                return compile_classes(manifest)  # it was installed by another version of ours
+                return compile_classes(manifest)  # another version of Brickyard installed it
             home = runtime_home(runtime.environment, cache_dir)
             _check_disk(cache_dir)
             shutil.rmtree(home, ignore_errors=True)
@@ -74,18 +75,18 @@ def install(runtime: Runtime, *, cache_dir: Path, progress: Progress) -> Runtime
 
 
 def remove(environment: str, *, cache_dir: Path) -> bool:
-    """Remove an installed environment; returns whether there was one. Raises RuntimeInUse."""
+    """Removes an installed environment; returns whether there was one. Raises RuntimeInUse."""
     home = runtime_home(environment, cache_dir)
     with _locked(environment, cache_dir, lambda _: None), unused(cache_dir, environment):
         there = home.exists()
         with contextlib.suppress(FileNotFoundError):
-            (home / "runtime.json").unlink()  # first: from here on it does not count as installed
+            (home / "runtime.json").unlink()  # removed first: from here on the environment does not count as installed
         shutil.rmtree(home, ignore_errors=True)
         return there
 
 
 class _Installation:
-    """One run, with the lock held and an empty home."""
+    """One installation, with the lock held and an empty home."""
 
     def __init__(self, runtime: Runtime, home: Path, *, board: Board, progress: Progress) -> None:
         self._runtime = runtime
@@ -133,7 +134,7 @@ class _Installation:
         return manifest
 
     def _facts(self, python: Path) -> dict[str, str]:
-        """What the environment says of itself; also the proof that it works."""
+        """Returns what the environment reports about itself, which also proves that it works."""
         program = (
             "import json, os, sys, pyspark; print(json.dumps({'spark_version': pyspark.__version__, "
             "'python_version': '.'.join(map(str, sys.version_info[:3])), 'python_base': os.path.realpath(sys.base_prefix), "
@@ -161,7 +162,7 @@ class _Installation:
         return javas.shim(wheel, self._home / "java" / "home")
 
     def _connect(self, jars: Path) -> str:
-        """Have Spark Connect's server among Spark's JARs. Returns why it is not there, "" when it is: the rest works without."""
+        """Adds Spark Connect's server to Spark's JARs. Returns why that failed, or "": everything else works without it."""
         if any(jars.glob("spark-connect_*.jar")):
             return ""
         runtime = self._runtime
@@ -174,7 +175,7 @@ class _Installation:
         return ""
 
     def _train(self, manifest: RuntimeManifest) -> RuntimeManifest:
-        """Class-data archives, from a throw-away round of Spark. Without them starts are slower, and the rest is the same."""
+        """Makes class-data archives by running Spark once. Without them, starts are slower but otherwise the same."""
         self._begin(steps.RUN)
         archives = self._home / "archives"
         archives.mkdir()
@@ -193,13 +194,13 @@ class _Installation:
 
     def _uv_run(self, *arguments: str) -> None:
         environment = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")}
-        environment |= uv_environment(os.environ)  # the package index that pip is set up for
-        # The file system of a cache may not link into another; copying always works.
+        environment |= uv_environment(os.environ)  # the package index that pip is configured with
+        # The cache's file system may not support links into the target; copying always works.
         environment.setdefault("UV_LINK_MODE", "copy")
         run_watched([self._uv, *arguments], watch=self._watch, environment=environment, limit_s=3_000)
 
     def _watch(self, pid: int, lines: Sequence[str]) -> None:
-        """What a command that runs says and writes."""
+        """Reports what a running command prints and writes."""
         for line in lines:
             for words, step in _SAID.items():
                 if line.startswith(words):
@@ -223,12 +224,12 @@ class _Installation:
             self._progress(report)
 
 
-# What uv and train.py say when a step begins. "Prepared": all packages are in uv's cache.
+# What uv and train.py print when a step begins. "Prepared": all packages are in uv's cache.
 _SAID = {"Building": steps.BUILD, "Prepared": steps.UNPACK, "making the archives": steps.ARCHIVES}
 
 
 def _written_mb(pid: int) -> int:
-    """What a command and those below it have written; 0 where the system does not tell."""
+    """Returns what a command and its descendants have written; 0 if the system does not report it."""
     found = 0
     with contextlib.suppress(psutil.Error, AttributeError):  # macOS has no such counts
         process = psutil.Process(pid)
@@ -240,7 +241,8 @@ def _written_mb(pid: int) -> int:
 
 @contextlib.contextmanager
 def _locked(environment: str, cache_dir: Path, progress: Progress) -> Iterator[Board]:
-    """One installer at a time; the kernel frees the lock of a killed one. Who waits shows how far the other one is."""
+    """Admits one installer at a time; the kernel frees the lock of a killed one. While waiting, shows the other one's
+    progress."""
     locks = cache_dir / "locks"
     locks.mkdir(parents=True, exist_ok=True)
     board = Board(environment, cache_dir)
@@ -255,7 +257,7 @@ def _locked(environment: str, cache_dir: Path, progress: Progress) -> Iterator[B
                     progress(msgspec.structs.replace(report, note=note))
                     note = ""
                 time.sleep(steps.PUBLISH_EVERY_S)
-        board.clear()  # a killed one's
+        board.clear()  # removes what a killed installer left
         try:
             yield board
         finally:
@@ -272,7 +274,7 @@ def _check_disk(cache_dir: Path) -> None:
 
 
 def _write_whole(path: Path, data: bytes) -> None:
-    """All of the file or none of it, whatever happens."""
+    """Writes the whole file or nothing, whatever happens."""
     draft = path.with_suffix(".tmp")
     with draft.open("wb") as file:
         file.write(data)

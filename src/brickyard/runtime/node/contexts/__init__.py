@@ -1,1 +1,1 @@
-"""Execution contexts: queues of commands, and kernels as seen from the node host."""
+"""Execution contexts: command queues, and kernels as the node host sees them."""

@@ -1,4 +1,4 @@
-"""One kernel from outside: its process, and the two Jupyter channels that commands need."""
+"""The node host's side of one kernel: its process and the two Jupyter channels that commands need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .door import Doors
 from .process import Home, Process, Starter
 
 START = Path(__file__).resolve().parents[1] / "start.py"
-MAX_MESSAGE = 64 * 1024 * 1024  # bytes; larger ones are dropped unread
+MAX_MESSAGE = 64 * 1024 * 1024  # bytes; larger messages are dropped unread
 LOG_TAIL = 4000  # characters
 _PORTS = {"shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5}
 
@@ -33,7 +33,7 @@ class KernelDied(Exception):
 
 
 class Event(NamedTuple):
-    """One message. `kind` is Jupyter's msg_type, or "oversized"; `parent` is the id of the request that it belongs to."""
+    """One message. `kind` is Jupyter's msg_type, or "oversized"; `parent` is the id of the request it belongs to."""
 
     channel: str  # "shell" or "iopub"
     kind: str
@@ -42,8 +42,8 @@ class Event(NamedTuple):
 
 
 class KernelFactory:
-    """What all kernels of a node have in common. `start` must be called on a thread that lives as long as the kernels do:
-    the system ends them when the thread that started them ends."""
+    """What all kernels of a node share. Call `start` on a thread that lives as long as the kernels: the system kills them when
+    the thread that started them ends."""
 
     def __init__(
         self,
@@ -64,9 +64,9 @@ class KernelFactory:
         self._zmq = zmq.Context()
 
     def start(self, *, hold: bool = False) -> Kernel:
-        """Start a process; it is usable once `connect` has returned. Raises OSError, DoorError.
+        """Starts a process; it is usable once `connect` has returned. Raises OSError, DoorError.
 
-        `hold`: it does all that it can do without a driver, and then waits for `proceed`.
+        With `hold`, it does everything possible without a driver and then waits for `proceed`.
         """
         home = self._starter.home(self._node_dir)
         key = secrets.token_hex(32)
@@ -92,25 +92,25 @@ class KernelFactory:
         return Kernel(process=process, home=home, go=go, key=key.encode(), context=self._zmq, on_end=on_end)
 
     def close(self) -> None:
-        """Free what kernels share. All kernels have been ended."""
+        """Frees what kernels share. All kernels must have been ended."""
         self._doors.close()
         self._zmq.destroy(linger=0)
 
 
 def _own_env(directory: Path) -> dict[str, str]:
-    """The directories of one kernel."""
+    """Returns the environment variables for one kernel's directories."""
     return {"IPYTHONDIR": str(directory / "ipython"), "JUPYTER_RUNTIME_DIR": str(directory)}
 
 
 class Kernel:
-    """Its channels are for one thread at a time; `interrupt` and `poll` may be called from any."""
+    """One kernel. Its channels are for one thread at a time; `interrupt` and `poll` may be called from any thread."""
 
     def __init__(
         self,
         *,
         process: Process,
         home: Home,
-        go: int,  # what a kernel waits at for its driver; -1: it does not wait
+        go: int,  # pipe on which a kernel waits for its driver; -1: it does not wait
         key: bytes,
         context: zmq.Context[Any],
         on_end: Callable[[], None],
@@ -127,17 +127,17 @@ class Kernel:
         self._fd = -1
 
     def proceed(self) -> None:
-        """There is a driver now. Does nothing for a kernel that does not wait for it."""
+        """Tells a waiting kernel that there is a driver. Does nothing for a kernel that does not wait."""
         go, self._go = self._go, -1
         if go >= 0:
-            with contextlib.suppress(OSError):  # it has ended; whoever connects to it sees that
+            with contextlib.suppress(OSError):  # it has ended; `connect` will notice
                 os.write(go, b"go\n")
             os.close(go)
 
     def connect(self, *, timeout_s: float, wanted: Callable[[], bool]) -> None:
-        """Wait until the kernel answers on both channels. Raises KernelDied, also when the time is over or it is no longer
+        """Waits until the kernel answers on both channels. Raises KernelDied, also after the time limit or if it is no longer
         `wanted`."""
-        # The directory's path may be longer than a socket's may be; through the descriptor it is always short.
+        # The directory's path may exceed the limit for socket paths; a path through the descriptor is always short.
         self._fd = os.open(str(self._directory), os.O_RDONLY | os.O_DIRECTORY)
         deadline = time.monotonic() + timeout_s
         while not (self._directory / "k-2").exists():
@@ -146,7 +146,7 @@ class Kernel:
         for channel, kind, number in (("shell", zmq.DEALER, 1), ("iopub", zmq.SUB, 2)):
             socket = self._context.socket(kind)
             socket.linger = 0
-            socket.rcvhwm = 0  # what the kernel may send is bounded there; dropping a message here could lose the last one
+            socket.rcvhwm = 0  # the kernel limits what it sends; dropping a message here could lose the last one
             if kind == zmq.SUB:
                 socket.subscribe(b"")
             socket.connect(f"ipc:///proc/self/fd/{self._fd}/k-{number}")
@@ -154,7 +154,7 @@ class Kernel:
             self._poller.register(socket, zmq.POLLIN)
         heard: set[str] = set()
         while heard != {"shell", "iopub"}:
-            # A subscription takes a moment to arrive, and answers sent before it are lost: ask again until both come.
+            # A subscription takes a moment to arrive, and earlier answers are lost: ask again until both channels answer.
             self._check_start(deadline, timeout_s, wanted)
             self._session.send(self._sockets["shell"], "kernel_info_request")
             pause = time.monotonic() + 0.5
@@ -165,7 +165,7 @@ class Kernel:
         self._shut_in()
 
     def _shut_in(self) -> None:
-        """Both sides have what they need: nobody else is to find the key, or a socket to listen at."""
+        """Both sides have what they need, so nobody else may find the key or the sockets."""
         for path in [self._directory / "connection.json", *self._directory.glob("k-*")]:
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -179,14 +179,14 @@ class Kernel:
             raise KernelDied(f"The Python process was not ready within {timeout_s:.0f} s.\n{self.log_tail()}".rstrip())
 
     def execute(self, code: str, command_id: str) -> str:
-        """Send code; returns the request's id, which all that belongs to it names as its parent."""
+        """Sends code; returns the request's id, which all its messages name as their parent."""
         content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False, "stop_on_error": False,
                    "user_expressions": {}}  # fmt: skip
         message: Any = self._session.send(self._sockets["shell"], "execute_request", content, metadata={GROUP_KEY: command_id})
         return str(message["header"]["msg_id"])
 
     def receive(self, timeout_s: float) -> Event | None:
-        """The next message of either channel, output before answers; None when none comes in time."""
+        """Returns the next message of either channel, output before answers, or None if none arrives in time."""
         ready = dict(self._poller.poll(int(timeout_s * 1000)))
         for channel in ("iopub", "shell"):
             if self._sockets[channel] in ready:
@@ -201,21 +201,21 @@ class Kernel:
             _identities, body = self._session.feed_identities(frames)
             message = self._session.deserialize(body)
         except (ValueError, KeyError, TypeError, RecursionError):
-            return None  # code in the kernel can write to its own socket; what is no message is no output
+            return None  # code in the kernel can write to its own socket; malformed messages are ignored
         parent = (message.get("parent_header") or {}).get("msg_id", "")
         content = message.get("content")
         return Event(channel, str(message["header"]["msg_type"]), parent, content if isinstance(content, dict) else {})
 
     def poll(self) -> int | None:
-        """The exit status, or None while it runs."""
+        """Returns the exit status, or None while it runs."""
         return self._process.poll()
 
     def interrupt(self) -> None:
-        """SIGINT to the kernel and to what its code has started."""
+        """Sends SIGINT to the kernel and to everything that its code has started."""
         self._process.interrupt()
 
     def how_it_ended(self) -> str:
-        """For a person."""
+        """Says how the process ended, for users."""
         status = self.poll()
         if status is None:
             return "it still runs"
@@ -238,7 +238,7 @@ class Kernel:
             return ""
 
     def end(self) -> None:
-        """Kill the process and what it started, and remove its directory."""
+        """Kills the process and everything that it started, and removes its directory."""
         self._process.kill()
         self._process.wait()
         go, self._go = self._go, -1

@@ -1,4 +1,4 @@
-"""One execution context: a kernel, the queue of its commands, and the thread that takes them through it in order."""
+"""One execution context: a kernel, a command queue, and the thread that runs the commands in order."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 from . import results
 from .client import Event, Kernel, KernelDied
 
-KEEP_COMMANDS = 100  # finished ones whose results can still be read
-KEEP_BYTES = 48 * 1024 * 1024  # of their results, as JSON; the newest is kept whatever its size
+KEEP_COMMANDS = 100  # finished commands whose results can still be read
+KEEP_BYTES = 48 * 1024 * 1024  # bytes of their results, as JSON; the newest result is always kept
 MAX_QUEUED = 1000
 POLL_S = 0.1
-SIGNAL_EVERY_S = 1.0  # an interrupt that comes at the wrong moment is lost, so it is repeated
-CANCEL_GRACE_S = 6.0  # then the process is replaced
-QUIET_S = 2.0  # after the answer: how long output that was still under way may be silent
+SIGNAL_EVERY_S = 1.0  # an interrupt at the wrong moment is lost, so it is repeated
+CANCEL_GRACE_S = 6.0  # after this, the process is replaced
+QUIET_S = 2.0  # after the answer: how long to wait for output that is still arriving
 
 
 class ContextError(Exception):
@@ -31,7 +31,7 @@ class ContextError(Exception):
 
 
 class Command:
-    """One command and what became of it. Written by its context's thread, under the context's lock."""
+    """One command and its outcome. Written by its context's thread, under the context's lock."""
 
     def __init__(self, *, command_id: str, language: str, code: str) -> None:
         self.command_id = command_id
@@ -52,7 +52,7 @@ def now_ms() -> int:
 
 
 class _Destroyed(Exception):
-    """The context is to go: nobody will ask for results any more."""
+    """The context is being destroyed: nobody will ask for results any more."""
 
 
 class _Stubborn(Exception):
@@ -60,7 +60,7 @@ class _Stubborn(Exception):
 
 
 class Context:
-    """Methods may be called from any thread and return at once, except `join`."""
+    """One context. Methods may be called from any thread and return immediately, except `join`."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Context:
         self._thread = threading.Thread(target=self._main, name=f"context-{context_id[:8]}", daemon=True)
         self._thread.start()
 
-    # ── called from outside ─────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── called from other threads ───────────────────────────────────────────────────────────────────────────────────────────
 
     def status(self) -> dict[str, Any]:
         with self._wake:
@@ -100,7 +100,7 @@ class Context:
             return answer
 
     def about(self) -> dict[str, Any]:
-        """For a list of contexts: whose it is, and what it does."""
+        """Returns the entry for a list of contexts: its user and what it does."""
         with self._wake:
             waiting = [command for command in self._commands.values() if not command.over]
             return {
@@ -109,7 +109,7 @@ class Context:
             }  # fmt: skip
 
     def submit(self, command: Command) -> None:
-        """Queue it. Raises ContextError DEAD, LIMIT, INVALID."""
+        """Queues a command. Raises ContextError DEAD, LIMIT, INVALID."""
         with self._wake:
             self._used_ms = now_ms()
             if command.command_id in self._commands:
@@ -133,7 +133,7 @@ class Context:
             return {"id": command_id, "status": status, "results": command.results}
 
     def cancel(self, command_id: str) -> None:
-        """Raises ContextError NOT_FOUND, INVALID."""
+        """Cancels a command. Raises ContextError NOT_FOUND, INVALID."""
         with self._wake:
             command = self._command(command_id)
             if command.status in ("Finished", "Error"):
@@ -149,7 +149,7 @@ class Context:
             return self._state != "Error" and any(not command.over for command in self._commands.values())
 
     def destroy(self) -> None:
-        """End it soon; `join` waits for that."""
+        """Makes the context end soon; `join` waits for that."""
         with self._wake:
             self._destroyed = True
             self._queue.clear()
@@ -179,7 +179,7 @@ class Context:
             pass
         except KernelDied as death:
             self._die(str(death))
-        except Exception as error:  # a defect of ours: the context must say so instead of waiting for ever
+        except Exception as error:  # a bug: the context must report it instead of waiting forever
             self._die(f"The context failed unexpectedly ({type(error).__name__}: {error}).")
         finally:
             if self._kernel is not None:
@@ -187,8 +187,8 @@ class Context:
             self._cancel_all_jobs()
 
     def _cancel_all_jobs(self) -> None:
-        """The process is gone, and nobody is left to take the results of its jobs: also those that threads of commands long
-        over had started."""
+        """The process is gone and nobody can take the results of its jobs, including jobs started by threads of earlier
+        commands."""
         with self._wake:
             started = [each.command_id for each in self._commands.values() if each.status != "Queued"]
         for command_id in started:
@@ -204,10 +204,10 @@ class Context:
         return kernel
 
     def _next(self, kernel: Kernel) -> Command:
-        """The next command, now Running. Watches the process while there is none."""
+        """Returns the next command, now Running. Watches the process while there is none."""
         with self._wake:
             while not self._queue and not self._destroyed and kernel.poll() is None:
-                # Nothing tells us when a process ends; a context that lost its own while idle should show it soon.
+                # A process ends without notice; an idle context that lost its process should show it soon.
                 self._wake.wait(1.0)
             if self._destroyed:
                 raise _Destroyed
@@ -218,7 +218,7 @@ class Context:
             return command
 
     def _run(self, kernel: Kernel, command: Command) -> None:
-        """Take one command to its end. Raises KernelDied, _Destroyed."""
+        """Runs one command to its end. Raises KernelDied, _Destroyed."""
         collector = results.Collector()
         try:
             self._follow(kernel, command, collector)
@@ -231,7 +231,7 @@ class Context:
         self._conclude(command, "Finished", collector.results(), collector.printed())
 
     def _follow(self, kernel: Kernel, command: Command, collector: results.Collector) -> None:
-        """Execute and collect until the command is over. Raises KernelDied, _Destroyed, _Stubborn."""
+        """Executes the command and collects its messages until it is over. Raises KernelDied, _Destroyed, _Stubborn."""
         request = kernel.execute(_code(command), command.command_id)
         answered = False
         heard = time.monotonic()
@@ -256,12 +256,12 @@ class Context:
                 else:
                     collector.take(event.kind, event.content)
             if answered and now - heard > QUIET_S:
-                return  # the last message was lost; the command is over all the same
+                return  # the last message was lost, but the command is over
             if command.cancelled and not answered:
                 cancel.press(now)
 
     def _replace(self, kernel: Kernel, command: Command, collector: results.Collector) -> None:
-        """A new process for a context whose command could not be interrupted."""
+        """Starts a new process for a context whose command could not be interrupted."""
         kernel.end()
         with self._wake:
             self._kernel = None
@@ -276,12 +276,12 @@ class Context:
     def _conclude(self, command: Command, status: str, outcome: dict[str, Any], printed: str = "") -> None:
         with self._wake:
             if command.cancelled and status == "Finished":
-                # Also when it ended by itself in that moment: who cancels waits for Cancelled and for nothing else.
+                # Even if it ended by itself at that moment: whoever cancels waits for Cancelled only.
                 status, outcome = "Cancelled", _cancelled("The command was cancelled.", printed)
             self._finish(command, status, outcome)
 
     def _finish(self, command: Command, status: str, outcome: dict[str, Any]) -> None:
-        """Set the result and forget old ones. The lock is held."""
+        """Sets the result and forgets old ones. The lock is held."""
         command.status = status
         command.results = outcome
         command.size = len(json.dumps(outcome))
@@ -313,7 +313,7 @@ class Context:
 
 
 class _Cancel:
-    """Presses a running command to end, again and again. Raises _Stubborn when that does not help."""
+    """Interrupts a running command repeatedly. Raises _Stubborn if that does not help."""
 
     def __init__(self, *, kernel: Kernel, jobs: Callable[[], None]) -> None:
         self._kernel = kernel
@@ -332,7 +332,7 @@ class _Cancel:
 
 
 def _drain_answer(kernel: Kernel, request: str, answered: bool, collector: results.Collector) -> None:
-    """The answer comes a moment before or after the last output; leave none behind for the next command to find."""
+    """The answer comes just before or after the last output. Reads it here, so that the next command does not find it."""
     deadline = time.monotonic() + QUIET_S
     while not answered and time.monotonic() < deadline and kernel.poll() is None:
         event: Event | None = kernel.receive(POLL_S)
@@ -342,7 +342,7 @@ def _drain_answer(kernel: Kernel, request: str, answered: bool, collector: resul
 
 
 def _code(command: Command) -> str:
-    """What the kernel is to run. A magic on the first line chooses the language, as in a notebook."""
+    """Returns the code for the kernel. A magic on the first line selects the language, as in a notebook."""
     code, language = command.code, command.language
     first, _, rest = code.lstrip().partition("\n")
     magic, _, tail = first.partition(" ")

@@ -1,9 +1,9 @@
-"""Execution contexts: Python processes attached to the cluster's driver, each with a queue of commands.
+"""Execution contexts: Python processes attached to the cluster's driver, each with a command queue.
 
-    status of a context   Pending (its process starts) -> Running -> Error (the process died; destroy it, create another)
-    status of a command   Queued -> Running -> Finished | Error | Cancelled; Cancelling while a running one is interrupted
+    context status    Pending (its process starts) -> Running -> Error (the process died; destroy it, create another)
+    command status    Queued -> Running -> Finished | Error | Cancelled; Cancelling while a running one is interrupted
 
-An exception in the user's code is a Finished command with results of type error; Error means that the process died.
+An exception in the user's code gives a Finished command with results of type error; Error means that the process died.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from .process import Beside, Starter
 __all__ = ["ContextError", "Contexts"]
 
 START_TIMEOUT_S = 180.0
-STARTS_AT_ONCE = 2  # a kernel keeps a core busy for a second or two while it starts
-# The next spare starts when the context that took the last one has had its first command: that long after it at least, then once
-# nothing runs, and at the latest after so long.
+STARTS_AT_ONCE = 2  # a kernel uses a whole core for a second or two while it starts
+# The next spare starts after the first command of the context that took the last one: SPARE_DELAY_S later at the earliest, then
+# as soon as nothing runs, and after SPARE_PATIENCE_S in any case.
 SPARE_DELAY_S, SPARE_PATIENCE_S, SPARE_LOOK_S = 3.0, 20.0, 0.5
-OPEN_LOOK_S = 0.1  # whether a kernel is still wanted is looked at so often while Spark makes its first session
+OPEN_LOOK_S = 0.1  # how often to check whether a kernel is still wanted while Spark makes its first session
 LANGUAGES = ("python", "sql")
 
 
 class Contexts:
-    """All contexts of a node. Every method may be called from any thread and returns at once.
+    """All contexts of a node. Every method may be called from any thread and returns immediately.
 
-    `doors` lead kernels to the driver's JVM; `env` is the complete environment for user code;
-    `cancel_group` cancels the Spark jobs of a job group (a command's id) and may block; `spark_open` waits for at most the
-    seconds that it is given until sessions may be made on the driver, and says whether they may; `starter` starts the processes.
+    `doors` give kernels access to the driver's JVM; `env` is the complete environment for user code; `cancel_group` cancels
+    the Spark jobs of a job group (a command's id) and may block; `spark_open` waits at most the given seconds until the driver
+    accepts sessions and returns whether it does; `starter` starts the processes.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Contexts:
         self._contexts: dict[str, Context] = {}
         self._held: Kernel | None = None  # waits for the driver
         self._spare: Future[Kernel | None] | None = None
-        self._claimed: dict[str, Future[Kernel | None]] = {}  # context id -> the coming spare that it waits for
+        self._claimed: dict[str, Future[Kernel | None]] = {}  # context id -> the spare in preparation that it waits for
         self._warmers: list[threading.Thread] = []
         self._closed = False
         self._activity_ms = 0
@@ -87,7 +87,7 @@ class Contexts:
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def create(self, context_id: str, language: str, user: str = "") -> None:
-        """Start a context; `user` is whose it is, for the list. Repeating it changes nothing.
+        """Starts a context; `user` is its owner, for the list. Repeating the call changes nothing.
         Raises ContextError LIMIT, INVALID."""
         _check_language(language)
         with self._lock:
@@ -125,21 +125,21 @@ class Contexts:
             threading.Thread(target=self._warm_later, name="kernel-spare-later", daemon=True).start()
 
     def overview(self) -> list[dict[str, Any]]:
-        """Every context: whose it is, and what it does."""
+        """Returns every context with its user and what it does."""
         with self._lock:
             contexts = list(self._contexts.values())
         return [context.about() for context in contexts]
 
     def status(self, context_id: str) -> dict[str, Any]:
-        """`{"id", "status"}` with Pending, Running or Error; with Error also `message`. Raises ContextError NOT_FOUND."""
+        """Returns `{"id", "status"}` with Pending, Running or Error; with Error also `message`. Raises ContextError NOT_FOUND."""
         return self._context(context_id).status()
 
     def destroy(self, context_id: str) -> None:
-        """End a context, whatever it runs, and forget its results. Raises ContextError NOT_FOUND."""
+        """Ends a context, whatever it runs, and forgets its results. Raises ContextError NOT_FOUND."""
         with self._lock:
             context = self._contexts.pop(context_id, None)
             spare = self._claimed.pop(context_id, None)
-            if self._spare is None and not self._closed:  # the next context may have it
+            if self._spare is None and not self._closed:  # the next context may take the spare
                 self._spare, spare = spare, None
         if spare is not None:
             spare.add_done_callback(_end_kernel)
@@ -149,7 +149,8 @@ class Contexts:
         self._touch()
 
     def execute(self, context_id: str, command_id: str, language: str, command: str) -> None:
-        """Queue a command. Repeating it (by its id) changes nothing. Raises ContextError NOT_FOUND, DEAD, LIMIT, INVALID."""
+        """Queues a command. Repeating the call with the same id changes nothing. Raises ContextError NOT_FOUND, DEAD, LIMIT,
+        INVALID."""
         context = self._context(context_id)
         language = language or context.language
         _check_language(language)
@@ -162,14 +163,14 @@ class Contexts:
         self._touch()
 
     def command_status(self, context_id: str, command_id: str) -> dict[str, Any]:
-        """`{"id", "status", "results"}`; results are None until the command is over. Raises ContextError NOT_FOUND."""
+        """Returns `{"id", "status", "results"}`; results are None until the command is over. Raises ContextError NOT_FOUND."""
         return self._context(context_id).command_status(command_id)
 
     def cancel(self, context_id: str, command_id: str) -> None:
-        """Cancel a queued or running command with its Spark jobs. Raises ContextError NOT_FOUND; INVALID when it is over."""
+        """Cancels a queued or running command with its Spark jobs. Raises ContextError NOT_FOUND; INVALID if it is over."""
         self._context(context_id).cancel(command_id)
 
-    # ── the node's view ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── for the node ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def busy(self) -> bool:
         """Whether any command is queued or running."""
@@ -178,21 +179,21 @@ class Contexts:
         return any(context.busy() for context in contexts)
 
     def last_activity_ms(self) -> int:
-        """Epoch milliseconds of the last moment with a command or a change of contexts; 0 when there was none."""
+        """Returns the epoch millisecond of the last command or change of contexts; 0 if there was none."""
         if self.busy():
             self._touch()
         return self._activity_ms
 
     def preload(self) -> None:
-        """Have a process that waits for the driver: the first kernel is ready sooner then. Raises OSError, DoorError."""
+        """Starts a process that waits for the driver, so that the first kernel is ready sooner. Raises OSError, DoorError."""
         kernel: Kernel = self._starter.submit(self._factory.start, hold=True).result()
         with self._lock:
             self._held = kernel
 
     def warm(self) -> None:
-        """Have a spare kernel, so that the next context is ready at once. Call it when the driver answers.
+        """Prepares a spare kernel, so that the next context is ready immediately. Call this once the driver answers.
 
-        A context that comes while it starts waits for it, instead of starting another beside it.
+        A context created while the spare starts waits for it instead of starting another kernel.
         """
         with self._lock:
             if self._closed or self._spare is not None:
@@ -204,7 +205,7 @@ class Contexts:
             thread.start()
 
     def close(self) -> None:
-        """End all contexts and processes. Returns when they are gone."""
+        """Ends all contexts and processes. Returns when they are gone."""
         with self._lock:
             self._closed = True
             contexts, self._contexts = list(self._contexts.values()), {}
@@ -223,10 +224,10 @@ class Contexts:
         for context in contexts:
             context.join()
         self._cancellers.shutdown(wait=False)
-        self._starter.shutdown(wait=True)  # last: the system kills the kernels of a thread that ends
+        self._starter.shutdown(wait=True)  # last: the system kills a thread's kernels when the thread ends
         self._factory.close()
 
-    # ── within ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── internals ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _context(self, context_id: str) -> Context:
         with self._lock:
@@ -239,17 +240,17 @@ class Contexts:
         self._activity_ms = time.time_ns() // 1_000_000
 
     def _cancel_jobs(self, group: str) -> None:
-        """Cancel a job group without waiting for it."""
+        """Cancels a job group without waiting for it."""
         if not self._closed:
             self._cancellers.submit(self._cancel_group, group)
 
     def _later(self, work: Callable[[], None]) -> None:
-        """Do it on the thread that starts kernels; never, when that is about to end with the JVM."""
+        """Runs `work` on the thread that starts kernels, or never if that thread is about to end with the JVM."""
         with contextlib.suppress(RuntimeError):
             self._starter.submit(work)
 
     def _start_kernel(self, wanted: Callable[[], bool]) -> Kernel | None:
-        """A connected kernel, or None when it is no longer `wanted`. Raises KernelDied."""
+        """Returns a connected kernel, or None if it is no longer `wanted`. Raises KernelDied."""
         with self._starting:
             if self._closed or not wanted():
                 return None
@@ -270,7 +271,7 @@ class Contexts:
             return kernel
 
     def _warm_later(self) -> None:
-        """`warm`, when it takes no time from what people wait for."""
+        """Calls `warm` once that takes no time from what users wait for."""
         latest = time.monotonic() + SPARE_PATIENCE_S
         time.sleep(SPARE_DELAY_S)
         while self.busy() and not self._closed and time.monotonic() < latest:
@@ -280,17 +281,17 @@ class Contexts:
     def _make_spare(self, spare: Future[Kernel | None]) -> None:
         try:
             kernel = self._start_kernel(lambda: not self._closed)
-        except Exception:  # whatever it is: a context may wait for it, and will say why when it starts its own
+        except Exception:  # after any error: a waiting context starts its own kernel and reports what is wrong then
             kernel = None
         spare.set_result(kernel)
 
     def _await_spare(self, context_id: str, spare: Future[Kernel | None], wanted: Callable[[], bool]) -> Kernel | None:
-        """The spare kernel that is being started, or another where it has not become one. As `_start_kernel`."""
+        """Returns the spare kernel that is being started, or another one if that failed. Otherwise as `_start_kernel`."""
         while wanted() and not spare.done():
             with contextlib.suppress(NotYet):
                 spare.result(timeout=0.1)
         with self._lock:
-            # A context that was destroyed has given it back, and one of the same name may wait for it by now.
+            # A destroyed context has returned the spare, and a new context of the same name may wait for it.
             mine = wanted() and self._claimed.get(context_id) is spare
             if mine:
                 del self._claimed[context_id]
@@ -302,7 +303,7 @@ class Contexts:
 
 
 def _end_kernel(spare: Future[Kernel | None]) -> None:
-    """End a spare kernel that nobody has taken."""
+    """Ends a spare kernel that no context has taken."""
     kernel = spare.result()
     if kernel is not None:
         kernel.end()

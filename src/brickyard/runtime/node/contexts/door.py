@@ -1,4 +1,4 @@
-"""What a kernel is given to reach Spark: a door of its own into the driver's JVM."""
+"""A kernel's access to Spark: its own door into the driver's JVM."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import NamedTuple, Protocol
 
 
 class DoorError(Exception):
-    """The driver's JVM does not do as it is asked; the message says what it said."""
+    """The driver's JVM refused a request; the message is what it said."""
 
 
 class Door(NamedTuple):
-    """One door: the environment by which a kernel finds it, and what shuts it. `close` never raises."""
+    """One door: the environment by which a kernel finds it, and how to close it. `close` never raises."""
 
     env: dict[str, str]
     close: Callable[[], None]
 
 
 class Doors(Protocol):
-    """Opens doors. For one thread."""
+    """Opens doors. For use by one thread."""
 
     def open(self) -> Door:
-        """Raises DoorError."""
+        """Opens a door. Raises DoorError."""
         ...
 
     def close(self) -> None:
-        """Leave; the JVM goes on."""
+        """Disconnects; the JVM goes on."""
         ...

@@ -1,5 +1,5 @@
-"""The processes of kernels: started by us, beside everything else of the node; or, where users are kept apart, each in a cell of
-its own by the node's first process (`agent/cells.py`, which has the protocol)."""
+"""The processes of kernels: our children, beside everything else on the node; or, on clusters that isolate users, each in its
+own cell started by the node's first process (`agent/cells.py` documents the protocol)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ MAX_REQUEST = 160 << 10  # bytes; one packet
 
 
 class Home(NamedTuple):
-    """The directories of one kernel: all that goes with it, and in there its sockets, as we see them and as it does."""
+    """The directories of one kernel: its whole directory, and the directory of its sockets as we see it and as the kernel sees
+    it."""
 
     root: Path
     directory: Path
@@ -28,41 +29,41 @@ class Home(NamedTuple):
 
 
 class Process(Protocol):
-    """A kernel's process from outside. Methods may be called from any thread."""
+    """The node host's view of a kernel's process. Methods may be called from any thread."""
 
     def poll(self) -> int | None:
-        """The exit status (negative: a signal), or None while it runs."""
+        """Returns the exit status (negative for a signal), or None while it runs."""
         ...
 
     def wait(self) -> None: ...
 
     def interrupt(self) -> None:
-        """SIGINT to it and to what its code has started."""
+        """Sends SIGINT to it and to everything that its code has started."""
         ...
 
     def kill(self) -> None:
-        """End it, and what its code has started."""
+        """Kills it and everything that its code has started."""
         ...
 
 
 class Starter(Protocol):
-    """Starts kernels. The thread that calls it must live as long as the kernels do."""
+    """Starts kernels. The calling thread must live as long as the kernels do."""
 
-    parent: int  # the number of its parent, as a kernel sees it
+    parent: int  # the parent's pid, as a kernel sees it
 
     def home(self, node_dir: Path) -> Home:
-        """Make the directories of a new kernel. Raises OSError."""
+        """Makes the directories of a new kernel. Raises OSError."""
         ...
 
     def start(
         self, home: Home, argv: Sequence[str], env: Mapping[str, str], *, node_dir: Path, stdin: IO[bytes] | int, log: IO[bytes]
     ) -> Process:
-        """Raises OSError."""
+        """Starts a kernel. Raises OSError."""
         ...
 
 
 class Beside:
-    """As children of ours."""
+    """Starts kernels as our children."""
 
     def __init__(self, cells: Cells | None = None) -> None:
         self.parent = os.getpid()
@@ -103,20 +104,20 @@ class _Child:
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
-        # The group's id is the process' own. Once `poll` has seen it end the id may be another's, unless others of the group
-        # are left; those keep the number from being used again.
+        # The process group's id is the process's pid. Once `poll` has seen it end, another process may get that number, unless
+        # others of the group are left; those keep the number from being reused.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
 
 class Cells:
-    """The way to the node's first process: a Starter whose kernels see, signal and trace nothing of one another."""
+    """Starts kernels through the node's first process: they cannot see, signal or trace each other."""
 
     parent = 1
 
     def __init__(self, control: socket.socket, directory: int) -> None:
         self._socket = control
-        self._directory = Path(f"/proc/self/fd/{directory}")  # where it is, nobody else sees it
+        self._directory = Path(f"/proc/self/fd/{directory}")  # by descriptor: no cell sees this directory
         self._lock = threading.Lock()
         self._running: dict[int, _InCell] = {}
         self._last = 0
@@ -124,7 +125,7 @@ class Cells:
 
     @classmethod
     def inherited(cls) -> Cells | None:
-        """What this process was started with; None: there are no cells here. Nothing else inherits it."""
+        """Returns the Cells that this process inherited, or None if there are none. No child inherits them."""
         control, _, directory = os.environ.pop(VARIABLE, "").partition(" ")
         if not directory:
             return None
@@ -160,12 +161,12 @@ class Cells:
         return process
 
     def expendable(self, pid: int) -> None:
-        """That process of ours goes first when memory is short."""
-        with contextlib.suppress(OSError):  # a preference only
+        """Marks a process of ours to be killed first when memory is short."""
+        with contextlib.suppress(OSError):  # best effort
             self._ask({"op": "expendable", "pid": pid})
 
     def press(self, op: str, number: int) -> None:
-        with contextlib.suppress(OSError):  # the node ends, and the kernel with it
+        with contextlib.suppress(OSError):  # the node is ending, and the kernel with it
             self._ask({"op": op, "id": number})
 
     def _ask(self, request: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
@@ -204,12 +205,12 @@ class _InCell:
         self._cells.press("kill", self._number)
 
     def end(self, status: int) -> None:
-        """It has ended, as waitpid says it."""
+        """Records that it has ended, with a status as from waitpid."""
         self._code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
         self._ended.set()
 
 
 def _fresh(parent: Path) -> Path:
-    from tempfile import mkdtemp  # here: node hosts start without it
+    from tempfile import mkdtemp  # imported here because node hosts start without it
 
     return Path(mkdtemp(prefix="kernel-", dir=str(parent)))

@@ -1,9 +1,9 @@
-"""What a command leaves behind, in the Results shape of the command API. Pure: messages of a kernel in, one JSON object out.
+"""A command's results, in the shape of the command API. Pure: takes a kernel's messages, returns one JSON object.
 
-Shapes (absent keys are absent, sizes are bounded by `LIMIT`, all strings are valid Unicode):
+Shapes (absent keys are absent, `LIMIT` bounds sizes, all strings are valid Unicode):
 
     text    {"resultType": "text", "data": str, "truncated"?: true}
-    error   {"resultType": "error", "summary": html, "cause": str, "data"?: what was printed before}
+    error   {"resultType": "error", "summary": html, "cause": str, "data"?: text printed before the error}
     image   {"resultType": "image", "fileName": "data:image/png;base64,...", "data": the same, "summary"?: printed text}
     images  {"resultType": "images", "fileNames": [...], "summary"?: printed text}
     table   {"resultType": "table", "schema": [...], "data": [[...]], "truncated": bool, "isJsonSchema": true, "summary"?}
@@ -18,7 +18,7 @@ from typing import Any
 
 from ..wire import EXIT_MIME, TABLE_MIME
 
-LIMIT = 10 * 1024 * 1024  # bytes of a result as ASCII JSON: one fits on a line of the node host's protocol (16 MiB)
+LIMIT = 10 * 1024 * 1024  # bytes of a result as ASCII JSON: it fits on a line of the node host's protocol (16 MiB)
 SUMMARY_LIMIT = 4_000  # characters
 CAUSE_LIMIT = 256 * 1024  # characters
 PRINTED_LIMIT = 64 * 1024  # characters of printed text beside a table or an image
@@ -35,14 +35,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """The text with surrogates joined where they pair and replaced where they do not: they cannot be written as UTF-8."""
+    """Joins surrogates that form pairs and replaces the others, which cannot be written as UTF-8."""
     if _SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def clean_json(value: Any) -> Any:
-    """The same for every string of a JSON value."""
+    """Applies `clean` to every string of a JSON value."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
@@ -57,14 +57,14 @@ def strip_ansi(text: str) -> str:
 
 
 def encoded_size(text: str) -> int:
-    """Bytes of the text in ASCII JSON, where a character can take six."""
+    """Returns the size of the text in ASCII JSON, where a character can take six bytes."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return len(text)
     return len(json.dumps(text)) - 2
 
 
 def shorten(text: str, limit: int) -> str:
-    """The text, or its beginning and end with a note between them, in `limit` characters and the note."""
+    """Returns the text, or its beginning and end with a note between them, in `limit` characters plus the note."""
     if len(text) <= limit:
         return text
     half = limit // 2
@@ -72,7 +72,7 @@ def shorten(text: str, limit: int) -> str:
 
 
 def headline(message: str) -> str:
-    """The message up to the first frame of a Java stack trace, shortened."""
+    """Returns the message up to the first frame of a Java stack trace, shortened."""
     found = _JVM_FRAME.search(message)
     if found is not None:
         message = message[: found.start()]
@@ -84,7 +84,7 @@ def _escape(text: str) -> str:
 
 
 def error(name: str, message: str, cause: str = "", printed: str = "") -> dict[str, Any]:
-    """An error's results. Tags stripped and entities resolved, the summary reads `Name: message`."""
+    """Returns an error's results. With tags stripped and entities resolved, the summary reads `Name: message`."""
     result: dict[str, Any] = {
         "resultType": "error",
         "summary": f"<span class='ansired'>{_escape(name)}</span>: {_escape(headline(message))}",
@@ -97,7 +97,7 @@ def error(name: str, message: str, cause: str = "", printed: str = "") -> dict[s
 
 
 class Collector:
-    """Folds one command's messages (`take`) into its results (`results`). Holds at most about `limit` bytes."""
+    """Combines one command's messages (`take`) into its results (`results`). Holds about `limit` bytes at most."""
 
     def __init__(self, *, limit: int = LIMIT) -> None:
         self._limit = limit
@@ -110,7 +110,7 @@ class Collector:
         self._truncated = False
 
     def take(self, kind: str, content: dict[str, Any]) -> None:
-        """One message of the kernel's output channel; kinds that carry no output are ignored."""
+        """Takes one message of the kernel's output channel; ignores kinds that carry no output."""
         if kind == "stream":
             self._add_text(str(content.get("text", "")))
         elif kind in ("execute_result", "display_data"):
@@ -123,8 +123,8 @@ class Collector:
             }
 
     def answer(self, content: dict[str, Any]) -> None:
-        """The kernel's answer to the command. That it failed counts also where the failure could not be shown: IPython may lack
-        what it needs for that, and then prints a plain traceback at best."""
+        """Takes the kernel's answer to the command. A failure counts even if it could not be shown: IPython may lack what it
+        needs for that, and then prints at most a plain traceback."""
         if content.get("status") == "error" and self._error is None and self._exit is None:
             _, start, trace = self.printed().rpartition(PLAIN_TRACEBACK)
             self._error = {
@@ -134,7 +134,7 @@ class Collector:
             }
 
     def drop(self) -> None:
-        """A message was too large to be read."""
+        """Records that a message was too large to be read."""
         self._truncated = True
 
     def printed(self) -> str:
@@ -146,7 +146,7 @@ class Collector:
         return clean(text)
 
     def results(self) -> dict[str, Any]:
-        """What the API shows once the command is over."""
+        """Returns the results that the API shows once the command is over."""
         printed = self.printed()
         if self._exit is not None:
             return {"resultType": "text", "data": self._exit}
@@ -181,7 +181,8 @@ class Collector:
         self._left = 0 if self._truncated else self._left - encoded_size(text)
 
     def _fitting(self, text: str) -> str:
-        """The longest beginning that fits into what is left (by halving: sizes are not proportional to lengths)."""
+        """Returns the longest beginning that fits into the remaining space (by halving: sizes are not proportional to
+        lengths)."""
         low, high = 0, min(len(text), self._left)
         while low < high:
             middle = (low + high + 1) // 2
@@ -217,7 +218,7 @@ class Collector:
             self._add_line(str(data["text/plain"]))
 
     def _add_table(self, table: dict[str, Any]) -> None:
-        if len(json.dumps(table)) > self._limit:  # the kernel bounds its tables; this one was not made by it
+        if len(json.dumps(table)) > self._limit:  # the kernel limits its tables, so this one has another origin
             self._truncated = True
             return
         self._table = clean_json(
@@ -225,7 +226,7 @@ class Collector:
         )
 
     def _add_image(self, uri: str) -> None:
-        size = 2 * len(uri)  # a single image is given twice
+        size = 2 * len(uri)  # a single image appears twice
         if len(self._images) >= MAX_IMAGES or size > self._left:
             self._truncated = True
             return

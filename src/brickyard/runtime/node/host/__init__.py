@@ -1,1 +1,1 @@
-"""The node host: the agent's operations, and the role of this node in its cluster."""
+"""The node host: the agent's operations, and this node's role in its cluster."""

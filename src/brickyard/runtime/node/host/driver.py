@@ -27,12 +27,12 @@ from . import failures
 from .role import Role
 
 FASTEST_S, FAST_S, SLOW_S = 0.05, 0.3, 1.0
-LOAD_S = 0.5  # between two samples of what the cluster has to do
-LAG_S = 12.0  # what executors hold is known late, at their next heartbeat (10 s) when they have just told something else
-CALM_S = 10.0  # for so long after the start, only tasks that wait are worth the time that the first sample takes
-SETTLED_S = 10.0  # so long without a change in the workers: ask less often
+LOAD_S = 0.5  # between two samples of the cluster's load
+LAG_S = 12.0  # what executors hold becomes known late: at the next heartbeat (10 s) if they have just sent another one
+CALM_S = 10.0  # for this long after the start, only waiting tasks justify the cost of the first sample
+SETTLED_S = 10.0  # without a change in the workers for this long, ask less often
 MAX_SESSIONS = 200
-OPEN_S = 60.0  # for the catalog, which is read by then, however large it is
+OPEN_S = 60.0  # for the catalog, which has been read by then, however large it is
 
 _STOPPED = (
     "the cluster's SparkContext was stopped: by a command that called spark.stop() or sc.stop(), or by Spark because its "
@@ -41,14 +41,14 @@ _STOPPED = (
 
 
 class DriverRole(Role):
-    """Master and driver in one JVM, or a driver with local threads. READY when Spark has answered a job.
+    """Master and driver in one JVM, or a driver with local threads. READY once Spark has answered a job.
 
-    In a warm JVM that job needs no executor, since Spark has run in it before. One on an executor follows at once, and when it
-    fails the start has failed, as it would have otherwise.
+    In a warm JVM, that job needs no executor, because Spark has already run there. A job on an executor follows immediately,
+    and if it fails, the start has failed, just as in a cold JVM.
     """
 
     def __init__(self, *, on_ready: Callable[[], None], commands: Callable[[], tuple[bool, int]], **common: Any) -> None:
-        """`on_ready` is called once, after READY was told; `commands` -> (one runs now, epoch ms of the last activity)."""
+        """`on_ready` is called once, after READY is reported; `commands` -> (one runs now, epoch ms of the last activity)."""
         super().__init__(**common)
         self._on_ready = on_ready
         self._commands = commands
@@ -62,16 +62,16 @@ class DriverRole(Role):
         self._warm = self._jvm.options.frugal
         self._keeps_writes = False
         self._keeps_catalog = False
-        self._open = threading.Event()  # sessions may be made
-        self._proven = False  # an executor has answered, and the catalog is there
-        self._quiet = (-1, 0.0)  # with so many jobs behind it nothing runs, and time.monotonic() since when
+        self._open = threading.Event()  # set once sessions may be made
+        self._proven = False  # an executor has answered, and the catalog is loaded
+        self._quiet = (-1, 0.0)  # the job count at which nothing ran, and time.monotonic() since when
 
     def open_within(self, patience_s: float) -> bool:
-        """Whether sessions may be made by then: the catalog of tables is what the first one brings."""
+        """Waits until sessions may be made, and returns whether they may. The first session loads the catalog of tables."""
         return self._open.wait(patience_s)
 
     def open_connect(self) -> int:
-        """The port of Spark Connect, which is started when it is first asked for; to ask again is to say that it is in use.
+        """Starts Spark Connect on the first call and returns its port. Every call counts as use of Spark Connect.
         Raises OpError."""
         driver, manifest = self._driver, self._jvm.manifest
         if driver is None or not self._report.ready or not self.open_within(OPEN_S):
@@ -87,7 +87,7 @@ class DriverRole(Role):
         return port
 
     def open_web_ui(self) -> dict[str, Any]:
-        """`{"port", "key"}`: where Spark's web UI is, and the key (base64url) that signs the tokens it asks for.
+        """Returns `{"port", "key"}`: the port of Spark's web UI, and the key (base64url) that signs the tokens it requires.
         Raises OpError."""
         driver = self._driver
         if driver is None or not self._report.ready:
@@ -100,11 +100,11 @@ class DriverRole(Role):
             raise OpError("DEAD", f"Spark's web UI could not start: {failures.plain_message(error_text(error))}") from error
 
     def open_session(self, session_id: str) -> str:
-        """The URL of a Spark Connect session for a context, where users are kept apart. Raises OpError."""
+        """Makes a Spark Connect session for a context on a cluster that isolates users, and returns its URL. Raises OpError."""
         port = self.open_connect()
-        assert self._driver is not None  # noqa: S101 - `open_connect` has found it
+        assert self._driver is not None  # noqa: S101 - `open_connect` has checked it
         connect = self._driver.connect
-        assert isinstance(connect, ApartConnectServer)  # noqa: S101 - as such clusters have it
+        assert isinstance(connect, ApartConnectServer)  # noqa: S101 - clusters that isolate users have this kind
         try:
             connect.make_session(session_id)
         except (Py4JError, OSError) as error:
@@ -112,21 +112,21 @@ class DriverRole(Role):
         return session_url(self._place.host, port, connect.session_token(session_id), session_id)
 
     def close_session(self, session_id: str) -> None:
-        """End such a session with all that it runs. Does nothing when there is no driver any more."""
+        """Ends such a session with everything that it runs. Does nothing if the driver is gone."""
         driver = self._driver
         if driver is not None:
             with contextlib.suppress(Py4JError, OSError):
                 driver.connect.close_session(session_id)
 
     def connect_sessions(self) -> list[dict[str, Any]]:
-        """The sessions of Spark Connect's clients. Raises OpError."""
+        """Returns the sessions of Spark Connect's clients. Raises OpError."""
         try:
             return self._driver.connect.sessions(MAX_SESSIONS) if self._driver is not None else []
         except (Py4JError, OSError) as error:
             raise OpError("DEAD", f"Spark did not answer: {failures.plain_message(error_text(error))}") from error
 
     def cancel_group(self, group: str) -> None:
-        """Cancel what a command runs in Spark. Does nothing when there is no driver any more."""
+        """Cancels what a command runs in Spark. Does nothing if the driver is gone."""
         driver = self._driver
         if driver is not None:
             with contextlib.suppress(Py4JError, OSError):
@@ -169,7 +169,7 @@ class DriverRole(Role):
         self._feel_pulse(driver.pulse)
         if self._master is not None:
             self._run(self._watch_leaving)
-        with contextlib.suppress(Py4JError, OSError):  # it saves time; that it does not work is no reason to end a cluster
+        with contextlib.suppress(Py4JError, OSError):  # it only saves time, so its failure must not end a cluster
             driver.warm_up()
         if not self._proven:
             driver.first_job()
@@ -177,9 +177,9 @@ class DriverRole(Role):
             warm.work(driver.scala)
 
     def _start_master(self) -> str:
-        """Spark's master where there are workers; returns the driver's master URL."""
+        """Starts Spark's master if there are workers; returns the driver's master URL."""
         self._scala = scala = Scala(self._jvm.gateway)
-        threading.Thread(target=load_event_log, args=(scala,), daemon=True).start()  # beside what follows
+        threading.Thread(target=load_event_log, args=(scala,), daemon=True).start()  # in parallel with what follows
         single = self._assignment["role"] == "single"
         master_url = f"local[{self._assignment['cores']}]"
         if not single:
@@ -200,7 +200,7 @@ class DriverRole(Role):
         for note in conf.notes:
             self._report.log(note)
         values = sparkconf.without_submitted(conf.values) if self._jvm.options.submit_conf else conf.values
-        assert self._scala is not None  # noqa: S101 - `_start_master` has made it
+        assert self._scala is not None  # noqa: S101 - `_start_master` has set it
         self._keeps_writes = sparkconf.keeps_writes(manifest, self._place)
         self._keeps_catalog = sparkconf.keeps_catalog(manifest, self._place, conf.values)
         token = self._assignment["connect_token"] if self.isolates_users else ""
@@ -209,8 +209,8 @@ class DriverRole(Role):
         return driver
 
     def _keep_catalog(self, driver: Driver) -> None:
-        """Make the first session, with the tables that are known, and open Spark to others. Not before READY: it would take
-        two seconds of the processor from the executor that starts, and is done when the first kernel has started."""
+        """Makes the first session, with the known tables, and opens Spark to others. Not before READY: it would take two
+        seconds of CPU time from the starting executor, and it is done by the time the first kernel has started."""
         if self._keeps_writes:
             for note in driver.finish_writes(self._place.writes_dir):
                 self._report.log(f"A write that was cut off cannot be finished or undone: {note}")
@@ -233,7 +233,7 @@ class DriverRole(Role):
 
     def _watch_activity(self) -> None:
         driver = self._driver
-        assert driver is not None  # noqa: S101 - `_take` starts this after it has made the driver
+        assert driver is not None  # noqa: S101 - `_take` has set it before starting this
         looked, self._calm_until = 0.0, time.monotonic() + CALM_S
         while not self._stopping.wait(LOAD_S) and self._jvm.alive:
             activity = self._sample(driver.activity, None)
@@ -256,17 +256,17 @@ class DriverRole(Role):
 
     def _watch_leaving(self) -> None:
         driver = self._driver
-        assert driver is not None  # noqa: S101 - `_take` starts this after it has made the driver
+        assert driver is not None  # noqa: S101 - `_take` has set it before starting this
         leavers = Leavers(driver, self._report.log)
         while not self._stopping.wait(SLOW_S) and self._jvm.alive:
             try:
                 self._sample(leavers.look, None)
-            except Exception as error:  # it shortens a wait that has an end anyway: no reason to end a cluster
+            except Exception as error:  # it only shortens a wait that ends anyway, so its failure must not end a cluster
                 self._report.log(f"workers that leave are not watched any more: {error}")
                 return
 
     def _tell_load(self, driver: Driver, master: Master, activity: Activity) -> None:
-        """What the cluster has to do, while it does something or its workers change."""
+        """Reports the cluster's load while it is active or its workers change."""
         told = not activity.busy and activity.jobs == self._quiet[0] and time.monotonic() - self._quiet[1] > LAG_S
         if told and set(self._homes.values()) == set(self._report.told("alive_workers") or ()):
             return

@@ -1,4 +1,4 @@
-"""Why a node failed, in words for the person who made the cluster. Pure but for reading logs."""
+"""Explains why a node failed, for the user who created the cluster. Pure except for reading logs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CAUSE = re.compile(r"^(?:Caused by: )?(?P<class>[\w.$]+(?:Exception|Error)): (?
 
 
 def tail(files: Iterable[Path], lines: int = TAIL_LINES) -> str:
-    """The last lines of the first file that has any, then of the others while there is room."""
+    """Returns the last lines of the first file that has any, then of the others while there is room."""
     found: list[str] = []
     for file in files:
         room = lines - len(found)
@@ -36,7 +36,7 @@ def read_end(file: Path) -> list[str]:
 
 
 def lost_executor(log_lines: Iterable[str]) -> str:
-    """Why executors failed, as the driver's log says it last; "" when none did."""
+    """Returns the last reason for failed executors in the driver's log, or "" if none failed."""
     reason = ""
     for line in log_lines:
         match = _EXECUTOR.search(line)
@@ -45,10 +45,10 @@ def lost_executor(log_lines: Iterable[str]) -> str:
 
 
 def refused_conf(error_text: str, conf: Mapping[str, str], *, executor: str = "") -> str:
-    """One sentence for a driver that did not start: what Spark said, and the setting that it is about where that can be told.
+    """Returns one sentence about a driver that did not start: Spark's error, and the responsible setting if known.
 
-    `error_text`: the exception with its causes, as Java prints it. `executor`: why the executors failed, if they did: then the
-    exception says no more than that Spark gave up.
+    `error_text`: the exception with its causes, as Java prints it. `executor`: why the executors failed, if they did; the
+    exception then says only that Spark gave up.
     """
     if executor and "SparkContext" in error_text:
         return f"Spark's executors did not start: {executor}"
@@ -63,7 +63,7 @@ def refused_conf(error_text: str, conf: Mapping[str, str], *, executor: str = ""
 
 
 def plain_message(error_text: str) -> str:
-    """The first line of the innermost exception that says something, else of the outermost."""
+    """Returns the first line of the innermost exception that has a message, otherwise of the outermost."""
     found = [match.group("message").strip() for match in _CAUSE.finditer(error_text)]
     if found:
         return found[0] if not found[0].startswith(("java.", "org.", "py4j.")) else found[-1]
@@ -72,7 +72,7 @@ def plain_message(error_text: str) -> str:
 
 
 def jvm_death(code: int, log: str, *, role: str, ready: bool) -> dict[str, Any]:
-    """The failure of a node whose JVM ended by itself. `log`: its last lines."""
+    """Returns the failure of a node whose JVM ended unexpectedly. `log`: its last lines."""
     driver = role != "worker"
     memory = _OUT_OF_MEMORY.search(log)
     if driver and memory:
@@ -91,7 +91,7 @@ def jvm_death(code: int, log: str, *, role: str, ready: bool) -> dict[str, Any]:
 
 
 def failure(code: str, message: str, log_tail: str = "") -> dict[str, Any]:
-    """A `Failure` as the agent reads it."""
+    """Returns a `Failure` in the agent's format."""
     return {"code": code, "message": message, "log_tail": log_tail}
 
 

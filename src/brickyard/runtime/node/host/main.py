@@ -1,7 +1,7 @@
 """The node host: parent of everything that runs on a node (docs/architecture.md, "Node host protocol").
 
-Runs as `python start.py host` in the runtime's own interpreter, inside the sandbox, spoken to by the agent over its first two
-file descriptors. When that pipe closes, the agent is gone, and everything here ends.
+Runs as `python start.py host` in the runtime's interpreter, inside the sandbox. The agent talks to it over its first two file
+descriptors. When that pipe closes, the agent is gone, and the node host ends everything here.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class NodeHost:
         self._spawner = spawner
         self._cells = cells
         self._report = Report(channel)
-        self._lock = threading.Lock()  # one of prepare, become, stop at a time
+        self._lock = threading.Lock()  # held by prepare, become or stop
         self._jvm: Jvm | None = None
         self._role: Any = None
         self._contexts: Any = None
@@ -53,7 +53,7 @@ class NodeHost:
         self._node_dir = Path()
         self._cluster_dir = ""
         self._user_env: dict[str, str] = {}
-        self._warm = False  # the JVM has run Spark once, for nobody
+        self._warm = False  # the JVM has already run Spark once, without a cluster
         self._ops: dict[str, Callable[[Message], Result]] = {
             "prepare": self._prepare, "become": self._become, "master": self._master, "retire": self._retire, "stop": self._stop,
             "context_create": self._context_create, "context_status": self._context_status,
@@ -63,7 +63,7 @@ class NodeHost:
         }  # fmt: skip
 
     def handle(self, message: Message) -> None:
-        """Do one operation and answer it."""
+        """Does one operation and answers it."""
         number = message.get("id")
         try:
             op = self._ops.get(str(message.get("op")), self._unknown)
@@ -79,7 +79,7 @@ class NodeHost:
             self.end(0)
 
     def end(self, code: int) -> NoReturn:
-        """End everything that was started here, then this process."""
+        """Ends everything that was started here, then this process."""
         with contextlib.suppress(Exception):
             kill_descendants(os.getpid())
         os._exit(code)
@@ -101,7 +101,7 @@ class NodeHost:
                 frugal=warm,
             )
             if warm:
-                self._channel.status(message="starting Java")  # not a report: whoever takes this over begins with a clean one
+                self._channel.status(message="starting Java")  # not `_report`: the cluster that takes over needs a fresh one
             else:
                 self._report.tell(phase="preparing", message="starting Java")
             self._start_jvm(options, host=str(message.get("host") or LOOPBACK))
@@ -110,7 +110,7 @@ class NodeHost:
             return {"pid": self._jvm.pid if self._jvm else 0}
 
     def _warm_up(self, cores: int) -> None:
-        """Let Spark run once, and have a kernel that waits for a driver."""
+        """Runs Spark once, and prepares a kernel that waits for a driver."""
         from ..spark.warm import rounds
 
         jvm = self._jvm
@@ -130,7 +130,7 @@ class NodeHost:
     def _preload(self, contexts: Any) -> None:
         try:
             contexts.preload()
-        except Exception as error:  # kernels start later then, one by one, and say what is wrong
+        except Exception as error:  # kernels then start later, one by one, and report what is wrong
             self._channel.log(f"no Python process could be made ready: {error}")
 
     def _become(self, message: Message) -> Result:
@@ -157,7 +157,7 @@ class NodeHost:
         self._node_dir = node_dir
 
     def _fit_jvm(self, assignment: Message, host: str) -> None:
-        """Keep the JVM that was prepared if it is what the assignment needs; otherwise start the right one."""
+        """Keeps the prepared JVM if the assignment can use it; otherwise starts the right one."""
         if not self._manifest:
             raise OpError("INVALID", "the node was not prepared: give `prepare`, or manifest and node_dir with `become`")
         prepared = self._jvm
@@ -174,11 +174,11 @@ class NodeHost:
         self._start_jvm(wanted, host=host, submit_conf=submit_conf, role=str(assignment["role"]))
 
     def _take_over(self, prepared: Jvm, assignment: Message) -> None:
-        """What was prepared for anybody is this cluster's from now on."""
+        """Turns the warm node into this cluster's node."""
         if not self._warm:
             return
         worker = assignment["role"] == launch.WORKER
-        if worker or assignment.get("user_isolation"):  # what waits there would lead its user into the JVM
+        if worker or assignment.get("user_isolation"):  # a waiting kernel would give its user access to the JVM
             self._drop_contexts()
         try:
             prepared.log_to(launch.log_name(worker=worker))
@@ -186,7 +186,7 @@ class NodeHost:
             raise OpError("INTERNAL_ERROR", f"the warm JVM cannot log to another file: {error}") from error
 
     def _reject(self, prepared: Jvm, wanted: JvmOptions, assignment: Message) -> JvmOptions:
-        """End a JVM that does not suit; returns the options of the one that does."""
+        """Ends an unsuitable JVM; returns the options for a suitable one."""
         if self._warm:
             self._warm = False
             reason = launch.difference(prepared.options, wanted) or "the warm JVM has ended"
@@ -195,17 +195,18 @@ class NodeHost:
         self._channel.log("the prepared JVM does not suit this cluster's settings; starting another")
         prepared.stop(0)
         if prepared.options.frugal and assignment["role"] == launch.WORKER:
-            return launch.wanted_options(assignment, None)  # what was made for any role is too much for this one
+            return launch.wanted_options(assignment, None)  # options made for any role are too large for a worker
         return wanted._replace(frugal=False)
 
     def _drop_contexts(self) -> None:
-        """End what waits for a driver."""
+        """Ends kernels that wait for a driver."""
         contexts, self._contexts = self._contexts, None
         if contexts is not None:
             threading.Thread(target=contexts.close, name="drop-contexts", daemon=True).start()
 
     def _submit_conf(self, assignment: Message, host: str) -> dict[str, str]:
-        """Settings for SparkSubmit: the user's, for what it resolves; where the cluster is does not concern it."""
+        """Returns settings for SparkSubmit: the user's settings, from which it resolves jars. It does not need the cluster's
+        location."""
         place = self._place(host)
         conf = sparkconf.driver_conf(assignment, self._manifest, place, master_url="local[1]", executor_archive="").values
         return {
@@ -283,7 +284,7 @@ class NodeHost:
         return {"contexts": contexts, "connect_sessions": self._needs_driver("who is attached").connect_sessions()}
 
     def _pulse(self, _: Message) -> Result:
-        """Never waits for anybody."""
+        """Never blocks."""
         return {"silent_s": self._role.silent_s if self._role is not None else 0.0}
 
     def _needs_driver(self, what: str) -> Any:
@@ -294,7 +295,7 @@ class NodeHost:
     # ── contexts and commands ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _make_contexts(self) -> Any:
-        """The execution contexts of this driver; made when it is ready, or when the first one is asked for."""
+        """Returns this driver's execution contexts, made when it is ready or when the first one is requested."""
         from ..contexts.contexts import Contexts
 
         with self._contexts_lock:
@@ -368,7 +369,7 @@ def reap_for_ever() -> None:
 
 
 def main() -> None:
-    hide_memory()  # it knows the ways into the JVM, and every kernel's key
+    hide_memory()  # this process knows the ways into the JVM and every kernel's key
     channel = Channel.take_over()
     adopt_orphans()
     spawner = Spawner()
@@ -383,7 +384,7 @@ def main() -> None:
     pool = ThreadPoolExecutor(max_workers=OP_THREADS, thread_name_prefix="op")
     try:
         for message in channel.messages():
-            if message.get("op") == "pulse":  # not behind operations that wait for a Spark that hangs
+            if message.get("op") == "pulse":  # must not queue behind operations that wait for a hanging Spark
                 host.handle(message)
             else:
                 pool.submit(host.handle, message)

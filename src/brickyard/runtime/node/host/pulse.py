@@ -1,4 +1,4 @@
-"""Whether Spark answers: a small question asked again and again, and for how long there has been no answer."""
+"""Checks whether Spark answers: asks a small question repeatedly and measures how long there has been no answer."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ TICK_S = 1.0
 
 
 class Pulse:
-    """`question` may never return: it is asked on a thread of its own. Any answer counts, also an exception of Java's: it shows
-    that the JVM lives. Silence is counted in ticks of ours, so a machine that slept or a node that was frozen as a whole does
-    not count as silence."""
+    """Asks `question` on its own thread, because it may never return. Any answer counts, even a Java exception: it shows that
+    the JVM is alive. Silence is counted in our own ticks, so time during which the machine slept or the whole node was frozen
+    does not count."""
 
     def __init__(self, question: Callable[[], object], *, stop: threading.Event) -> None:
         self._question = question
@@ -27,7 +27,7 @@ class Pulse:
 
     @property
     def silent_s(self) -> float:
-        """For how long there has been no answer; up to about ASK_S while all is well."""
+        """Returns for how long there has been no answer; up to about ASK_S while all is well."""
         return self._ticks * TICK_S
 
     def _ask(self) -> None:

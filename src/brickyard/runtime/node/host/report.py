@@ -1,4 +1,4 @@
-"""What a node tells its agent about itself."""
+"""A node's reports to its agent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..protocol import Channel
 
 
 class Report:
-    """Tells the agent what has changed, and only that. A failure is final: nothing is told after it."""
+    """Tells the agent what has changed, and only that. A failure is final: nothing is sent after it."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -32,7 +32,7 @@ class Report:
                 self._channel.status(phase="failed", failure=dict(failure), message=failure["message"])
 
     def told(self, field: str) -> Any:
-        """What was told last of a field; None: nothing."""
+        """Returns the last value sent for a field, or None."""
         return self._told.get(field)
 
     def log(self, line: str) -> None:

@@ -1,6 +1,6 @@
-"""What a node does in its cluster, as far as drivers and workers have it in common.
+"""A node's role in its cluster: what drivers and workers have in common.
 
-Each role runs on threads of its own and tells how far it is through `Report`; it never raises into its caller.
+Each role runs on its own threads and reports its progress through `Report`; it never raises into its caller.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .report import Report
 
 T = TypeVar("T")
 
-DYING_S = 5.0  # a JVM that dies closes its connections before it is gone; it takes no longer than that
+DYING_S = 5.0  # a dying JVM closes its connections before it is gone; it takes at most this long
 
 
 class Role:
@@ -40,23 +40,23 @@ class Role:
         self._pulse: Pulse | None = None
 
     def start(self) -> None:
-        """Begin to take the role; returns at once."""
+        """Begins to take the role; returns immediately."""
         self._jvm.on_end(self._jvm_ended)
         self._run(self._take)
 
     def stop(self, grace_s: float) -> None:
-        """End it within about `grace_s`. Nothing is reported any more."""
+        """Ends the role within about `grace_s`. Reports nothing any more."""
         self._stopping.set()
         self._jvm.stop(grace_s)
 
     @property
     def silent_s(self) -> float:
-        """For how long Spark has answered nothing; 0 while it starts."""
+        """Returns for how long Spark has not answered; 0 while it starts."""
         return self._pulse.silent_s if self._pulse is not None else 0.0
 
     @property
     def isolates_users(self) -> bool:
-        """Whether contexts get a session of Spark Connect, and nothing else of Spark."""
+        """Whether contexts get only a Spark Connect session and no other access to Spark."""
         return bool(self._assignment.get("user_isolation"))
 
     @property
@@ -65,14 +65,14 @@ class Role:
 
     @property
     def _started(self) -> bool:
-        """Whether what fails now fails while it is in use; before, it is the start that fails."""
+        """Whether a failure happens in use rather than during the start."""
         return self._report.ready
 
     def _take(self) -> None:
         raise NotImplementedError
 
     def _feel_pulse(self, question: Callable[[], object]) -> None:
-        """From now on Spark is to answer, and `silent_s` tells whether it does."""
+        """Begins to check whether Spark answers; `silent_s` gives the result."""
         self._pulse = Pulse(question, stop=self._stopping)
         self._pulse.start()
 
@@ -87,16 +87,16 @@ class Role:
                 self._report.fail(self._failure(error))
 
     def _is_its_death(self, error: Exception) -> bool:
-        """Whether an error is but the first sign that the JVM is ending: that is reported where its exit code is known.
+        """Whether an error is only the first sign that the JVM is ending, which is reported where its exit code is known.
 
-        Only an answer shows that it lives. Anything else may come from a connection that broke a moment before the end.
+        Only an answer shows that the JVM is alive. Any other error may come from a connection that broke just before the end.
         """
         answered = isinstance(error, (Py4JJavaError, LaunchError))
         return self._jvm.ended(0 if answered else DYING_S)
 
     def _sample(self, question: Callable[[], T], otherwise: T) -> T:
-        """An answer of the JVM, or `otherwise` when there is none now: one lost sample is no reason to end a cluster, and a
-        dead JVM is reported elsewhere."""
+        """Returns the JVM's answer, or `otherwise` if there is none now: one lost sample must not end a cluster, and a dead
+        JVM is reported elsewhere."""
         try:
             return question()
         except (Py4JError, OSError) as error:

@@ -18,11 +18,11 @@ from .role import Role
 
 REGISTER_TIMEOUT_S = 120.0
 FAST_S, SLOW_S = 0.3, 1.0
-NUDGE_S = 4.0  # between reminders to executors that a retiring worker still has
+NUDGE_S = 4.0  # between reminders to executors that are still on a retiring worker
 
 
 class WorkerRole(Role):
-    """A worker: its JVM is up and warm before its master is known; READY when the master has accepted it."""
+    """A worker: its JVM is up and warm before its master is known; READY once the master has accepted it."""
 
     def __init__(self, **common: Any) -> None:
         super().__init__(**common)
@@ -35,13 +35,13 @@ class WorkerRole(Role):
             self._master_known.set()
 
     def join(self, master_url: str) -> None:
-        """The master is known now. Joining the same one again does nothing."""
+        """Sets the master. Joining the same one again does nothing."""
         if not self._master_known.is_set():
             self._master_url = master_url
             self._master_known.set()
 
     def retire(self) -> None:
-        """Leave gracefully; `phase` retired is told when nothing of value is left."""
+        """Leaves gracefully; reports phase `retired` when nothing of value is left."""
         self._report.tell(phase="retiring", message="leaving the cluster: running tasks finish, blocks move to other workers")
         self._retiring.set()
         self._master_known.set()
@@ -73,7 +73,7 @@ class WorkerRole(Role):
             )
 
     def _watch(self, worker: Worker) -> None:
-        """Keep the executors' logs where logs are kept, and follow a retirement to its end."""
+        """Keeps the executors' logs, and follows a retirement to its end."""
         asked, nudged = False, 0.0
         while not self.stopping and self._jvm.alive:
             executors = self._sample(worker.executors, None)
@@ -93,13 +93,13 @@ class WorkerRole(Role):
             self._retiring.wait(SLOW_S) if not asked else self._stopping.wait(FAST_S)
 
     def _keep_logs(self, executors: list[Executor]) -> None:
-        """Give each executor's output a second name among the logs: it is removed with the worker's directory otherwise."""
+        """Links each executor's output into the logs directory: otherwise it is removed with the worker's directory."""
         for executor in executors:
             if executor in self._kept:
                 continue
             source = Path(self._place.node_dir, "work", "executors", executor.app_id, str(executor.number))
             for stream in ("stdout", "stderr"):
                 target = self._jvm.node_dir / "logs" / f"executor-{executor.number}-{stream}.log"
-                with contextlib.suppress(OSError):  # not there yet: the next round
+                with contextlib.suppress(OSError):  # not there yet: the next round links it
                     os.link(source / stream, target)
                     self._kept.add(executor)

@@ -1,1 +1,1 @@
-"""A JVM and the way into it: how it is started, Py4J, Scala, classes compiled at run time."""
+"""The JVM: starting it, Py4J, Scala, classes compiled at run time."""

@@ -1,4 +1,4 @@
-"""Errors of the JVM, as text."""
+"""JVM errors as text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 
 def error_text(error: Exception) -> str:
-    """An error with its causes: Java's own stack trace where there is one."""
+    """Returns an error with its causes: Java's stack trace if there is one."""
     if isinstance(error, Py4JJavaError):
         with contextlib.suppress(Py4JError, OSError):
             trace = error.java_exception

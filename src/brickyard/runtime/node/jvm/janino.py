@@ -1,4 +1,4 @@
-"""Classes of our own that Spark is to find by their names in the driver's JVM."""
+"""Compiles our own classes that Spark finds by name in the driver's JVM."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from py4j.protocol import Py4JError
 
 from .scala import Scala
 
-DRIVER_JAVA = Path(__file__).resolve().parents[1] / "java" / "driver"  # compiled in the driver, when it needs them
+DRIVER_JAVA = Path(__file__).resolve().parents[1] / "java" / "driver"  # compiled in the driver when needed
 
 
 @contextlib.contextmanager
 def at_hand(scala: Scala, source: Path) -> Iterator[Any]:
-    """Compile a Java file. Within, Spark finds its classes by name; gives their class loader. Raises Py4JError when it cannot be
-    compiled.
+    """Compiles a Java file. Within the context, Spark finds its classes by name; yields their class loader. Raises Py4JError
+    if it does not compile.
 
-    Spark asks the class loader of the thread that calls it, and every thread here has one of its own in the JVM.
+    Spark asks the class loader of the calling thread, and every thread here has its own in the JVM.
     """
     thread = scala.jvm.java.lang.Thread.currentThread()
     loader = thread.getContextClassLoader()

@@ -1,7 +1,7 @@
 """How a node's JVM is started: pure functions from (manifest, assignment) to options, and from options to a command line.
 
-Two JVMs whose `JvmOptions` are equal are interchangeable: that is how `become` knows whether the JVM that `prepare` started
-will do. The command line never holds a secret.
+Two JVMs with equal `JvmOptions` are interchangeable: this tells `become` whether it can use the JVM that `prepare` started. The
+command line never contains a secret.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 WORKER = "worker"
-WORKER_HEAP_MB = 512  # a worker hands out work; its executors are JVMs of their own
+WORKER_HEAP_MB = 512  # a worker hands out work; its executors have their own JVMs
 DRIVER_SHARE = 0.6
 MINIMUM_HEAP_MB = 384
 FRUGAL_HEAP_MB = 32
-START_HEAP_MB = 256  # enough that starting Spark needs next to no garbage collection
+START_HEAP_MB = 256  # enough to start Spark with almost no garbage collection
 YOUNG_MB = 96
 
 GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
 SUBMIT = "org.apache.spark.deploy.SparkSubmit"
 
-# What Spark opens for itself (org.apache.spark.launcher.JavaModuleOptions), for 3.4 to 4.x together.
+# The packages that Spark opens for itself (org.apache.spark.launcher.JavaModuleOptions), for 3.4 to 4.x combined.
 _OPENS = (
     "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io", "java.base/java.net",
     "java.base/java.nio", "java.base/java.util", "java.base/java.util.concurrent", "java.base/java.util.concurrent.atomic",
@@ -37,7 +37,7 @@ SUBMIT_CONF = (
     "spark.jars.repositories", "spark.files", "spark.archives", "spark.submit.pyFiles",
 )  # fmt: skip
 
-# Variables that say where this node's own things are: another value would break the node, so the user's are left out.
+# Variables that say where this node's own things are: other values would break the node, so the user's are ignored.
 OWN_VARIABLES = frozenset(
     {
         "SPARK_HOME", "JAVA_HOME", "SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME", "SPARK_PUBLIC_DNS", "SPARK_LOCAL_DIRS",
@@ -50,9 +50,9 @@ _INTERPRETERS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 _UNITS_MB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024, "p": 1024**3}
 
 
-# The second compiler waits for methods that have run twenty times as often as it does by default, and for loops that have turned
-# five times as often. Most of what it would compile while Spark starts and answers its first query runs no more afterwards, and
-# on a small machine it takes a third of all CPU time until then. What a job does for every row is compiled within 200,000 rows.
+# The second compiler waits for methods to run twenty times as often as by default, and for loops to turn five times as often.
+# Most of what it would compile while Spark starts and answers its first query does not run afterwards, and on a small machine
+# it takes a third of all CPU time until then. What a job does for every row is compiled within 200,000 rows.
 PATIENT_COMPILER = (
     "-XX:Tier4InvocationThreshold=100000",
     "-XX:Tier4MinInvocationThreshold=12000",
@@ -62,23 +62,23 @@ PATIENT_COMPILER = (
 
 
 class LaunchError(Exception):
-    """The cluster's settings do not make a JVM; the message names the setting."""
+    """The cluster's settings give no valid JVM; the message names the setting."""
 
 
 class JvmOptions(NamedTuple):
     """Everything about a JVM that is fixed once it runs."""
 
     heap_mb: int
-    worker: bool = False  # it will only ever be a worker: quick to start rather than quick in the long run
+    worker: bool = False  # it will only ever be a worker: optimised for a quick start, not for long runs
     java_options: tuple[str, ...] = ()
-    class_path: tuple[str, ...] = ()  # in front of Spark's own
+    class_path: tuple[str, ...] = ()  # before Spark's own
     env: tuple[tuple[str, str], ...] = ()  # the user's variables, sorted
-    submit_conf: tuple[tuple[str, str], ...] = ()  # sorted; not empty: it is started through SparkSubmit
-    frugal: bool = False  # it may wait long for its role, and is to give back the memory that it does not need meanwhile
+    submit_conf: tuple[tuple[str, str], ...] = ()  # sorted; if not empty, the JVM starts through SparkSubmit
+    frugal: bool = False  # it may wait long for its role, and should return unused memory meanwhile
 
 
 def size_mb(text: str) -> int | None:
-    """A size as Spark writes it ("4g", "512m", "1024": MiB), in MiB; None when it is not one."""
+    """Parses a size in Spark's notation ("4g", "512m", "1024": MiB) and returns MiB, or None if it is invalid."""
     match = re.fullmatch(r"\s*(\d+)\s*([kmgtp]?)b?\s*", text.lower())
     return max(1, int(int(match.group(1)) * _UNITS_MB[match.group(2) or "m"])) if match else None
 
@@ -86,13 +86,13 @@ def size_mb(text: str) -> int | None:
 def prepared_options(
     heap_mb: int, java_options: list[str], env: Mapping[str, str], role: str = "", *, frugal: bool = False
 ) -> JvmOptions:
-    """Options of a JVM that is started before its assignment is known."""
+    """Returns the options of a JVM that starts before its assignment is known."""
     worker = role == WORKER
     return JvmOptions(heap_mb=heap_mb, worker=worker, java_options=tuple(java_options), env=user_env(env), frugal=frugal)
 
 
 def wanted_options(assignment: Mapping[str, Any], prepared: JvmOptions | None) -> JvmOptions:
-    """Options that an assignment needs. What it leaves open is as prepared. Raises LaunchError."""
+    """Returns the options that an assignment needs. Options that it leaves open stay as prepared. Raises LaunchError."""
     conf: Mapping[str, str] = assignment.get("spark_conf") or {}
     env = user_env(assignment.get("spark_env_vars") or {})
     if assignment["role"] == WORKER:
@@ -110,7 +110,7 @@ def wanted_options(assignment: Mapping[str, Any], prepared: JvmOptions | None) -
 
 
 def difference(prepared: JvmOptions, wanted: JvmOptions) -> str:
-    """Why a JVM with `prepared` options cannot do what needs `wanted` ones, for a person; "" when it can."""
+    """Returns why a JVM with `prepared` options cannot replace one with `wanted` options, for users, or "" if it can."""
     if prepared.submit_conf != wanted.submit_conf:
         names = " and ".join(key for key, _ in wanted.submit_conf)
         return f"{names} must be resolved before the driver's JVM starts"
@@ -151,8 +151,8 @@ def _driver_java_options(conf: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def user_env(env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The user's variables without those that are the node's own, and without interpreters that do not exist here: many
-    clusters name one of another platform (/databricks/python3/bin/python3)."""
+    """Returns the user's variables without the node's own, and without interpreters that do not exist here: many clusters name
+    one of another platform (/databricks/python3/bin/python3)."""
     kept = {key: value for key, value in env.items() if key not in OWN_VARIABLES}
     for name in _INTERPRETERS:
         if name in kept and not Path(kept[name]).is_file():
@@ -163,17 +163,17 @@ def user_env(env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 def environment(
     manifest: Mapping[str, Any], options: JvmOptions, base: Mapping[str, str], *, host: str, node_dir: Path
 ) -> dict[str, str]:
-    """The JVM's whole environment; executors and Python workers inherit it."""
+    """Returns the JVM's whole environment; executors and Python workers inherit it."""
     env = {key: value for key, value in base.items() if key not in ("PYTHONPATH", "PYTHONHOME", "SPARK_CONF_DIR", "CLASSPATH")}
     env.update(dict.fromkeys(_INTERPRETERS, manifest["python"]))
     env.update(dict(options.env))
     env.update(
         SPARK_HOME=manifest["spark_home"],
         JAVA_HOME=manifest["java_home"],
-        SPARK_LOCAL_IP=host,  # no name look-ups, and every port on this address
+        SPARK_LOCAL_IP=host,  # no name look-ups; every port binds to this address
         SPARK_LOCAL_HOSTNAME=host,
         SPARK_PUBLIC_DNS=host,
-        SPARK_SCALA_VERSION=manifest["scala_version"],  # the worker's launcher looks for a source tree otherwise
+        SPARK_SCALA_VERSION=manifest["scala_version"],  # otherwise the worker's launcher looks for a source tree
         SPARK_USER=base.get("USER") or "spark",
         PYSPARK_PIN_THREAD="true",
     )
@@ -183,8 +183,8 @@ def environment(
 def command(
     manifest: Mapping[str, Any], options: JvmOptions, *, node_dir: Path, archive: str, dump_to: str = "", properties: str = ""
 ) -> list[str]:
-    """The JVM's command line. `archive`: class-data archive to use ("": none); `dump_to`: one to write at its end;
-    `properties`: the file with SparkSubmit's settings, where it is started through SparkSubmit."""
+    """Returns the JVM's command line. `archive`: class-data archive to use ("": none); `dump_to`: one to write at exit;
+    `properties`: the file with SparkSubmit's settings, if the JVM starts through SparkSubmit."""
     return [
         f"{manifest['java_home']}/bin/java",
         *_heap_flags(options),
@@ -202,13 +202,13 @@ def command(
 
 
 def class_path(manifest: Mapping[str, Any], options: JvmOptions) -> str:
-    """Always the same string for the same runtime, and no directory in it: archives depend on both. They are made without our
-    own classes, which come last: what follows the class path that an archive was made with does not concern it."""
+    """Returns the class path: always the same string for the same runtime, and without directories, because archives depend on
+    both. Archives are made without our own classes, which come last: additions after an archive's class path do not affect it."""
     return ":".join([*options.class_path, f"{manifest['spark_home']}/jars/*", *filter(None, [manifest.get("classes")])])
 
 
 def module_flags(java_version: str) -> list[str]:
-    """Flags that let Spark into Java's own modules without a word on stderr."""
+    """Returns flags that let Spark into Java's modules without warnings on stderr."""
     major = int(re.match(r"(?:1\.)?(\d+)|", java_version).group(1) or 17)  # type: ignore[union-attr]  # it matches anything
     return [
         "-XX:+IgnoreUnrecognizedVMOptions",
@@ -221,10 +221,10 @@ def module_flags(java_version: str) -> list[str]:
 
 
 def archive_flags(archive: str) -> list[str]:
-    """Flags that use a class-data archive if it suits, and say nothing if it does not.
+    """Returns flags that use a class-data archive if it suits, and are silent if it does not.
 
-    It is mapped where it was made for. Some builds of Java map it elsewhere by default, and then every JVM rewrites all of it: a
-    third of a second, and 130 MiB that no two JVMs share.
+    The archive is mapped at the address it was made for. Some builds of Java map it elsewhere by default, and then every JVM
+    rewrites all of it: a third of a second, and 130 MiB that no two JVMs share.
     """
     placed = ["-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"]
     quiet = ["-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off"]
@@ -232,7 +232,7 @@ def archive_flags(archive: str) -> list[str]:
 
 
 def _heap_flags(options: JvmOptions) -> list[str]:
-    if options.frugal:  # it has all the time to start, and this collector gives memory back
+    if options.frugal:  # it has plenty of time to start, and this collector returns memory
         free = ["-XX:MinHeapFreeRatio=1", "-XX:MaxHeapFreeRatio=5"]
         return [f"-Xmx{options.heap_mb}m", f"-Xms{FRUGAL_HEAP_MB}m", "-XX:+UseG1GC", *free]
     start = min(options.heap_mb, START_HEAP_MB)
@@ -257,7 +257,7 @@ def _start_flags(options: JvmOptions, archive: str, dump_to: str) -> list[str]:
 
 
 def properties_text(settings: Mapping[str, str]) -> str:
-    """Settings as a Java properties file."""
+    """Formats settings as a Java properties file."""
 
     def escape(text: str, special: str) -> str:
         lines = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
@@ -267,12 +267,12 @@ def properties_text(settings: Mapping[str, str]) -> str:
 
 
 def log_name(*, worker: bool) -> str:
-    """The file that a JVM's log is kept in, among the node's logs."""
+    """Returns the name of a JVM's log file among the node's logs."""
     return "worker.log" if worker else "driver.log"
 
 
 def log4j_text(log_file: Path) -> str:
-    """The JVM's logging: INFO into one file of bounded size."""
+    """Returns the JVM's logging configuration: INFO into one file of bounded size."""
     return f"""status = error
 appender.file.type = RollingFile
 appender.file.name = file

@@ -1,4 +1,4 @@
-"""A JVM with a Py4J gateway: started, spoken to, ended."""
+"""Starts, connects to and ends a JVM with a Py4J gateway."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ POLL_S = 0.01
 
 
 class JvmError(Exception):
-    """The JVM did not start; the message is for a person."""
+    """The JVM did not start; the message is meant for users."""
 
 
 class Jvm:
-    """One JVM process. `gateway` is thread-safe: every thread gets a connection of its own."""
+    """One JVM process. `gateway` is thread-safe: every thread gets its own connection."""
 
     def __init__(self, *, spawner: Spawner, manifest: Mapping[str, Any], options: JvmOptions, node_dir: Path, host: str) -> None:
         self.options = options
@@ -44,7 +44,7 @@ class Jvm:
         self._on_end: Callable[[int], None] | None = None
 
     def spawn(self, *, dump_to: str = "", submit_conf: Mapping[str, str] | None = None) -> None:
-        """Start the process; `connect` waits for it. `submit_conf`: the whole conf, when it is to start through SparkSubmit."""
+        """Starts the process; `connect` waits for it. `submit_conf`: the whole conf, if it starts through SparkSubmit."""
         for name in ("work/local", "tmp", "home", "logs/eventlog", "conf"):
             (self.node_dir / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.node_dir / "conf" / "log4j2.properties").write_text(launch.log4j_text(self.log_file))
@@ -71,13 +71,13 @@ class Jvm:
 
     def _start(self, argv: list[str], env: dict[str, str], log: IO[bytes]) -> subprocess.Popen[bytes]:
         try:
-            # The gateway ends when its stdin does: this pipe is the way to end it gracefully, and ends it if we die.
+            # The gateway ends when its stdin does: closing this pipe ends it gracefully, and so does our death.
             return self._spawner.popen(argv, env=env, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=self.node_dir / "work")
         except OSError as error:
             raise JvmError(f"Java cannot be started from {argv[0]}: {error.strerror}.") from error
 
     def log_to(self, name: str) -> None:
-        """Go on with the log in another file, and remove the one that it has written so far. Raises Py4JError."""
+        """Continues the log in another file, and removes the one written so far. Raises Py4JError."""
         before, self.log_file = self.log_file, self.node_dir / "logs" / name
         settings = self.node_dir / "conf" / "log4j2.properties"
         settings.write_text(launch.log4j_text(self.log_file))
@@ -87,7 +87,7 @@ class Jvm:
             before.unlink()
 
     def connect(self) -> None:
-        """Wait until the gateway answers. Raises JvmError when the JVM ends instead."""
+        """Waits until the gateway answers. Raises JvmError if the JVM ends instead."""
         info = self._info_file()
         deadline = time.monotonic() + START_TIMEOUT_S
         while not info.exists():
@@ -98,14 +98,14 @@ class Jvm:
         data = info.read_bytes()
         info.unlink()
         with contextlib.suppress(FileNotFoundError):
-            (self.node_dir / "conf" / "submit.properties").unlink()  # it holds the conf's secrets, and has been read
+            (self.node_dir / "conf" / "submit.properties").unlink()  # it contains the conf's secrets, and has been read
         port, length = struct.unpack(">ii", data[:8])
         self._enter(port, data[8 : 8 + length].decode())
 
     def _enter(self, port: int, secret: str) -> None:
-        """Open the gateway. Spark's own port takes in without bound whatever a stranger sends, so one of ours takes its place;
-        not while our classes are yet to be compiled, when nobody else is there."""
-        from .gateway import bounded, open_gateway  # Py4J takes time to load, and Java starts beside that
+        """Opens the gateway. Spark's own port accepts unbounded data from strangers, so our port replaces it, except while our
+        classes still have to be compiled, when nobody else is there."""
+        from .gateway import bounded, open_gateway  # importing Py4J takes time, and Java starts meanwhile
 
         self.port, self.secret, self.gateway = port, secret, open_gateway(port, secret)
         if self.manifest.get("classes"):
@@ -119,7 +119,7 @@ class Jvm:
         return self._process is not None and not self._ended.is_set()
 
     def ended(self, patience_s: float) -> bool:
-        """Whether it has ended, or does so within `patience_s`."""
+        """Returns whether it has ended, or does so within `patience_s`."""
         return self._ended.wait(patience_s)
 
     @property
@@ -127,13 +127,13 @@ class Jvm:
         return self._process.pid if self._process else 0
 
     def on_end(self, callback: Callable[[int], None]) -> None:
-        """Have `callback(exit code)` called when it ends; at once if it has. Negative codes are signals."""
+        """Calls `callback(exit code)` when it ends; immediately if it has ended. Negative codes are signals."""
         self._on_end = callback
         if self._ended.is_set() and self.exit_code is not None:
             callback(self.exit_code)
 
     def stop(self, grace_s: float) -> None:
-        """End it: in order within `grace_s`, otherwise at once. Its end is no longer reported to `on_end`."""
+        """Ends it: gracefully within `grace_s`, otherwise by force. No longer reports its end to `on_end`."""
         self._on_end = None
         process = self._process
         if process is None:
@@ -146,7 +146,7 @@ class Jvm:
             self._ended.wait(5.0)
 
     def _wait(self) -> None:
-        assert self._process is not None  # noqa: S101 - `spawn` has made it
+        assert self._process is not None  # noqa: S101 - `spawn` has set it
         self.exit_code = self._process.wait()
         self._ended.set()
         if self._on_end is not None:
@@ -157,12 +157,12 @@ class Jvm:
 
 
 def usable(archive: str) -> str:
-    """The archive's path, or "" when there is no such file: a missing archive costs time, not the cluster."""
+    """Returns the archive's path, or "" if there is no such file: a missing archive costs time, not the cluster."""
     return archive if archive and Path(archive).is_file() else ""
 
 
 def write_private(path: Path, text: str) -> None:
-    """A file that only its owner can read, from the first byte."""
+    """Writes a file that only its owner can read, from the first byte."""
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

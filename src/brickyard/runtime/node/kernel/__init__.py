@@ -1,1 +1,1 @@
-"""What runs inside the process of a kernel, beside the user's code. It uses nothing of the other rooms."""
+"""Code inside a kernel's process, beside the user's code. It uses none of the neighbouring packages."""

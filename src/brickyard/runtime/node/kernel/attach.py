@@ -1,4 +1,4 @@
-"""Joining the driver's running SparkContext from another Python process, such as a kernel."""
+"""Attaches another Python process, such as a kernel, to the driver's running SparkContext."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from .strangers import bound_accumulators
 
 
 def attach() -> Any:
-    """A SparkSession on the driver's JVM, which PYSPARK_GATEWAY_PORT and PYSPARK_GATEWAY_SECRET name.
+    """Returns a SparkSession on the driver's JVM, which PYSPARK_GATEWAY_PORT and PYSPARK_GATEWAY_SECRET name.
 
-    The session is this process's own: its temporary views and SQL settings are not seen by others. Leaving does not stop Spark.
+    The session belongs to this process: others do not see its temporary views and SQL settings. Leaving does not stop Spark.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    refuse_stop(SparkContext, SparkSession)  # first: a SparkContext that cannot be made whole stops the one it joins
+    refuse_stop(SparkContext, SparkSession)  # first: a SparkContext that fails while it is being made stops the one it joins
     bound_accumulators()
     gateway = launch_gateway()
     jvm = gateway.jvm
@@ -28,7 +28,8 @@ def attach() -> Any:
 
 
 def refuse_stop(*classes: Any) -> None:
-    """The SparkContext belongs to the whole cluster: scripts that end with `spark.stop()` go on instead."""
+    """Makes `stop()` do nothing, because the SparkContext belongs to the whole cluster: scripts that end with `spark.stop()`
+    go on."""
 
     def stop(_self: Any) -> None:
         print("stop() was ignored: Spark runs as long as the cluster. Terminate the cluster to stop it.", file=sys.stderr)

@@ -1,7 +1,7 @@
-"""Spark as a kernel sees it where users are kept apart: a Spark Connect session, which leads to no JVM and no other session.
+"""A kernel's Spark on clusters that isolate users: a Spark Connect session without access to the JVM or to other sessions.
 
-PySpark ends what the main thread waits for when it is interrupted. What other threads wait for is found by its tag: every
-operation carries the id of the command that ran when it began.
+On an interrupt, PySpark ends the operation that the main thread waits for. Operations of other threads are found by their tag:
+every operation carries the id of the command that was running when it began.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ PR_SET_DUMPABLE = 4
 
 
 class KernelConnect:
-    """`spark` of one kernel. `begin` is called before every command, on the thread that runs commands."""
+    """`spark` for one kernel. `begin` is called before every command, on the thread that runs commands."""
 
     def __init__(self) -> None:
-        # Kernels of other users run under the same number: without this they could read this one's memory and environment.
+        # Kernels of other users have the same uid: without this, they could read this one's memory and environment.
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
         self._group = ""
         self.spark: Any = SparkSession.builder.remote(os.environ["SPARK_REMOTE"]).create()
         self.context = NoContext()
         refuse_stop(SparkSession)
         self._tag_operations(self.spark.client)
-        _ = self.spark.version  # the first call: the connection stands before any command needs it
+        _ = self.spark.version  # the first call connects before any command needs it
 
     def begin(self, command_id: str, _description: str) -> None:
-        """Operations that begin from now on belong to that command: interrupting its tag ends them."""
+        """Tags operations that begin from now on with that command: interrupting its tag ends them."""
         self._group = command_id
 
     def _tag_operations(self, client: Any) -> None:
-        """The user's own tags are theirs: `spark.getTags()` does not show this one, and `clearTags()` does not lose it."""
+        """Tags operations without touching the user's own tags: `spark.getTags()` does not show this tag, and `clearTags()`
+        keeps it."""
         make = client._execute_plan_request_with_metadata
 
         def tagged(*args: Any, **more: Any) -> Any:
@@ -48,7 +49,7 @@ class KernelConnect:
 
 
 class NoContext:
-    """`sc`, which there is not."""
+    """Stands in for `sc`, which does not exist here."""
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(

@@ -1,4 +1,4 @@
-"""`dbutils` as far as a cluster can offer it: leaving a notebook, widgets, files; secrets say what is missing."""
+"""`dbutils` as far as a cluster can offer it: notebook exit, widgets, files. Secrets raise an error that says what is missing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .widgets import Widgets
 
 
 class NotebookExit(BaseException):
-    """Ends the command. No `except Exception` of the user's holds it up."""
+    """Ends the command. The user's `except Exception` does not catch it."""
 
 
 class FileInfo(NamedTuple):
@@ -30,7 +30,7 @@ class Notebook:
         self._publish = publish
 
     def exit(self, value: Any = "") -> NoReturn:
-        """End the command with `value` as its result."""
+        """Ends the command with `value` as its result."""
         text = str(value)
         self._publish({EXIT_MIME: {"value": text}, "text/plain": text})
         raise NotebookExit(text)
@@ -46,18 +46,18 @@ class Files:
         self._dbfs = dbfs
 
     def ls(self, path: str) -> list[FileInfo]:
-        """The entries of a directory, or the file itself."""
+        """Returns the entries of a directory, or the file itself."""
         local = self._local(path)
         entries = sorted(local.iterdir()) if local.is_dir() else [local]
         return [self._info(entry) for entry in entries]
 
     def head(self, file: str, max_bytes: int = 65536) -> str:
-        """The beginning of a file as text."""
+        """Returns the beginning of a file as text."""
         with self._local(file).open("rb") as stream:
             return stream.read(max_bytes).decode("utf-8", "replace")
 
     def put(self, file: str, contents: str, overwrite: bool = False) -> bool:
-        """Write a text file. Raises FileExistsError unless `overwrite`."""
+        """Writes a text file. Raises FileExistsError unless `overwrite`."""
         local = self._local(file)
         local.parent.mkdir(parents=True, exist_ok=True)
         with local.open("w" if overwrite else "x", encoding="utf-8") as stream:
@@ -65,12 +65,12 @@ class Files:
         return True
 
     def mkdirs(self, dir: str) -> bool:
-        """Make a directory and those above it."""
+        """Makes a directory and its parents."""
         self._local(dir).mkdir(parents=True, exist_ok=True)
         return True
 
     def rm(self, dir: str, recurse: bool = False) -> bool:
-        """Remove a file or directory; False when there is none."""
+        """Removes a file or directory; False if there is none."""
         local = self._local(dir)
         if local.is_dir() and not local.is_symlink():
             shutil.rmtree(str(local)) if recurse else local.rmdir()
@@ -81,7 +81,7 @@ class Files:
         return True
 
     def cp(self, source: str, dest: str, recurse: bool = False) -> bool:
-        """Copy a file, or a directory with `recurse`."""
+        """Copies a file, or a directory with `recurse`."""
         origin, target = self._local(source), self._local(dest)
         if origin.is_dir():
             if not recurse:
@@ -94,7 +94,7 @@ class Files:
         return True
 
     def mv(self, source: str, dest: str, recurse: bool = False) -> bool:
-        """Move a file, or a directory with `recurse`."""
+        """Moves a file, or a directory with `recurse`."""
         origin, target = self._local(source), self._local(dest)
         if origin.is_dir() and not recurse:
             raise IsADirectoryError(f"{source} is a directory. Pass recurse=True to move it with all it holds.")
@@ -106,7 +106,7 @@ class Files:
         if path.startswith("file:"):
             return Path("/" + path[len("file:") :].lstrip("/"))
         inner = (path[len("dbfs:") :] if path.startswith("dbfs:") else path).lstrip("/")
-        if inner == "dbfs" or inner.startswith("dbfs/"):  # its name for programs, which Spark takes for it, too
+        if inner == "dbfs" or inner.startswith("dbfs/"):  # the path that programs use; Spark accepts it, too
             inner = inner[len("dbfs") :].lstrip("/")
         return self._dbfs / inner
 
@@ -124,7 +124,7 @@ class Files:
 
 
 class Secrets:
-    """`dbutils.secrets`: the workspace keeps none yet, and says so."""
+    """`dbutils.secrets`: the workspace has no secrets yet, and the methods say so."""
 
     def get(self, scope: str, key: str) -> NoReturn:
         raise self._missing(f"secret {key!r} of scope {scope!r}")
@@ -133,10 +133,10 @@ class Secrets:
         raise self._missing(f"secret {key!r} of scope {scope!r}")
 
     def listScopes(self) -> list[Any]:
-        """None: there are no scopes."""
+        """Returns an empty list: there are no scopes."""
         return []
 
-    def list(self, scope: str) -> NoReturn:  # last: in the class its name hides the type's
+    def list(self, scope: str) -> NoReturn:  # last, because in the class its name hides the built-in type
         raise self._missing(f"secret scope {scope!r}")
 
     def _missing(self, what: str) -> NotImplementedError:
@@ -147,7 +147,7 @@ class Secrets:
 
 
 class DBUtils:
-    """What users reach as `dbutils`."""
+    """The object that users know as `dbutils`."""
 
     def __init__(self, *, publish: Callable[[dict[str, Any]], None], dbfs: Path) -> None:
         self.notebook = Notebook(publish=publish)
@@ -167,5 +167,5 @@ def _not_offered(what: str) -> AttributeError:
 
 
 def make_dbutils(publish: Callable[[dict[str, Any]], None]) -> DBUtils:
-    """`dbutils` with the workspace's files where the node shows them ($DBFS_ROOT, else /dbfs)."""
+    """Makes `dbutils` over the workspace's files where the node shows them ($DBFS_ROOT, otherwise /dbfs)."""
     return DBUtils(publish=publish, dbfs=Path(os.environ.get("DBFS_ROOT") or "/dbfs"))

@@ -1,4 +1,4 @@
-"""`display` and what it sends: DataFrames as tables, everything else as IPython shows it."""
+"""`display` and its output: DataFrames as tables, everything else as IPython shows it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..wire import TABLE_MIME
 
 MAX_ROWS = 1000
 _UTC = datetime.timezone.utc  # noqa: UP017 - `datetime.UTC` came with Python 3.11
-MAX_BYTES = 9 * 1024 * 1024  # of rows as JSON; below results.LIMIT, which leaves room for the schema
+MAX_BYTES = 9 * 1024 * 1024  # of rows as JSON; less than results.LIMIT, which leaves room for the schema
 
-_PANDAS_TYPES = (  # beginnings of the names of pandas' types, the first that fits
+_PANDAS_TYPES = (  # prefixes of pandas' type names; the first match counts
     ("int8", "byte"),
     ("int16", "short"),
     ("int32", "integer"),
@@ -30,7 +30,7 @@ _PANDAS_TYPES = (  # beginnings of the names of pandas' types, the first that fi
 
 
 def plain(value: Any) -> Any:  # noqa: PLR0911 - a table of types, one line each
-    """The value as JSON can hold it: decimals, dates, NaN and infinities as strings, binary as base64, rows as objects."""
+    """Converts a value for JSON: decimals, dates, NaN and infinities to strings, binary to base64, rows to objects."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, int):
@@ -59,14 +59,14 @@ def plain(value: Any) -> Any:  # noqa: PLR0911 - a table of types, one line each
 
 
 def timestamp(value: datetime.datetime) -> str:
-    """ISO 8601 as Databricks writes it, `2024-01-31T12:00:00.000+0000`; without a zone where the value has none."""
+    """Formats as ISO 8601 in Databricks' style, `2024-01-31T12:00:00.000+0000`; without a zone if the value has none."""
     digits = f"{value.microsecond:06d}"
     fraction = digits if digits[3:] != "000" else digits[:3]
     return f"{value.year:04d}{value.strftime('-%m-%dT%H:%M:%S')}.{fraction}{value.strftime('%z')}"
 
 
 def bounded(rows: Iterable[list[Any]], *, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES) -> tuple[list[list[Any]], bool]:
-    """The first rows within both limits, and whether any were left out."""
+    """Returns the first rows within both limits, and whether any were left out."""
     kept: list[list[Any]] = []
     size = 0
     for row in rows:
@@ -78,12 +78,12 @@ def bounded(rows: Iterable[list[Any]], *, max_rows: int = MAX_ROWS, max_bytes: i
 
 
 def spark_table(frame: Any) -> dict[str, Any]:
-    """A Spark DataFrame's first rows. Runs a Spark job."""
+    """Returns a Spark DataFrame's first rows. Runs a Spark job."""
     fields = frame.schema.fields
     zoned = [field.dataType.typeName() == "timestamp" for field in fields]
 
     def cells(row: Any) -> list[Any]:
-        # Spark hands out timestamps in the process' own zone and without naming it; `astimezone` names it.
+        # Spark returns timestamps in the process's zone without naming it; `astimezone` adds the zone.
         return [
             timestamp(value.astimezone(_UTC)) if zone and isinstance(value, datetime.datetime) else plain(value)
             for value, zone in zip(tuple(row), zoned)  # noqa: B905 - `strict` came with Python 3.10
@@ -99,7 +99,7 @@ def spark_table(frame: Any) -> dict[str, Any]:
 
 
 def pandas_table(frame: Any, *, labelled: bool = False) -> dict[str, Any]:
-    """A pandas DataFrame's first rows, without its index. `labelled`: an index that is more than row numbers comes first."""
+    """Returns a pandas DataFrame's first rows, without its index. `labelled`: an index other than row numbers comes first."""
     frame = frame.head(MAX_ROWS + 1)
     if labelled and type(frame.index).__name__ != "RangeIndex":
         labels = frame.index.to_frame(index=False)
@@ -121,7 +121,7 @@ def _pandas_cell(value: Any) -> Any:
 
 
 def _kind(value: Any) -> str:
-    """Which library's DataFrame it is, found without importing one."""
+    """Returns which library's DataFrame it is, without importing one."""
     for base in type(value).__mro__:
         root = base.__module__.partition(".")[0]
         if base.__name__ == "DataFrame" and root in ("pyspark", "pandas"):
@@ -131,7 +131,8 @@ def _kind(value: Any) -> str:
 
 
 def make_display(publish: Callable[[dict[str, Any]], None], fallback: Callable[..., Any]) -> Callable[..., None]:
-    """`display(value, ...)` for the user's namespace. `publish` sends a MIME bundle; `fallback` is IPython's own display."""
+    """Makes `display(value, ...)` for the user's namespace. `publish` sends a MIME bundle; `fallback` is IPython's own
+    display."""
 
     def table(value: Any) -> None:
         kind = _kind(value)

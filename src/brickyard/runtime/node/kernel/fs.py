@@ -1,4 +1,4 @@
-"""`%fs`: a line of words for what `dbutils.fs` does, as `%fs cp -r dbfs:/from dbfs:/to`."""
+"""`%fs`: a command line for `dbutils.fs`, such as `%fs cp -r dbfs:/from dbfs:/to`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..wire import TABLE_MIME
 
 
 class _Verb(NamedTuple):
-    """What a command takes: so many words, and flags (name -> the keyword argument that it sets)."""
+    """The syntax of a command: its number of words, and its flags (name -> the keyword argument that it sets)."""
 
     usage: str
     words: int
@@ -33,7 +33,7 @@ _COLUMNS = (("path", "string"), ("name", "string"), ("size", "long"), ("modifica
 
 
 def parse(line: str) -> tuple[str, list[str], dict[str, Any]]:
-    """A line as a method of `dbutils.fs` and its arguments. Raises ValueError with how it is written."""
+    """Parses a line into a method of `dbutils.fs` and its arguments. Raises ValueError with the correct syntax."""
     name, *rest = shlex.split(line) or [""]
     verb = _VERBS.get(name)
     if verb is None:
@@ -63,7 +63,7 @@ def _value(keyword: str, text: str, verb: _Verb) -> Any:
 
 
 def make_fs_magic(files: Any, publish: Callable[[dict[str, Any]], None]) -> Callable[[str], None]:
-    """The line magic. `files` is `dbutils.fs`; `publish` sends a MIME bundle."""
+    """Makes the line magic. `files` is `dbutils.fs`; `publish` sends a MIME bundle."""
 
     def fs(line: str) -> None:
         """%fs ls|head|put|mkdirs|rm|cp|mv ...: what dbutils.fs does."""

@@ -1,4 +1,4 @@
-"""The main method of a class of the user's, in the driver's JVM. One at a time: a JVM has one standard output."""
+"""Runs the main method of a user's class in the driver's JVM. One at a time, because a JVM has only one standard output."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from .task import JavaFailed, TaskError
 from .wheels import in_jvm
 
-# Frames by which a program is called here; they say nothing of it.
+# Frames of the code here that calls the program; they say nothing about the program.
 _OURS = (
     "at jdk.internal.reflect.",
     "at java.base/jdk.internal.reflect.",
     "at java.base/java.lang.reflect.Method.invoke",
     "at py4j.",
 )
-KEPT = 5 * 1024 * 1024  # bytes of what it printed: the end
+KEPT = 5 * 1024 * 1024  # bytes of the program's output that are kept, from its end
 
 
 def run_main(spark: Any, name: str, parameters: Sequence[str], jars: Sequence[str], output: Path) -> None:
-    """Run `name.main(parameters)` with the jars on its class path and on the executors'. What it prints goes through the file
-    `output` and is printed here when it ends. Raises JavaFailed; TaskError where there is no way into the JVM."""
+    """Runs `name.main(parameters)` with the jars on its class path and on the executors'. Its output goes to the file `output`
+    and is printed here when it ends. Raises JavaFailed, or TaskError if there is no access to the JVM."""
     if not in_jvm(spark):
         raise TaskError(
             "A JAR task runs in the driver's JVM, which this cluster keeps from its users (data_security_mode USER_ISOLATION). "
@@ -58,13 +58,13 @@ def _invoke(jvm: Any, gateway: Any, loader: Any, name: str, arguments: Any) -> N
     given = gateway.new_array(jvm.java.lang.Object, 1)
     given[0] = arguments
     main = loader.loadClass(name).getMethod("main", kinds)
-    main.setAccessible(True)  # of a class that is not public
+    main.setAccessible(True)  # in case the class is not public
     main.invoke(None, given)
 
 
 @contextlib.contextmanager
 def _printing_to(jvm: Any, output: Path) -> Any:
-    """Java's standard output and error, and Scala's for this thread and those that it starts."""
+    """Redirects Java's standard output and error, and Scala's for this thread and the threads that it starts."""
     system = jvm.java.lang.System
     stream = jvm.java.io.PrintStream(jvm.java.io.FileOutputStream(str(output)), True, "UTF-8")
     console = getattr(getattr(jvm.scala, "Console$"), "MODULE$")
@@ -86,7 +86,7 @@ def _printing_to(jvm: Any, output: Path) -> Any:
 
 
 def _streams(jvm: Any) -> tuple[Any, Any]:
-    """What the JVM prints to now."""
+    """Returns the streams that the JVM currently prints to."""
     kind = jvm.java.lang.Class.forName("java.lang.System")
     return kind.getField("out").get(None), kind.getField("err").get(None)
 

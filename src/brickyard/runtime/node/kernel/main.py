@@ -1,7 +1,7 @@
 """The process of one kernel: `start.py kernel DIRECTORY PARENT_PID WORK_DIR`.
 
-DIRECTORY holds connection.json and gets the sockets. The process attaches to the cluster's driver (attach.py), fills the
-user's namespace and serves the Jupyter protocol until its parent ends it, or ends itself.
+DIRECTORY contains connection.json and receives the sockets. The process attaches to the cluster's driver (attach.py), fills the
+user's namespace and serves the Jupyter protocol until its parent ends it or it ends itself.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from .sql import run
 from .task import MAGIC, TaskFailed, make_task_magic
 
 OUTPUT_LIMIT = 10 * 1024 * 1024 + 1  # characters printed by one command; one more than any result can show
-SHOWN_FRAMES = 10  # at either end of a deep recursion
+SHOWN_FRAMES = 10  # at either end of a deep recursion's traceback
 PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent(parent: int) -> None:
-    """Be killed when the thread that started this process ends."""
+    """Makes the kernel kill this process when the thread that started it ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it was gone before we asked
+    if os.getppid() != parent:  # the parent was gone before the prctl call
         os._exit(1)
 
 
 def pack(value: Any) -> bytes:
-    """JSON for the wire. Jupyter's own packer fails on lone surrogates, and the output would be lost."""
+    """Encodes JSON for the wire. Jupyter's own packer fails on lone surrogates, which would lose the output."""
     return json.dumps(value, allow_nan=False, default=_wire_default).encode("ascii")
 
 
@@ -54,28 +54,28 @@ def _wire_default(value: Any) -> Any:
 
 
 def make_app(directory: Path) -> Any:
-    """The Jupyter application, listening, with its streams and shell set up."""
+    """Returns the Jupyter application, listening, with its streams and shell set up."""
 
     class KernelApp(IPKernelApp):
         def init_heartbeat(self) -> None:
-            """None: the parent watches the process itself."""
+            """Does nothing: the parent watches the process itself."""
 
     config = Config()
     config.HistoryManager.enabled = False
     config.HistoryManager.hist_file = ":memory:"
-    config.InteractiveShell.cache_size = 0  # results are not kept in Out[...]: long-lived contexts would never free them
+    config.InteractiveShell.cache_size = 0  # keeps no results in Out[...]: long-lived contexts would never free them
     config.InteractiveShell.colors = "NoColor"
     config.Completer.use_jedi = False
     app = KernelApp.instance(config=config)
     app.session.pack = pack
-    # Sockets are bound by a relative path, because a socket's path has 107 characters at most and directories may be longer.
+    # Sockets bind to a relative path: a socket path has at most 107 characters, and directories may have longer ones.
     os.chdir(str(directory))
     app.initialize(["-f", str(directory / "connection.json"), "--log-level=50"])
     return app
 
 
 class OutputBudget:
-    """Bounds what one command prints: what goes beyond is dropped here, before it costs anybody memory."""
+    """Limits what one command prints: the excess is dropped here, before it costs anybody memory."""
 
     def __init__(self) -> None:
         self._left = OUTPUT_LIMIT
@@ -84,7 +84,7 @@ class OutputBudget:
         self._left = OUTPUT_LIMIT
 
     def guard(self, stream: Any) -> None:
-        """Put the stream's `write` under this budget."""
+        """Puts the stream's `write` under this budget."""
         write = stream.write
 
         def bounded(text: str) -> Any:
@@ -101,12 +101,12 @@ class OutputBudget:
 
 
 def leave(code: Any | None = None) -> NoReturn:
-    """`exit()` and `quit()`: they end the command, as sys.exit() does, and not the context."""
+    """`exit()` and `quit()`: they end the command, like sys.exit(), but not the context."""
     raise SystemExit(code)
 
 
 def show_error(shell: Any, kind: Any, error: BaseException, trace: Any, tb_offset: Any = None) -> list[str]:
-    """How exceptions are shown that IPython would not show well: not at all, without thousands of frames, or as a task's own."""
+    """Shows exceptions that IPython would show badly: not at all, without thousands of frames, or as the task's own error."""
     if isinstance(error, TaskFailed):
         if error.text:
             shell._showtraceback(type(error.error), error.error, [error.text])
@@ -118,7 +118,7 @@ def show_error(shell: Any, kind: Any, error: BaseException, trace: Any, tb_offse
 
 
 def shorten_trace(trace: Any, keep: int = SHOWN_FRAMES) -> Any:
-    """The traceback with its first and last frames. IPython takes many seconds to show those of a deep recursion."""
+    """Returns the traceback with only its first and last frames. IPython takes many seconds to show those of a deep recursion."""
     frames = []
     while trace is not None:
         frames.append(trace)
@@ -129,7 +129,7 @@ def shorten_trace(trace: Any, keep: int = SHOWN_FRAMES) -> Any:
 
 
 def quiet_failed_queries() -> None:
-    """Spark 4 writes each failed query to stderr, as JSON with all of Java's stack, before it raises the error that is shown."""
+    """Stops Spark 4 from writing each failed query to stderr, as JSON with Java's full stack, before it raises the error."""
     with contextlib.suppress(ImportError):  # Spark 3
         from pyspark.logger import PySparkLogger
 
@@ -138,7 +138,7 @@ def quiet_failed_queries() -> None:
 
 
 def fill_namespace(app: Any, kernel_spark: Any) -> None:
-    """What users find: spark, sc, sql, display, displayHTML, dbutils, and the %%sql magic."""
+    """Fills the user's namespace: spark, sc, sql, display, displayHTML, dbutils, and the %%sql magic."""
     from pyspark.errors import PySparkException
 
     shell = app.shell
@@ -152,7 +152,7 @@ def fill_namespace(app: Any, kernel_spark: Any) -> None:
     def sql_magic(_line: str, cell: str) -> None:
         try:
             frame = run(spark, cell)
-        except PySparkException as error:  # it is about the statement: the frames of ours and of PySpark say nothing of it
+        except PySparkException as error:  # the error is about the statement: our and PySpark's frames do not matter
             raise TaskFailed(error, text=f"{type(error).__name__}: {error}") from None
         if frame is not None:
             shell.user_ns["_sqldf"] = frame
@@ -164,12 +164,12 @@ def fill_namespace(app: Any, kernel_spark: Any) -> None:
     def frame_bundle(frame: Any) -> dict[str, Any]:
         return {TABLE_MIME: pandas_table(frame, labelled=True)}
 
-    # The advice that comes with SystemExit is for people at a terminal.
+    # IPython's advice about SystemExit is for people at a terminal.
     warnings.filterwarnings("ignore", message="To exit: use 'exit', 'quit', or Ctrl-D.")
     shell.register_magic_function(sql_magic, "cell", "sql")
     shell.register_magic_function(make_task_magic(shell.user_ns, run_main), "cell", MAGIC)
     shell.set_custom_exc((NotebookExit, RecursionError, TaskFailed), show_error)
-    # A cell's last value; what the user prints stays text. Nothing is imported for it.
+    # For a cell's last value; what the user prints stays text. This imports nothing.
     shell.display_formatter.mimebundle_formatter.for_type_by_name("pandas.core.frame", "DataFrame", frame_bundle)
     dbutils = make_dbutils(publish)
     shell.register_magic_function(make_fs_magic(dbutils.fs, publish), "line", "fs")
@@ -187,14 +187,14 @@ def fill_namespace(app: Any, kernel_spark: Any) -> None:
 
 
 def described(cell: str) -> str:
-    """What the Spark UI shows of a command's jobs: how it begins, or which task it is."""
+    """Returns a command's job description for the Spark UI: the command's beginning, or the task's name."""
     first, _, _ = cell.partition("\n")
     magic, _, task = first.partition(" ")
     return task.strip() if magic == f"%%{MAGIC}" else cell.strip()[:100]
 
 
 def before_each(app: Any, kernel_spark: Any, budget: OutputBudget) -> Callable[[Any], None]:
-    """The hook that runs before every command."""
+    """Returns the hook that runs before every command."""
 
     def begin(info: Any) -> None:
         budget.refill()
@@ -204,14 +204,14 @@ def before_each(app: Any, kernel_spark: Any, budget: OutputBudget) -> Callable[[
         try:
             kernel_spark.begin(str(command_id), described(info.raw_cell or ""))
         except Exception as error:
-            # Without a driver, code that does not need Spark still runs; code that does will say more.
+            # Without a driver, code that does not need Spark still runs; code that needs it raises a clearer error.
             print(f"Spark's driver does not answer: {error}", file=sys.stderr)
 
     return begin
 
 
 def join_spark() -> Any:
-    """The kernel's way to Spark, as the environment says: through Spark Connect, or into the driver's JVM."""
+    """Returns the kernel's access to Spark, depending on the environment: Spark Connect, or the driver's JVM."""
     if "SPARK_REMOTE" in os.environ:
         from .connect import KernelConnect
 
@@ -222,17 +222,17 @@ def join_spark() -> Any:
 
 
 def await_driver() -> None:
-    """Until the parent says that there is a driver. Everything that takes long without one is done by then: the imports."""
+    """Waits until the parent says that there is a driver. The slow part that needs no driver, the imports, is done before."""
     if not sys.stdin.readline():
-        sys.exit(0)  # it will never be needed
+        sys.exit(0)  # this kernel will never be needed
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
 
 
 def hide_ourselves() -> None:
-    """Take our modules out of `sys.modules`; nothing of ours is imported any more. Users' code cannot import them then, and what
-    is pickled for Spark's workers, which do not have them, is pickled by value."""
+    """Removes our modules from `sys.modules`, once we import nothing more. Users' code then cannot import them, and objects
+    sent to Spark's workers, which do not have them, are pickled by value."""
     package = __name__.partition(".")[0]
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         del sys.modules[name]

@@ -1,4 +1,4 @@
-"""Spark as a kernel sees it: attached to the cluster's driver, with every job in the group of the command that started it."""
+"""A kernel's Spark: attached to the cluster's driver, with every job in the group of the command that started it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .attach import attach
 
 
 class KernelSpark:
-    """`spark` of one kernel. `begin` is called before every command, on the thread that runs commands."""
+    """`spark` for one kernel. `begin` is called before every command, on the thread that runs commands."""
 
     def __init__(self) -> None:
         self.spark = attach()
         self.context = self.spark.sparkContext
-        # What `SparkSession.builder.getOrCreate()` and `SparkSession.getActiveSession()` return here.
+        # `SparkSession.builder.getOrCreate()` and `SparkSession.getActiveSession()` return this session.
         SparkSession._instantiatedSession = self.spark
         if hasattr(SparkSession, "_activeSession"):
             SparkSession._activeSession = self.spark
@@ -30,17 +30,17 @@ class KernelSpark:
         self._follow_threads()
 
     def begin(self, command_id: str, description: str) -> None:
-        """Jobs started from now on belong to that command: cancelling its group cancels them."""
+        """Assigns jobs started from now on to that command: cancelling its group cancels them."""
         self._group, self._description = command_id, description
         self.context.setJobGroup(command_id, description, True)
-        # After an interrupt this thread may speak to a new thread of the JVM, which does not know the session.
+        # After an interrupt, this thread may reach a new thread of the JVM, which does not know the session.
         getattr(self._sessions, "MODULE$").setActiveSession(self.spark._jsparkSession)
 
     def _follow_threads(self) -> None:
-        """Every thread of this process has a connection, and behind it a JVM thread, of its own: each joins the job group of
-        the command that runs now before it asks for anything, also when it was started by an earlier one.
+        """Makes every thread's connection join the job group of the running command before each request, even if an earlier
+        command started the thread. Every thread of this process has its own connection and its own JVM thread behind it.
 
-        Not so the connections that the JVM opens, for streams: those jobs are in the group by which the stream ends them.
+        Excludes connections opened by the JVM for streams: their jobs are in the group by which the stream ends them.
         """
         connect, send = JavaClient._create_new_connection, ClientServerConnection.send_command
 
@@ -52,11 +52,11 @@ class KernelSpark:
         def send_command(connection: Any, command: str) -> Any:
             try:
                 if getattr(connection, "job_group", self._group) != self._group:
-                    connection.job_group = self._group  # first: what follows goes over this very connection
+                    connection.job_group = self._group  # set first, because the next call uses this same connection
                     self._join_group(connection)
                 return send(connection, command)
             except (KeyboardInterrupt, SystemExit):
-                connection.close()  # its answer was not read, and would be taken for the next call's
+                connection.close()  # its answer was not read, and the next call would take it for its own
                 raise
 
         JavaClient._create_new_connection = create
@@ -66,6 +66,6 @@ class KernelSpark:
 
     def _join_group(self, connection: Any) -> None:
         self.context.setJobGroup(self._group, self._description, True)
-        # The call has put the connection on Py4J's list of idle ones, and the call that we are part of will do so again.
+        # Our call has put the connection on Py4J's list of idle ones, and the surrounding call will do so again.
         with contextlib.suppress(ValueError):
             connection.java_client.deque.remove(connection)

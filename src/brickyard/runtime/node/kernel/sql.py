@@ -1,4 +1,4 @@
-"""SQL commands: a text of statements is split and run in order; the last one's rows are the result."""
+"""SQL commands: a text is split into statements that run in order; the last one's rows are the result."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _SCRIPT = re.compile(r"\s*(?:\w+\s*:\s*)?BEGIN\b(?!\s+TRANSACTION)", re.IGNORECA
 
 
 def split(text: str) -> list[str]:
-    """The statements of a text, without comments between them and without those that are empty.
+    """Returns the statements of a text, without empty ones and without the comments between statements.
 
-    Semicolons inside quotes and comments separate nothing. A text that begins with BEGIN is one SQL script.
+    Semicolons inside quotes and comments do not separate statements. A text that begins with BEGIN is one SQL script.
     """
     statements: list[str] = []
     current: list[str] = []
-    code: list[str] = []  # the current statement without its comments: empty means there is no statement
+    code: list[str] = []  # the current statement without its comments; empty if there is no statement
     script = False
     for token in _TOKEN.finditer(text):
         if token.lastgroup == "end" and not script:
@@ -46,7 +46,7 @@ def _finish(statements: list[str], current: list[str], code: list[str]) -> None:
 
 
 def run(spark: Any, text: str) -> Any:
-    """Run all statements; the DataFrame of the last one, or None when there is none."""
+    """Runs all statements; returns the last one's DataFrame, or None if there are no statements."""
     frame = None
     for statement in split(text):
         frame = spark.sql(statement)

@@ -1,7 +1,7 @@
-"""PySpark's ports on loopback, where processes of other clusters can connect to them (network = shared).
+"""Protects PySpark's ports on loopback, which processes of other clusters can reach (network = shared).
 
-PySpark waits for what a peer says first, its secret, without a limit of time, and serves one peer after the other. Here a peer is
-looked at before anybody reads from it or waits for it: its first bytes must be the secret, and come in time.
+PySpark waits without a time limit for a peer's first message, the secret, and serves one peer after the other. Here, a peer must
+first prove itself: before anything reads from it or waits for it, its first bytes must arrive in time and be the secret.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ WAITING = 64
 
 
 def proves(peer: socket.socket, secret: bytes) -> bool:
-    """Whether the first bytes that come in time are these. They stay, to be read."""
+    """Whether the first bytes arrive in time and equal the secret. They stay in the socket's buffer."""
     try:
-        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, len(secret))  # so many, or the end: `poll` waits for that
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, len(secret))  # `poll` waits for this many bytes, or for the end
         poll = select.poll()
         poll.register(peer, select.POLLIN)
         if not poll.poll(PATIENCE_S * 1000):
@@ -34,7 +34,7 @@ def proves(peer: socket.socket, secret: bytes) -> bool:
 
 
 class Waiting:
-    """Peers that have yet to prove themselves. One too many takes the place of the one that has waited longest."""
+    """Peers that have not proved themselves yet. At the limit, a new peer replaces the one that has waited longest."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -46,7 +46,7 @@ class Waiting:
             oldest = self._peers.popitem(last=False)[1] if len(self._peers) > WAITING else None
         if oldest is not None:
             with contextlib.suppress(OSError):
-                oldest.shutdown(socket.SHUT_RDWR)  # whoever waits for it sees its end
+                oldest.shutdown(socket.SHUT_RDWR)  # the thread that waits for this peer sees its end
 
     def remove(self, peer: socket.socket) -> None:
         with self._lock:
@@ -60,10 +60,10 @@ class Waiting:
 
 
 def bound_accumulators() -> None:
-    """Have the port for accumulators' updates serve its peers beside one another, once they have proved themselves."""
+    """Makes the port for accumulator updates serve its peers in parallel, each after it has proved itself."""
     from pyspark import accumulators
 
-    kind = getattr(accumulators, "AccumulatorTCPServer", None) or accumulators.AccumulatorServer  # from Spark 4.1 on; before
+    kind = getattr(accumulators, "AccumulatorTCPServer", None) or accumulators.AccumulatorServer  # from Spark 4.1 on; older
     waiting = Waiting()
 
     def serve(server: Any, peer: socket.socket, address: Any) -> None:

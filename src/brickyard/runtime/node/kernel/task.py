@@ -1,11 +1,11 @@
-"""Tasks of runs inside a kernel: `%%brickyard_task` and a JSON object below it that says what to run.
+"""Runs tasks inside a kernel: `%%brickyard_task` followed by a JSON object that says what to run.
 
-    {"kind": "python", "place": "dbfs" | "file", "path", "source"}    a Python file, as `python path parameters...` would
+    {"kind": "python", "place": "dbfs" | "file", "path", "source"}    a Python file, run like `python path parameters...`
     {"kind": "wheel", "package", "entry_point"}                       an entry point of a package, or a function in it
     {"kind": "jar", "class"}                                          the main method of a class, in the driver's JVM
 
-and with each "parameters": [...], "wheels": [...] and "jars": [...], paths of the workspace's files. Code runs with what
-notebooks have (spark, dbutils, ...) in place. An error is shown as the task's own: without frames of this module.
+Each also takes "parameters": [...], and "wheels": [...] and "jars": [...] with paths in the workspace's files. Code runs with the
+names that notebooks have (spark, dbutils, ...). Errors are shown as the task's own, without frames of this module.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAGIC = "brickyard_task"
 
 
 class TaskFailed(Exception):
-    """Carries an error of the task's own code out of here, with the traceback from its first frame on, or with a text instead."""
+    """Carries an error of the task's code, with the traceback from the task's first frame on, or with a text instead."""
 
     def __init__(self, error: BaseException, *, trace: TracebackType | None = None, text: str = "") -> None:
         super().__init__(str(error))
@@ -41,7 +41,7 @@ class TaskError(Exception):
 
 
 class JavaFailed(Exception):
-    """The program threw: the class of what it threw, its message, and the stack trace as Java prints it."""
+    """The program threw an exception: its class, its message, and its stack trace as Java prints it."""
 
     def __init__(self, name: str, message: str, trace: str) -> None:
         super().__init__(message)
@@ -51,7 +51,8 @@ class JavaFailed(Exception):
 
 
 def make_task_magic(namespace: dict[str, Any], run_main: Callable[..., None]) -> Callable[[str, str], None]:
-    """The cell magic; tasks run in `namespace`, which is the dictionary of `__main__`. `run_main` is `jar.py`'s."""
+    """Makes the cell magic; tasks run in `namespace`, which is the dictionary of `__main__`. `run_main` is the one of
+    `jar.py`."""
 
     def run_task(_line: str, cell: str) -> None:
         task = json.loads(cell)
@@ -71,13 +72,13 @@ def make_task_magic(namespace: dict[str, Any], run_main: Callable[..., None]) ->
 
 
 def shown_path(place: str, path: str) -> str:
-    """The path of a file as code on this node knows it."""
+    """Returns a file's path as seen by code on this node."""
     root = os.environ.get("DBFS_ROOT") or "/dbfs"
     return root.rstrip("/") + path if place == "dbfs" else path
 
 
 def _own_directory() -> Path:
-    """A directory that goes with this process."""
+    """Returns a directory that is removed with this process."""
     return Path(os.environ["JUPYTER_RUNTIME_DIR"])
 
 
@@ -87,11 +88,11 @@ def _python(task: dict[str, Any], namespace: dict[str, Any]) -> Callable[[], Any
     sys.argv[:] = [path, *_parameters(task)]
     directory = str(Path(path).parent)
     if Path(directory).is_dir():
-        sys.path.insert(0, directory)  # its neighbours can be imported, as for every script
-    # For tracebacks: the file itself need not be on this node.
+        sys.path.insert(0, directory)  # scripts can import their neighbours
+    # For tracebacks: the file itself may not be on this node.
     linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
     namespace["__file__"] = path
-    return lambda: exec(compile(source, path, "exec", dont_inherit=True), namespace)  # noqa: S102 - it is what tasks are
+    return lambda: exec(compile(source, path, "exec", dont_inherit=True), namespace)  # noqa: S102 - tasks are code to execute
 
 
 def _wheel(task: dict[str, Any]) -> Callable[[], Any]:
@@ -116,7 +117,7 @@ def _parameters(task: dict[str, Any]) -> list[str]:
 
 
 def _guarded(work: Callable[[], Any]) -> None:
-    """Run it. Raises TaskFailed with its error; an exit with status 0 is none."""
+    """Runs `work`. Raises TaskFailed with its error; an exit with status 0 is not an error."""
     try:
         work()
     except SystemExit as error:
@@ -138,7 +139,7 @@ def _guarded(work: Callable[[], Any]) -> None:
 
 
 def own_frames(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback behind the frames of this module, with which it begins."""
+    """Returns the traceback without the frames of this module at its beginning."""
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
     return trace

@@ -1,7 +1,7 @@
-"""Wheels of a task: importable in its process, and in the Python workers of its Spark jobs.
+"""Makes a task's wheels importable in its process and in the Python workers of its Spark jobs.
 
-Nothing is fetched: what a wheel needs must be in the runtime or in another wheel of the task. Only wheels of pure Python, because
-the workers import them from a zip file.
+Nothing is downloaded: a wheel's requirements must be in the runtime or in another wheel of the task. Only pure Python wheels
+work, because the workers import them from a zip file.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class WheelError(Exception):
 
 
 def add_wheel(wheel: Path, spark: Any, directory: Path) -> None:
-    """Make a wheel importable here and on the workers of `spark` (a SparkSession). It is unpacked below `directory`."""
+    """Makes a wheel importable here and on the workers of `spark` (a SparkSession). Unpacks it below `directory`."""
     try:
         with zipfile.ZipFile(str(wheel)) as archive:
             _check(archive, wheel.name)
             target = directory / "wheels" / wheel.name
-            archive.extractall(str(target))  # zipfile lets no name lead out
+            archive.extractall(str(target))  # zipfile prevents names that lead outside
     except (OSError, zipfile.BadZipFile) as error:
         raise WheelError(f"{wheel.name} cannot be used: {error}") from error
     sys.path.insert(0, str(target))
     importlib.invalidate_caches()
-    # Spark takes zip files by their suffix, and knows each by its name alone: another task's wheel of that name is another file.
+    # Spark recognises zip files by suffix, and knows each by name only: another task's wheel of that name is another file.
     copy = directory / f"{wheel.stem}-{directory.name}.zip"
     shutil.copyfile(str(wheel), str(copy))
     if in_jvm(spark):
@@ -42,12 +42,12 @@ def add_wheel(wheel: Path, spark: Any, directory: Path) -> None:
 
 
 def in_jvm(spark: Any) -> bool:
-    """Whether a session is the driver's own kind, and not one of Spark Connect."""
+    """Whether a session is a classic one in the driver's JVM, not one of Spark Connect."""
     return "connect" not in type(spark).__module__.split(".")
 
 
 def missing_requirements(metadata: str) -> list[str]:
-    """Names of the packages that a wheel's METADATA requires without condition and that cannot be found here."""
+    """Returns the packages that a wheel's METADATA requires unconditionally and that are missing here."""
     from importlib.metadata import PackageNotFoundError, version
 
     missing = []

@@ -1,4 +1,4 @@
-"""`dbutils.widgets`: a notebook's parameters. Nobody turns widgets here, so each has its default value."""
+"""`dbutils.widgets`: a notebook's parameters. There is no user interface for them, so each has its default value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Widget(NamedTuple):
-    """`choices` is None where anything may be entered; `several`: the value is a comma-separated list of choices."""
+    """`choices` is None if any text is allowed. With `several`, the value is a comma-separated list of choices."""
 
     value: str
     choices: tuple[str, ...] | None = None
@@ -20,51 +20,52 @@ class Widget(NamedTuple):
 
 
 class Widgets:
-    """The widgets of one context. Making one again keeps its value where that is still possible, as a notebook run again does."""
+    """The widgets of one context. Making a widget again keeps its value if that is still valid, as when a notebook runs again."""
 
     def __init__(self) -> None:
         self._widgets: dict[str, Widget] = {}
 
     def text(self, name: str, defaultValue: str, label: str | None = None) -> None:
-        """A field of text."""
+        """Makes a text field."""
         self._make(name, Widget(_text(name, "defaultValue", defaultValue)))
 
     def dropdown(self, name: str, defaultValue: str, choices: Sequence[str], label: str | None = None) -> None:
-        """One of `choices`. Raises ValueError when the default is none of them."""
+        """Makes a choice of one of `choices`. Raises ValueError if the default is not one of them."""
         self._make(name, Widget(_text(name, "defaultValue", defaultValue), _choices(name, choices)))
 
     def combobox(self, name: str, defaultValue: str, choices: Sequence[str], label: str | None = None) -> None:
-        """Text, with suggestions."""
+        """Makes a text field with suggestions."""
         _choices(name, choices)
         self._make(name, Widget(_text(name, "defaultValue", defaultValue)))
 
     def multiselect(self, name: str, defaultValue: str, choices: Sequence[str], label: str | None = None) -> None:
-        """Some of `choices`, separated by commas. Raises ValueError when the default is none of them."""
+        """Makes a choice of several of `choices`, separated by commas. Raises ValueError if the default contains anything
+        else."""
         self._make(name, Widget(_text(name, "defaultValue", defaultValue), _choices(name, choices), several=True))
 
     def get(self, name: str) -> str:
-        """The value. Raises ValueError when there is no such widget."""
+        """Returns the value. Raises ValueError if there is no such widget."""
         if name not in self._widgets:
             raise ValueError(f"InputWidgetNotDefined: there is no widget {name!r}. {self._there()} {self._how_to_make(name)}")
         return self._widgets[name].value
 
     def getArgument(self, name: str, defaultValue: str | None = None) -> str:
-        """The value, or `defaultValue` when there is no such widget."""
+        """Returns the value, or `defaultValue` if there is no such widget."""
         if name not in self._widgets and defaultValue is not None:
             return _text(name, "defaultValue", defaultValue)
         return self.get(name)
 
     def getAll(self) -> dict[str, str]:
-        """Every widget's value, by name."""
+        """Returns every widget's value, by name."""
         return {name: widget.value for name, widget in self._widgets.items()}
 
     def remove(self, name: str) -> None:
-        """Remove a widget. Raises ValueError when there is none."""
+        """Removes a widget. Raises ValueError if there is none."""
         self.get(name)
         del self._widgets[name]
 
     def removeAll(self) -> None:
-        """Remove every widget."""
+        """Removes every widget."""
         self._widgets.clear()
 
     def _make(self, name: str, widget: Widget) -> None:

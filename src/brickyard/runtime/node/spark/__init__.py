@@ -1,1 +1,1 @@
-"""Spark's parts (master, worker, driver), their configuration, and what is observed of them."""
+"""Spark's parts (master, worker, driver), their configuration, and how they are observed."""

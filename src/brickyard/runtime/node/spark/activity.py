@@ -1,4 +1,4 @@
-"""Whether a driver is in use, from samples of it. Pure."""
+"""Decides from samples whether a driver is in use. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ ACTIVITY_EVERY_MS = 5_000
 
 
 class Activity(NamedTuple):
-    """What the driver does: whether something runs now, how many jobs there have been, and when Connect was last in use."""
+    """A driver's activity: whether something runs now, how many jobs there have been, and when Connect was last used."""
 
     busy: bool
     jobs: int
@@ -16,7 +16,7 @@ class Activity(NamedTuple):
 
 
 class ActivityMeter:
-    """Turns samples into what is worth telling: beginnings and ends at once, a moving last activity every few seconds. Pure."""
+    """Turns samples into reports: beginnings and ends immediately, a changing last activity every few seconds. Pure."""
 
     def __init__(self) -> None:
         self._jobs = -1
@@ -28,9 +28,10 @@ class ActivityMeter:
         self._last_ms = self._told_ms = now
 
     def sample(self, activity: Activity, commands: tuple[bool, int], now: int) -> dict[str, Any] | None:
-        """`commands`: (one runs now, epoch ms of the last one). Returns `busy` and `last_activity_ms` when worth telling."""
+        """`commands`: (one runs now, epoch ms of the last one). Returns `busy` and `last_activity_ms` if they should be
+        reported."""
         busy = activity.busy or commands[0]
-        if busy or (self._jobs >= 0 and activity.jobs != self._jobs):  # a job that began and ended between two samples
+        if busy or (self._jobs >= 0 and activity.jobs != self._jobs):  # a job may begin and end between two samples
             self._last_ms = now
         self._jobs = activity.jobs
         self._last_ms = max(self._last_ms, min(now, activity.connect_ms), min(now, commands[1]))

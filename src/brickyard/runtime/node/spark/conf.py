@@ -1,8 +1,8 @@
-"""The Spark configuration of a node: what is ours, what is a default, and what the user decides. Pure.
+"""A node's Spark configuration: which settings are ours, which are defaults, and which the user decides. Pure.
 
-* OWN settings say where the cluster's parts are and who may talk to them. The user's values are left out, with a note.
-* DEFAULTS are what a cluster has when its conf is silent.
-* MERGED settings keep the user's values and gain ours: Java options of the executors, filters of the web UI, interceptors of
+* OWN settings say where the cluster's parts are and who may talk to them. The user's values are ignored, with a note.
+* DEFAULTS apply where the cluster's conf sets nothing.
+* MERGED settings combine the user's values with ours: Java options of the executors, filters of the web UI, interceptors of
   Spark 3's Connect server.
 """
 
@@ -19,7 +19,7 @@ INTERCEPTORS, GUARD_TOKEN = "spark.connect.grpc.interceptor.classes", "spark.bri
 GUARD_CLASS, APART_GUARD_CLASS = "brickyard.TokenGuard", "brickyard.UserGuard"
 CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
-EXECUTOR_SHARE = 0.75  # of a worker's memory; the rest is for Python workers and what a JVM needs beside its heap
+EXECUTOR_SHARE = 0.75  # of a worker's memory; the rest is for Python workers and the JVM's memory outside the heap
 MINIMUM_EXECUTOR_MB = 384
 
 OWN = (
@@ -38,44 +38,44 @@ CONSUMED = (
 
 
 class NodeConf(NamedTuple):
-    """`values`: every setting. `notes`: sentences about settings of the user that could not be used."""
+    """`values`: every setting. `notes`: sentences about the user's settings that could not be used."""
 
     values: dict[str, str]
     notes: list[str]
 
 
 class Place(NamedTuple):
-    """Where a node's parts are."""
+    """The addresses and directories of a node's parts."""
 
-    host: str  # address that every port is bound to
+    host: str  # address that every port binds to
     node_dir: str
-    ui_key: str  # key of the tokens that open the web UI, base64url
+    ui_key: str  # base64url key of the tokens that open the web UI
     dbfs_dir: str = "/dbfs"
-    cluster_dir: str = ""  # what all nodes of the cluster see, and no others; "": there is none, as in a training
+    cluster_dir: str = ""  # visible to all nodes of the cluster and to no others; "" if there is none, as in training
 
     @property
     def catalog_dir(self) -> str:
-        """Where the driver keeps what it knows of tables."""
+        """Where the driver keeps the catalog of tables."""
         return f"{self.cluster_dir}/catalog"
 
     @property
     def writes_dir(self) -> str:
-        """For the records of writes that have not ended."""
+        """Where records of unfinished writes are kept."""
         return f"{self.cluster_dir}/writes"
 
     @property
     def scratch_dir(self) -> str:
-        """For what lasts no longer than the driver."""
+        """For files that last only as long as the driver."""
         return f"{self.cluster_dir}/scratch"
 
 
 def dbfs_dir(env: Mapping[str, str]) -> str:
-    """Where a node sees the workspace's files."""
+    """Returns where a node sees the workspace's files."""
     return env.get("DBFS_ROOT") or "/dbfs"
 
 
 def authentication(secret: str) -> dict[str, str]:
-    """Settings that every RPC end of a cluster shares. For a SparkConf only, never for a command line."""
+    """Returns the settings shared by every RPC endpoint of a cluster. For a SparkConf only, never for a command line."""
     return {"spark.authenticate": "true", "spark.authenticate.secret": secret}
 
 
@@ -90,7 +90,7 @@ def master_conf(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
 
 
 def worker_conf(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
-    """The user's `spark.worker.*` settings count; nothing else of the conf concerns a worker."""
+    """Returns a worker's settings: only the user's `spark.worker.*` settings apply to it."""
     theirs = {key: value for key, value in (assignment.get("spark_conf") or {}).items() if key.startswith("spark.worker.")}
     return {
         **theirs,
@@ -102,14 +102,14 @@ def worker_conf(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
 
 
 def executor_memory_mb(worker_memory_mb: int) -> int:
-    """Heap of the one executor that fills a worker."""
+    """Returns the heap of the single executor that fills a worker."""
     return max(MINIMUM_EXECUTOR_MB, int(worker_memory_mb * EXECUTOR_SHARE))
 
 
 def driver_conf(
     assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Place, *, master_url: str, executor_archive: str
 ) -> NodeConf:
-    """Everything for the driver's SparkContext. Raises LaunchError when the workers can never satisfy it."""
+    """Returns all settings for the driver's SparkContext. Raises LaunchError if the workers can never satisfy it."""
     asked: Mapping[str, str] = assignment.get("spark_conf") or {}
     notes = [f"{key} is decided by the cluster; the value of its Spark configuration is not used." for key in OWN if key in asked]
     if asked.get("spark.master", "").startswith("local[") and master_url.startswith("local["):
@@ -128,7 +128,7 @@ def driver_conf(
 
 
 def without_submitted(values: Mapping[str, str]) -> dict[str, str]:
-    """Without the settings that SparkSubmit has resolved: Spark must see its results, not what the user wrote."""
+    """Returns the settings without those that SparkSubmit has resolved: Spark must see its results, not what the user wrote."""
     return {key: value for key, value in values.items() if key not in SUBMIT_CONF}
 
 
@@ -138,8 +138,8 @@ def has_connect(assignment: Mapping[str, Any], manifest: Mapping[str, Any]) -> b
 
 
 def without_connect(assignment: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
-    """Why the driver cannot serve Spark Connect; "" when it can. Every user of the machine can reach its port, so it is never
-    served without a token."""
+    """Returns why the driver cannot serve Spark Connect, or "" if it can. Every user of the machine can reach its port, so it
+    is never served without a token."""
     if not manifest["has_connect"]:
         return (
             f"this cluster's Spark {manifest['spark_version']} has no Spark Connect server: for Spark 3 it is a separate Maven "
@@ -151,7 +151,7 @@ def without_connect(assignment: Mapping[str, Any], manifest: Mapping[str, Any]) 
 
 
 def has_own_guard(manifest: Mapping[str, Any]) -> bool:
-    """Whether Spark's Connect server asks for tokens by itself."""
+    """Whether Spark's Connect server checks tokens itself."""
     return spark_line(manifest) >= (4, 0)
 
 
@@ -167,8 +167,8 @@ def _defaults(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
         "spark.executor.cores": str(cores),
         "spark.executor.memory": f"{executor_memory_mb(memory_mb)}m",
         "spark.ui.enabled": "false",
-        # For the UI of a cluster that has ended. One compressed file, among the logs that are kept; of Spark's codecs, Zstandard
-        # writes out what it has when it is asked to, so that the log of a running cluster can be read too.
+        # For the UI of clusters that have ended. One compressed file, among the logs that are kept. Of Spark's codecs, Zstandard
+        # writes out its data on flush, so the log of a running cluster is readable too.
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": f"file:{place.node_dir}/logs/eventlog",
         "spark.eventLog.compress": "true",
@@ -178,15 +178,15 @@ def _defaults(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
         "spark.sql.warehouse.dir": f"file:{place.cluster_dir or place.node_dir + '/work'}/warehouse",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.legacy.createHiveTableByDefault": "false",
-        # A worker has one executor. Another one that is free now is better than this one later: blocks travel fast.
+        # A worker has one executor. Any executor that is free is better than waiting for a specific one: blocks travel fast.
         "spark.locality.wait": "0s",
-        # Nodes may share an address and never a disk: blocks of another executor come through its port.
+        # Nodes may share an address but never a disk: another executor's blocks come through its port.
         "spark.shuffle.readHostLocalDisk": "false",
         "spark.decommission.enabled": "true",
         "spark.storage.decommission.enabled": "true",
         "spark.storage.decommission.rddBlocks.enabled": "true",
         "spark.storage.decommission.shuffleBlocks.enabled": "true",
-        # An executor leaves when a round finds nothing left to move; with Spark's 30 s between rounds none leaves sooner.
+        # An executor leaves when a round finds nothing left to move. With Spark's default, rounds are 30 s apart.
         "spark.storage.decommission.replicationReattemptInterval": "2s",
         "spark.databricks.clusterUsageTags.clusterId": assignment["cluster_id"],
         "spark.databricks.clusterUsageTags.clusterName": assignment.get("cluster_name", ""),
@@ -199,7 +199,7 @@ def _defaults(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
 
 
 def _tags_text(assignment: Mapping[str, Any]) -> str:
-    """The cluster's tags as programs look for them: [{"key": ..., "value": ...}, ...]."""
+    """Returns the cluster's tags in the format that programs expect: [{"key": ..., "value": ...}, ...]."""
     tags = {**(assignment.get("custom_tags") or {}), **(assignment.get("default_tags") or {})}
     return json.dumps([{"key": key, "value": value} for key, value in tags.items()])
 
@@ -228,7 +228,8 @@ def _own(assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Plac
 
 
 def _files(manifest: Mapping[str, Any], place: Place, values: Mapping[str, str], *, single: bool) -> dict[str, str]:
-    """Our file systems (java/NodeFiles.java): dbfs:/ everywhere, and file:/ only where every node sees what is written."""
+    """Returns settings for our file systems (java/NodeFiles.java): dbfs:/ everywhere, file:/ only where every node sees the
+    files."""
     classes = manifest.get("classes")
     if not classes:
         return {}
@@ -248,10 +249,10 @@ def _files(manifest: Mapping[str, Any], place: Place, values: Mapping[str, str],
             "fs.brickyard.scratch": place.scratch_dir,
             "fs.brickyard.writes": place.writes_dir,
         }
-    # Of a worker's environment, this ends up last on the class path of its executors: archives stay of use.
+    # In a worker's environment, this ends up last on its executors' class path, so archives stay usable.
     extra = "spark.executorEnv.SPARK_DIST_CLASSPATH"
     return {
-        "spark.hadoop.fs.defaultFS": values.get("spark.hadoop.fs.defaultFS", "dbfs:///"),  # what a path without a scheme is in
+        "spark.hadoop.fs.defaultFS": values.get("spark.hadoop.fs.defaultFS", "dbfs:///"),  # for paths without a scheme
         **{f"spark.hadoop.{key}": value for key, value in hadoop.items()},
         extra: ":".join(filter(None, [values.get(extra), classes])),
         COMMIT_PROTOCOL: values.get(COMMIT_PROTOCOL, "brickyard.KeptCommit"),
@@ -264,12 +265,12 @@ def keeps_writes(manifest: Mapping[str, Any], place: Place) -> bool:
 
 
 def keeps_catalog(manifest: Mapping[str, Any], place: Place, conf: Mapping[str, str]) -> bool:
-    """Whether what Spark knows of tables is to be kept by us: Hive's metastore keeps it by itself."""
+    """Whether we keep the catalog of tables: Hive's metastore keeps it by itself."""
     return keeps_writes(manifest, place) and conf["spark.sql.catalogImplementation"] == "in-memory"
 
 
 def _leave_out_plugin(values: dict[str, str]) -> list[str]:
-    """Spark's own plugin would start a second Connect server, or keep the cluster's from starting."""
+    """Removes Spark's own plugin, which would start a second Connect server or prevent the cluster's from starting."""
     names = [name.strip() for name in values.get("spark.plugins", "").split(",")]
     if CONNECT_PLUGIN not in names:
         return []
@@ -278,7 +279,7 @@ def _leave_out_plugin(values: dict[str, str]) -> list[str]:
 
 
 def _executor_java_options(asked: Mapping[str, str], archive: str) -> str:
-    """Ours, quick to start, then the user's, which win. Another collector, or an archive of the user's, stays theirs."""
+    """Returns our options for a quick start, then the user's, which win. Keeps the user's collector or archive, if set."""
     theirs = asked.get("spark.executor.extraJavaOptions", "")
     ours = ["-XX:-UsePerfData", *PATIENT_COMPILER]
     if "GC" not in theirs:
@@ -289,7 +290,7 @@ def _executor_java_options(asked: Mapping[str, str], archive: str) -> str:
 
 
 def _guard_ui(values: dict[str, str], asked: Mapping[str, str], manifest: Mapping[str, Any], place: Place) -> list[str]:
-    """The driver's UI is off unless it is asked for; and since everybody on the machine can reach it, it is served only to
+    """Turns the driver's UI off unless the user asks for it. Everybody on the machine can reach it, so it is served only to
     holders of a token, or not at all where Spark has no such guard."""
     if asked.get("spark.ui.enabled", "").lower() != "true":
         return []
@@ -303,7 +304,7 @@ def _guard_ui(values: dict[str, str], asked: Mapping[str, str], manifest: Mappin
 
 
 def guarded_ui(key: str) -> dict[str, str]:
-    """Settings of a web UI that only holders of a token signed with `key` (base64url) can see."""
+    """Returns settings of a web UI that only opens with a token signed with `key` (base64url)."""
     return {
         "spark.ui.port": "0",
         "spark.ui.killEnabled": "false",
@@ -313,13 +314,13 @@ def guarded_ui(key: str) -> dict[str, str]:
 
 
 def worker_size(assignment: Mapping[str, Any]) -> tuple[int, int]:
-    """Cores and MiB of the cluster's workers: as the assignment says, else as this node has."""
+    """Returns cores and MiB of the cluster's workers: as the assignment says, otherwise as this node has."""
     cores = int(assignment.get("worker_cores") or assignment["cores"])
     return cores, int(assignment.get("worker_memory_mb") or assignment["memory_mb"])
 
 
 def _check_size(assignment: Mapping[str, Any], values: Mapping[str, str], master_url: str) -> None:
-    """An executor that is larger than its worker never starts, and every job waits for ever: say so instead."""
+    """Raises LaunchError if an executor is larger than its worker: it would never start, and every job would wait forever."""
     if master_url.startswith("local[") or not assignment.get("worker_memory_mb"):
         return
     cores, memory_mb = worker_size(assignment)

@@ -1,6 +1,6 @@
-"""Spark's driver, driven through a Py4J gateway in a JVM that was started for it.
+"""Spark's driver, controlled through a Py4J gateway in a JVM started for it.
 
-The classes used here are Spark's own and the same from 3.4 to 4.x; what differs is looked up by name.
+The classes used here are Spark's own and the same from 3.4 to 4.x; whatever differs is looked up by name.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ REATTEMPT = "spark.storage.decommission.replicationReattemptInterval"
 
 
 def load_event_log(scala: Scala) -> None:
-    """Load what the event log needs (Hadoop's local file system, Zstandard), and a starting driver would otherwise wait for. The
-    file system itself is not kept: another conf may ask for another one."""
-    with contextlib.suppress(Py4JError, OSError, TypeError):  # it saves time; that it does not work is no reason for anything
+    """Loads what the event log needs (Hadoop's local file system, Zstandard), so that a starting driver does not wait for it.
+    The file system itself is not cached: another conf may ask for a different one."""
+    with contextlib.suppress(Py4JError, OSError, TypeError):  # it only saves time, so its failure does not matter
         hadoop = scala.jvm.org.apache.hadoop
         hadoop.fs.FileSystem.newInstanceLocal(hadoop.conf.Configuration(False)).close()
         scala.jvm.com.github.luben.zstd.util.Native.load()
 
 
 class Driver:
-    """A SparkContext, with Spark Connect and the web UI once somebody has asked for them."""
+    """A SparkContext, with Spark Connect and the web UI once they are requested."""
 
     def __init__(self, scala: Scala, *, conf: Mapping[str, str], connect_token: str = "") -> None:
-        """`connect_token`: of a cluster that keeps its users apart; others have it in their conf."""
+        """`connect_token`: for clusters that isolate users; other clusters have it in their conf."""
         self._scala = scala
         self._context = scala.jvm.org.apache.spark.api.java.JavaSparkContext(scala.spark_conf(conf))
         self._sc = self._context.sc()
@@ -64,23 +64,23 @@ class Driver:
         return self._scala
 
     def first_answer(self) -> None:
-        """Run a job that has nothing to do, and so needs no executor. Raises Py4JError."""
+        """Runs an empty job, which needs no executor. Raises Py4JError."""
         self._context.emptyRDD().count()
 
     def first_job(self) -> None:
-        """Run a job of one task; returns when an executor has answered. Raises Py4JError."""
+        """Runs a job of one task; returns once an executor has answered. Raises Py4JError."""
         self._context.parallelize([1], 1).count()
 
     def warm_up(self) -> None:
-        """Make the session that every client's session springs from, and let it plan a query: seconds that the first user
-        would wait for otherwise."""
+        """Makes the session from which clients' sessions derive and has it plan a query, which saves the first user several
+        seconds."""
         session = self._scala.jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
         session.sql("SELECT count(*), max(id) FROM VALUES (1), (2) AS t(id) WHERE id > 1").queryExecution().executedPlan()
 
     def keep_catalog(self, directory: str, writes: str) -> list[str]:
-        """Fill the catalog of tables from `directory`, and keep it there from now on; take in partitions that `writes` knows.
-        Returns what could not be read, and is set aside. Every session must share the state of the one that this makes, so none
-        may be made before. Raises Py4JError."""
+        """Fills the catalog of tables from `directory` and keeps it there from now on; adds partitions that `writes` knows.
+        Returns what was unreadable and set aside. Every session must share the state of the one made here, so none may exist
+        before. Raises Py4JError."""
         jvm = self._scala.jvm
         session = jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
         catalog, conf = session.sharedState().externalCatalog(), self._sc.hadoopConfiguration()
@@ -88,12 +88,12 @@ class Driver:
         return [str(each) for each in unreadable]
 
     def finish_writes(self, directory: str) -> list[str]:
-        """Finish or undo the writes that the driver before this one did not end. Returns what could not be. Raises Py4JError."""
+        """Finishes or undoes the writes that the previous driver left unfinished. Returns those that failed. Raises Py4JError."""
         notes = self._scala.jvm.brickyard.KeptCommit.recover(self._sc.hadoopConfiguration(), directory)
         return [str(each) for each in notes]
 
     def bound_ports(self) -> None:
-        """Read little of what peers say before they have shown the secret (java/BoundedPorts.java). Raises Py4JError."""
+        """Limits what is read from peers before they have shown the secret (java/BoundedPorts.java). Raises Py4JError."""
         self._scala.jvm.brickyard.BoundedPorts.serveResults(self._sc.conf())
 
     def activity(self) -> Activity:
@@ -102,11 +102,11 @@ class Driver:
         return Activity(busy=busy, jobs=int(self._jobs.numTotalJobs()), connect_ms=connect_ms)
 
     def pulse(self) -> None:
-        """Ask what only a JVM that runs and a task scheduler that nobody holds can answer. It may never return."""
+        """Asks something that only a running JVM with an unblocked task scheduler can answer. It may never return."""
         self._sc.taskScheduler().isExecutorBusy("")
 
     def stages(self) -> list[Stage]:
-        """The stages that have tasks to run now."""
+        """Returns the stages that have tasks to run now."""
         tracker, found = self._sc.statusTracker(), []
         for number in tracker.getActiveStageIds():
             info = tracker.getStageInfo(number)
@@ -116,18 +116,18 @@ class Driver:
         return found
 
     def executors(self) -> list[dict[str, Any]]:
-        """Summaries (ExecutorSummary) of the executors that live, without the driver, in one call however many there are."""
+        """Returns summaries (ExecutorSummary) of the live executors, without the driver, in one call for any number of them."""
         return [each for each in self._json(self._sc.statusStore().executorList(True)) if each["id"] != "driver"]
 
     def _json(self, value: Any) -> Any:
-        """A value of Spark's API in one call, however much is in it."""
+        """Fetches a value of Spark's API in one call, whatever its size."""
         if self._mapper is None:
             self._mapper = self._scala.jvm.com.fasterxml.jackson.databind.ObjectMapper()
             self._mapper.registerModule(self._scala.object("com.fasterxml.jackson.module.scala", "DefaultScalaModule"))
         return json.loads(self._mapper.writeValueAsString(value))
 
     def leaving(self) -> dict[str, Held]:
-        """The executors that leave, by id, and what each still holds. Raises Py4JError."""
+        """Returns the leaving executors, by id, and what each still holds. Raises Py4JError."""
         scheduler = self._sc.taskScheduler()
         if scheduler.executorsPendingDecommission().isEmpty():
             return {}  # nearly always
@@ -148,7 +148,7 @@ class Driver:
         return any(each["threadName"].startswith("migrate-shuffles") and "uploadBlockSync" in str(each) for each in threads)
 
     def let_go(self, executor: str) -> None:
-        """Have Spark do without an executor, and end it. Raises Py4JError."""
+        """Removes an executor from Spark and ends it. Raises Py4JError."""
         scheduler = self._scala.jvm.org.apache.spark.scheduler
         reason = scheduler.ExecutorDecommission(self._scala.none, "nothing more of it can be moved")
         remove = getattr(scheduler.cluster, "CoarseGrainedClusterMessages$RemoveExecutor")
@@ -158,14 +158,14 @@ class Driver:
         return bool(self._sc.isStopped())
 
     def open_web_ui(self, key: str) -> int:
-        """Make the web UI unless it is there; returns its port. Raises Py4JError."""
+        """Makes the web UI unless it exists; returns its port. Raises Py4JError."""
         with self._ui_lock:
             if self._ui is None:
                 self._ui = open_web_ui(self._scala, self._sc, key)
             return int(self._ui.boundPort())
 
     def cancel_group(self, group: str) -> None:
-        """Cancel what a command runs: its jobs, or where it has a session its operations."""
+        """Cancels what a command runs: its jobs, or the operations of its session if it has one."""
         self._sc.cancelJobGroup(group)
         self.connect.interrupt(group)
 

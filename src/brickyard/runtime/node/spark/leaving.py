@@ -1,9 +1,9 @@
-"""How executors leave: told again when they have not heard it, and let go when they have nothing more to wait for.
+"""Executors that leave: reminds those that missed the request, and releases those that have nothing more to wait for.
 
-Spark lets one go once all its blocks have moved, and tries for ever with those that cannot: a cached block of which every other
-executor has a copy, or for which none has room, or a shuffle file that was lost while it moved. So the driver, which knows where
-every block is, watches. While tasks run on an executor or its blocks move, it has all the time that its cluster gives it; when
-nothing has moved for a while it is let go. What is lost with it is computed again where it is needed.
+Spark releases an executor once all its blocks have moved, and retries forever with blocks that cannot move: a cached block that
+every other executor has or that none has room for, or a shuffle file that was lost while it moved. So the driver, which knows
+where every block is, watches. While tasks run on an executor or its blocks move, it has all the time that its cluster gives it;
+when nothing has moved for a while, it is released. Data lost with it is recomputed where needed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROUND_MARGIN_S = 5.0
 
 
 class Held(NamedTuple):
-    """What an executor that leaves still has to do and to give away."""
+    """What a leaving executor still has to do and to hand over."""
 
     busy: bool  # tasks run on it
     cached: int  # blocks of cached data
@@ -32,14 +32,14 @@ class Held(NamedTuple):
 
 
 class StillMeter:
-    """Tells which executors nothing has moved on for `still_s`. Pure: times are any clock's seconds."""
+    """Tells on which executors nothing has moved for `still_s`. Pure: times are seconds of any clock."""
 
     def __init__(self, still_s: float) -> None:
         self._still_s = still_s
         self._since: dict[str, tuple[Held, float]] = {}
 
     def sample(self, leaving: Mapping[str, Held], now: float) -> list[str]:
-        """`leaving`: what each executor that leaves holds now, by id. Any change is movement, and so are tasks."""
+        """`leaving`: what each leaving executor holds now, by id. Any change counts as movement, and so do running tasks."""
         before, self._since = self._since, {}
         for name, held in leaving.items():
             known = before.get(name)
@@ -47,31 +47,31 @@ class StillMeter:
         return [name for name, (_, since) in self._since.items() if now - since >= self._still_s]
 
     def moved(self, name: str, now: float) -> None:
-        """Something moves there that no count tells yet."""
+        """Records a movement that the counts do not show yet."""
         self._since[name] = (self._since[name][0], now)
 
 
 class Leavable(Protocol):
-    """What is asked of a driver. Every method raises Py4JError."""
+    """What this module needs of a driver. Every method raises Py4JError."""
 
-    migration_round_s: float  # how long Spark waits between two looks for blocks that have to move
+    migration_round_s: float  # Spark's pause between two searches for blocks that have to move
 
     def leaving(self) -> dict[str, Held]:
-        """The executors that leave, by id."""
+        """Returns the leaving executors, by id."""
         ...
 
     def uploads(self, executor: str) -> bool:
-        """Whether the executor is sending a shuffle file to another one now. Large ones take their time; Spark itself gives up
-        one that is stuck."""
+        """Whether the executor is sending a shuffle file to another one now. Large files take a while; Spark itself gives up
+        stuck ones."""
         ...
 
     def let_go(self, executor: str) -> None:
-        """Have Spark do without an executor, and end it."""
+        """Removes an executor from Spark and ends it."""
         ...
 
 
 class Leavers:
-    """Looks after the executors that leave."""
+    """Looks after the leaving executors."""
 
     def __init__(self, driver: Leavable, log: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._driver = driver
@@ -80,7 +80,7 @@ class Leavers:
         self._meter = StillMeter(max(STILL_S, driver.migration_round_s + ROUND_MARGIN_S))
 
     def look(self) -> None:
-        """Let go those that have nothing more to wait for. Raises Py4JError."""
+        """Releases executors that have nothing more to wait for. Raises Py4JError."""
         leaving = self._driver.leaving()
         for name in self._meter.sample(leaving, self._clock()):
             if self._driver.uploads(name):
@@ -95,9 +95,9 @@ class Leavers:
 
 
 def nudge_executors(worker_pid: int) -> None:
-    """Tell a worker's executors again to leave. One that was still starting when its worker was retired has not been told, and
-    would take tasks for ever. Those that leave already take no notice; one that is not ready for the signal has no work and ends.
-    """
+    """Tells a worker's executors again to leave. An executor that was still starting when its worker was retired missed the
+    request and would take tasks forever. Executors that are already leaving ignore it; one that cannot handle the signal yet
+    has no work and ends."""
     for pid in children(worker_pid):
         with contextlib.suppress(OSError):
             if EXECUTOR_CLASS in Path(f"/proc/{pid}/cmdline").read_bytes():

@@ -1,4 +1,4 @@
-"""What a driver has to do: tasks that wait and run, from what Spark knows of its stages and executors. Pure."""
+"""A driver's load: waiting and running tasks, from Spark's stages and executors. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LoadMeter:
     def sample(
         self, stages: Sequence[Stage], executors: Sequence[Mapping[str, Any]], homes: Mapping[str, str], now: int
     ) -> dict[str, Any]:
-        """`executors` as Spark summarises them (ExecutorSummary), `homes` the address of the worker of each, by executor id.
+        """`executors` as in Spark's summaries (ExecutorSummary); `homes`: executor id -> address of its worker.
 
         Returns a Load of the agent protocol, as JSON.
         """
@@ -42,7 +42,7 @@ class LoadMeter:
             row[1] += int(executor["activeTasks"])
             row[2] += int(executor["memoryUsed"]) + int(executor["diskUsed"]) + int(executor["totalShuffleWrite"])
         self._idle_since = {address: self._idle_since.get(address) or now for address, row in sums.items() if not row[1]}
-        workers = [  # of what is held, a part of a MiB counts as one: it is not nothing
+        workers = [  # rounds held bytes up to whole MiB, so that a little is not nothing
             [address, slots, running, self._idle_since.get(address, 0), -(-held // MIB)]
             for address, (slots, running, held) in sorted(sums.items())
         ]

@@ -1,6 +1,6 @@
-"""Spark's master and worker, driven through a Py4J gateway, each in a JVM that was started for it.
+"""Spark's master and worker, controlled through a Py4J gateway, each in a JVM started for it.
 
-The classes used here are Spark's own and the same from 3.4 to 4.x; what differs is looked up by name.
+The classes used here are Spark's own and the same from 3.4 to 4.x; whatever differs is looked up by name.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class Master:
         self._env = env
 
     def stop(self) -> None:
-        """End it. Its port is closed when this returns."""
+        """Stops it. Its port is closed when this returns."""
         self._env.shutdown()
         self._env.awaitTermination()
 
     def alive_workers(self) -> tuple[str, ...]:
-        """host:port of every worker that the master counts as alive, sorted."""
+        """Returns host:port of every worker that the master counts as alive, sorted."""
         workers = self._scala.ask(self._endpoint, self._state).workers()
         return tuple(sorted(f"{worker.host()}:{worker.port()}" for worker in workers if worker.state().toString() == "ALIVE"))
 
     def homes(self) -> dict[str, str]:
-        """host:port of the worker of every executor, by the executor's id. There is one application on a cluster's master."""
+        """Returns executor id -> host:port of its worker. A cluster's master has only one application."""
         found = {}
         for worker in self._scala.ask(self._endpoint, self._state).workers():
             # "app-20260101000000-0000/3,...": the keys of a Scala map, as one string
@@ -62,7 +62,7 @@ class Executor(NamedTuple):
 
 
 class Worker:
-    """Spark's worker. Its RPC environment is up before the master is known."""
+    """Spark's worker. Its RPC environment starts before the master is known."""
 
     def __init__(self, scala: Scala, *, conf: Mapping[str, str], host: str, cores: int, memory_mb: int, work_dir: str) -> None:
         self._scala = scala
@@ -78,7 +78,7 @@ class Worker:
         return self._endpoint is not None
 
     def join(self, master_url: str) -> None:
-        """Begin to register with the master."""
+        """Begins to register with the master."""
         spark = self._scala.jvm.org.apache.spark
         masters = self._scala.gateway.new_array(spark.rpc.RpcAddress, 1)
         masters[0] = self._scala.object("org.apache.spark.rpc", "RpcAddress").fromSparkURL(master_url)
@@ -95,7 +95,7 @@ class Worker:
         return bool(self._scala.ask(self._endpoint, self._state).masterUrl())
 
     def await_registration(self, patience_s: float, stop: threading.Event | None = None) -> bool:
-        """Whether the master accepts it within `patience_s`; False also when `stop` is set."""
+        """Waits for the master to accept it, for `patience_s` at most. Returns False then, or when `stop` is set."""
         deadline, stop = time.monotonic() + patience_s, stop or threading.Event()
         while not self.registered():
             if time.monotonic() > deadline or stop.wait(0.03):
@@ -103,12 +103,12 @@ class Worker:
         return True
 
     def stop(self) -> None:
-        """End it, with its executors. Its port is closed when this returns."""
+        """Stops it, with its executors. Its port is closed when this returns."""
         self._env.shutdown()
         self._env.awaitTermination()
 
     def executors(self) -> list[Executor]:
-        """The executors that run now."""
+        """Returns the executors that run now."""
         found, rest = [], self._scala.ask(self._endpoint, self._state).executors()
         while not rest.isEmpty():
             runner, rest = rest.head(), rest.tail()
@@ -116,13 +116,13 @@ class Worker:
         return found
 
     def decommission(self) -> None:
-        """Begin to leave: the master gives it nothing new, its executors finish their tasks and move their blocks away."""
+        """Begins to leave: the master gives it nothing new, its executors finish their tasks and move their blocks away."""
         self._endpoint.send(self._scala.object("org.apache.spark.deploy", "DeployMessages$WorkerDecommissionSigReceived"))
 
 
 def close_web_ui(scala: Scala, owner: Any, field: str) -> None:
-    """Close the web UI of a master or worker. It listens on an address that every user of the machine can reach, Spark 3 has
-    no guard for it, and nothing here uses it."""
+    """Closes the web UI of a master or worker. It listens on an address that every user of the machine can reach, Spark 3
+    cannot guard it, and nothing here uses it."""
     for name in (field, "webUi"):
         with contextlib.suppress(Py4JError):
             scala.field(owner, name).stop()

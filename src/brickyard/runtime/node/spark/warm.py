@@ -1,6 +1,5 @@
-"""Making a JVM warm: Spark runs in it once, with nothing of a user's, so that the next start finds its classes loaded and its
-methods compiled. Nothing of the round is left: contexts and endpoints are stopped, and its secrets are thrown away.
-"""
+"""Warms up a JVM: runs Spark in it once, without any user's data, so that the next start finds its classes loaded and its
+methods compiled. Nothing of this run remains: contexts and endpoints are stopped, and its secrets are discarded."""
 
 from __future__ import annotations
 
@@ -19,12 +18,12 @@ from .standalone import Master, Worker
 
 CORES = 2
 MEMORY_MB = 1024
-# What a first command does most often: a scan, an aggregation over a shuffle, a sort; rows that go back to the client.
+# The most common work of a first command: a scan, an aggregation over a shuffle, a sort; rows that go back to the client.
 QUERY = "SELECT id % 7 AS k, count(*) AS n, sum(id) AS s FROM range(0, 1000, 1, 2) WHERE id > 3 GROUP BY id % 7 ORDER BY k"
 
 
 def rounds(jvm: Jvm, manifest: Mapping[str, Any], *, cores: int = CORES) -> None:
-    """Run everything that a driver or a worker runs when it starts, and stop it. Raises Py4JError when Spark does not work."""
+    """Runs everything that a driver or a worker runs at its start, and stops it. Raises Py4JError if Spark does not work."""
     scala = Scala(jvm.gateway)
     assignment = {
         "cluster_id": "none", "role": "driver", "cores": cores, "memory_mb": MEMORY_MB, "secret": os.urandom(16).hex(),
@@ -38,7 +37,7 @@ def rounds(jvm: Jvm, manifest: Mapping[str, Any], *, cores: int = CORES) -> None
         _work(scala, assignment, place, master)
     finally:
         master.stop()
-    for events in (jvm.node_dir / "logs" / "eventlog").iterdir():  # they would be shown as runs of the cluster that comes
+    for events in (jvm.node_dir / "logs" / "eventlog").iterdir():  # otherwise they would appear as runs of the next cluster
         events.unlink()
     _forget(scala)
 
@@ -52,11 +51,11 @@ def _drive(
     master_url: str,
     alone: bool,
 ) -> None:
-    """A driver's start, and work that needs no executor of another process; `alone`: also work that does."""
+    """Starts a driver and runs work that needs no executor in another process; with `alone`, also work that needs an executor."""
     conf = sparkconf.driver_conf(assignment, manifest, place, master_url=master_url, executor_archive="").values
     if alone:
-        # With local[...] Spark makes a secret of its own and keeps it for as long as the JVM lives, before any that a conf names:
-        # workers would be turned away.
+        # With local[...], Spark makes its own secret, keeps it for as long as the JVM lives, and prefers it to any secret in a
+        # conf: workers would be rejected.
         conf["spark.authenticate"] = "false"
     driver = Driver(scala, conf=conf)
     try:
@@ -73,7 +72,7 @@ def _drive(
 
 
 def _work(scala: Scala, assignment: Mapping[str, Any], place: sparkconf.Place, master: Master) -> None:
-    """A worker's start, up to its registration."""
+    """Starts a worker, up to its registration."""
     worker = Worker(
         scala, conf=sparkconf.worker_conf(assignment, place), host=place.host, cores=CORES, memory_mb=MEMORY_MB,
         work_dir=f"{place.node_dir}/work/executors",
@@ -88,27 +87,27 @@ def _work(scala: Scala, assignment: Mapping[str, Any], place: sparkconf.Place, m
 
 
 def _forget(scala: Scala) -> None:
-    """Give back memory that the rounds took: what they left is garbage now, and the heap may shrink while nothing happens."""
+    """Returns memory that the rounds took: what they left is garbage, and the heap may shrink while nothing happens."""
     jvm = scala.jvm
-    jvm.org.apache.hadoop.fs.FileSystem.closeAll()  # they know the round's conf; whoever comes has another
+    jvm.org.apache.hadoop.fs.FileSystem.closeAll()  # they keep the rounds' conf; the next user has another
     jvm.org.apache.spark.sql.SparkSession.clearActiveSession()
     jvm.org.apache.spark.sql.SparkSession.clearDefaultSession()
     jvm.System.gc()
-    jvm.System.runFinalization()  # buffers outside the heap go with what held them
+    jvm.System.runFinalization()  # buffers outside the heap are freed with their owners
     jvm.System.gc()
-    with contextlib.suppress(Py4JError):  # an older Java cannot
+    with contextlib.suppress(Py4JError):  # older Javas cannot do this
         _manage(scala, "DiagnosticCommand", "systemTrimNativeHeap")
 
 
 def work(scala: Scala) -> None:
-    """The JVM has its role: the collector need not save any more. The values are Java's own defaults."""
+    """The JVM has its role, so the collector need not save memory any more. The values are Java's defaults."""
     with contextlib.suppress(Py4JError):
         _manage(scala, "HotSpotDiagnostic", "setVMOption", "MaxHeapFreeRatio", "70")
         _manage(scala, "HotSpotDiagnostic", "setVMOption", "MinHeapFreeRatio", "40")
 
 
 def _manage(scala: Scala, bean: str, operation: str, *arguments: str) -> None:
-    """Call an operation of one of the JVM's own management beans. Raises Py4JError."""
+    """Calls an operation of one of the JVM's management beans. Raises Py4JError."""
     jvm, gateway = scala.jvm, scala.gateway
     given, types = gateway.new_array(jvm.Object, len(arguments)), gateway.new_array(jvm.String, len(arguments))
     for index, argument in enumerate(arguments):

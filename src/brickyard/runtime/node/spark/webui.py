@@ -1,6 +1,6 @@
-"""The driver's web UI, made when somebody first asks for it: clusters start without it, and most never need one.
+"""The driver's web UI, made on first request: clusters start without it, and most never need one.
 
-Spark keeps everything that the UI shows whether there is one or not (the live AppStatusStore), so a late one misses nothing.
+Spark collects everything that the UI shows whether there is a UI or not (the live AppStatusStore), so a late one misses nothing.
 Every user of the machine can reach its port; it is served only to holders of a token (JWSFilter, Spark 4).
 """
 
@@ -17,8 +17,8 @@ from . import conf as sparkconf
 
 
 def open_web_ui(scala: Scala, sc: Any, key: str) -> Any:
-    """A bound SparkUI of that SparkContext, guarded by `key`. Raises Py4JError."""
-    if sc.ui().isDefined():  # the user's conf asked for it, and `sparkconf` has put the guard before it
+    """Returns a bound SparkUI of that SparkContext, guarded by `key`. Raises Py4JError."""
+    if sc.ui().isDefined():  # the user's conf requested it, and `sparkconf` has added the guard
         return sc.ui().get()
     conf = sc.getConf()
     for name, value in sparkconf.guarded_ui(key).items():
@@ -31,7 +31,7 @@ def open_web_ui(scala: Scala, sc: Any, key: str) -> Any:
     )  # fmt: skip
     ui.setAppId(sc.applicationId())
     ui.bind()
-    with contextlib.suppress(Py4JError):  # the pages of Spark's core are there without it
+    with contextlib.suppress(Py4JError):  # the pages of Spark's core work without it
         session = scala.jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
         scala.jvm.org.apache.spark.sql.execution.ui.SQLTab(session.sharedState().statusStore(), ui)
         _add_connect(scala, sc, ui)
@@ -40,7 +40,7 @@ def open_web_ui(scala: Scala, sc: Any, key: str) -> Any:
 
 
 def _add_connect(scala: Scala, sc: Any, ui: Any) -> None:
-    """The sessions and operations of Spark Connect: what its server notes of them lies where the rest of the UI finds its own."""
+    """Adds the sessions and operations of Spark Connect: its server records them where the rest of the UI finds its data."""
     pages = scala.jvm.org.apache.spark.sql.connect.ui
     if isinstance(pages.SparkConnectServerTab, JavaClass):  # this runtime has Spark Connect
         pages.SparkConnectServerTab(pages.SparkConnectServerAppStatusStore(sc.statusStore().store()), ui)

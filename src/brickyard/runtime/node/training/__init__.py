@@ -1,1 +1,1 @@
-"""Programs that the installation of a runtime runs: class-data archives, and our classes for Spark."""
+"""Programs that the installation of a runtime runs: they make class-data archives, and compile our classes for Spark."""

@@ -1,7 +1,7 @@
 """Compiles our classes for Spark: `start.py compile-classes --manifest FILE --out JAR`.
 
-The compiler is the one that Spark brings for its queries, so that no JDK is needed. The JAR appears complete or not at all.
-Exit code 1 and a last {"error": ...} line when it cannot be done.
+Uses the compiler that Spark contains for its queries, so no JDK is needed. The JAR appears complete or not at all.
+On failure: exit code 1 and a last {"error": ...} line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HEAP_MB = 256
 SOURCES = Path(__file__).resolve().parents[1] / "java"
 FACES = {"CatalogFace": "org.apache.spark.sql.catalyst.catalog.ExternalCatalog"}
 BOXES = {"boolean": "Boolean", "int": "Integer", "long": "Long", "double": "Double"}
-METHOD = re.compile(r"public (?:abstract|default) ([\w.]+) [\w.]+\.(\w+)\(([^)]*)\)")  # what it gives, its name, what it takes
+METHOD = re.compile(r"public (?:abstract|default) ([\w.]+) [\w.]+\.(\w+)\(([^)]*)\)")  # return type, name, parameter types
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same sources make the same JAR
 
 
@@ -35,8 +35,8 @@ class CompileError(Exception):
 
 
 def compile_all(jvm: Any) -> dict[str, bytes]:
-    """Name -> bytes of every class. Raises Py4JError for what the runtime's Spark does not have. A source may use the faces, and
-    the classes of sources before it in the alphabet."""
+    """Returns name -> bytes of every class. Raises Py4JError for anything missing from the runtime's Spark. A source may use
+    the faces, and the classes of sources before it in the alphabet."""
     found: dict[str, bytes] = {}
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     texts = [face(name, trait, [str(each) for each in loader.loadClass(trait).getMethods()]) for name, trait in FACES.items()]
@@ -50,9 +50,9 @@ def compile_all(jvm: Any) -> dict[str, bytes]:
 
 
 def face(name: str, trait: str, methods: Iterable[str]) -> str:
-    """A class that hands every call of a Scala trait to an InvocationHandler, and throws what that throws. A
-    java.lang.reflect.Proxy would wrap Spark's own errors, which Java checks and Scala does not declare: nobody could catch or
-    read them. `methods`: as Java prints them."""
+    """Returns the source of a class that passes every call of a Scala trait to an InvocationHandler and throws what that
+    throws. A java.lang.reflect.Proxy would wrap Spark's own errors, which Java checks and Scala does not declare: nobody could
+    catch or read them. `methods`: as Java prints them."""
     return f"""
 package brickyard;
 final class {name} implements {trait} {{
@@ -92,14 +92,14 @@ def write_jar(classes: Mapping[str, bytes], out: Path) -> None:
 
 
 def run(manifest: Mapping[str, Any], out: Path, scratch: Path) -> None:
-    """Compile in a JVM of its own. Raises CompileError and JvmError."""
+    """Compiles in a separate JVM. Raises CompileError and JvmError."""
     jvm = Jvm(spawner=Spawner(), manifest=manifest, options=JvmOptions(heap_mb=HEAP_MB), node_dir=scratch, host=HOST)
     jvm.spawn()
     try:
         jvm.connect()
         write_jar(compile_all(jvm.gateway.jvm), out)
     except Py4JError as error:
-        raise CompileError(error_text(error)) from error  # only now: its text is in the JVM
+        raise CompileError(error_text(error)) from error  # only now, because its text is in the JVM
     finally:
         jvm.stop(5.0)
 

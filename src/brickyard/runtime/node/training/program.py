@@ -1,4 +1,4 @@
-"""What the programs that an installation runs have in common: their arguments, their JSON lines, and a directory of their own."""
+"""What the installation's programs have in common: their arguments, their JSON lines, and their scratch directory."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ def say(message: str) -> None:
 
 
 def run_program(work: Work, *, description: str, out: str, scratch_in_out: bool = False) -> int:
-    """`work(manifest, out, scratch)`, with an {"error": ...} line where it raises. Returns the exit code.
+    """Runs `work(manifest, out, scratch)`, and prints an {"error": ...} line if it raises. Returns the exit code.
 
-    `out` says what `--out` is. `scratch_in_out`: it is a directory, and what is left there by a kill goes with it.
+    `out` is the help text of `--out`. `scratch_in_out`: `--out` is a directory and contains the scratch directory, so that
+    leftovers of a killed run are removed with it.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--manifest", type=Path, required=True, help="runtime.json of the runtime")

@@ -1,10 +1,10 @@
 """Makes a runtime's class-data archives: `start.py train --manifest FILE --out DIR` writes DIR/node.jsa and DIR/executor.jsa.
 
-A throw-away cluster in one JVM (master, worker and driver, with one executor) runs some queries while both JVMs write down which
-classes they load; then Java makes an archive of each list. Such archives are made from a list and not at a JVM's end, since some
-Java runtimes come without the base archive that the latter needs.
+A throw-away cluster in one JVM (master, worker and driver, with one executor) runs some queries while both JVMs record which
+classes they load; then Java makes an archive from each list. It uses lists instead of an archive at a JVM's exit, because some
+Java distributions lack the base archive that the latter needs.
 
-Prints {"message": ...} lines; exit code 1 and a last {"error": ...} line when it cannot be done.
+Prints {"message": ...} lines. On failure: exit code 1 and a last {"error": ...} line.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def assignment() -> dict[str, Any]:
 
 
 def train(manifest: Mapping[str, Any], out: Path, scratch: Path) -> None:
-    """Run the cluster, then make both archives. Raises TrainError and JvmError."""
+    """Runs the cluster, then makes both archives. Raises TrainError and JvmError."""
     lists = {"node": scratch / "node.lst", "executor": scratch / "executor.lst"}
     say("running Spark once to see which classes it needs")
     executor_class_path = run_cluster(manifest, scratch, lists["node"], lists["executor"])
@@ -69,7 +69,7 @@ def train(manifest: Mapping[str, Any], out: Path, scratch: Path) -> None:
 
 
 def run_cluster(manifest: Mapping[str, Any], scratch: Path, node_list: Path, executor_list: Path) -> str:
-    """One cluster's life in one JVM. Returns the executors' class path."""
+    """Runs one cluster in one JVM, from start to end. Returns the executors' class path."""
     adopt_orphans()
     spawner = Spawner()
     options = JvmOptions(heap_mb=HEAP_MB, java_options=(f"-XX:DumpLoadedClassList={node_list}",))
@@ -79,7 +79,7 @@ def run_cluster(manifest: Mapping[str, Any], scratch: Path, node_list: Path, exe
         jvm.connect()
         class_path = live(jvm, manifest, executor_list)
     except Py4JError as error:
-        raise TrainError(error_text(error)) from error  # only now: its text is in the JVM
+        raise TrainError(error_text(error)) from error  # only now, because its text is in the JVM
     finally:
         jvm.stop(20.0)
         kill_descendants(os.getpid())
@@ -100,7 +100,7 @@ def live(jvm: Jvm, manifest: Mapping[str, Any], executor_list: Path) -> str:
     )  # fmt: skip
     worker.join(master.url)
     conf = sparkconf.driver_conf(wanted, manifest, place, master_url=master.url, executor_archive="").values
-    # Each process writes a list of its own: Spark replaces an executor that ends, and the new one must not begin the list anew.
+    # Each process writes its own list: Spark replaces an executor that ends, and the new one must not overwrite the list.
     conf["spark.executor.extraJavaOptions"] += f" -XX:DumpLoadedClassList={executor_list}.%p"
     driver = Driver(scala, conf=conf)
     driver.first_job()
@@ -117,12 +117,13 @@ def live(jvm: Jvm, manifest: Mapping[str, Any], executor_list: Path) -> str:
         train_connect(driver, wanted["connect_token"])
     end_executors()
     driver.stop()
-    Path(f"{executor_list}.pid{executor}").replace(executor_list)  # as Java writes %p
+    Path(f"{executor_list}.pid{executor}").replace(executor_list)  # Java replaces %p with this
     return class_path
 
 
 def train_connect(driver: Driver, token: str) -> None:
-    """Work through Spark Connect. A server that does not start costs its share of the archive, and says so to who asks for it."""
+    """Does some work through Spark Connect. If the server does not start, the archive lacks its classes, and users get the
+    error later."""
     try:
         port = driver.connect.open()
     except Py4JError as error:
@@ -132,7 +133,7 @@ def train_connect(driver: Driver, token: str) -> None:
 
 
 def use(kind: str, argument: str, env: Mapping[str, str]) -> None:
-    """Run one half of work.py. Where it fails (a client library is not there) the archive is smaller, not impossible."""
+    """Runs one half of work.py. If that fails (a client library is missing), the archive is smaller, but still possible."""
     argv = [sys.executable, str(START), "train-work", kind, argument]
     try:
         done = subprocess.run(argv, env=dict(env), capture_output=True, timeout=WORK_TIMEOUT_S, check=False)
@@ -145,7 +146,7 @@ def use(kind: str, argument: str, env: Mapping[str, str]) -> None:
 
 
 def executors() -> dict[int, list[bytes]]:
-    """Process id -> command line of the executors below this process."""
+    """Returns process id -> command line of the executors below this process."""
     found = {}
     for pid in descendants(os.getpid()):
         with contextlib.suppress(OSError):
@@ -156,14 +157,14 @@ def executors() -> dict[int, list[bytes]]:
 
 
 def first_executor() -> tuple[int, str]:
-    """Process id and class path of the executor."""
+    """Returns process id and class path of the executor."""
     for pid, argv in executors().items():
         return pid, os.fsdecode(argv[argv.index(b"-cp") + 1])
     raise TrainError("the executor has gone before it was of any use")
 
 
 def end_executors() -> None:
-    """Let them end in order, so that their lists are complete: Spark itself kills them after ten seconds."""
+    """Lets them end gracefully, so that their lists are complete: Spark itself kills them after ten seconds."""
     deadline = time.monotonic() + 60
     for pid in executors():
         with contextlib.suppress(OSError):
@@ -173,7 +174,7 @@ def end_executors() -> None:
 
 
 def dump(manifest: Mapping[str, Any], class_list: Path, archive: Path, class_path: str) -> None:
-    """Make `archive` from a list; it appears complete or not at all. Raises TrainError."""
+    """Makes `archive` from a list; it appears complete or not at all. Raises TrainError."""
     draft = archive.with_suffix(".draft")
     argv = [
         f"{manifest['java_home']}/bin/java", "-Xshare:dump", f"-XX:SharedClassListFile={class_list}",

@@ -1,4 +1,4 @@
-"""What a training cluster is used for (see train.py): `start.py train-work classic DIRECTORY` or `... connect URL`."""
+"""The work that a training cluster does (see train.py): `start.py train-work classic DIRECTORY` or `... connect URL`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def classic(directory: str) -> None:
-    """Files, a join, an aggregation, SQL, an RDD and Python functions, as a notebook would use them."""
+    """Uses files, a join, an aggregation, SQL, an RDD and Python functions, as a notebook would."""
     from pyspark.sql import functions as f
 
     from ..kernel.attach import attach
@@ -33,7 +33,7 @@ def classic(directory: str) -> None:
 
 
 def connect(url: str) -> None:
-    """The same kind of work from a Spark Connect client."""
+    """Does similar work from a Spark Connect client."""
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as f
 
