@@ -104,7 +104,7 @@ def test_cancel_list_and_delete(w: WorkspaceClient) -> None:
 
 
 def test_bad_requests(w: WorkspaceClient) -> None:
-    with pytest.raises(InvalidParameterValue, match="notebook_task is not honoured"):
+    with pytest.raises(InvalidParameterValue, match="notebook_task is not supported"):
         w.jobs.submit(tasks=[jobs.SubmitTask(task_key="a", notebook_task=jobs.NotebookTask(notebook_path="/x"), new_cluster=NEW)])
     with pytest.raises(InvalidParameterValue, match="serverless"):
         w.jobs.submit(tasks=[jobs.SubmitTask(task_key="a", spark_python_task=jobs.SparkPythonTask(python_file="dbfs:/x.py"))])

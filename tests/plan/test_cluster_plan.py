@@ -206,7 +206,7 @@ def test_a_shortage_shows_until_it_is_over() -> None:
     of = up(cluster(num_workers=2), sized=False, ready_workers=1)
     short = decide(of, [*nodes(of, 1), refused(of, instance(of, number=1))]).cluster
     assert public_state(short) is State.RUNNING
-    assert "1 of 2 workers could not be had" in short.state_message
+    assert "1 of 2 workers could not be obtained" in short.state_message
     whole = decide(short, nodes(short, 2)).cluster
     assert (whole.grow_failures, whole.state_message) == (0, "")
 
@@ -336,7 +336,7 @@ def test_a_cluster_that_is_up_goes_on_without_its_type_and_asks_again_later() ->
     assert decided.cluster.up
     assert not decided.new
     failed = [event for event in decided.events if event.type is EventType.ADD_NODES_FAILED]
-    assert "'small' is not offered here" in (failed[0].details.did_not_expand_reason or "")
+    assert "'small' is not available here" in (failed[0].details.did_not_expand_reason or "")
     assert decided.due_ms == decided.cluster.grow_after_ms > NOW
     later = decided.due_ms
     again = plan(decided.cluster, nodes(of, 1), now=later, sizes=SIZES, policy=POLICY)
@@ -402,7 +402,7 @@ def test_a_disk_that_is_nearly_full_is_told_once() -> None:
     assert kinds(decided) == [EventType.DID_NOT_EXPAND_DISK]
     details = decided.events[0].details
     assert (details.instance_id, details.disk_size, details.free_space) == (worker.instance_id, 100 << 20, 10 << 20)
-    assert details.did_not_expand_reason == "its files take 90 of 100 MiB; with more the node is ended"
+    assert details.did_not_expand_reason == "its files take 90 of 100 MiB; the node is ended if they exceed the limit"
     told = decided.instances[worker.instance_id]
     assert kinds(decide(of, [driver, told])) == []
     again = decide(of, [driver, msgspec.structs.replace(told, status=worker.status)])

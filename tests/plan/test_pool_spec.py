@@ -61,7 +61,7 @@ def test_an_edit_may_repeat_what_it_cannot_change_and_no_more() -> None:
 def test_a_disk_spec_without_disks_is_kept() -> None:
     request = msgspec.structs.replace(ASK, disk_spec=DiskSpec(disk_count=0))
     assert made(request).spec.disk_spec == DiskSpec(disk_count=0)
-    with pytest.raises(InvalidParameterValue, match=r"disk_spec.disk_count is 1; node type small takes at most 0"):
+    with pytest.raises(InvalidParameterValue, match=r"disk_spec.disk_count is 1; node type small accepts no extra disks"):
         made(msgspec.structs.replace(ASK, disk_spec=DiskSpec(disk_count=1)))
 
 

@@ -357,7 +357,7 @@ ONE = task("a")
         (SubmitRun(tasks=[ONE, ONE]), "given twice"),
         (SubmitRun(tasks=[task("a b")]), "is not valid"),
         (SubmitRun(tasks=[task("a", "b"), task("b", "a")]), "in a circle"),
-        (SubmitRun(tasks=[task("a", "x")]), "which is no task of this run"),
+        (SubmitRun(tasks=[task("a", "x")]), "which is not a task of this run"),
         (SubmitRun(tasks=[msgspec.structs.replace(ONE, existing_cluster_id="c")]), "either new_cluster or existing_cluster_id"),
         (SubmitRun(tasks=[msgspec.structs.replace(ONE, new_cluster=None)]), "no serverless compute"),
         (SubmitRun(tasks=[task("a", on="nowhere")]), "does not exist"),
@@ -371,16 +371,16 @@ ONE = task("a")
         (SubmitRun(tasks=[ONE], idempotency_token="x" * 65), "idempotency_token"),
         (SubmitRun(tasks=[task("a", max_retries=-2)]), "max_retries"),
         (SubmitRun(tasks=[task("a", file="/Users/me/a.py")]), "no workspace files"),
-        (SubmitRun(tasks=[task("a", file="s3://b/a.py")]), "s3: are not fetched"),
+        (SubmitRun(tasks=[task("a", file="s3://b/a.py")]), "s3: files are not supported"),
         (SubmitRun(tasks=[task("a", file="a.py")]), "must be absolute"),
-        (SubmitRun(tasks=[task("a", libraries=[{"pypi": {"package": "x"}}])]), "libraries.pypi is not honoured"),
+        (SubmitRun(tasks=[task("a", libraries=[{"pypi": {"package": "x"}}])]), "libraries.pypi is not supported"),
         (SubmitRun(tasks=[task("a", libraries=[{"whl": "s3://x/y.whl"}])]), "give dbfs:/path/to/file.whl"),
         (SubmitRun(tasks=[task("a", libraries=[{"jar": "dbfs:/y.jar"}])]), "for spark_jar_task only"),
         (
             SubmitRun(
                 tasks=[SubmitTask(task_key="a", spark_jar_task=SparkJarTask(main_class_name="A"), existing_cluster_id="c")]
             ),
-            "is not honoured with existing_cluster_id",
+            "is not supported with existing_cluster_id",
         ),
         (
             SubmitRun(tasks=[msgspec.structs.replace(ONE, spark_jar_task=SparkJarTask(main_class_name="A"))]),
@@ -415,7 +415,7 @@ ONE = task("a")
                     )
                 ]
             ),
-            "does not take jobs",
+            "does not accept jobs",
         ),
     ],
 )

@@ -101,7 +101,7 @@ def test_a_database_that_is_away_is_told_and_waited_for(postgres_of_its_own: Pos
                 assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
         assert create(server, "meanwhile").json() == {
             "error_code": "TEMPORARILY_UNAVAILABLE",
-            "message": "The workspace's database cannot be used at the moment. Try again.",
+            "message": "The workspace's database is unavailable at the moment. Try again.",
         }
         assert "database" in get(server, "/readyz").json()["reason"]
         proven = agent_poll(server, "i-anything")  # an agent learns that its server is there, and so its node outlives the outage

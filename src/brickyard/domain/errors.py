@@ -115,13 +115,14 @@ class DatabaseTrouble(ApiError):
 
 class DatabaseAway(TemporarilyUnavailable, DatabaseTrouble):
     def __init__(self, reason: str) -> None:
-        super().__init__("The workspace's database cannot be used at the moment. Try again.", reason=reason)
+        super().__init__("The workspace's database is unavailable at the moment. Try again.", reason=reason)
 
 
 class DatabaseFull(StorageFull, DatabaseTrouble):
     def __init__(self, reason: str) -> None:
         super().__init__(
-            "The disk of the workspace's database is full, so nothing can be changed. Free space there; what runs goes on.",
+            "The disk of the workspace's database is full, so nothing can be changed. Free space there; running clusters "
+            "continue.",
             reason=reason,
         )
 

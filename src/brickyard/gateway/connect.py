@@ -179,7 +179,7 @@ class ConnectGateway:
     def _enter(self, caller: Caller) -> str:
         """Counts a call of that user; `_leave` undoes it. Raises QuotaExceeded."""
         if self._calls[caller.user_name] >= MAX_CALLS_OF_USER:
-            raise QuotaExceeded(f"{caller.user_name} has {MAX_CALLS_OF_USER} calls under way, which is the most there can be.")
+            raise QuotaExceeded(f"{caller.user_name} has {MAX_CALLS_OF_USER} calls in progress, which is the maximum.")
         self._calls[caller.user_name] += 1
         return caller.user_name
 

@@ -17,7 +17,7 @@ def access_refusal(principal: Principal, permission: Permission, on: SecurableOb
     if permission is Permission.ADMIN:
         return f"{principal.user_name} may not {to} {on}: only administrators can. Ask one to do it."
     if (on.kind, permission) in OWNERS_ONLY and on.owner != principal.user_name:
-        return f"{principal.user_name} may not {to} {on}: it is {on.owner}'s."
+        return f"{principal.user_name} may not {to} {on}: it belongs to {on.owner}."
     return ""
 
 

@@ -34,8 +34,8 @@ def attach_refusal(spec: ClusterSpec, *, cluster_id: str, user_name: str, client
         )
     if client is not None and not takes(spec, client):
         return (
-            f"Cluster {cluster_id} does not take {client}: its workload_type.clients.{client} is false. Edit the cluster, or use"
-            " another one."
+            f"Cluster {cluster_id} does not accept {client}: its workload_type.clients.{client} is false. Edit the cluster, or"
+            " use another one."
         )
     return ""
 

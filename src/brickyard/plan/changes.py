@@ -214,7 +214,7 @@ def pin(cluster: Cluster, asked: Asked, *, pinned: int) -> Changed:
     if cluster.pinned_ms:
         return Changed(cluster)
     if pinned >= MAX_PINNED:
-        raise InvalidParameterValue(f"{MAX_PINNED} clusters are pinned, which is the most there can be. Unpin one first.")
+        raise InvalidParameterValue(f"{MAX_PINNED} clusters are pinned, which is the maximum. Unpin one first.")
     event = _event(cluster, asked.now, EventType.PINNED, EventDetails(user=asked.user))
     return Changed(msgspec.structs.replace(cluster, pinned_ms=asked.now), (event,))
 
@@ -256,7 +256,7 @@ def start_for_run(cluster: Cluster, run: Run, now: int, *, secrets: Secrets) -> 
 def end_for_run(cluster: Cluster, now: int) -> Changed:
     """Ends a cluster because the run it was created for is over."""
     reason = TerminationReason(code=TerminationReasonCode.JOB_FINISHED, type=TerminationReasonType.SUCCESS)
-    return _terminated(cluster, now, reason, "The run that this cluster was made for is over", user=None)
+    return _terminated(cluster, now, reason, "The run this cluster was created for has ended", user=None)
 
 
 # -- inside ----------------------------------------------------------------------------------------------------------
@@ -336,8 +336,8 @@ def _resized(cluster: Cluster, num_workers: int | None, scale: AutoScale | None)
 def _refuse_job_cluster(cluster: Cluster, verb: str) -> None:
     if cluster.source is ClusterSource.JOB:
         raise InvalidState(
-            f"Cluster {cluster.cluster_id} is a job cluster: it was made for one run, ends with it, and cannot be {verb}."
-            " Submit another run, or create a cluster of your own."
+            f"Cluster {cluster.cluster_id} is a job cluster: it was created for one run, ends with it, and cannot be {verb}."
+            " Submit another run, or create your own cluster."
         )
 
 

@@ -66,7 +66,7 @@ def unsupported(spec: ClusterSpec, role: Role, *, offered: Collection[str]) -> T
     """Why no new node of that role is possible: the provider does not, or no longer, offer its type."""
     if (node_type_id := types_of(spec, role)[0]) in offered:
         return None
-    message = f"Node type {node_type_id!r} is not offered here. Edit the cluster to use one of list-node-types."
+    message = f"Node type {node_type_id!r} is not available here. Edit the cluster to use a type from list-node-types."
     return simple_reason(TerminationReasonCode.UNSUPPORTED_INSTANCE_TYPE, databricks_error_message=message)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from brickyard.domain.errors import InvalidParameterValue
 
-_APART = "it keeps this cluster apart from the others"
+_APART = "it isolates this cluster from others"
 _PLACE = "the cluster decides where its parts run"
 _DISK = "scratch files go to the node's own directory, which is removed with the node"
 
@@ -40,13 +40,13 @@ OWNED_CONF: dict[str, str] = {
 OWNED_VARIABLES: dict[str, str] = {
     "BRICKYARD_INSTANCE_ID": _PLACE,
     "CLASSPATH": "use spark.driver.extraClassPath and spark.executor.extraClassPath in spark_conf",
-    "JAVA_HOME": "the runtime brings its Java; choose another spark_version for another one",
+    "JAVA_HOME": "the runtime includes Java; choose another spark_version to change it",
     "PYSPARK_GATEWAY_PORT": _APART,
     "PYSPARK_GATEWAY_SECRET": _APART,
-    "PYSPARK_PIN_THREAD": "commands of several contexts need it as it is",
+    "PYSPARK_PIN_THREAD": "commands in several contexts depend on its value",
     "SPARK_CONNECT_AUTHENTICATE_TOKEN": _APART,
     "SPARK_EXECUTOR_DIRS": _DISK,
-    "SPARK_HOME": "the runtime brings its Spark; choose another spark_version for another one",
+    "SPARK_HOME": "the runtime includes Spark; choose another spark_version to change it",
     "SPARK_LOCAL_DIRS": _DISK,
     "SPARK_LOCAL_HOSTNAME": _PLACE,
     "SPARK_LOCAL_IP": _PLACE,
@@ -77,7 +77,7 @@ def check_conf(conf: Mapping[str, str], *, single: bool) -> None:
             raise InvalidParameterValue(f"{name} refers to a secret, which is not supported here: {_NO_SECRETS}.")
         if key == "spark.master" and not (single and _LOCAL_MASTER.fullmatch(value)):
             raise InvalidParameterValue(
-                f"{name} is {value[:_SHOWN]!r}: a cluster has a master of its own. Leave it out; only a SingleNode cluster may "
+                f"{name} is {value[:_SHOWN]!r}: every cluster has its own master. Leave it out; only a SingleNode cluster may "
                 "set it, to local[*]."
             )
         if why := _owned(key):

@@ -59,9 +59,9 @@ class Room:
             instance_pool_error_code="INSTANCE_POOL_MAX_CAPACITY_FAILURE",
             max_capacity=str(capacity),
             databricks_error_message=(
-                f"Instance pool {pool.spec.instance_pool_name} ({pool.instance_pool_id}) has all the instances that it may have: "
-                f"{self._live} of max_capacity {capacity}, none of them idle. Terminate or shrink a cluster on it, or raise its "
-                "max_capacity."
+                f"Instance pool {pool.spec.instance_pool_name} ({pool.instance_pool_id}) is full: "
+                f"{self._live} of max_capacity {capacity} instances, none idle. Terminate or shrink a cluster on it, or raise its"
+                " max_capacity."
             ),
         )
 

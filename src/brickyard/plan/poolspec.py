@@ -45,7 +45,7 @@ def _any(_value: Any) -> bool:
 # Field -> (which non-empty values are refused, why).
 REFUSED: dict[str, tuple[_Test, str]] = {
     "preloaded_docker_images": (_any, "nodes run on the machine itself, without containers"),
-    "node_type_flexibility": (_any, "an instance is of the pool's node type, or it is not launched"),
+    "node_type_flexibility": (_any, "every instance has the pool's node type"),
     "remote_disk_throughput": (_any, "there are no remote disks"),
     "total_initial_remote_disk_size": (_any, "there are no remote disks"),
     "aws_attributes.availability": (lambda value: value is InstancePoolAwsAvailability.SPOT, "there is no spot market here"),
@@ -179,8 +179,8 @@ def _check_disks(disks: DiskSpec | None, node_type_id: str) -> None:
             raise InvalidParameterValue(f"disk_spec.{field} is {value}; it must not be negative.")
     if disks.disk_count:
         raise InvalidParameterValue(
-            f"disk_spec.disk_count is {disks.disk_count}; node type {node_type_id} takes at most 0 disks more: its nodes use the "
-            "machine's own. Leave disk_spec out."
+            f"disk_spec.disk_count is {disks.disk_count}; node type {node_type_id} accepts no extra disks: its nodes use the "
+            "machine's disks. Leave disk_spec out."
         )
 
 

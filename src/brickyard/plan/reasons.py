@@ -46,7 +46,7 @@ def launch_reason(error: LaunchError, *, what: str) -> tuple[TerminationReason, 
     parameters = {"databricks_error_message": error.message}
     if error.asked:
         parameters |= {"asked": error.asked, "left": error.left}
-    return simple_reason(code, **parameters), f"No instance could be had for {what}: {error.message}"
+    return simple_reason(code, **parameters), f"No instance is available for {what}: {error.message}"
 
 
 def failure_reason(failure: Failure, *, what: str) -> tuple[TerminationReason, str]:

@@ -31,19 +31,19 @@ _NO_EBS = "there are no EBS volumes; disks are the machine's own"
 REFUSED: dict[str, tuple[_Test, str]] = {
     "apply_policy_default_values": (_any, "there are no cluster policies yet"),
     "policy_id": (_any, "there are no cluster policies yet"),
-    "cluster_log_conf": (_any, "logs are kept in the workspace's data directory; delivery elsewhere is not there yet"),
-    "init_scripts": (_any, "init scripts are not there yet"),
+    "cluster_log_conf": (_any, "logs are kept in the workspace's storage directory; delivery elsewhere is not supported yet"),
+    "init_scripts": (_any, "init scripts are not supported yet"),
     "docker_image": (_any, "nodes run on the machine itself, without containers"),
-    "enable_local_disk_encryption": (_any, "the machine's own disks are used as they are"),
+    "enable_local_disk_encryption": (_any, "the machine's disks are used unchanged"),
     "ssh_public_keys": (_any, "nodes have no SSH server"),
     "use_ml_runtime": (_any, "machine learning runtimes are not offered; choose one of spark-versions"),
     "runtime_engine": (
         lambda value: value is RuntimeEngine.PHOTON,
-        'Photon is not offered; leave it out, or ask for STANDARD, or have the server set photon = "standard"',
+        'Photon is not offered; leave it out, use STANDARD, or set photon = "standard" on the server',
     ),
     "dependency_mode": (
         lambda value: value is DependencyMode.DEPENDENCY_MODE_ENVIRONMENTS,
-        "environments per command are not there yet",
+        "environments per command are not supported yet",
     ),
     "data_security_mode": (
         lambda value: (

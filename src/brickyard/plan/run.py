@@ -152,7 +152,7 @@ class _Pass:
                     by = f" by {self.run.cancelled_by}" if self.run.cancelled_by else ""
                     self._decide(number, RunResultState.CANCELED, TerminationCode.USER_CANCELED, f"Run cancelled{by}.")
                 else:
-                    message = f"The run's timeout of {self.run.timeout_seconds} s is over."
+                    message = f"The run's timeout of {self.run.timeout_seconds} s has expired."
                     self._decide(number, RunResultState.TIMEDOUT, TerminationCode.CANCELED, message)
 
     def _follow(self, number: int) -> None:
@@ -162,7 +162,7 @@ class _Pass:
             return
         limit = (task.spec.timeout_seconds or 0) * 1000
         if limit and self.now >= last.start_ms + limit:
-            message = f"The task's timeout of {task.spec.timeout_seconds} s is over."
+            message = f"The task's timeout of {task.spec.timeout_seconds} s has expired."
             self._decide(number, RunResultState.TIMEDOUT, TerminationCode.CANCELED, message)
             return
         if limit:
@@ -175,7 +175,7 @@ class _Pass:
 
     def _await_cluster(self, number: int, attempt: Attempt, facts: ClusterFacts | None) -> None:
         if facts is None:
-            message = f"Cluster {attempt.cluster_id} does not exist (any more)."
+            message = f"Cluster {attempt.cluster_id} does not exist or was deleted."
             self._decide(number, RunResultState.FAILED, TerminationCode.INVALID_CLUSTER_REQUEST, message)
         elif facts.state in _USABLE and facts.driver_id:
             self._set_attempt(
@@ -198,7 +198,7 @@ class _Pass:
 
     def _call_driver(self, number: int, attempt: Attempt, facts: ClusterFacts | None) -> None:
         if facts is None or facts.incarnation != attempt.generation or facts.state not in _USABLE:
-            why = (facts.message or facts.state.title()) if facts is not None else "it does not exist any more"
+            why = (facts.message or facts.state.title()) if facts is not None else "it no longer exists"
             if facts is not None and facts.incarnation != attempt.generation:
                 why = "it was restarted"
             message = f"Cluster {attempt.cluster_id} ended while the task ran: {why}"
@@ -345,7 +345,7 @@ def _verdict(run: Run, tasks: list[Task]) -> tuple[RunResultState, str]:
     if RunResultState.CANCELED in results.values() and run.cancelled_ms:
         return RunResultState.CANCELED, "Run cancelled."
     if run.timed_out:
-        return RunResultState.TIMEDOUT, f"Run timed out: its timeout of {run.timeout_seconds} s is over."
+        return RunResultState.TIMEDOUT, f"Run timed out: its timeout of {run.timeout_seconds} s has expired."
     result = outcome(results, leaves([task.spec for task in tasks]))
     if result in (RunResultState.SUCCESS, RunResultState.SUCCESS_WITH_FAILURES):
         return result, ""

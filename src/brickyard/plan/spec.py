@@ -211,7 +211,7 @@ def _check_node_types(spec: ClusterSpec, node_types: Mapping[str, NodeType]) -> 
         ("worker_node_type_flexibility", types_of(spec, Role.WORKER), node_types[spec.node_type_id]),
     ):
         if alternates[1:] and spec.instance_pool_id:
-            raise InvalidParameterValue(f"{field} cannot be used with a pool, whose nodes are of its own type. Leave it out.")
+            raise InvalidParameterValue(f"{field} cannot be used with a pool, which sets the node type. Leave it out.")
         for name in alternates[1:]:
             _check_alternate(f"{field}.alternate_node_type_ids", name, node_types.get(name), own)
     return driver

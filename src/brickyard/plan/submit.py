@@ -27,17 +27,17 @@ LIBRARIES = ("whl", "jar")
 _KEY = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_KEY}}}")
 _SHOWN = 140  # how many characters of a client's value a message repeats
 
-_NO_SUCH_TASK = "tasks of this kind are not offered here; give spark_python_task, python_wheel_task or spark_jar_task"
-_NO_MAIL = "nothing is sent from here; poll runs/get"
+_NO_SUCH_TASK = "use spark_python_task, python_wheel_task or spark_jar_task"
+_NO_MAIL = "there are no notifications; poll runs/get"
 REFUSED_RUN: dict[str, str] = {
-    "access_control_list": "runs have no permissions of their own",
+    "access_control_list": "runs have no separate permissions",
     "budget_policy_id": "there are no budgets",
     "environments": "there is no serverless compute; give new_cluster or existing_cluster_id",
     "environment_variables": "there is no serverless compute; give new_cluster with spark_env_vars",
     "git_source": "files are not fetched from repositories; copy them to dbfs:/",
     "job_clusters": "a job cluster runs one task; give the task a new_cluster",
     "performance_target": "there is no serverless compute",
-    "run_as": "a run is its submitter's; submit it with that user's token",
+    "run_as": "a run belongs to the user who submits it; use that user's token",
     "usage_policy_id": "there are no budgets",
 }
 REFUSED_TASK: dict[str, str] = {
@@ -54,7 +54,7 @@ REFUSED_TASK: dict[str, str] = {
     "environment_key": "there is no serverless compute; give new_cluster or existing_cluster_id",
     "for_each_task": _NO_SUCH_TASK,
     "gen_ai_compute_task": _NO_SUCH_TASK,
-    "health": "nothing is watched but the time; give timeout_seconds",
+    "health": "only timeouts are supported; give timeout_seconds",
     "job_cluster_key": "a job cluster runs one task; give new_cluster",
     "notebook_task": _NO_SUCH_TASK,
     "pipeline_task": _NO_SUCH_TASK,
@@ -85,7 +85,7 @@ def checked_tasks(request: SubmitRun) -> tuple[SubmitTask, ...]:
     if not tasks:
         tasks = [_single(request)]
     elif any(getattr(request, name) for name in (*TASKS, "new_cluster", "existing_cluster_id", "libraries")):
-        raise InvalidParameterValue("tasks is given, and a task or a cluster beside it: put them into the tasks.")
+        raise InvalidParameterValue("tasks is given together with a top-level task or cluster: put those into tasks.")
     else:
         _refuse(request, {name: REFUSED_TASK[name] for name in REFUSED_TASK if hasattr(request, name)}, "")
     if len(tasks) > MAX_TASKS:
@@ -102,7 +102,7 @@ def task_file(python_file: str) -> TaskFile:
     scheme, colon, rest = python_file.partition(":")
     path = "/" + rest.lstrip("/") if colon else python_file
     if "\0" in python_file or ".." in path.split("/"):
-        raise InvalidParameterValue(f"python_file may hold neither '..' nor NUL: {python_file[:_SHOWN]!r}.")
+        raise InvalidParameterValue(f"python_file must not contain '..' or NUL: {python_file[:_SHOWN]!r}.")
     if not colon and path.startswith("/dbfs/"):
         return TaskFile("dbfs", path.removeprefix("/dbfs"))
     if colon and scheme == "file" and path.startswith("/dbfs/"):
@@ -114,7 +114,7 @@ def task_file(python_file: str) -> TaskFile:
     elif not colon:
         why = "it must be absolute"
     else:
-        why = f"files of {scheme[:_SHOWN]}: are not fetched"
+        why = f"{scheme[:_SHOWN]}: files are not supported"
     raise InvalidParameterValue(
         f"python_file {python_file[:_SHOWN]!r} cannot be run: {why}. Upload it with dbfs/put and give dbfs:/path/to/file.py."
     )
@@ -139,7 +139,7 @@ def libraries(task: SubmitTask) -> dict[str, list[str]]:
                 continue
             if kind not in LIBRARIES:
                 raise InvalidParameterValue(
-                    f"Task {task.task_key}: libraries.{kind[:_SHOWN]} is not honoured: nothing is fetched from package indexes."
+                    f"Task {task.task_key}: libraries.{kind[:_SHOWN]} is not supported: nothing is fetched from package indexes."
                     " Upload wheels of pure Python (whl) or jars (jar) to dbfs:/ and name those."
                 )
             found[kind].append(_library(task, kind, value))
@@ -197,7 +197,7 @@ def _check_task(task: SubmitTask) -> None:
 
 def _check_python(where: str, task: SparkPythonTask) -> None:
     if task.source is Source.GIT:
-        raise InvalidParameterValue(f"{where}source GIT is not honoured: {REFUSED_RUN['git_source']}.")
+        raise InvalidParameterValue(f"{where}source GIT is not supported: {REFUSED_RUN['git_source']}.")
     task_file(task.python_file)
 
 
@@ -213,13 +213,13 @@ def _check_jar(where: str, task: SubmitTask) -> None:
     if jar is None or not jar.main_class_name:
         raise InvalidParameterValue(f"{where}spark_jar_task needs main_class_name.")
     if jar.jar_uri:
-        raise InvalidParameterValue(f"{where}jar_uri is not honoured: give the jar in libraries.")
+        raise InvalidParameterValue(f"{where}jar_uri is not supported: give the jar in libraries.")
     if jar.run_as_repl is False:
-        raise InvalidParameterValue(f"{where}run_as_repl false is not honoured: a main method runs in the cluster's driver.")
+        raise InvalidParameterValue(f"{where}run_as_repl false is not supported: a main method runs in the cluster's driver.")
     if task.existing_cluster_id:
         raise InvalidParameterValue(
-            f"{where}spark_jar_task is not honoured with existing_cluster_id: it runs in the driver's JVM, which has one standard"
-            " output for all. Give new_cluster."
+            f"{where}spark_jar_task is not supported with existing_cluster_id: it runs in the driver's JVM, whose standard"
+            " output all tasks share. Give new_cluster."
         )
 
 
@@ -239,11 +239,11 @@ def _check_order(tasks: Sequence[SubmitTask]) -> None:
         graph[task.task_key] = [each.task_key for each in task.depends_on or ()]
         if any(each.outcome for each in task.depends_on or ()):
             raise InvalidParameterValue(
-                f"Task {task.task_key}: depends_on.outcome is for condition tasks, which are not offered."
+                f"Task {task.task_key}: depends_on.outcome is for condition tasks, which are not supported."
             )
     for key, needed in graph.items():
         if unknown := [each for each in needed if each not in graph]:
-            raise InvalidParameterValue(f"Task {key} depends on {unknown[0][:_SHOWN]!r}, which is no task of this run.")
+            raise InvalidParameterValue(f"Task {key} depends on {unknown[0][:_SHOWN]!r}, which is not a task of this run.")
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -259,7 +259,7 @@ def _refuse(settings: msgspec.Struct, reasons: Mapping[str, str], where: str) ->
     """Refuses unsupported fields; an empty value counts as absent."""
     for name, why in reasons.items():
         if _says_something(getattr(settings, name)):
-            raise InvalidParameterValue(f"{where}{name} is not honoured: {why}.")
+            raise InvalidParameterValue(f"{where}{name} is not supported: {why}.")
 
 
 def _says_something(value: object) -> bool:

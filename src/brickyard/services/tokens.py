@@ -172,7 +172,7 @@ def _insert(tx: Tx, row: TokenRow, *, now: int) -> None:
         if old.expired(now):
             tx.tokens.delete(old.token_id)
     if sum(not old.expired(now) for old in rows) >= MAX_TOKENS:
-        raise QuotaExceeded(f"User {row.user_name} has {MAX_TOKENS} tokens, which is the most there can be. Delete one first.")
+        raise QuotaExceeded(f"User {row.user_name} has {MAX_TOKENS} tokens, which is the maximum. Delete one first.")
     tx.tokens.insert(row)
 
 

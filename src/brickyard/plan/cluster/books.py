@@ -129,7 +129,7 @@ class Books:
         return status.failure or Failure(code="", message=status.message or "it failed without saying why")
 
     def _missing_text(self, ready: int) -> str:
-        return f"{self._wanted() - ready} of {self._wanted()} workers could not be had; more are tried for in the background"
+        return f"{self._wanted() - ready} of {self._wanted()} workers could not be obtained; retrying in the background"
 
     def _size_details(self, current: int) -> EventDetails:
         cause = self.cluster.resize_cause if self.cluster.up else None

@@ -101,7 +101,10 @@ class NodePhases(Books):
                 continue
             self._set(node, disk_told=bool(status.disk_limit))
             if status.disk_limit:
-                why = f"its files take {status.disk_used >> 20} of {status.disk_limit >> 20} MiB; with more the node is ended"
+                why = (
+                    f"its files take {status.disk_used >> 20} of {status.disk_limit >> 20} MiB; the node is ended if they exceed "
+                    "the limit"
+                )
                 free = max(0, status.disk_limit - status.disk_used)
                 details = EventDetails(
                     instance_id=node.instance_id, disk_size=status.disk_limit, free_space=free, did_not_expand_reason=why
@@ -112,7 +115,7 @@ class NodePhases(Books):
         drivers = [node for node in self._current() if node.role is not Role.WORKER]
         if not drivers:
             if (short := self._add(self._driver_role())) is not None:
-                self._end(short, f"No instance could be had for the driver. {shortage_text(short)}")
+                self._end(short, f"No instance is available for the driver. {shortage_text(short)}")
             return
         driver = drivers[0]
         if driver.launch_error is not None:
@@ -137,7 +140,7 @@ class NodePhases(Books):
             return
         hangs, given_up_ms = self._hangs(driver), since_ms + self.policy.give_up_ms
         if self.now >= given_up_ms:
-            message = f"The driver is up, but Spark on it has not responded for {self.policy.give_up_ms // 1000} s"
+            message = f"The driver is up, but its Spark has not responded for {self.policy.give_up_ms // 1000} s"
             self._end(
                 simple_reason(
                     TerminationReasonCode.DRIVER_UNRESPONSIVE,
@@ -171,7 +174,7 @@ class NodePhases(Books):
                 self._set(node, state=InstanceState.TERMINATING)
             elif self._hangs(node) and not node.retiring:
                 if self.cluster.up:
-                    self._lost(node, f"Spark on it has not responded for {self.policy.silence_ms // 1000} s")
+                    self._lost(node, f"its Spark has not responded for {self.policy.silence_ms // 1000} s")
                 self._set(node, state=InstanceState.TERMINATING)
             elif node.ready and not node.ready_ms:
                 self._set(node, ready_ms=self.now)

@@ -79,7 +79,7 @@ class SizePhases(NodePhases):
         coming: list[Instance | NewNode] = [node for node in self._current_workers() if not node.retiring]
         coming += [node for node in self.new if node.role is Role.WORKER]
         if not self.cluster.up and len(coming) < (self._enough() if enough is None else enough):
-            self._end(reason, f"Only {len(coming)} of {self._wanted()} workers could be had. {message}")
+            self._end(reason, f"Only {len(coming)} of {self._wanted()} workers could be obtained. {message}")
             return
         scale = self.cluster.spec.autoscale
         growth = self.cluster.up and scale is not None and len(coming) >= (scale.min_workers or 0)

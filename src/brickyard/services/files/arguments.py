@@ -37,7 +37,7 @@ def parts_of(path: str) -> tuple[str, ...]:
         raise InvalidParameterValue(f"Path must be absolute: {path or '(empty)'}. Begin it with a slash.")
     parts = tuple(part for part in inner.split("/") if part not in ("", "."))
     if ".." in parts or "\x00" in inner:
-        raise InvalidParameterValue(f"Path may hold neither '..' nor NUL: {path!r}.")
+        raise InvalidParameterValue(f"Path must not contain '..' or NUL: {path!r}.")
     return parts
 
 
