@@ -58,7 +58,7 @@ def test_resizing_says_how_far_it_is() -> None:
     assert view(resizing, [driver, first, second]).state is State.RESIZING
     assert view(resizing, [driver, first, second]).state_message == "Resizing: 2 of 3 workers are ready"
     told = view(resizing, [driver, first, leaving]).state_message
-    assert told == "Resizing: 1 of 3 workers are ready; 1 more finish their work and leave"
+    assert told == "Resizing: 1 of 3 workers are ready; 1 more are finishing their work before they leave"
 
 
 def test_reasons_show_only_at_the_end() -> None:

@@ -196,7 +196,7 @@ def test_a_user_has_a_number_of_them(store_url: str, monkeypatch: pytest.MonkeyP
         me = await world.me()
         first = await world.changes.watch(me)
         await world.changes.watch(me)
-        with pytest.raises(QuotaExceeded, match="There are 2 streams"):
+        with pytest.raises(QuotaExceeded, match="has 2 streams open"):
             await world.changes.watch(me)
         first.close()
         first.close()

@@ -60,7 +60,7 @@ class ClusterChanges:
         it is no longer known, the watcher is first told that any cluster may have changed. Raises QuotaExceeded."""
         if self._of_user[caller.user_name] >= MOST_OF_USER or len(self._watchers) >= MOST:
             raise QuotaExceeded(
-                f"There are {self._of_user[caller.user_name]} streams of {caller.user_name}'s and {len(self._watchers)} in all; "
+                f"{caller.user_name} has {self._of_user[caller.user_name]} streams open, {len(self._watchers)} in total; "
                 f"at most {MOST_OF_USER} and {MOST} are allowed. Close one first."
             )
         watcher = Watcher(self, caller, self._since(after), since_ms=self._clock.now_ms())

@@ -136,7 +136,7 @@ class CommandService:
             )
         driver = driver_instance(cluster, instances)
         if driver is None:
-            raise ClusterNotReady(f"The driver of cluster {cluster_id} is not there; it is being looked after.")
+            raise ClusterNotReady(f"The driver of cluster {cluster_id} is currently missing; the server is handling this.")
         return driver
 
     async def _driver_of(self, caller: Caller, cluster_id: str, context_id: str) -> Instance:
@@ -189,8 +189,8 @@ class CommandService:
         if repeatable:
             return ClusterNotReady(f"The driver of cluster {driver.cluster_id} does not answer: {silence}.")
         return CommandFailed(
-            f"The driver of cluster {driver.cluster_id} does not answer: {silence}. Whether it runs the command is not known;"
-            " look at the cluster's events, and run the command again if that does no harm."
+            f"The driver of cluster {driver.cluster_id} does not answer: {silence}. The command may or may not be running;"
+            " look at the cluster's events, and run the command again if that is safe."
         )
 
 
@@ -209,7 +209,7 @@ def _require(value: str, name: str) -> None:
 
 def _language(language: str) -> None:
     if language not in LANGUAGES:
-        raise CommandError(f"Language {language!r} is not offered. Use one of: {', '.join(LANGUAGES)}.")
+        raise CommandError(f"Language {language!r} is not supported. Use one of: {', '.join(LANGUAGES)}.")
 
 
 def _context(context_id: str) -> OfContext:

@@ -98,4 +98,4 @@ def _fits(value: int) -> bool:
 
 
 def _unknown() -> InvalidParameterValue:
-    return InvalidParameterValue("page_token is not one that this API gave out. Leave it out to get the first page.")
+    return InvalidParameterValue("page_token is not valid. Omit it to get the first page.")

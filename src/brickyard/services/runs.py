@@ -223,7 +223,7 @@ class RunService:
             raise missing_cluster(tx, cluster_id)
         if cluster.source is ClusterSource.JOB:
             raise InvalidParameterValue(
-                f"Cluster {cluster_id} is a job cluster: it takes no run but the one that it was made for."
+                f"Cluster {cluster_id} is a job cluster: it only accepts the run that it was created for."
             )
         for permission in (Permission.CAN_ATTACH_TO, Permission.CAN_RESTART):  # a stopped cluster is started
             self._authorizer.require(tx, caller, permission, of_cluster(cluster), to="run tasks on")

@@ -54,10 +54,13 @@ class TaskFiles:
     def _below(self, path: str) -> tuple[str, ...]:
         root = self._machine
         if root is None or not Path(path).is_relative_to(root):
-            where = f"only those below {root}" if root is not None else "none (the setting task_files_dir names where)"
+            where = (
+                f"files of this machine must be below {root}"
+                if root is not None
+                else "files of this machine are not allowed (see the setting task_files_dir)"
+            )
             raise InvalidParameterValue(
-                f"python_file file:{path[:140]} cannot be run: of this machine's files, {where} may be. Upload it with dbfs/put"
-                " and give dbfs:/path/to/file.py."
+                f"python_file file:{path[:140]} cannot be run: {where}. Upload it with dbfs/put and give dbfs:/path/to/file.py."
             )
         return _parts(str(Path(path).relative_to(root)))
 

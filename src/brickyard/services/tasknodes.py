@@ -76,7 +76,7 @@ class DriverTasks:
             answer = await self._ask(call, nodeops.COMMAND_STATUS, _command(call))
         except AgentRefused as refused:
             if refused.code == "NOT_FOUND":
-                return _failed(TerminationCode.DRIVER_ERROR, "The driver knows nothing of the task any more.")
+                return _failed(TerminationCode.DRIVER_ERROR, "The driver no longer knows the task.")
             return _failed(TerminationCode.DRIVER_ERROR, f"The driver failed: {refused.message}")
         return _ended(answer.status, answer.results or {}) if answer.status in _OVER else None
 

@@ -65,7 +65,7 @@ def _progress(cluster: Cluster, instances: Sequence[Instance], state: State) -> 
     ready = sum(node.ready and not node.retiring for node in workers)
     leaving = sum(node.retiring for node in workers)
     text = f"Resizing: {ready} of {cluster.num_workers} workers are ready"
-    return f"{text}; {leaving} more finish their work and leave" if leaving else text
+    return f"{text}; {leaving} more are finishing their work before they leave" if leaving else text
 
 
 def _serving(cluster: Cluster, instances: Sequence[Instance], sizes: Mapping[str, NodeType]) -> dict[str, Any]:

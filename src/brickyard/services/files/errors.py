@@ -52,14 +52,17 @@ def translated(path: str) -> Iterator[None]:
     except IsADirectoryError as error:
         raise InvalidParameterValue(f"{path} is a directory; give the path of a file.") from error
     except TimeoutError as error:
-        raise PartialDelete(f"{path} holds more than one call deletes. A part is gone; call again to go on.") from error
+        raise PartialDelete(
+            f"{path} is too large to delete in one call. Part of it was deleted; call again to continue."
+        ) from error
     except OSError as error:
         if error.errno == errno.ENOTEMPTY:
             raise FileSystemError(
-                f"The directory {path} is not empty. Pass recursive=true for all in it; if you did, somebody writes there."
+                f"The directory {path} is not empty. Pass recursive=true to delete its contents; if you did, "
+                "something is still writing there."
             ) from error
         if error.errno == errno.ENAMETOOLONG:
             raise InvalidParameterValue(f"A name in the path {path[:100]}... is too long: 255 bytes are allowed.") from error
         if is_full_disk(error):
-            raise StorageFull("The workspace's disk is full. Delete files, or give it more room.") from error
+            raise StorageFull("The workspace's disk is full. Delete files, or enlarge the disk.") from error
         raise FileSystemError(f"{path} could not be used: {error.strerror}.") from error

@@ -80,7 +80,7 @@ class DbfsService:
         """Removes a file or directory."""
         parts = parts_of(path)
         if not parts:
-            raise InvalidParameterValue("The root directory cannot be deleted. Delete what it holds.")
+            raise InvalidParameterValue("The root directory cannot be deleted. Delete its contents.")
         await self._may(caller, Permission.CAN_MANAGE, parts, to="delete")
         await self._do(path, lambda: self._tree.remove(parts, recursive=recursive))
 

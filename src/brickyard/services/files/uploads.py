@@ -68,7 +68,9 @@ class Uploads:
         try:
             self.sweep()
             if len(self._handles()) >= MAX_HANDLES:
-                raise QuotaExceeded(f"{MAX_HANDLES} uploads are under way. Close some, or wait: idle ones end after 10 minutes.")
+                raise QuotaExceeded(
+                    f"{MAX_HANDLES} uploads are in progress. Close some, or wait: idle ones end after 10 minutes."
+                )
             handle = secrets.randbits(52) | 1
             self._make(handle, Upload(owner=owner, parts=parts, overwrite=overwrite, used_ms=self._clock.now_ms()))
             return handle
@@ -241,7 +243,7 @@ def _lock(path: Path, flags: int) -> int:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 os.close(lock)
-                raise TemporarilyUnavailable("Another server is at work on this upload. Try again.") from None
+                raise TemporarilyUnavailable("Another server is working on this upload. Try again.") from None
             time.sleep(0.005)
 
 
