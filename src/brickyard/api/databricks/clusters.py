@@ -184,21 +184,19 @@ OPERATIONS: tuple[Operation, ...] = (
     _operation("edit", "POST", _edit, "Replace a cluster's specification", request=ask.EditCluster),
     _operation("update", "POST", _update, "Change parts of a cluster's specification", request=ask.UpdateCluster),
     _operation("resize", "POST", _resize, "Change a running cluster's number of workers", request=ask.ResizeCluster),
-    _operation("pin", "POST", _pin, "Keep a cluster in the list however long it is terminated", request=ask.ClusterId),
+    _operation("pin", "POST", _pin, "Keep a terminated cluster in the list", request=ask.ClusterId),
     _operation("unpin", "POST", _unpin, "Undo a pin", request=ask.ClusterId),
-    _operation("change-owner", "POST", _change_owner, "Give a terminated cluster another owner", request=ask.ChangeClusterOwner),
+    _operation("change-owner", "POST", _change_owner, "Change the owner of a terminated cluster", request=ask.ChangeClusterOwner),
     _operation(
         "events",
         "POST",
         _events,
-        "What happened to a cluster",
+        "A cluster's events",
         request=ask.GetEvents,
         response=view.GetEventsResponse,
         only_reads=True,
     ),
-    _operation(
-        "list-node-types", "GET", _list_node_types, "Sizes of machine to choose from", response=view.ListNodeTypesResponse
-    ),
-    _operation("list-zones", "GET", _list_zones, "Zones to choose from", response=view.ListAvailableZonesResponse),
-    _operation("spark-versions", "GET", _spark_versions, "Runtimes to choose from", response=view.GetSparkVersionsResponse),
+    _operation("list-node-types", "GET", _list_node_types, "Available node types", response=view.ListNodeTypesResponse),
+    _operation("list-zones", "GET", _list_zones, "Available zones", response=view.ListAvailableZonesResponse),
+    _operation("spark-versions", "GET", _spark_versions, "Available runtimes", response=view.GetSparkVersionsResponse),
 )

@@ -174,14 +174,14 @@ def _operation(
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    _operation("POST", "create", _create, "Begin to upload a file", request=DbfsCreate, response=DbfsHandle),
+    _operation("POST", "create", _create, "Begin an upload", request=DbfsCreate, response=DbfsHandle),
     _operation("POST", "add-block", _add_block, "Append a block to an upload", request=DbfsAddBlock),
     _operation("POST", "close", _close, "End an upload", request=DbfsHandle),
     _operation("POST", "put", _put, "Write a small file", request=DbfsPut, upload=_put_form),
     _operation("GET", "read", _read, "Read a part of a file", request=DbfsRead, response=DbfsReadResponse),
     _operation("GET", "get-status", _get_status, "What is at a path", request=DbfsPath, response=DbfsFileInfo),
     _operation("GET", "list", _list, "Entries of a directory", request=DbfsPath, response=DbfsListResponse),
-    _operation("POST", "mkdirs", _mkdirs, "Make a directory and those above it", request=DbfsPath),
+    _operation("POST", "mkdirs", _mkdirs, "Create a directory and its parents", request=DbfsPath),
     _operation("POST", "delete", _delete, "Remove a file or directory", request=DbfsDelete),
     _operation("POST", "move", _move, "Move a file or directory", request=DbfsMove),
 )

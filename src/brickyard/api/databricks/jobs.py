@@ -94,8 +94,8 @@ OPERATIONS: tuple[Operation, ...] = (
         response=view.SubmitRunResponse,
     ),
     _operation("get", "GET", _get, "A run and its tasks", request=view.GetRun, response=view.RunView, with_base_url=True),
-    _operation("get-output", "GET", _output, "What a task left behind", request=view.RunId, response=view.RunOutput),
+    _operation("get-output", "GET", _output, "The output of a task", request=view.RunId, response=view.RunOutput),
     _operation("list", "GET", _list, "Runs, the newest first", request=view.ListRuns, response=view.ListRunsResponse),
     _operation("cancel", "POST", _cancel, "End a run", request=view.RunId),
-    _operation("delete", "POST", _delete, "Forget a run that is over", request=view.RunId),
+    _operation("delete", "POST", _delete, "Delete a finished run", request=view.RunId),
 )

@@ -64,7 +64,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "create",
         "POST",
         _create,
-        "Create an instance pool; its idle instances come in the background",
+        "Create an instance pool; its idle instances are launched in the background",
         request=pools.CreateInstancePool,
         response=pools.CreateInstancePoolResponse,
     ),

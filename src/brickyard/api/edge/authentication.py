@@ -12,7 +12,7 @@ from brickyard.services.caller import Caller
 
 MISSING = "Credential was not sent or was of an unsupported type for this API. Send a token as a bearer."
 UNKNOWN = "Invalid access token. It is not known to this workspace, has expired or was revoked."
-UNKNOWN_LINK = "This link has expired, or is none of this workspace. Enter your token for a new one."
+UNKNOWN_LINK = "This link has expired, or does not belong to this workspace. Enter your token for a new one."
 
 
 class Tokens(Protocol):

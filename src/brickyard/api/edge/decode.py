@@ -172,9 +172,7 @@ def explain(error: msgspec.ValidationError, request: type[msgspec.Struct]) -> Ap
         return InvalidParameterValue(f"Missing required field: {path}.{missing['name']}".replace(": .", ": "))
     if unknown := _ENUM.match(what):
         allowed = ", ".join(_allowed(request, path)) or "(see the documentation)"
-        return InvalidParameterValue(
-            f"field '{path}': {_shown(unknown['value'])} is not a value it can have. Allowed: {allowed}."
-        )
+        return InvalidParameterValue(f"field '{path}': {_shown(unknown['value'])} is not an allowed value. Allowed: {allowed}.")
     if expected := _EXPECTED.match(what):
         want = expected["want"].replace(" | null", "")
         if not path:

@@ -11,7 +11,7 @@ from brickyard.domain.errors import MalformedRequest
 
 MAX_PARTS = 20
 MAX_BOUNDARY = 200  # bytes
-_CUT_SHORT = "The form does not end with its boundary: it was cut short, or its Content-Type names another."
+_CUT_SHORT = "The form does not end with its boundary: it was cut short, or its Content-Type names a different boundary."
 _NAMELESS = "A part of the form has no name. Give each a Content-Disposition with one."
 
 

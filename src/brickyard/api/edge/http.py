@@ -161,7 +161,7 @@ class Edge:
         read or end something are always accepted."""
         if operation.makes_work and admission.refused(lag_s := self._context.lag_s(), random.random()):  # noqa: S311 - no secret
             raise RequestLimitExceeded(
-                f"The workspace is overloaded: what was asked for before has waited for {lag_s:.0f} s. Ask again in a moment."
+                f"The workspace is overloaded: earlier requests have been waiting for {lag_s:.0f} s. Try again in a moment."
             )
 
     async def _upload(self, upload: Upload, caller: Caller, boundary: bytes, receive: Receive) -> Answer:
@@ -179,7 +179,7 @@ class Edge:
     def _check_metrics_token(self, bearer: str) -> None:
         wanted = self._context.metrics_token
         if wanted and not hmac.compare_digest(bearer.encode(), wanted.encode()):
-            raise Unauthenticated("Measurements are for those who send the setting metrics_token as a bearer.")
+            raise Unauthenticated("/metrics requires the metrics_token setting as a bearer token.")
 
     def _mount(self, scope: Scope) -> ASGIApp | None:
         if self._mounts:

@@ -20,14 +20,14 @@ from brickyard.services.caller import Caller
 PATH = "/openapi.json"
 _TEMPLATE = "#/components/schemas/{name}"
 _REFUSALS = {
-    400: "Something in the request is wrong, or the cluster's state does not allow it; the message names it",
+    400: "The request is invalid or the cluster's state does not allow it; see the message",
     401: "No valid token was sent",
     403: "The caller may not do that",
-    404: "There is no such thing",
+    404: "Not found",
     413: "The body is too large",
-    500: "Not now, or a failure of the server; the message says which",
-    429: "More is asked for than is done in time: try again after the time in Retry-After",
-    503: "Not now: try again after the time in Retry-After",
+    500: "Temporarily unavailable, or a server error; see the message",
+    429: "Too many requests: retry after the time in Retry-After",
+    503: "Temporarily unavailable: retry after the time in Retry-After",
 }
 
 
