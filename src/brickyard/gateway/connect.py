@@ -117,7 +117,7 @@ class ConnectGateway:
                 self.port = server.add_secure_port(address, self._credentials)
         except RuntimeError as error:
             raise GatewayError(
-                f"Spark Connect cannot listen on {address}: the port is taken, or is not ours to take. Choose another with "
+                f"Spark Connect cannot listen on {address}: the port is taken, or is not permitted. Choose another with "
                 "--connect-port, or 0 for none."
             ) from error
         await server.start()

@@ -91,8 +91,8 @@ class HistoryServers:
         found = [place / name for place in places for name, size in files.list_files(place) if size and "/" not in name]
         if not found:
             raise ResourceDoesNotExist(
-                f"Cluster {cluster_id} has left no event log: it has not run yet, its conf turned spark.eventLog.enabled off or "
-                "sent it elsewhere, or the log was too large to keep."
+                f"Cluster {cluster_id} has left no event log: it has not run yet, its conf disables spark.eventLog.enabled or "
+                "writes the log elsewhere, or the log was too large to keep."
             )
         return tuple(found)
 

@@ -36,7 +36,7 @@ _DOTS = re.compile(r"/(\.|%2e){1,2}(?=[/;?]|$)", re.IGNORECASE)  # "." and ".." 
 _LOGS = re.compile(r"/executor-logs/(\d{1,9})/(stdout|stderr)")
 _PASSED_ON = frozenset({b"accept", b"accept-language", b"if-none-match", b"if-modified-since", b"range"})
 _HISTORY = re.compile(r"/(history|static|api|logPage)(/|$)")  # a history server's own; with a query, also its run list at "/"
-_TITLES = {401: "Who are you?", 403: "Not allowed", 404: "Not found", 405: "Not possible", 503: "Not now"}
+_TITLES = {401: "Sign in", 403: "Not allowed", 404: "Not found", 405: "Method not allowed", 503: "Temporarily unavailable"}
 
 log = structlog.get_logger(__name__)
 
@@ -139,7 +139,7 @@ class SparkUi:
             await _allow(send)
             return
         if scope["method"] not in ("GET", "HEAD"):
-            raise MethodNotAllowed("The Spark UI is for reading: use GET.")
+            raise MethodNotAllowed("The Spark UI is read-only: use GET.")
         caller = await self._caller(scope, cluster_id, given)
         asked = _Asked(cluster_id, f"/spark-ui/{cluster_id}" + (f"/~{given}" if given else ""), path or "")
         if logs := _LOGS.fullmatch(asked.path):
@@ -156,7 +156,7 @@ class SparkUi:
         if given:
             return await self._authenticator.of_link(given, cluster_id)
         return await self._authenticator.of_headers(
-            scope["headers"], missing="The Spark UI is for those who may attach to the cluster."
+            scope["headers"], missing="The Spark UI requires permission to attach to the cluster."
         )
 
     async def _login(self, cluster_id: str, receive: Receive, send: Send) -> None:
@@ -197,7 +197,7 @@ class SparkUi:
         elif status == 401 and cluster_id:
             await _send(send, status, pages.login_page(cluster_id, error.message), b"text/html; charset=utf-8")
         else:
-            body = pages.error_page(_TITLES.get(status, "That did not work"), error.message)
+            body = pages.error_page(_TITLES.get(status, "Request failed"), error.message)
             await _send(send, status, body, b"text/html; charset=utf-8")
 
     def _open(self, way: str) -> aiohttp.ClientSession:

@@ -31,7 +31,7 @@ def credentials(cert: Path, key: Path) -> grpc.ServerCredentials:
         return grpc.ssl_server_credentials([(key.read_bytes(), cert.read_bytes())])
     except ssl.SSLError as error:
         raise TlsError(
-            f"{cert} and {key} are no certificate and its key: {error.reason or error}. Give a PEM chain and its key without "
+            f"{cert} and {key} are not a certificate and its key: {error.reason or error}. Give a PEM chain and its key without "
             "a passphrase (--tls-cert, --tls-key)."
         ) from error
     except (OSError, ValueError) as error:

@@ -63,7 +63,7 @@ class UiSources:
             return answer.text.encode()
         kept = await self._history.kept_log(cluster_id, name, TAIL)
         if kept is None:
-            raise ResourceDoesNotExist(f"There is no {stream} of executor {executor} of cluster {cluster_id} any more.")
+            raise ResourceDoesNotExist(f"The {stream} of executor {executor} of cluster {cluster_id} no longer exists.")
         return kept
 
     async def _open(self, cluster: Cluster, driver: Instance) -> _Live:

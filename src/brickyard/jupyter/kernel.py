@@ -31,7 +31,7 @@ class ClusterKernel(Kernel):
         "pygments_lexer": "ipython3",
         "codemirror_mode": {"name": "ipython", "version": 3},
     }
-    banner = "Python on a Brickyard cluster: spark, sc, display and dbutils are there; %sql as a cell's first line runs SQL."
+    banner = "Python on a Brickyard cluster: spark, sc, display and dbutils are defined; %sql as a cell's first line runs SQL."
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)  # type: ignore[no-untyped-call] # as ipykernel is written
@@ -99,7 +99,7 @@ class ClusterKernel(Kernel):
         if self._notebook is None:
             cluster_id = os.environ.get(CLUSTER_VARIABLE, "")
             if not cluster_id:
-                raise NotebookError(f"{CLUSTER_VARIABLE} is not set: make the kernel with `brickyard kernel install CLUSTER`.")
+                raise NotebookError(f"{CLUSTER_VARIABLE} is not set: create the kernel with `brickyard kernel install CLUSTER`.")
             self._notebook = Notebook(client=WorkspaceClient(), cluster_id=cluster_id, say=self._say)
         return self._notebook
 

@@ -47,7 +47,7 @@ class Notebook:
         except (DatabricksError, TimeoutError) as error:
             self._context = ""
             raise NotebookError(
-                f"{error} The variables of this notebook are gone if its context is; run the cell again for a new one."
+                f"{error} If the notebook's context has ended, its variables are lost; run the cell again for a new context."
             ) from error
 
     def ask(self, expression: str) -> Any:
@@ -115,7 +115,7 @@ class Notebook:
                 query = {"clusterId": self._cluster_id, "contextId": self._context}
                 if self._api("GET", "contexts/status", query=query)["status"] != "Error":
                     return
-            self._say("The notebook's context is gone, and its variables with it; making a new one ...\n")
+            self._say("The notebook's context has ended and its variables are lost; creating a new one ...\n")
             self._context = ""
         self._start()
         context = self._client.command_execution.create(cluster_id=self._cluster_id, language=Language.PYTHON).result()
