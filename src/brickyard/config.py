@@ -149,7 +149,7 @@ def _gather(
             if name not in Settings.__struct_fields__:
                 near = difflib.get_close_matches(name, Settings.__struct_fields__, 1)
                 meant = f"Did you mean {near[0]}? " if near else ""
-                raise ConfigError(f"{sources[name]} is no setting. {meant}Settings: {', '.join(Settings.__struct_fields__)}.")
+                raise ConfigError(f"{sources[name]} is not a setting. {meant}Settings: {', '.join(Settings.__struct_fields__)}.")
     for name in Settings.__struct_fields__:
         variable, option = f"BRICKYARD_{name.upper()}", options.get(name)
         if value := environ.get(variable):
@@ -181,25 +181,25 @@ def _check(settings: Settings, sources: Mapping[str, str]) -> None:
             raise _wrong(name, getattr(settings, name), sources, f"between 0 ({meaning}) and 65535")
     for name in ("host", "admin_user", "provider"):
         if not getattr(settings, name).strip():
-            raise _wrong(name, getattr(settings, name), sources, "text that is not empty")
+            raise _wrong(name, getattr(settings, name), sources, "non-empty text")
     if rule := providernames.unknown(settings.provider):
         raise _wrong("provider", settings.provider, sources, rule)
     if not _is_database(settings.database_url):
         raise _wrong(
-            "database_url", "", sources, "postgresql://user:password@host/database, or left out for SQLite in the data directory"
+            "database_url", "", sources, "postgresql://user:password@host/database, or omitted for SQLite in the data directory"
         )
     try:
         urls.directory(settings.storage_url)
     except ValueError as error:
         raise _wrong("storage_url", settings.storage_url, sources, str(error)) from error
     if not _is_origin(settings.public_url):
-        raise _wrong("public_url", settings.public_url, sources, "http://HOST:PORT or https://HOST:PORT, with nothing behind it")
+        raise _wrong("public_url", settings.public_url, sources, "http://HOST:PORT or https://HOST:PORT, with nothing after it")
     _check_connect(settings)
     give_up_s, silence_s = settings.driver_give_up_s, settings.spark_silence_s
     if give_up_s < silence_s:
         raise ConfigError(f"driver_give_up_s is {give_up_s:g}; it must be at least spark_silence_s ({silence_s:g}).")
     if settings.ends_with is not None and settings.ends_with <= 0:
-        raise _wrong("ends_with", settings.ends_with, sources, "the number of a process")
+        raise _wrong("ends_with", settings.ends_with, sources, "a process id")
     _check_room(settings)
     _check_proxies(settings, sources)
     _check_network(settings, sources)
@@ -257,7 +257,7 @@ def _check_proxies(settings: Settings, sources: Mapping[str, str]) -> None:
         try:
             ipaddress.ip_network(proxy.strip())
         except ValueError as error:
-            rule = "IP addresses or networks (10.0.0.0/8), with commas between"
+            rule = "IP addresses or networks (10.0.0.0/8), comma-separated"
             raise _wrong("trusted_proxies", settings.trusted_proxies, sources, rule) from error
 
 
@@ -269,10 +269,10 @@ def _check_network(settings: Settings, sources: Mapping[str, str]) -> None:
         except ValueError:
             good = False
         if not good:
-            rule = "IPv4 addresses with a port, like 127.0.0.1:3141, with commas between"
+            rule = "IPv4 addresses with a port, like 127.0.0.1:3141, comma-separated"
             raise _wrong("network_allow", settings.network_allow, sources, rule)
     if settings.network == "isolated" and settings.isolation == "off":
-        raise ConfigError('network = "isolated" needs walls, and isolation is off: set isolation to auto or required.')
+        raise ConfigError('network = "isolated" requires isolation, but isolation is off: set isolation to auto or required.')
 
 
 def _decode(kind: type, value: Any) -> Any:

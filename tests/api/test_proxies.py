@@ -91,7 +91,7 @@ def test_a_server_names_itself_as_its_own_proxy_says(tmp_path: Path, proxies: st
 def test_what_is_no_address_is_refused(proxies: str) -> None:
     with pytest.raises(ConfigError) as raised:
         load(environ={"BRICKYARD_TRUSTED_PROXIES": proxies})
-    rule = "trusted_proxies must be IP addresses or networks (10.0.0.0/8), with commas between."
+    rule = "trusted_proxies must be IP addresses or networks (10.0.0.0/8), comma-separated."
     assert str(raised.value) == f"BRICKYARD_TRUSTED_PROXIES is {proxies!r}; {rule}"
 
 

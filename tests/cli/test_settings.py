@@ -87,7 +87,7 @@ def test_a_database_that_can(url: str) -> None:
 def test_an_unknown_key_is_refused_with_what_was_meant(tmp_path: Path) -> None:
     file = tmp_path / "brickyard.toml"
     file.write_text("prot = 1\n")
-    assert refusal(config_file=file).startswith(f"prot in {file} is no setting. Did you mean port? Settings: host, ")
+    assert refusal(config_file=file).startswith(f"prot in {file} is not a setting. Did you mean port? Settings: host, ")
 
 
 def test_where_a_setting_comes_from(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def as_the_page_says(metrics: str, ended: str) -> None:
 def test_a_server_that_cannot_start_says_so_in_json_too(cli: Cli) -> None:
     cli.environment["BRICKYARD_LOG_FORMAT"] = "json"
     said = one_line(cli.run("up", "--detach", "--task-files-dir", "/nonexistent"))
-    assert "task_files_dir is /nonexistent, which is no directory" in said
+    assert "task_files_dir is /nonexistent, which is not a directory" in said
     until(cli.workspace.log_file.exists, "the log")
     for line in cli.workspace.log_file.read_text().splitlines():
         json.loads(line)

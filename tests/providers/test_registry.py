@@ -43,7 +43,7 @@ def test_a_name_that_nobody_has_lists_those_there_are(tmp_path: Path) -> None:
         registry.open_provider(setup(tmp_path, provider="k8s"))
     with pytest.raises(ConfigError, match=r"^BRICKYARD_PROVIDER is 'k8s'; provider must be local or simulated\.$"):
         load(environ={"BRICKYARD_PROVIDER": "k8s"})
-    with pytest.raises(ConfigError, match="provider must be text that is not empty"):
+    with pytest.raises(ConfigError, match="provider must be non-empty text"):
         load(environ={}, options={"provider": " "})
 
 

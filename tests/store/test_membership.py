@@ -130,7 +130,7 @@ def test_a_second_server_of_sqlite_is_told_who_has_the_database(tmp_path: Path) 
     about = msgspec.structs.replace(ABOUT, pid=os.getpid())
     first = membership.take(url, about)
     first.join()
-    with pytest.raises(JoinRefused, match=rf"\(process {os.getpid()} on here\) is using the database .* for itself"):
+    with pytest.raises(JoinRefused, match=rf"\(process {os.getpid()} on here\) is using the database .* exclusively"):
         membership.take(url, about)
     assert first.alone
     assert first.lease("monitor")()
@@ -353,8 +353,8 @@ def test_being_alone_is_had_however_busy_the_server_is(members: Members) -> None
     ("change", "told"),
     [
         ({"version": "2"}, "Brickyard 1 serves this workspace .*, and this is Brickyard 2"),
-        ({"storage": "/other"}, "has its files in /data, and this one in /other"),
-        ({"provider": "local"}, "has the provider simulated, and this one local"),
+        ({"storage": "/other"}, "has its files in /data, but this one uses /other"),
+        ({"provider": "local"}, "uses provider simulated, but this one uses local"),
         ({"machine": "there"}, "is on another one. Start this server there"),
     ],
 )

@@ -72,7 +72,7 @@ def inodes(place: str, path: Path) -> Limit | None:
         return None
     room = os.statvfs(there)
     if room.f_files and room.f_favail < INODES_NEEDED:
-        said = f"the disk of {path} takes {room.f_favail} more files, and {INODES_NEEDED} are needed. Remove files there."
+        said = f"the disk of {path} has room for {room.f_favail} more files; {INODES_NEEDED} are needed. Remove files there."
         return Limit(f"{place} files", "broken" if room.f_favail < INODES_NEEDED // 10 else "note", said)
     return None
 

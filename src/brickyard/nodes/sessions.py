@@ -77,7 +77,7 @@ class AgentService:
     async def _report(self, report: StatusReport) -> StatusReply:
         instance_id = report.instance_id
         if self._hearing.behind:  # other servers consider the agent silent: it must switch to one of them
-            raise DatabaseAway("what agents say cannot be recorded")
+            raise DatabaseAway("agent reports cannot be recorded")
         self._hearing.hear(instance_id)
         busier = self._loads.hear(instance_id, report.status.generation, report.status.load)
         report = msgspec.structs.replace(report, status=_bounded(report.status))

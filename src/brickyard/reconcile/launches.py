@@ -98,9 +98,9 @@ class Launches:
     async def _refused(self, instance: Instance, node_type: NodeType | None) -> LaunchError | None:
         """Launches the instance with the provider. Returns its error, if any. `node_type` is None if no longer on offer."""
         if node_type is None:
-            return LaunchError(kind="InvalidError", message=f"node type {instance.node_type_id} is not offered any more")
+            return LaunchError(kind="InvalidError", message=f"node type {instance.node_type_id} is no longer offered")
         if (provider := self._providers.of(instance.provider)) is None:
-            return LaunchError(kind="InvalidError", message=f"its provider {instance.provider} is not configured any more")
+            return LaunchError(kind="InvalidError", message=f"its provider {instance.provider} is no longer configured")
         request = LaunchRequest(
             instance_id=instance.instance_id,
             node_type=node_type,

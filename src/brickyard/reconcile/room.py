@@ -66,13 +66,13 @@ class DiskRoom:
         floor = disk_floor(total, self._min_free)
         if free < floor:
             return (
-                f"The workspace's disk is full: {text(free)} of {text(total)} are free, and {text(floor)} stay so "
-                "(min_free_disk_gb). Delete files, or give it more room."
+                f"The workspace's disk is full: {text(free)} of {text(total)} are free; {text(floor)} must stay free "
+                "(min_free_disk_gb). Delete files, or enlarge the disk."
             )
         if self.dbfs_used > self.dbfs_limit:
             return (
-                f"The workspace's files take {text(self.dbfs_used)}, and may take {text(self.dbfs_limit)} (dbfs_gb). Delete "
-                "some, or let an administrator raise dbfs_gb."
+                f"The workspace's files take {text(self.dbfs_used)}; the limit is {text(self.dbfs_limit)} (dbfs_gb). Delete "
+                "some, or ask an administrator to raise dbfs_gb."
             )
         return ""
 

@@ -45,7 +45,7 @@ class WorkspaceMetrics(Collector):
         up.add_metric([], float(bool(counts)))
         build = InfoMetricFamily("brickyard_build", "Version of the server, and of the Python that it runs in")
         build.add_metric([], {"version": __version__, "python_version": platform.python_version()})
-        servers = GaugeMetricFamily("brickyard_servers", "Servers of the workspace that live", labels=["state"])
+        servers = GaugeMetricFamily("brickyard_servers", "Live servers of the workspace", labels=["state"])
         stopping = [bool(each.stopping) for each in self._servers()]
         servers.add_metric(["serving"], stopping.count(False))
         servers.add_metric(["stopping"], stopping.count(True))
@@ -55,10 +55,10 @@ class WorkspaceMetrics(Collector):
         total, free = self._disk.disk()
         found: list[Metric] = []
         for name, text, value in (
-            ("brickyard_disk_size_bytes", "Size of the data directory's disk", total),
-            ("brickyard_disk_free_bytes", "What is free of it", free),
-            ("brickyard_dbfs_bytes", "What the workspace's files take", self._disk.dbfs_used),
-            ("brickyard_dbfs_limit_bytes", "What they may take", self._disk.dbfs_limit),
+            ("brickyard_disk_size_bytes", "Size of the storage's disk", total),
+            ("brickyard_disk_free_bytes", "Free space on the storage's disk", free),
+            ("brickyard_dbfs_bytes", "Space used by the workspace's files", self._disk.dbfs_used),
+            ("brickyard_dbfs_limit_bytes", "Limit for the workspace's files", self._disk.dbfs_limit),
         ):
             family = GaugeMetricFamily(name, text)
             family.add_metric([], value)
@@ -73,9 +73,9 @@ class WorkspaceMetrics(Collector):
             GaugeMetricFamily(name, text, value=value)
             for name, text, value in (
                 ("brickyard_capacity_cores", "Logical cores that the provider offers", capacity.cores_total),
-                ("brickyard_free_cores", "Logical cores that no node has", capacity.cores_left),
+                ("brickyard_free_cores", "Unallocated logical cores", capacity.cores_left),
                 ("brickyard_capacity_memory_bytes", "Memory that the provider offers", capacity.memory_mb_total * 2**20),
-                ("brickyard_free_memory_bytes", "Memory that no node has", capacity.memory_mb_left * 2**20),
+                ("brickyard_free_memory_bytes", "Unallocated memory", capacity.memory_mb_left * 2**20),
             )
         ]
 

@@ -35,7 +35,7 @@ def _check_places(chosen: Settings) -> None:
     if chosen.cache_dir.exists() and not chosen.cache_dir.is_dir():
         raise ServerError(f"cache_dir is {chosen.cache_dir}, which is a file. Choose a directory with --cache-dir.")
     if chosen.task_files_dir and not chosen.task_files_dir.is_dir():
-        raise ServerError(f"task_files_dir is {chosen.task_files_dir}, which is no directory. Make it, or leave the setting out.")
+        raise ServerError(f"task_files_dir is {chosen.task_files_dir}, which is not a directory. Create it, or omit the setting.")
 
 
 def _check_limits() -> None:

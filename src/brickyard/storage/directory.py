@@ -117,8 +117,8 @@ class Storage:
             raise self._unusable(error) from error
         if len(key) != 32:
             raise WorkspaceError(
-                f"{path} is damaged: it must hold 64 hex digits. Restore it from a backup; without one, remove it: a new one is "
-                "made, and nodes that still run end themselves."
+                f"{path} is damaged: it must hold 64 hex digits. Restore it from a backup; without a backup, remove it: a new "
+                "one is created, and running nodes end."
             )
         return key
 

@@ -134,6 +134,6 @@ def in_use(database: str, holder: str) -> JoinRefused:
     """The error for a database that another server uses exclusively."""
     who = holder.removeprefix("brickyard ") or "another process"
     return JoinRefused(
-        f"another Brickyard server ({who}) is using the database {database} for itself. Stop that one first, or give this one a "
-        "database of its own. Several servers need one PostgreSQL database, and the same version of Brickyard."
+        f"another Brickyard server ({who}) is using the database {database} exclusively. Stop it first, or give this server its "
+        "own database. Several servers need one PostgreSQL database, and the same version of Brickyard."
     )

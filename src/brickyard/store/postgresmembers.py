@@ -150,7 +150,7 @@ class PostgresMembership:
     def _may_join(self, session: Session) -> None:
         """Waits for this server's turn to join, and checks that it may. Raises JoinRefused or StoreError."""
         try:
-            self._wait_for(lambda: servers.take_turn(session), TURN_S, "another server has been about to join for too long")
+            self._wait_for(lambda: servers.take_turn(session), TURN_S, "another server is taking too long to join")
             if not servers.on_record(session):
                 # A server of an earlier version uses the database exclusively, and keeps no record.
                 self._wait_for(lambda: not servers.holder(session), SILENT_S, servers.holder(session))
@@ -209,7 +209,7 @@ class PostgresMembership:
         servers.announce(session)
 
     def _lose(self, error: Exception) -> None:
-        why = f"it is none of the workspace's servers at the moment: {_reason(error)}"
+        why = f"it is currently not one of the workspace's servers: {_reason(error)}"
         if why != self._trouble and not self._closed:
             log.info("not_a_member", why=_reason(error))  # if the whole database is away, the store logs that
         self._alone, self._leases, self._sharing, self._trouble = False, frozenset(), False, why
@@ -336,12 +336,12 @@ def refusal(new: About, other: Server) -> str:
         )
     if new.storage != there.storage:
         return (
-            f"another server of this workspace ({other.name}) has its files in {there.storage}, and this one in {new.storage}. "
-            "Set storage_url to the same place for all of them, or give this one a database of its own."
+            f"another server of this workspace ({other.name}) has its files in {there.storage}, but this one uses {new.storage}. "
+            "Set storage_url to the same place for all of them, or give this one its own database."
         )
     if new.provider != there.provider:
         return (
-            f"another server of this workspace ({other.name}) has the provider {there.provider}, and this one {new.provider}. "
+            f"another server of this workspace ({other.name}) uses provider {there.provider}, but this one uses {new.provider}. "
             "Set provider to the same one for all of them."
         )
     if new.machine != there.machine:

@@ -200,7 +200,7 @@ class Store:
         if self._health.trouble is not None or self._busy_s > HUNG_S:
             return DatabaseAway(f"it has not answered for {self._busy_s:.0f} s")
         return RequestLimitExceeded(
-            f"The workspace is overloaded: this call could not be begun within {WAIT_S:g} s. Nothing was done. Ask again."
+            f"The workspace is overloaded: this call could not be started within {WAIT_S:g} s. Nothing was done. Try again."
         )
 
     def _read(self, work: Callable[[Tx], T]) -> T:
