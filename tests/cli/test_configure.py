@@ -78,7 +78,7 @@ def test_a_default_that_leads_elsewhere_stays(desk: Desk) -> None:
     assert desk.leads_to("DEFAULT") == ("https://adb-1.example.com/", "dapitheirs")
     assert desk.leads_to("brickyard") == (URL, TOKEN)
     assert "export DATABRICKS_CONFIG_PROFILE=brickyard" in done.output
-    assert "[DEFAULT] leads to https://adb-1.example.com and stays as it is." in done.output
+    assert "[DEFAULT] points to https://adb-1.example.com and is unchanged." in done.output
     backup = desk.file.with_name("cfg.bak")
     assert backup.read_text() == THEIRS
     assert {path.stat().st_mode & 0o777 for path in (desk.file, backup)} == {0o600}

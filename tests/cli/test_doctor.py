@@ -63,7 +63,7 @@ def test_what_is_broken_is_named_with_its_remedy(cli: Cli, no_index: str, tmp_pa
     assert found["Java"] == (
         "broken", f"BRICKYARD_JAVA_HOME={tmp_path} has no bin/java that runs. Correct it, or unset it to use another.",
     )  # fmt: skip
-    assert found["data directory"] == ("broken", f"{file} is no directory. Remove it, or choose another data directory.")
+    assert found["data directory"] == ("broken", f"{file} is not a directory. Remove it, or choose another data directory.")
     assert found["cache directory"][0] == "broken"
     assert found["isolation"] == ("note", "switched off: code on clusters can read whatever this user can")
 

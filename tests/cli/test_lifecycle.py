@@ -145,7 +145,7 @@ def test_on_postgresql_simulated_nodes_outlive_a_killed_server(cli: Cli, postgre
     assert w.clusters.start(cluster_id).result().state is State.RUNNING, "there is another world"
 
     kill(cli)
-    assert "Nodes that a server had left there have ended: 4." in cli.run("down").stdout
+    assert "Ended 4 nodes that a server had left behind." in cli.run("down").stdout
     assert cli.run(*up).returncode == 0
     ended = cli.client().clusters.wait_get_cluster_terminated(cluster_id)
     assert ended.termination_reason is not None

@@ -41,7 +41,7 @@ def test_nodes_that_are_kept_are_adopted_by_the_next_server(local: Cli) -> None:
     cluster_id = with_a_starting_cluster(local)
     before, there = sorted(agents(local)), instances(local)
     down = local.run("down", "--keep-nodes")
-    assert (down.returncode, down.stdout.splitlines()[-1]) == (0, "The server has stopped. Its nodes run on.")
+    assert (down.returncode, down.stdout.splitlines()[-1]) == (0, "The server has stopped. Its nodes keep running.")
     assert sorted(agents(local)) == before
     assert local.run("up", "--detach").returncode == 0
     assert local.client().clusters.get(cluster_id).state is State.PENDING
@@ -106,7 +106,7 @@ def test_down_ends_what_a_killed_server_has_left(local: Cli) -> None:
     os.kill(running.pid, signal.SIGKILL)
     until(lambda: local.workspace.running() is None, "the end of the server")
     assert agents(local)
-    assert local.run("down").stdout.endswith("have ended: 2.\n")
+    assert local.run("down").stdout.endswith("Ended 2 nodes that a server had left behind.\n")
     assert processes_of(local.data.parent) == []
     assert instances(local) == set()
 

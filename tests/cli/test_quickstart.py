@@ -40,7 +40,7 @@ def test_ctrl_c_leaves_a_server_that_ran_before(local: Cli) -> None:
     before = local.workspace.running()
     assert before is not None
     said = interrupt_while_the_cluster_starts(local)
-    assert "which quickstart had started, is terminated; the server runs on" in said
+    assert "which quickstart had started, is terminated; the server keeps running" in said
     after = local.workspace.running()
     assert after is not None
     assert (after.pid, after.url, after.about["started_ms"]) == (before.pid, before.url, before.about["started_ms"])

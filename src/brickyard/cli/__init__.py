@@ -17,10 +17,10 @@ OLDEST = (3, 11)
 _COMMANDS = {
     "up": "Start a workspace server",
     "down": "Stop the server and end its nodes",
-    "status": "What runs: server, clusters, nodes, isolation",
-    "quickstart": "A real cluster, a query over 336,776 flights, the answer checked",
+    "status": "Show the server, clusters, nodes and isolation",
+    "quickstart": "Run a checked query over 336,776 flights on a real cluster",
     "configure": "Write a profile that Databricks tools read",
-    "doctor": "Check what this machine has, and say what to do",
+    "doctor": "Check this machine and suggest fixes",
     "runtime": "Install, list and remove Spark runtimes",
     "kernel": "Offer clusters to JupyterLab as kernels",
     "version": "Show the version",

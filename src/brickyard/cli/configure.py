@@ -22,14 +22,14 @@ MARK = "# written by brickyard configure"  # the next `configure` may replace a 
 @click.command("configure")
 @place
 @click.option("--profile", envvar="BRICKYARD_PROFILE", help="Name of the profile: DEFAULT if there is none yet, else brickyard.")
-@click.option("--replace", is_flag=True, help="Write the profile even where one of that name leads to another workspace.")
+@click.option("--replace", is_flag=True, help="Write the profile even if one of that name points to another workspace.")
 def command(profile: str | None, replace: bool, config_file: Path | None, **options: Any) -> None:
     """Write host and token of the running workspace to ~/.databrickscfg.
 
-    Other profiles stay as they are, also [DEFAULT]. The file as it was is kept beside it, as .bak.
+    Other profiles, including [DEFAULT], are unchanged. The previous file is kept beside it, as .bak.
     """
     if profile is not None and not re.fullmatch(r"[^\s\[\]]+", profile):
-        raise click.UsageError(f"{profile!r} is no name of a profile: it must have no spaces and no brackets.")
+        raise click.UsageError(f"{profile!r} is not a valid profile name: it must have no spaces and no brackets.")
     chosen = settings(config_file, **options)
     workspace = Workspace(chosen.data_dir, chosen.storage_dir)
     found = found_by(config_file, **options)
@@ -39,7 +39,7 @@ def command(profile: str | None, replace: bool, config_file: Path | None, **opti
         name = profile or (DEFAULT if _is_free(before, DEFAULT, running.url) else OURS)
         if not (replace or _is_free(before, name, running.url)):
             raise CliError(
-                f"profile {name} in {path} leads to {_host(before, name) or 'somewhere else'}, and stays as it is. "
+                f"profile {name} in {path} points to {_host(before, name) or 'somewhere else'} and is unchanged. "
                 "Choose another name with --profile, or give --replace."
             )
         after = with_profile(before, name, host=running.url, token=workspace.stored_token())
@@ -50,11 +50,11 @@ def command(profile: str | None, replace: bool, config_file: Path | None, **opti
         raise CliError(f"cannot write {path}: {error}. Name another file with DATABRICKS_CONFIG_FILE.") from error
     except WorkspaceError as error:
         raise CliError(str(error)) from error
-    click.echo(f"Profile {name} in {path} leads to {running.url}, the server on {workspace.data_dir} (chosen {found}).")
+    click.echo(f"Profile {name} in {path} points to {running.url}, the server on {workspace.data_dir} (chosen {found}).")
     if name != DEFAULT:
         click.echo(f'To use it: export DATABRICKS_CONFIG_PROFILE={name}, or WorkspaceClient(profile="{name}").')
     if profile is None and name == OURS:
-        click.echo(f"[DEFAULT] leads to {_host(before, DEFAULT) or 'somewhere else'} and stays as it is.")
+        click.echo(f"[DEFAULT] points to {_host(before, DEFAULT) or 'somewhere else'} and is unchanged.")
 
 
 def profile_file() -> Path:

@@ -95,7 +95,7 @@ def _disk(name: str, path: Path, needed_mb: int, *, keep: int = 0) -> Finding:
     """`keep`: the number of bytes that the server tries to keep free."""
     there = next(each for each in (path, *path.parents) if _exists(each))
     if not there.is_dir():
-        return Finding(name, "broken", f"{there} is no directory. Remove it, or choose another {name}.")
+        return Finding(name, "broken", f"{there} is not a directory. Remove it, or choose another {name}.")
     total, free_bytes = measure.disk(there)
     free, floor = free_bytes // 2**20, disk_floor(total, keep)
     if not os.access(there, os.W_OK | os.X_OK):
@@ -104,7 +104,7 @@ def _disk(name: str, path: Path, needed_mb: int, *, keep: int = 0) -> Finding:
         return Finding(name, "broken", f"{path} has {free} MB free; {needed_mb} MB are needed. Free space, or choose another.")
     if free_bytes < 2 * floor:
         return Finding(
-            name, "note", f"{path} has {text(free_bytes)} free; with less than {text(floor)} the node that takes the most is "
+            name, "note", f"{path} has {text(free_bytes)} free; with less than {text(floor)}, the node that uses the most is "
             "ended. Free space, or choose another.",
         )  # fmt: skip
     return Finding(name, "ok", f"{path}, {free / 1024:.0f} GiB free")
@@ -124,12 +124,12 @@ def _exists(path: Path) -> bool:
 def _port(chosen: Settings) -> Finding:
     running = Workspace(chosen.data_dir).running()
     if running:
-        return Finding("port", "ok", f"a server runs: process {running.pid} at {running.url}")
+        return Finding("port", "ok", f"a server is running: process {running.pid} at {running.url}")
     try:
         listen(chosen.host, chosen.port).close()
     except ServerError as error:
         return Finding("port", "broken", str(error))
-    return Finding("port", "ok", f"{chosen.host}:{chosen.port} is free" if chosen.port else "the server takes a free one")
+    return Finding("port", "ok", f"{chosen.host}:{chosen.port} is free" if chosen.port else "the server will choose a free one")
 
 
 def _connect_port(chosen: Settings) -> Finding:
@@ -139,7 +139,7 @@ def _connect_port(chosen: Settings) -> Finding:
     if chosen.connect_port == 0:
         return Finding(name, "ok", "switched off")
     if Workspace(chosen.data_dir).running():
-        return Finding(name, "ok", "the server that runs has its port, or has said why not")
+        return Finding(name, "ok", "the running server has its port, or has reported why not")
     port = chosen.connect_port or DEFAULT_PORT
     try:
         listen(chosen.host, port).close()
@@ -207,7 +207,7 @@ def _network(chosen: Settings, allowed: Allowed) -> Finding:
             "network", "note", "switched off: clusters reach each other's ports, and this machine's services on loopback"
         )
     if allowed.network == "isolated":
-        return Finding("network", "ok", "every cluster has a network of its own")
+        return Finding("network", "ok", "every cluster has its own network")
     state = "broken" if chosen.network == "isolated" else "note"
     return Finding(
         "network",
@@ -239,15 +239,15 @@ def _cgroups(allowed: Allowed) -> Finding:
 def _memory(chosen: Settings) -> Finding:
     found = measure.machine_memory()
     if found is None:
-        return Finding("memory", "note", "this system does not tell how much is left: nodes are not ended when it runs out")
+        return Finding("memory", "note", "this system does not report how much is left: nodes are not ended when it runs out")
     has = f"{text(found.total)}, {text(found.available)} available; nodes are promised {chosen.memory_overcommit:g} times as much"
     if found.available < 2 * found.floor:
         return Finding(
-            "memory", "note", f"{has}. With less than {text(found.floor)} available the greatest node is ended: free some memory."
+            "memory", "note", f"{has}. With less than {text(found.floor)} available, the largest node is ended: free some memory."
         )
     if chosen.memory_overcommit > MUCH:
         return Finding(
-            "memory", "note", f"{has}. When nodes use what they are promised, the greatest is ended: lower memory_overcommit "
+            "memory", "note", f"{has}. When nodes use what they are promised, the largest is ended: lower memory_overcommit "
             "if that happens.",
         )  # fmt: skip
-    return Finding("memory", "ok", f"{has}; with less than {text(found.floor)} available the greatest node is ended")
+    return Finding("memory", "ok", f"{has}; with less than {text(found.floor)} available, the largest node is ended")

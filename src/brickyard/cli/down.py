@@ -32,11 +32,11 @@ def command(keep_nodes: bool, config_file: Path | None, **options: Any) -> None:
     if running is not None:
         click.echo(f"Stopping the server on {workspace.data_dir} (chosen {found}): {running}.")
         stop_server(workspace, running, keep_nodes=kept)
-        click.echo("The server has stopped." + (" Its nodes run on." if kept else ""))
+        click.echo("The server has stopped." + (" Its nodes keep running." if kept else ""))
         return
     click.echo(f"No server runs on {workspace.data_dir} (chosen {found}).")
     if not kept and (ended := end_nodes(workspace) + end_simulated(workspace)):
-        click.echo(f"Nodes that a server had left there have ended: {ended}.")
+        click.echo(f"Ended {ended} node{'' if ended == 1 else 's'} that a server had left behind.")
 
 
 def stop_server(workspace: Workspace, running: Running, *, keep_nodes: bool) -> None:

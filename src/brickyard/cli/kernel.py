@@ -18,7 +18,7 @@ def command() -> None:
 
 @command.command("install")
 @click.argument("cluster")
-@click.option("--profile", help="Profile that leads to the workspace: by default the one that `brickyard configure` wrote.")
+@click.option("--profile", help="Profile of the workspace: by default the one that `brickyard configure` wrote.")
 def install(cluster: str, profile: str | None) -> None:
     """Offer CLUSTER, an id or a name, as a kernel. Notebooks then run their cells in a context there."""
     profile = profile or profile_to_use()
@@ -36,7 +36,9 @@ def install(cluster: str, profile: str | None) -> None:
         client = WorkspaceClient(profile=profile)
         found = [each for each in client.clusters.list() if cluster in (each.cluster_id, each.cluster_name)]
     except (DatabricksError, ValueError, OSError) as error:
-        raise CliError(f"profile {profile} leads to no workspace: {error}. Write one with `brickyard configure`.") from error
+        raise CliError(
+            f"profile {profile} does not point to a workspace: {error}. Write one with `brickyard configure`."
+        ) from error
     if len(found) != 1:
         how = "no cluster has" if not found else f"{len(found)} clusters have"
         raise CliError(f"{how} the id or name {cluster!r}. Give the id of one (brickyard status lists them).")

@@ -19,8 +19,8 @@ def place(function: F) -> F:
     for option in (
         click.option("--config", "config_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML file with settings."),
         click.option("--cache-dir", type=click.Path(path_type=Path), help="Where Spark runtimes are kept."),
-        click.option("--storage-url", help="Directory of the workspace's files; the data directory if left out."),
-        click.option("--data-dir", type=click.Path(path_type=Path), help="Where the server keeps its things."),
+        click.option("--storage-url", help="Directory of the workspace's files; by default the data directory."),
+        click.option("--data-dir", type=click.Path(path_type=Path), help="Directory for the server's data."),
     ):
         function = option(function)
     return function
@@ -32,55 +32,66 @@ def serving(function: F) -> F:
         click.option("--log-format", help="console or json."),
         click.option("--log-level", help="debug, info, warning or error."),
         click.option("--keep-nodes", is_flag=True, default=None, help="Leave nodes running when the server stops."),
-        click.option("--ends-with", type=int, help="Number of a process: when it has ended, the server stops."),
-        click.option("--default-runtime", help="Runtime key that `quickstart` and `runtime install` take."),
+        click.option("--ends-with", type=int, help="Process id: the server stops when that process ends."),
+        click.option("--default-runtime", help="Default runtime key for `quickstart` and `runtime install`."),
         click.option(
             "--task-files-dir",
             type=click.Path(path_type=Path),
-            help="Directory whose Python files may be run as tasks (file:/...).",
+            help="Directory of Python files that tasks may run (file:/...).",
         ),
         click.option("--photon", help="What a cluster that asks for Photon gets: refuse (an error), or standard."),
         click.option(
             "--autoscale-down-after-s", type=float, help="Idle seconds after which a worker leaves an autoscaling cluster."
         ),
-        click.option("--autoscale-up-after-s", type=float, help="Seconds of waiting tasks after which such a cluster grows."),
+        click.option(
+            "--autoscale-up-after-s", type=float, help="Seconds of waiting tasks after which an autoscaling cluster grows."
+        ),
         click.option("--launch-timeout-s", type=float, help="Seconds that a cluster may take to start."),
         click.option(
-            "--driver-give-up-s", type=float, help="Seconds without an answer of a driver's Spark that end its cluster."
+            "--driver-give-up-s", type=float, help="Seconds without an answer from a driver's Spark after which its cluster ends."
         ),
-        click.option("--spark-silence-s", type=float, help="Seconds without an answer after which a node's Spark hangs."),
-        click.option("--agent-silence-s", type=float, help="Seconds of silence after which a node counts as lost."),
+        click.option(
+            "--spark-silence-s", type=float, help="Seconds without an answer after which a node's Spark is considered hung."
+        ),
+        click.option("--agent-silence-s", type=float, help="Seconds of silence after which a node is considered lost."),
         click.option("--orphan-grace-s", type=float, help="Seconds without a server after which nodes end themselves."),
-        click.option("--dbfs-gb", type=float, help="GiB that the workspace's files may take."),
-        click.option("--node-disk-gb", type=float, help="GiB that the files of one node may take."),
-        click.option("--min-free-disk-gb", type=float, help="GiB of the storage's disk that stay free."),
-        click.option("--memory-overcommit", type=float, help="Memory offered per memory of this machine."),
-        click.option("--cpu-overcommit", type=float, help="Cores offered per core of this machine."),
+        click.option("--dbfs-gb", type=float, help="Limit for the workspace's files, in GiB."),
+        click.option("--node-disk-gb", type=float, help="Limit for the files of one node, in GiB."),
+        click.option("--min-free-disk-gb", type=float, help="GiB of the storage's disk to keep free."),
+        click.option("--memory-overcommit", type=float, help="Memory offered, as a multiple of this machine's memory."),
+        click.option("--cpu-overcommit", type=float, help="Cores offered, as a multiple of this machine's cores."),
         click.option("--admin-user", help="The first administrator's name."),
         click.option("--admin-token", help="The first administrator's token (better: BRICKYARD_ADMIN_TOKEN)."),
         click.option("--isolation", help="auto, required or off."),
         click.option(
-            "--network-allow", help="ADDRESS:PORT of this machine that clusters reach all the same, with commas between."
-        ),
-        click.option("--internet/--no-internet", default=None, help="Whether clusters with networks of their own reach others."),
-        click.option("--network", help="auto, isolated or shared: whether every cluster has a network of its own."),
-        click.option("--database-url", help="postgresql://...; SQLite in the data directory if left out."),
-        click.option(
-            "--simulated-knobs", type=click.Path(path_type=Path), help="TOML file: what the simulated provider's nodes do."
+            "--network-allow", help="ADDRESS:PORT of this machine that isolated clusters can reach anyway, comma-separated."
         ),
         click.option(
-            "--provider", help="local, simulated (nodes that compute nothing, for tests), or another that is installed."
+            "--internet/--no-internet", default=None, help="Whether clusters with their own networks can reach other networks."
+        ),
+        click.option("--network", help="auto, isolated or shared: whether every cluster has its own network."),
+        click.option("--database-url", help="postgresql://...; by default SQLite in the data directory."),
+        click.option(
+            "--simulated-knobs",
+            type=click.Path(path_type=Path),
+            help="TOML file that defines how the simulated provider's nodes behave.",
+        ),
+        click.option(
+            "--provider", help="local, simulated (nodes that compute nothing, for tests), or another installed provider."
         ),
         click.option("--public-url", help="http://HOST:PORT of this server that nodes on other machines call."),
-        click.option("--tls-self-signed", is_flag=True, default=None, help="Make a certificate for the Spark Connect port."),
+        click.option("--tls-self-signed", is_flag=True, default=None, help="Create a certificate for the Spark Connect port."),
         click.option("--tls-key", type=click.Path(path_type=Path), help="Key of --tls-cert, PEM."),
         click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate of the Spark Connect port, PEM."),
         click.option(
-            "--connect-start-clusters", is_flag=True, default=None, help="Start a terminated cluster when somebody connects."
+            "--connect-start-clusters",
+            is_flag=True,
+            default=None,
+            help="Start a terminated cluster when a client connects to it.",
         ),
-        click.option("--metrics-token", help="What /metrics asks for (better: BRICKYARD_METRICS_TOKEN)."),
-        click.option("--trusted-proxies", help="Addresses of proxies whose X-Forwarded-* count, with commas."),
-        click.option("--connect-port", type=int, help="Port for Spark Connect (15002); 0 for none."),
+        click.option("--metrics-token", help="Token that /metrics requires (better: BRICKYARD_METRICS_TOKEN)."),
+        click.option("--trusted-proxies", help="Comma-separated addresses of proxies whose X-Forwarded-* headers are trusted."),
+        click.option("--connect-port", type=int, help="Port for Spark Connect (15002); 0 disables it."),
         click.option("--port", type=int, help="Port to listen on; 0 picks a free one."),
         click.option("--host", help="Address to listen on."),
     ):

@@ -125,8 +125,8 @@ class _Quickstart:
             self._warmpool.take_back()
         if self._started_cluster:
             client(self._workspace).clusters.delete(self._started_cluster)
-            return f"Cluster {self._started_cluster}, which quickstart had started, is terminated; the server runs on."
-        return "Nothing that it started is left; what ran before runs on."
+            return f"Cluster {self._started_cluster}, which quickstart had started, is terminated; the server keeps running."
+        return "Nothing that it started is left; what ran before keeps running."
 
     def _note_started_cluster(self, cluster_id: str) -> None:
         self._started_cluster = cluster_id
@@ -138,10 +138,10 @@ class _Quickstart:
             time.sleep(0.1)  # another process has just started it
         if found:
             running = serving(self._workspace)
-            say(f"  a server runs already at {running.url}")
+            say(f"  a server is already running at {running.url}")
             if running.about.get("provider") == "simulated":
                 raise CliError(
-                    f"the server that runs {_COMPUTES_NOTHING} Stop it with `brickyard down`, or choose another --data-dir."
+                    f"the running server {_COMPUTES_NOTHING} Stop it with `brickyard down`, or choose another --data-dir."
                 )
             return
         if self._settings.provider == "simulated":
@@ -157,7 +157,7 @@ class _Quickstart:
             try:
                 listen(self._settings.host, self._settings.port).close()
             except ServerError:
-                say(f"  port {self._settings.port} is in use: taking a free one")
+                say(f"  port {self._settings.port} is in use: choosing a free one")
                 return msgspec.structs.replace(self._settings, port=0)
         return self._settings
 
@@ -167,7 +167,7 @@ class _Quickstart:
         if self._new_token:
             click.echo("\n" + token_line(self._workspace, self._new_token))
         click.echo(f"""
-Go on:
+Next steps:
   brickyard configure          # a profile for the Databricks CLI, SDKs and Terraform; or:
   export DATABRICKS_HOST={running.url}
   export DATABRICKS_TOKEN=$(cat {token_file})

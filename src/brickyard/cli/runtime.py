@@ -23,7 +23,7 @@ def command() -> None:
 @command.command("list")
 @place
 def list_runtimes(config_file: Path | None, **options: Any) -> None:
-    """Show the runtimes on offer."""
+    """Show the available runtimes."""
     cache = settings(config_file, **options).cache_dir
     without = []
     for runtime in catalogue.rows():
@@ -47,13 +47,13 @@ def install(key: str, config_file: Path | None, **options: Any) -> None:
             manifest = installer.install(runtime, cache_dir=chosen.cache_dir, progress=progress)
     except installer.InstallError as error:
         raise CliError(
-            f"{runtime.key} cannot be installed: {error}\nSee what `brickyard doctor` says of the package index and the disk, "
+            f"{runtime.key} cannot be installed: {error}\nSee what `brickyard doctor` says about the package index and the disk, "
             "then run it again."
         ) from error
     click.echo(f"{runtime.key} is installed in {manifest.home}.")
     if not manifest.has_connect:
         click.echo(
-            f"It has no Spark Connect server: {manifest.connect_missing or 'it was not looked for'}. To try again: brickyard "
+            f"It has no Spark Connect server: {manifest.connect_missing or 'it was not searched for'}. To try again: brickyard "
             f"runtime remove {runtime.key}, and install it again."
         )
 

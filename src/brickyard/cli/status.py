@@ -36,7 +36,7 @@ SHARED = "shared: the settings say so"
 @place
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
-    """Show the server, what keeps clusters apart, installed runtimes, clusters with their nodes, and pools.
+    """Show the server, the isolation of clusters, installed runtimes, clusters with their nodes, and pools.
 
     Exit code 3: no server runs."""
     chosen = settings(config_file, **options)
@@ -171,7 +171,9 @@ def _show(report: dict[str, Any]) -> None:
     if report["servers"] > 1:
         click.echo(f"Servers of this workspace: {report['servers']}")
     click.echo(f"Network of clusters: {report['network']}")
-    click.echo(f"Installed runtimes: {', '.join(f'Spark {each}' for each in sparks) or 'none yet; the first cluster brings one'}")
+    click.echo(
+        f"Installed runtimes: {', '.join(f'Spark {each}' for each in sparks) or 'none yet; the first cluster installs one'}"
+    )
     if capacity := report["capacity"]:
         cores, memory = capacity["cores"], capacity["memory_mb"]
         click.echo(
@@ -180,7 +182,7 @@ def _show(report: dict[str, Any]) -> None:
         )
     disk = {name: value / 2**30 for name, value in report["disk"].items()}
     click.echo(
-        f"Disk: {disk['disk_free']:.1f} of {disk['disk_size']:.1f} GiB free; dbfs:/ takes {disk['dbfs']:.1f} of at most "
+        f"Disk: {disk['disk_free']:.1f} of {disk['disk_size']:.1f} GiB free; dbfs:/ uses {disk['dbfs']:.1f} of at most "
         f"{disk['dbfs_limit']:.1f} GiB"
     )
     states = Counter(each["state"] for each in report["clusters"])

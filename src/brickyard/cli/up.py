@@ -114,7 +114,7 @@ def _wait_until_it_serves(process: subprocess.Popen[bytes], workspace: Workspace
         if running and running.pid == process.pid and running.url and _ready(running.url):
             return running.url
         time.sleep(0.05)
-    raise CliError(f"the server did not serve within {START_LIMIT_S:.0f} s. Its log is {workspace.log_file}.")
+    raise CliError(f"the server was not ready within {START_LIMIT_S:.0f} s. Its log is {workspace.log_file}.")
 
 
 def _ready(url: str) -> bool:
