@@ -30,6 +30,11 @@ NOT_RUN = {
      '"schema": "http", "port": 8080,'): AIRFLOW,
     ("clients.md", "from airflow.providers.databricks.hooks.databricks import DatabricksHook"): AIRFLOW,
     ("clients.md", "import choppa"): "choppa is no dependency; tried by hand, in the version that the page names",
+    ("clients.md", 'curl -N -H "Authorization: Bearer $DATABRICKS_TOKEN" "$DATABRICKS_HOST/api/2.1/clusters/changes"'):
+        "does not end; tests/api/test_changes.py reads the stream",
+    ("replicas.md", "export BRICKYARD_DATABASE_URL=postgresql://brickyard:PASSWORD@db.internal/brickyard"):
+        "tests/replicas/ starts several servers with these settings",
+    ("replicas.md", "upstream brickyard {"): "tests/replicas/test_replicas.py::test_behind_a_proxy runs nginx with it",
     ("jupyter.md", 'pip install ".[jupyter]" jupyterlab'): "downloads; the tests' environment has the extra",
     ("service.md", "useradd --system --create-home --home-dir /srv/brickyard brickyard"): "changes the machine, as root",
     ("testing.md", "from databricks.sdk.errors import OperationFailed"): "tests/cli/test_pytest_plugin.py runs it with pytest",

@@ -257,7 +257,8 @@ def test_postgresql_is_away_for_a_while(replicas: Replicas, postgres: Postgres) 
         async with calling(replicas) as caller, aiohttp.ClientSession() as session:
             key = await create(caller, "through")
             before = nodes_of(await running(caller, key))
-            await asyncio.to_thread(postgres.stop)
+            # On this thread: PostgreSQL ends with the thread that has started it.
+            postgres.stop()
             try:
                 back = time.monotonic() + away_s
                 while time.monotonic() < back:
@@ -270,7 +271,7 @@ def test_postgresql_is_away_for_a_while(replicas: Replicas, postgres: Postgres) 
                             assert told["error_code"] == "TEMPORARILY_UNAVAILABLE", told
                     await asyncio.sleep(0.5)
             finally:
-                await asyncio.to_thread(postgres.launch)
+                postgres.launch()
             assert nodes_of(await running(caller, key)) == before
             for number in range(3):
                 async with calling(replicas, only=number) as one:

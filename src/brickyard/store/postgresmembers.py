@@ -70,8 +70,9 @@ class PostgresMembership:
         self._me: Server | None = None
         self._sharing = False  # only for the thread, like the next one
         self._steady_s = float("inf")
+        self._session: Session | None = None
         try:
-            self._session: Session | None = self._connected()
+            self._session = self._connected()
             self._may_join(self._session)
         except BaseException:
             self._end_session()

@@ -188,7 +188,12 @@ class Contexts:
         """Starts a process that waits for the driver, so that the first kernel is ready sooner. Raises OSError, DoorError."""
         kernel: Kernel = self._starter.submit(self._factory.start, hold=True).result()
         with self._lock:
-            self._held = kernel
+            if self._closed:
+                left: Kernel | None = kernel
+            else:
+                left, self._held = self._held, kernel
+        if left is not None:  # the one of an earlier call that no context has taken, or this one if the node is stopping
+            left.end()
 
     def warm(self) -> None:
         """Prepares a spare kernel, so that the next context is ready immediately. Call this once the driver answers.
