@@ -259,6 +259,7 @@ def test_the_older_form_of_one_task(store: Store, tmp_path: Path) -> None:
         run_id = await world.service.submit(ADMIN, old)
         view = await world.over(run_id)
         assert view.run_name == "Untitled"
+        assert view.state.result_state == "SUCCESS", view
         assert (await world.output(run_id)).logs == "/a.py : one"
 
     play(store, tmp_path, scenario)
@@ -273,6 +274,7 @@ def test_wheels_and_jars_are_told_to_the_driver(store: Store, tmp_path: Path) ->
             SubmitTask(task_key="j", spark_jar_task=jar, new_cluster=CLUSTER, libraries=[{"jar": "/dbfs/a.jar"}]),
         )
         view = await world.over(run_id)
+        assert view.state.result_state == "SUCCESS", view
         first, second = [json.loads((await world.output(each.run_id)).logs) for each in view.tasks or []]
         assert first == {
             "kind": "wheel",
