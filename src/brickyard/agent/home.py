@@ -37,7 +37,7 @@ class _Unreachable(Exception):
     """None of our servers answered; the message says what happened instead."""
 
 
-class _Proof(msgspec.Struct):
+class Proof(msgspec.Struct):
     """The token that every answer of our server carries, even an error."""
 
     server_token: str = ""
@@ -84,7 +84,7 @@ class Home:
             except _Unreachable as error:
                 self._lost(error)
                 failures += 1
-                await asyncio.sleep(_backoff(failures))
+                await asyncio.sleep(backoff(failures))
                 continue
             failures = 0
             if not reply.known:
@@ -115,7 +115,7 @@ class Home:
             except _Unreachable as error:
                 self._lost(error)
                 failures += 1
-                await asyncio.sleep(_backoff(failures))
+                await asyncio.sleep(backoff(failures))
                 continue
             failures = 0
             if reply is None:
@@ -184,7 +184,7 @@ class Home:
         """Makes one exchange with the server at `url`. Raises _Unreachable."""
         try:
             response = await client.request(method, url + path, bearer=self._config.agent_token, body=body, timeout_s=timeout_s)
-            proof = msgspec.json.decode(response.body, type=_Proof)
+            proof = msgspec.json.decode(response.body, type=Proof)
             ours = hmac.compare_digest(proof.server_token.encode(), self._config.server_token.encode())
             if ours:  # counts as heard even if the server cannot use its database now, however long that takes
                 self._heard = time.monotonic()
@@ -216,6 +216,7 @@ class Home:
         self._reachable = False
 
 
-def _backoff(failures: int) -> float:
+def backoff(failures: int) -> float:
+    """Seconds to wait after that many failures in a row, the first being 1."""
     first, last = BACKOFF_S
     return min(last, first * 2.0 ** min(failures - 1, 10)) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing

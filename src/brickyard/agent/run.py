@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hmac
 import logging
 import os
 import signal
-import time
 from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import processes, sandbox
+from brickyard.agent import locks, processes, sandbox
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.files import write_atomic
 from brickyard.agent.home import Home
@@ -62,16 +60,10 @@ async def _main(config: AgentConfig, log: LogFile, switchboard: int) -> int:
 def _lock(path: Path) -> int | None:
     """Takes the instance's lock. Waits a moment, because a process that only checks the lock holds it briefly."""
     fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + LOCK_PATIENCE_S
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return fd
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                os.close(fd)
-                return None
-            time.sleep(0.02)
+    if locks.take(fd, patience_s=LOCK_PATIENCE_S):
+        return fd
+    os.close(fd)
+    return None
 
 
 class _Agent:

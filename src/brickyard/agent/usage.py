@@ -6,13 +6,13 @@ Each instance has a file of fixed size that is overwritten in place: this works 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
+from brickyard.agent import locks
 from brickyard.agent.pressure import Usage
 
 _BYTES = 512
@@ -61,11 +61,6 @@ def turn(lock: Path) -> Iterator[bool]:
         yield True
         return
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+        yield locks.take(fd)
     finally:
         os.close(fd)

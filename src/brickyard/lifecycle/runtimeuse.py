@@ -11,6 +11,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from brickyard.agent import locks
+
 
 class RuntimeInUse(Exception):
     """The runtime is in use."""
@@ -44,16 +46,14 @@ def unused(cache_dir: Path, environment: str) -> Iterator[None]:
     """Keeps others from using the runtime until the block ends. Raises RuntimeInUse."""
     fd = _open(cache_dir, environment)
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RuntimeInUse from error
+        if not locks.take(fd):
+            raise RuntimeInUse
         yield
     finally:
         os.close(fd)
 
 
 def _open(cache_dir: Path, environment: str) -> int:
-    locks = cache_dir / "locks"
-    locks.mkdir(parents=True, exist_ok=True)
-    return os.open(locks / f"{environment}.use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    place = cache_dir / "locks"
+    place.mkdir(parents=True, exist_ok=True)
+    return os.open(place / f"{environment}.use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import signal
@@ -13,7 +12,7 @@ from typing import NamedTuple
 
 import psutil
 
-from brickyard.agent import processes
+from brickyard.agent import locks, processes
 from brickyard.storage.directory import Storage
 from brickyard.storage.private import WorkspaceError, prepare, unusable, write_private
 
@@ -69,7 +68,7 @@ class Workspace:
         """Locks the directory until this process ends, even if killed. Raises WorkspaceError if another server holds it."""
         try:
             handle = os.open(self.data_dir / "server.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            if not _flock(handle, fcntl.LOCK_EX, patience_s=LOCK_PATIENCE_S):
+            if not locks.take(handle, patience_s=LOCK_PATIENCE_S):
                 os.close(handle)
                 raise WorkspaceError(
                     f"another Brickyard server ({self.running() or 'about to end'}) is using {self.data_dir}. Stop it with "
@@ -99,7 +98,7 @@ class Workspace:
             except OSError:
                 return None
             try:
-                if _flock(handle, fcntl.LOCK_SH):
+                if locks.take(handle, shared=True):
                     return None
                 pid = _holder(os.read(handle, 64))
             finally:
@@ -168,18 +167,6 @@ class Workspace:
             write_private(path, text)
         except OSError as error:
             raise self._unusable(error) from error
-
-
-def _flock(handle: int, kind: int, *, patience_s: float = 0) -> bool:
-    deadline = time.monotonic() + patience_s
-    while True:
-        try:
-            fcntl.flock(handle, kind | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(0.02)
 
 
 def _holder(written: bytes) -> int:

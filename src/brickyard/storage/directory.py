@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
-import time
 from pathlib import Path
 
-from brickyard.agent import files
+from brickyard.agent import files, locks
 from brickyard.agent.pressure import DBFS_FULL
 from brickyard.storage.logs import KeptLogs, directories
 from brickyard.storage.private import WorkspaceError, create_private, prepare, unusable, write_private
@@ -188,23 +186,17 @@ class Storage:
                 self._held = os.open(self.root / "storage.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             except OSError as error:
                 raise self._unusable(error) from error
-        kind, deadline = fcntl.LOCK_EX if alone else fcntl.LOCK_SH, time.monotonic() + patience_s
-        while True:
-            try:
-                fcntl.flock(self._held, kind | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() < deadline:
-                    time.sleep(0.02)
-                    continue
-                self.close()
-                raise StorageInUse(
-                    f"another server with another database uses the storage {self.root}. Servers of one workspace have the same "
-                    "database_url, which is PostgreSQL; give another workspace another storage_url."
-                ) from None
-            except OSError as error:
-                self.close()
-                raise self._unusable(error) from error
+        try:
+            taken = locks.take(self._held, shared=not alone, patience_s=patience_s)
+        except OSError as error:
+            self.close()
+            raise self._unusable(error) from error
+        if not taken:
+            self.close()
+            raise StorageInUse(
+                f"another server with another database uses the storage {self.root}. Servers of one workspace have the same "
+                "database_url, which is PostgreSQL; give another workspace another storage_url."
+            )
 
     def close(self) -> None:
         """Ends `hold`."""

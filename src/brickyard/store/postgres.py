@@ -34,6 +34,15 @@ _PATIENCE: dict[str, Any] = {
 }
 
 
+class _Wait:
+    """One wait for an answer. `fd`: its connection's socket; `until_s`: time.monotonic()."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.until_s = time.monotonic() + ANSWER_S
+        self.ended = False  # it took too long
+
+
 class _Waits:
     """The waits under way, and a thread that ends those that take too long.
 
@@ -42,36 +51,34 @@ class _Waits:
     """
 
     def __init__(self) -> None:
-        self._until: dict[int, float] = {}  # socket -> when its wait ends, time.monotonic()
-        self._ended: set[int] = set()
+        self._under_way: set[_Wait] = set()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def begin(self, fd: int) -> None:
+    def begin(self, fd: int) -> _Wait:
         """A wait on that socket begins."""
+        wait = _Wait(fd)
         with self._lock:
-            self._until[fd] = time.monotonic() + ANSWER_S
+            self._under_way.add(wait)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, name="postgres-waits", daemon=True)
                 self._thread.start()
+        return wait
 
-    def end(self, fd: int) -> bool:
-        """The wait is over. Returns whether it took too long and was ended."""
+    def end(self, wait: _Wait) -> None:
+        """The wait is over. Its socket may be closed, and its number used again, only after that."""
         with self._lock:
-            self._until.pop(fd, None)
-            if fd not in self._ended:
-                return False
-            self._ended.discard(fd)
-            return True
+            self._under_way.discard(wait)
 
     def _watch(self) -> None:
         while True:
             time.sleep(LOOK_S)
             with self._lock:  # no wait ends meanwhile, so no descriptor here can have been reused
                 now = time.monotonic()
-                for fd in [fd for fd, until in self._until.items() if now > until and fd not in self._ended]:
-                    self._ended.add(fd)
-                    _shut_down(fd)
+                for wait in self._under_way:
+                    if now > wait.until_s and not wait.ended:
+                        wait.ended = True
+                        _shut_down(wait.fd)
 
 
 _waits = _Waits()
@@ -87,19 +94,17 @@ class BoundedConnection(psycopg.Connection[Any]):
 
     def wait(self, gen: Generator[Any, Any, T], *arguments: Any, **options: Any) -> T:
         """Like psycopg's own, which is behind every wait of a connection."""
-        fd = self.pgconn.socket
-        _waits.begin(fd)
-        ended = False
+        wait = _waits.begin(self.pgconn.socket)
         try:
             return super().wait(gen, *arguments, **options)
         except psycopg.OperationalError as error:
-            if ended := _waits.end(fd):
-                self.pgconn.finish()
-                raise psycopg.OperationalError(f"PostgreSQL has not answered for {ANSWER_S:g} s") from error
-            raise
+            _waits.end(wait)
+            if not wait.ended:
+                raise
+            self.pgconn.finish()
+            raise psycopg.OperationalError(f"PostgreSQL has not answered for {ANSWER_S:g} s") from error
         finally:
-            if not ended:
-                _waits.end(fd)
+            _waits.end(wait)
 
 
 def driver_url(url: str) -> URL:

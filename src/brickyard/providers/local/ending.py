@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import time
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import files, processes
+from brickyard.agent import files, locks, processes
 from brickyard.agent.cgroups import Group
 from brickyard.agent.log import LogFile
 from brickyard.domain.clock import Clock
@@ -42,7 +41,7 @@ class Ender:
             return
         try:
             ending = self._mark(instance_id, directory, reason)
-            if _taken(turn) or self._clock.now_ms() - ending.since_ms > TURN_MS:
+            if locks.take(turn) or self._clock.now_ms() - ending.since_ms > TURN_MS:
                 self._go_on(instance_id, directory, ending, linger_s=linger_s)
         finally:
             os.close(turn)
@@ -116,15 +115,6 @@ class Ender:
                 return agent
         child = self._instances.children.get(instance_id)
         return processes.find(child.pid) if child is not None and child.poll() is None else None
-
-
-def _taken(turn: int) -> bool:
-    """Whether it is this server's turn to end the instance. False: another server is ending it."""
-    try:
-        fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _remove_group(directory: Path) -> bool:

@@ -7,17 +7,15 @@ and `ending.json` that the instance is to end. Memory holds only what never chan
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import files
+from brickyard.agent import files, locks
 from brickyard.domain.clock import Clock
 from brickyard.domain.nodetypes import NodeType
 from brickyard.storage.directory import Storage
@@ -75,15 +73,8 @@ class Instances:
         """Excludes all other threads and servers that add an instance or decide that one ends. Raises OSError."""
         turn = os.open(self._turns, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            deadline = time.monotonic() + LOCK_PATIENCE_S
-            while True:
-                try:
-                    fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise TimeoutError(f"another server has held {self._turns} for {LOCK_PATIENCE_S:.0f} s") from None
-                    time.sleep(0.005)
+            if not locks.take(turn, patience_s=LOCK_PATIENCE_S):
+                raise TimeoutError(f"another server has held {self._turns} for {LOCK_PATIENCE_S:.0f} s")
             with self.lock:
                 yield
         finally:
@@ -151,13 +142,6 @@ class Instances:
 def is_locked(directory: Path) -> bool:
     """Whether an agent holds the instance. The check takes the lock for a moment; agents wait for that."""
     try:
-        fd = os.open(directory / "agent.lock", os.O_RDWR | os.O_CLOEXEC)
+        return locks.is_taken(directory / "agent.lock")
     except OSError:
         return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(fd)
-    return False

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import aiohttp
 import msgspec
 
+from brickyard.agent.home import Proof, backoff
 from brickyard.domain.node import AssignmentReply, ServerAddress, StatusReply, StatusReport
 from brickyard.providers.base import LaunchRequest
 from brickyard.providers.simulated.home import HomeMoved
@@ -21,15 +22,8 @@ POLL_S = 10.0  # the only way to notice a server that hangs
 ANSWER_S = 5.0  # how long a server may take to answer, beyond the time it was asked to wait
 CONNECT_S = 3.0
 REPORTS = 64  # at a time to one server: each takes a connection, and a server allows one peer only so many
-BACKOFF_S = (0.1, 2.0)
 
 _Reply = TypeVar("_Reply", StatusReply, AssignmentReply)
-
-
-class _Proof(msgspec.Struct):
-    """What every answer of the workspace's own servers carries, even an answer that they cannot help at the moment."""
-
-    server_token: str = ""
 
 
 class Line:
@@ -66,7 +60,7 @@ class Line:
         try:
             async with session.request(method, url, data=body or None, headers=headers, timeout=timeout) as response:
                 answer = await response.read()
-            proof = msgspec.json.decode(answer, type=_Proof)
+            proof = msgspec.json.decode(answer, type=Proof)
             if not hmac.compare_digest(proof.server_token.encode(), request.server_token.encode()):
                 return None
             self._heard()
@@ -130,6 +124,5 @@ class HttpHome:
             self._url = self._line.other_than(server)
             self._moves += self._url != server
         if self._failures or self._url == server:
-            first, last = BACKOFF_S
-            await asyncio.sleep(min(last, first * 2.0 ** min(self._failures, 10)) * random.uniform(0.5, 1.0))  # noqa: S311 - likewise
+            await asyncio.sleep(backoff(self._failures + 1))
         self._failures += 1

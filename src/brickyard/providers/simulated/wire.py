@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import time
 from pathlib import Path
 
 import msgspec
 
+from brickyard.agent import locks
 from brickyard.config import Settings
 from brickyard.providers.base import CapacityError, InvalidError, ProviderError, TransientError
 from brickyard.storage.directory import Storage
@@ -79,31 +78,15 @@ def directory(settings: Settings) -> Path:
 def take_lock(place: Path, *, patience_s: float) -> bool:
     """Takes the world's lock until this process ends. Returns False if another world has it."""
     handle = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + patience_s
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                os.close(handle)
-                return False
-            time.sleep(0.02)
+    if locks.take(handle, patience_s=patience_s):
+        return True
+    os.close(handle)
+    return False
 
 
 def lives(place: Path) -> bool:
     """Whether a world has this place, including one that is starting or ending. Raises OSError if that cannot be determined."""
-    try:
-        handle = os.open(place / LOCK, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(handle)
-    return False
+    return locks.is_taken(place / LOCK)
 
 
 def find(place: Path) -> Note | None:

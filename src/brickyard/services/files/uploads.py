@@ -13,7 +13,6 @@ an upload whose data is already in place is just forgotten.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import secrets
@@ -23,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import files
+from brickyard.agent import files, locks
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import QuotaExceeded, ResourceDoesNotExist, TemporarilyUnavailable
 
@@ -125,7 +124,7 @@ class Uploads:
         """A new file for the content of one request, and its descriptor; pass both to `end_form`."""
         path = self._place / f"form-{secrets.token_hex(16)}"
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # no other process knows it yet
+        locks.take(file)  # no other process knows it yet
         return path, file
 
     def end_form(self, path: Path, file: int) -> None:
@@ -143,21 +142,21 @@ class Uploads:
                     self._sweep_other(path)
         for path in list((self._place / ".servers").iterdir()):
             with contextlib.suppress(OSError):
-                if not _is_held(path):
+                if not locks.is_taken(path):
                     path.unlink()
 
     def _sweep_upload(self, directory: Path) -> None:
         with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
             if not self._is_expired(msgspec.json.decode((directory / "about.json").read_bytes(), type=Upload)):
                 return
-        if not _is_held(directory / "lock"):
+        if not locks.is_taken(directory / "lock"):
             _forget(directory)
 
     def _sweep_other(self, path: Path) -> None:
         """Removes what a killed server was about to create, or a form that it received."""
         if path.is_dir():
             files.remove_tree(path)
-        elif not _is_held(path):
+        elif not locks.is_taken(path):
             path.unlink()
 
     @contextlib.contextmanager
@@ -205,7 +204,7 @@ class Uploads:
             os.close(life)  # another server removed the file before we had the lock
 
     def _lives(self, server: str) -> bool:
-        return server == self._name or _is_held(self._place / ".servers" / Path(server).name)
+        return server == self._name or locks.is_taken(self._place / ".servers" / Path(server).name)
 
 
 def no_handle(handle: int) -> ResourceDoesNotExist:
@@ -235,28 +234,7 @@ def _write(directory: Path, upload: Upload) -> None:
 def _lock(path: Path, flags: int) -> int:
     """A descriptor that locks the file until it is closed. Raises TemporarilyUnavailable."""
     lock = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    deadline = time.monotonic() + LOCK_PATIENCE_S
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return lock
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                os.close(lock)
-                raise TemporarilyUnavailable("Another server is working on this upload. Try again.") from None
-            time.sleep(0.005)
-
-
-def _is_held(path: Path) -> bool:
-    """Whether a living process has locked the file."""
-    try:
-        lock = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(lock)
-    return False
+    if locks.take(lock, patience_s=LOCK_PATIENCE_S):
+        return lock
+    os.close(lock)
+    raise TemporarilyUnavailable("Another server is working on this upload. Try again.")
