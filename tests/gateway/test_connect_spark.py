@@ -14,8 +14,9 @@ from databricks.sdk.service.compute import Language, State
 
 from brickyard.services.caller import Caller
 from tests.support.patience import PATIENCE_S
+from tests.support.ports import free_port
 from tests.support.runtimes import SPARK_4, manifest_of
-from tests.support.server import TOKEN, Server, free_port
+from tests.support.server import TOKEN, Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

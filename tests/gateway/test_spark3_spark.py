@@ -11,8 +11,9 @@ import requests
 from databricks.sdk.service.compute import Language
 
 from tests.support.patience import PATIENCE_S, until
+from tests.support.ports import free_port
 from tests.support.runtimes import SPARK_3, SPARK_4, manifest_of
-from tests.support.server import TOKEN, Server, free_port
+from tests.support.server import TOKEN, Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -17,7 +17,8 @@ from brickyard.gateway.connect import ConnectGateway
 from brickyard.gateway.errors import GatewayError
 from tests.gateway.world import CLUSTER_ID, method, world
 from tests.support.patience import PATIENCE_S
-from tests.support.server import Server, free_port
+from tests.support.ports import free_port
+from tests.support.server import Server
 
 
 def pair(directory: Path) -> tuple[bytes, bytes]:

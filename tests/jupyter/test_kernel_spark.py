@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from jupyter_client.kernelspec import KernelSpecManager
@@ -38,10 +39,11 @@ def manager(tmp_path: Path) -> Iterator[KernelManager]:
         assert done.returncode == 0, done.stderr
         (name,) = [path.name for path in (tmp_path / "jupyter" / "kernels").iterdir()]
         specs = KernelSpecManager(kernel_dirs=[str(tmp_path / "jupyter" / "kernels")])
-        made = KernelManager(kernel_name=name, kernel_spec_manager=specs)
-        made.start_kernel(env={**environment, "IPYTHONDIR": str(tmp_path / "ipython")})
-        yield made
-        made.shutdown_kernel(now=True)
+        with TemporaryDirectory(prefix="brickyard-") as sockets:  # as in test_notebook.py
+            made = KernelManager(kernel_name=name, kernel_spec_manager=specs, transport="ipc", ip=f"{sockets}/kernel")
+            made.start_kernel(env={**environment, "IPYTHONDIR": str(tmp_path / "ipython")})
+            yield made
+            made.shutdown_kernel(now=True)
 
 
 def test_a_notebook_computes_on_the_cluster(manager: KernelManager) -> None:

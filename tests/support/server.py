@@ -113,11 +113,3 @@ class Server:
             server._stop.set()
             server._thread.join(PATIENCE_S)
             server._socket.close()
-
-
-def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
