@@ -91,7 +91,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _GS_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 _CONTAINER = re.compile(r"\$web|\$root|[a-z0-9](?:-?[a-z0-9]){2,62}")
-_ACCOUNT = re.compile(r"[a-z0-9]{3,24}\.dfs\.[a-z0-9.-]{1,200}[a-z0-9]")
+_ACCOUNT = re.compile(r"[a-z0-9]{3,24}\.dfs\.core\.(windows\.net|usgovcloudapi\.net|chinacloudapi\.cn)")
 _REGION = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _ENDPOINT = re.compile(r"https?://[A-Za-z0-9.\-:\[\]]+/?")
 

@@ -1,0 +1,173 @@
+"""Copies from and to places: against a real S3-speaking server, and as files."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from brickyard.agent.transfers import Done, Job, TransferFailed, credentials, run
+from brickyard.domain.places import Kind, Place, parse
+from tests.support.objectstore import KEYS, ObjectStore, serve
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[ObjectStore]:
+    with serve() as store:
+        yield store
+
+
+def _env(kind: Kind = Kind.S3) -> dict[str, str]:
+    return credentials(kind, cluster=KEYS, machine=os.environ)
+
+
+def _s3(store: ObjectStore, key: str) -> Place:
+    return parse(f"s3://{store.bucket}/{key}", endpoint=store.endpoint)
+
+
+def _do(job: Job, env: dict[str, str] | None = None) -> Done:
+    return asyncio.run(run(job, env=env or _env()))
+
+
+def _refused(job: Job, env: dict[str, str] | None = None) -> TransferFailed:
+    with pytest.raises(TransferFailed) as caught:
+        _do(job, env)
+    return caught.value
+
+
+def test_one_object_and_back(store: ObjectStore, tmp_path: Path) -> None:
+    store.put("scripts/a.sh", b"#!/bin/sh\n")
+    assert _do(Job(place=_s3(store, "scripts/a.sh"), local=str(tmp_path / "a.sh"))) == Done(10, 1)
+    assert (tmp_path / "a.sh").read_bytes() == b"#!/bin/sh\n"
+    large = os.urandom(1 << 20) * 20
+    (tmp_path / "large").write_bytes(large)
+    assert _do(Job(upload=True, place=_s3(store, "out/large"), local=str(tmp_path / "large"))) == Done(len(large), 1)
+    assert store.get("out/large") == large
+
+
+def test_a_directory_and_back(store: ObjectStore, tmp_path: Path) -> None:
+    source = tmp_path / "logs"
+    (source / "driver").mkdir(parents=True)
+    (source / "driver" / "stdout").write_bytes(b"one")
+    (source / "stderr").write_bytes(b"three")
+    (source / "link").symlink_to("/etc/passwd")
+    os.mkfifo(source / "fifo")
+    place = _s3(store, "logs/0101")
+    assert _do(Job(upload=True, directory=True, place=place, local=str(source))) == Done(8, 2)
+    assert store.get("logs/0101/driver/stdout") == b"one"
+    assert _do(Job(directory=True, place=place, local=str(tmp_path / "back"))) == Done(8, 2)
+    assert (tmp_path / "back" / "stderr").read_bytes() == b"three"
+    job = Job(upload=True, directory=True, names=("stderr",), place=_s3(store, "some"), local=str(source))
+    assert _do(job) == Done(5, 1)
+    assert [name.name for name in (tmp_path / "back").rglob("*.part")] == []
+
+
+def test_what_goes_wrong_with_objects(store: ObjectStore, tmp_path: Path) -> None:
+    local = str(tmp_path / "x")
+    missing = _refused(Job(place=_s3(store, "nothing"), local=local))
+    assert (missing.code, str(missing)) == ("NOT_FOUND", "s3://bucket/nothing does not exist")
+    store.put("large", b"x" * 5_000_000)
+    assert _refused(Job(place=_s3(store, "large"), local=local, max_bytes=4_999_999)).code == "TOO_LARGE"
+    assert list(tmp_path.iterdir()) == []  # nothing is left of it
+    (tmp_path / "big").write_bytes(b"x" * 100)
+    place = _s3(store, "never")
+    assert _refused(Job(upload=True, place=place, local=str(tmp_path / "big"), max_bytes=99)).code == "TOO_LARGE"
+    assert _refused(Job(place=place, local=local)).code == "NOT_FOUND"
+    assert _refused(Job(place=Place(kind=Kind.S3, bucket="bucket", endpoint=store.endpoint), local=local)).code == "INVALID"
+
+
+def test_storage_that_hangs_or_is_away(tmp_path: Path, unused_tcp_port_listener: int) -> None:
+    place = parse("s3://bucket/x", endpoint=f"http://127.0.0.1:{unused_tcp_port_listener}")
+    error = _refused(Job(place=place, local=str(tmp_path / "x"), limit_s=1.0))
+    assert (error.code, str(error)) == ("TIMEOUT", "it was not done after 1 s")
+
+
+@pytest.fixture
+def unused_tcp_port_listener() -> Iterator[int]:
+    """A port that accepts connections and says nothing."""
+    import socket  # noqa: PLC0415 - only here
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_cancelling_ends_the_child(tmp_path: Path, unused_tcp_port_listener: int) -> None:
+    place = parse("s3://bucket/x", endpoint=f"http://127.0.0.1:{unused_tcp_port_listener}")
+
+    async def cancelled() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await run(Job(place=place, local=str(tmp_path / "x"), limit_s=60), env=_env())
+
+    asyncio.run(cancelled())
+
+
+def test_without_the_library_the_error_says_so(tmp_path: Path, store: ObjectStore) -> None:
+    (tmp_path / "obstore.py").write_text("raise ImportError('no wheel for this machine')")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    error = _refused(Job(place=_s3(store, "x"), local=str(tmp_path / "x")), _env() | {"PYTHONPATH": path})
+    assert error.code == "UNSUPPORTED"
+    assert "no wheel for this machine" in str(error)
+
+
+# ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _files(tmp_path: Path, path: str, **more: object) -> Job:
+    root = tmp_path / "dbfs"
+    root.mkdir(exist_ok=True)
+    job = {"roots": {"dbfs": str(root)}, "local": str(tmp_path / "local"), **more}
+    return Job(place=parse(f"dbfs:/{path}"), **job)  # type: ignore[arg-type] # mypy cannot match a dict's values to keywords
+
+
+def test_files_are_copied_both_ways(tmp_path: Path) -> None:
+    (tmp_path / "local").write_bytes(b"text")
+    assert _do(_files(tmp_path, "a/b/c.txt", upload=True)) == Done(4, 1)
+    assert (tmp_path / "dbfs/a/b/c.txt").read_bytes() == b"text"
+    assert _do(_files(tmp_path, "a", directory=True, local=str(tmp_path / "copy"))) == Done(4, 1)
+    assert (tmp_path / "copy/b/c.txt").read_bytes() == b"text"
+
+
+@pytest.mark.parametrize("upload", [False, True])
+@pytest.mark.parametrize("planted", ["dir", "file", "fifo"])
+def test_no_link_is_followed(tmp_path: Path, planted: str, upload: bool) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "x").write_bytes(b"secret")
+    job = _files(tmp_path, "d/x", upload=upload)
+    root = tmp_path / "dbfs"
+    if planted == "dir":
+        (root / "d").symlink_to(outside)
+    else:
+        (root / "d").mkdir()
+        (root / "d/x").symlink_to(outside / "x") if planted == "file" else os.mkfifo(root / "d/x")
+    if upload:
+        (tmp_path / "local").write_bytes(b"new")
+    if upload and planted != "dir":  # the name is replaced, and what it led to is not touched
+        assert _do(job) == Done(3, 1)
+        assert (root / "d/x").read_bytes() == b"new"
+    else:
+        assert _refused(job).code == "INVALID"
+        assert not upload or (outside / "x").exists()
+    assert (outside / "x").read_bytes() == b"secret"
+
+
+def test_missing_files_directories_and_kinds(tmp_path: Path) -> None:
+    assert _refused(_files(tmp_path, "none")).code == "NOT_FOUND"
+    (tmp_path / "dbfs/dir").mkdir()
+    assert _refused(_files(tmp_path, "dir")).code == "INVALID"
+    assert _refused(_files(tmp_path, "none", roots={})).code == "UNSUPPORTED"
+
+
+# ── credentials ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_cluster_cannot_name_files_or_borrow_the_machines_credentials() -> None:
+    machine = {"PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "machine's", "AWS_PROFILE": "p", "OTHER": "x"}
+    assert credentials(Kind.S3, cluster={}, machine=machine) == {key: machine[key] for key in machine if key != "OTHER"}
+    cluster = {"AWS_ENDPOINT_URL": "http://elsewhere", "AWS_WEB_IDENTITY_TOKEN_FILE": "/etc/shadow", "LD_PRELOAD": "x.so"}
+    assert credentials(Kind.S3, cluster=cluster, machine=machine) == {"PATH": "/bin", "AWS_ENDPOINT_URL": "http://elsewhere"}
+    assert credentials(Kind.DBFS, cluster=cluster, machine=machine) == {"PATH": "/bin"}
