@@ -271,7 +271,8 @@ class World:
         self.root = root
         self.data_dir = root / "data"
         self.cache_dir = root / "cache"
-        for path in (self.data_dir, self.data_dir / "dbfs", self.cache_dir):
+        trees = (self.data_dir / name for name in ("dbfs", "volumes", "workspace"))
+        for path in (self.data_dir, *trees, self.cache_dir):
             path.mkdir(mode=0o700)
         self.server = FakeServer(self.data_dir)
         self.instances: list[Instance] = []
@@ -294,7 +295,8 @@ class World:
             instance_id=instance_id, agent_token="agent-secret", server_token=SERVER_TOKEN, server_url=self.server.url,
             server_file=str(self.server.file), instance_dir=str(self.data_dir / "instances" / instance_id),
             data_dir=str(self.data_dir), cache_dir=str(self.cache_dir), logs_dir=str(self.data_dir / "logs"),
-            dbfs_dir=str(self.data_dir / "dbfs"), clusters_dir=str(self.data_dir / "clusters"),
+            dbfs_dir=str(self.data_dir / "dbfs"), volumes_dir=str(self.data_dir / "volumes"),
+            workspace_dir=str(self.data_dir / "workspace"), clusters_dir=str(self.data_dir / "clusters"),
             node_code_dir=str(FAKES), environments={"fake": "fake"},
         )  # fmt: skip
         made = Instance(self, msgspec.structs.replace(config, **changes))

@@ -295,15 +295,16 @@ def test_one_server_counts_the_workspaces_files_for_all(store: Store, tmp_path: 
 
     async def scenario() -> None:
         one, two = room("one"), room("two")
-        storage.dbfs.mkdir()
-        (storage.dbfs / "f").write_bytes(bytes(200_000))
+        for tree in storage.trees:  # none of them exceeds the limit by itself
+            tree.mkdir()
+            (tree / "f").write_bytes(bytes(36_000))
         await two.look()
         assert two.refusal() == "" and not (tmp_path / DBFS_FULL).exists()
         await one.look()
         await two.look()
-        assert one.dbfs_used == two.dbfs_used >= 200_000
+        assert one.dbfs_used == two.dbfs_used >= 108_000
         assert "dbfs_gb" in two.refusal() and (tmp_path / DBFS_FULL).exists()
-        (storage.dbfs / "f").unlink()
+        (storage.volumes / "f").unlink()
         turns.update(one=False, two=True)  # the first server has been killed
         await two.look()
         await one.look()

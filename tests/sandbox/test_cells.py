@@ -75,7 +75,7 @@ class Node:
         (root / "runtime" / "file").write_text("the runtime's")
         view = View(
             read_only=(sys.prefix, sys.base_prefix, str(NODE_CODE), str(HOST.parent)), interpreter=sys.executable,
-            node_dir=str(self.dir), dbfs_dir=str(root / "dbfs"), cluster_dir=str(root / "cluster"), cells=True,
+            node_dir=str(self.dir), trees=((str(root / "dbfs"), "/dbfs"),), cluster_dir=str(root / "cluster"), cells=True,
         )  # fmt: skip
         view = msgspec.structs.replace(view, read_only=(*view.read_only, str(root / "runtime")))
         command = Namespaces().command([sys.executable, str(HOST), str(NODE_CODE), str(self.dir)], view=view, cgroups=groups)

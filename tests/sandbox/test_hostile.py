@@ -119,6 +119,8 @@ def test_nothing_else_of_the_machine_is_there(prison: Prison) -> None:
         "tmp",
         "var",
         "dbfs",
+        "Volumes",
+        "Workspace",
         "cluster",
         "nix",
     }
@@ -298,15 +300,18 @@ def test_its_own_places_can_be_written(prison: Prison) -> None:
         open('/var/tmp/mine2', 'w').write('x')
         open('/dev/shm/mine', 'w').write('x')
         open('/dbfs/mine', 'w').write('x')
+        open('/Volumes/mine', 'w').write('x')
+        open('/Workspace/mine', 'w').write('x')
         open('/dev/null', 'w').write('x')
         os.openpty()
         subprocess.run(['/bin/sh', '-c', 'true'], check=True)
         socket.create_server(('127.0.0.1', 0))
         """,
         node=node,
-    ) == ["done"] * 10  # fmt: skip
+    ) == ["done"] * 12  # fmt: skip
     assert (prison.instance.node / "tmp" / "mine").exists()
-    assert (prison.here.data_dir / "dbfs" / "mine").read_text() == "x"
+    for tree in ("dbfs", "volumes", "workspace"):
+        assert (prison.here.data_dir / tree / "mine").read_text() == "x"
     assert prison.run("print(open('/dbfs/shared').read())") == "everybody's"
     assert not Path("/dev/shm/mine").exists()  # noqa: S108 - of the machine, not of the node
 

@@ -21,7 +21,7 @@ TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - names of mounts
 
 @pytest.fixture
 def places(tmp_path: Path) -> Path:
-    for name in ("data/instances/i-1/node/tmp", "data/dbfs", "cache/runtime", "base/bin"):
+    for name in ("data/instances/i-1/node/tmp", "data/dbfs", "data/volumes", "cache/runtime", "base/bin"):
         (tmp_path / name).mkdir(parents=True)
     return tmp_path
 
@@ -30,7 +30,7 @@ def view(places: Path, **changes: object) -> View:
     values = {
         "read_only": (str(places / "cache" / "runtime"), "/usr/share", str(places / "base")),
         "node_dir": str(places / "data" / "instances" / "i-1" / "node"),
-        "dbfs_dir": str(places / "data" / "dbfs"),
+        "trees": ((str(places / "data" / "dbfs"), "/dbfs"), (str(places / "data" / "volumes"), "/Volumes")),
         "hidden": (str(places / "data"),),
     }
     return View(**{**values, **changes})  # type: ignore[arg-type]
@@ -44,7 +44,7 @@ def test_outer_mounts_come_first_and_nothing_twice(places: Path) -> None:
     assert ("ro", "/usr", "/usr", "") in found
     assert "/usr/share" not in targets, "it is in /usr already"
     writable = {target for kind, _, target, _ in found if kind == "rw"}
-    assert writable == {str(places / "data" / "instances" / "i-1" / "node"), *TEMPORARY, "/dbfs"}
+    assert writable == {str(places / "data" / "instances" / "i-1" / "node"), *TEMPORARY, "/dbfs", "/Volumes"}
 
 
 def test_a_cluster_has_a_directory_of_its_own_and_a_node_without_one_an_empty_place_for_it(places: Path) -> None:

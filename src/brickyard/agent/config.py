@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from brickyard.domain.node import ServerAddress
+
+
+class Tree(NamedTuple):
+    """Files of the workspace that every node sees: where they are, where nodes see them, and the variable that names the place
+    for code that runs with or without isolation."""
+
+    source: str
+    target: str
+    variable: str
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -25,7 +34,9 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     storage_dir: str = ""  # hidden from the node except for the node's own directories
     cache_dir: str
     logs_dir: str
-    dbfs_dir: str = ""
+    dbfs_dir: str = ""  # the workspace's files, see `trees`
+    volumes_dir: str = ""
+    workspace_dir: str = ""
     clusters_dir: str = ""  # contains one directory per cluster, shared by all nodes of the cluster
     node_code_dir: str  # runtime/node: start.py and everything else that runs on a node
     python: str = sys.executable  # runs `-m brickyard.runtime` and the launcher
@@ -59,6 +70,16 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     def node_dir(self) -> Path:
         """The directory for everything that the node may write."""
         return self.directory / "node"
+
+    @property
+    def trees(self) -> tuple[Tree, ...]:
+        """The workspace's files, as far as this instance has them."""
+        trees = (
+            Tree(self.dbfs_dir, "/dbfs", "DBFS_ROOT"),
+            Tree(self.volumes_dir, "/Volumes", "VOLUMES_ROOT"),
+            Tree(self.workspace_dir, "/Workspace", "WORKSPACE_ROOT"),
+        )
+        return tuple(tree for tree in trees if tree.source)
 
     def cluster_dir(self, cluster_id: str) -> Path | None:
         """The directory that all nodes of the cluster share, or None if there is no cluster or nothing is shared."""

@@ -41,7 +41,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     unreadable: tuple[tuple[str, str], ...] = ()  # (copy made by `write_unreadable`, program in whose place it appears)
     interpreter: str = ""  # a Python whose environment is in `read_only`: the links to its base are followed
     node_dir: str = ""  # read-write, at its own path; its tmp/ is also /tmp
-    dbfs_dir: str = ""  # read-write, at /dbfs
+    trees: tuple[tuple[str, str], ...] = ()  # read-write: a directory, and where it appears
     cluster_dir: str = ""  # read-write, at /cluster; "": an empty directory, for `reveal.py`
     hidden: tuple[str, ...] = ()  # never visible, even below something visible
     gpus: tuple[int, ...] = ()
@@ -107,8 +107,7 @@ def mounts(view: View) -> list[Mount]:
         shown.append(("rw", os.path.realpath(view.node_dir), view.node_dir, ""))
         temporary = os.path.realpath(Path(view.node_dir, "tmp"))
         shown += [("rw", temporary, target, "") for target in _TEMPORARY]
-    if view.dbfs_dir:
-        shown.append(("rw", os.path.realpath(view.dbfs_dir), "/dbfs", ""))
+    shown += [("rw", os.path.realpath(source), target, "") for source, target in view.trees]
     if view.cluster_dir:
         shown.append(("rw", os.path.realpath(view.cluster_dir), CLUSTER, ""))
     elif view.node_dir:

@@ -187,11 +187,11 @@ class Watch:
             await self._starve(watched, f"{why}. Choose a node type with more memory")
         elif self._takes_too_much_disk():
             pass  # the node has been ended
-        elif self._fills_dbfs(seen):
+        elif self._fills_trees(seen):
             self._node.end(
                 OUT_OF_DISK,
-                "the node was writing to the workspace's files (dbfs:/), which take more than they may (dbfs_gb). Delete some, "
-                "or let an administrator raise dbfs_gb",
+                "the node was writing to the workspace's files (dbfs:/, /Volumes or /Workspace), which take more than they may "
+                "(dbfs_gb). Delete some, or let an administrator raise dbfs_gb",
             )
         elif seen.memory is not None and seen.memory.low:
             await self._relieve_memory(watched, seen.memory)
@@ -222,13 +222,13 @@ class Watch:
         self._node.disk_is_low(*(used, limit) if near else (0, 0))
         return False
 
-    def _fills_dbfs(self, seen: _Seen) -> bool:
+    def _fills_trees(self, seen: _Seen) -> bool:
         """Whether the node writes to the workspace's files while the server says that they exceed their limit."""
         try:
             said = (self._instances.parent / pressure.DBFS_FULL).stat().st_mtime
         except OSError:
             return False
-        places = ("/dbfs/", f"{self._config.dbfs_dir}/")
+        places = tuple(f"{path}/" for tree in self._config.trees for path in (tree.target, tree.source))
         return abs(time.time() - said) < pressure.DBFS_FULL_S and measure.writes_below(seen.pids, places)
 
     async def _relieve_memory(self, watched: Watched, memory: Memory) -> None:

@@ -32,7 +32,9 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     logs_dir: Path  # where nodes' logs are kept
     data_dir: Path | None = None  # the server's, if it is on this machine: hidden from the node
     storage_dir: Path | None = None  # likewise, except for the node's own part
-    dbfs_dir: Path | None = None  # the workspace's files; below, what a cluster's nodes share: where all machines mount them
+    dbfs_dir: Path | None = None  # the workspace's files, and what a cluster's nodes share: where all machines mount them
+    volumes_dir: Path | None = None
+    workspace_dir: Path | None = None
     clusters_dir: Path | None = None
     node_code_dir: Path = NODE_CODE  # as installed here
     python: str = sys.executable
@@ -56,6 +58,8 @@ def agent_config(
         cache_dir=str(machine.cache_dir),
         logs_dir=str(machine.logs_dir),
         dbfs_dir=_text(machine.dbfs_dir),
+        volumes_dir=_text(machine.volumes_dir),
+        workspace_dir=_text(machine.workspace_dir),
         clusters_dir=_text(machine.clusters_dir),
         node_code_dir=str(machine.node_code_dir),
         python=machine.python,

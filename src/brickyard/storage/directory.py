@@ -32,9 +32,24 @@ class Storage:
     # ── places: nodes mount some of them, so they are directories on every machine with nodes ───────────────────────────────────
 
     @property
+    def trees(self) -> tuple[Path, ...]:
+        """The workspace's files, all of them."""
+        return (self.dbfs, self.volumes, self.workspace)
+
+    @property
     def dbfs(self) -> Path:
-        """The workspace's files."""
+        """The workspace's files at dbfs:/."""
         return self.root / "dbfs"
+
+    @property
+    def volumes(self) -> Path:
+        """The workspace's files at /Volumes, below catalog, schema and volume."""
+        return self.root / "volumes"
+
+    @property
+    def workspace(self) -> Path:
+        """The workspace's files at /Workspace: notebooks and the files beside them."""
+        return self.root / "workspace"
 
     @property
     def clusters(self) -> Path:
@@ -43,7 +58,7 @@ class Storage:
 
     @property
     def uploads(self) -> Path:
-        """Files on their way into `dbfs`, on the same disk. No cluster sees them."""
+        """Files on their way into one of `trees`, on the same disk. No cluster sees them."""
         return self.root / "uploads"
 
     @property
@@ -68,7 +83,7 @@ class Storage:
 
     @property
     def _places(self) -> tuple[Path, ...]:
-        return (self.dbfs, self.clusters, self.logs.root, self.uploads)
+        return (*self.trees, self.clusters, self.logs.root, self.uploads)
 
     @property
     def simulated(self) -> Path:

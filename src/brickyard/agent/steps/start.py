@@ -60,8 +60,7 @@ async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManif
     command = [manifest.python, str(Path(config.node_code_dir, "start.py")), "host"]
     tmp = str(config.node_dir / "tmp") if walls.kind == "none" else "/tmp"  # noqa: S108 - the node's own, inside
     env = sandbox.environment(config.instance_id, node_dir=config.node_dir, tmp=tmp, source=os.environ)
-    if config.dbfs_dir:  # where the workspace's files are, for code that works with or without isolation
-        env["DBFS_ROOT"] = config.dbfs_dir if walls.kind == "none" else "/dbfs"
+    env |= {tree.variable: tree.source if walls.kind == "none" else tree.target for tree in config.trees}
     if walls.kind == "none":  # without isolation, only this convention keeps it from other nodes' devices
         env["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu) for gpu in config.gpus[: wanted.gpus])
     network = await node.networks.fresh()
@@ -105,7 +104,7 @@ def _view(config: AgentConfig, wanted: Assignment, manifest: RuntimeManifest) ->
         unreadable=((str(copy), str(java)),) if java.is_file() else (),
         interpreter=manifest.python,
         node_dir=config.instance_dir + "/node",
-        dbfs_dir=config.dbfs_dir,
+        trees=tuple((tree.source, tree.target) for tree in config.trees),
         cluster_dir=str(config.cluster_dir(wanted.cluster_id) or ""),
         hidden=tuple(path for path in (config.data_dir, config.storage_dir, config.instance_dir) if path),
         gpus=config.gpus[: wanted.gpus],

@@ -62,7 +62,7 @@ class Instances:
         self._launched: dict[str, Launched] = {}  # contents of instance.json: never changes, and ids are never reused
         self._clock = clock
         self._turns = storage.instances_lock
-        for path in (self.root, storage.dbfs, storage.logs.root):
+        for path in (self.root, *storage.trees, storage.logs.root):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self.alone():  # another server may be making one
             for half_made in self.root.glob(".*"):

@@ -75,6 +75,8 @@ class Launcher:
             data_dir=settings.data_dir,
             storage_dir=self._storage.root,
             dbfs_dir=self._storage.dbfs,
+            volumes_dir=self._storage.volumes,
+            workspace_dir=self._storage.workspace,
             clusters_dir=self._storage.clusters,
             node_code_dir=self._node_code_dir,
             python=self._python,
