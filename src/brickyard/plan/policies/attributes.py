@@ -1,0 +1,167 @@
+"""Attribute paths of policy rules: `autoscale.max_workers`, `spark_conf.spark.speculation`, `init_scripts.*.volumes.destination`.
+
+A path is checked against the structs of the specification, so that a misspelt one is found when a policy is saved. Values are
+found and set in the specification as plain JSON (`msgspec.to_builtins`).
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import msgspec
+
+from brickyard.domain.spec import ClusterSpec
+
+ANY = "*"  # every element of a list
+Value = str | bool | int | float
+Key = str | int
+
+
+class ValueType(StrEnum):
+    """What values an attribute takes. A tree has parts of its own, and can only be forbidden."""
+
+    TEXT = "text"
+    INTEGER = "a whole number"
+    NUMBER = "a number"
+    FLAG = "true or false"
+    TREE = "tree"
+
+
+class Attribute(NamedTuple):
+    """An attribute that exists. `keys` lead to it: names of fields, keys of maps, positions in lists, or ANY."""
+
+    path: str
+    keys: tuple[Key, ...]
+    type: ValueType
+    choices: tuple[str, ...] = ()  # of an enum
+    virtual: bool = False  # computed: no field of the specification
+
+
+class UnknownAttribute(ValueError):
+    """The path names nothing; the message says where it goes wrong."""
+
+
+MAPS = ("spark_conf", "spark_env_vars", "custom_tags")
+_LOG_KINDS = ("S3", "VOLUMES", "DBFS", "NONE")
+VIRTUAL = {
+    "cluster_type": Attribute("cluster_type", (), ValueType.TEXT, ("all-purpose", "job", "dlt"), virtual=True),
+    "dbus_per_hour": Attribute("dbus_per_hour", (), ValueType.NUMBER, virtual=True),
+    "cluster_log_conf.type": Attribute("cluster_log_conf.type", (), ValueType.TEXT, _LOG_KINDS, virtual=True),
+    "cluster_log_conf.path": Attribute("cluster_log_conf.path", (), ValueType.TEXT, virtual=True),
+    "cluster_log_conf.region": Attribute("cluster_log_conf.region", (), ValueType.TEXT, virtual=True),
+}
+_NOT_GOVERNED = ("apply_policy_default_values", "policy_id")  # they say how the policy itself is applied
+_SCALARS: dict[Any, ValueType] = {
+    str: ValueType.TEXT, int: ValueType.INTEGER, float: ValueType.NUMBER, bool: ValueType.FLAG,
+}  # fmt: skip
+
+
+def attribute(path: str) -> Attribute:
+    """The attribute that a path names. Raises UnknownAttribute."""
+    if path in VIRTUAL:
+        return VIRTUAL[path]
+    if path.partition(".")[0] in _NOT_GOVERNED:
+        raise UnknownAttribute(f"{path} cannot be governed by a policy")
+    keys: list[Key] = []
+    place: Any = ClusterSpec
+    rest = path.split(".")
+    while rest:
+        name = rest.pop(0)
+        here = ".".join(str(key) for key in keys) or "a cluster"
+        if isinstance(place, type) and issubclass(place, msgspec.Struct):
+            fields = {field.encode_name: field.type for field in msgspec.structs.fields(place)}
+            if name not in fields:
+                raise UnknownAttribute(f"{here} has no attribute {name!r}; it has {', '.join(sorted(fields))}")
+            place = _without_none(fields[name])
+            keys.append(name)
+        elif typing.get_origin(place) is dict:
+            keys.append(".".join((name, *rest)))  # dots in the keys of a map are part of the key
+            if not all((name, *rest)) or ANY in (name, *rest):
+                raise UnknownAttribute(f"{path} must end with one key of {here}, and {'.'.join((name, *rest))!r} is none")
+            place, rest = typing.get_args(place)[1], []
+        elif typing.get_origin(place) is list:
+            if name != ANY and not (name.isascii() and name.isdigit() and str(int(name)) == name):
+                raise UnknownAttribute(f"{here} is a list: after it comes * or the number of an element, not {name!r}")
+            keys.append(name if name == ANY else int(name))
+            place = _without_none(typing.get_args(place)[0])
+        else:
+            raise UnknownAttribute(f"{here} has no parts")
+    choices = tuple(place) if isinstance(place, type) and issubclass(place, StrEnum) else ()
+    return Attribute(path, tuple(keys), ValueType.TEXT if choices else _SCALARS.get(place, ValueType.TREE), choices)
+
+
+def _without_none(annotation: Any) -> Any:
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
+        (annotation,) = (each for each in typing.get_args(annotation) if each is not type(None))
+    return annotation
+
+
+class Spot(NamedTuple):
+    """One place of a specification that a rule is about. `value` is None if nothing is there."""
+
+    keys: tuple[Key, ...]
+    value: Any
+
+
+def spots(tree: Any, keys: tuple[Key, ...], *, but: frozenset[int] = frozenset()) -> Iterator[Spot]:
+    """The places that the keys lead to: one, or with ANY one for each element of the list but those at the positions `but`."""
+    yield from _spots(tree, (), keys, but)
+
+
+def _spots(tree: Any, done: tuple[Key, ...], keys: tuple[Key, ...], but: frozenset[int]) -> Iterator[Spot]:
+    if not keys:
+        yield Spot(done, tree)
+        return
+    key, rest = keys[0], keys[1:]
+    if key == ANY:
+        for position, element in enumerate(tree or ()):
+            if position not in but:
+                yield from _spots(element, (*done, position), rest, but)
+        return
+    inner = None
+    if isinstance(key, int):
+        inner = tree[key] if tree is not None and key < len(tree) else None
+    elif tree is not None:
+        inner = tree.get(key)
+    yield from _spots(inner, (*done, key), rest, but)
+
+
+def put(tree: dict[str, Any], keys: tuple[Key, ...], value: Any) -> None:
+    """Sets the value at concrete keys; makes what leads there. An element of a list may be the next one, not a later one. None
+    removes the value, and what becomes empty by that."""
+    if value is None:
+        _remove(tree, keys)
+        return
+    place: Any = tree
+    for key, following in zip(keys, (*keys[1:], None), strict=True):
+        if following is None:
+            _assign(place, key, value)
+            return
+        inner = next(_spots(place, (), (key,), frozenset())).value
+        if inner is None:
+            inner = [] if isinstance(following, int) else {}
+            _assign(place, key, inner)
+        place = inner
+
+
+def _assign(place: Any, key: Key, value: Any) -> None:
+    if isinstance(key, int) and key == len(place):
+        place.append(value)
+    else:
+        place[key] = value
+
+
+def _remove(tree: Any, keys: tuple[Key, ...]) -> None:
+    key, rest = keys[0], keys[1:]
+    inner = next(_spots(tree, (), (key,), frozenset())).value
+    if inner is None:
+        return
+    if rest:
+        _remove(inner, rest)
+        if inner:
+            return
+    del tree[key]

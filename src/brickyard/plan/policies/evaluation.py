@@ -1,0 +1,240 @@
+"""What a policy makes of a specification: values that it sets, rules that are violated, the nearest specification without any.
+
+A request goes through `apply` (fixed values, and defaults if they are asked for), then through `plan.spec.normalise`, then
+through `violations`. The messages are Databricks' own where they are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from brickyard.domain.spec import ClusterSpec
+from brickyard.plan.policies.attributes import ANY, MAPS, Key, Spot, put, spots
+from brickyard.plan.policies.language import AUTO_VERSIONS, Definition, Rule, RuleType, positions, text
+from brickyard.plan.policies.limits import Facts, Matching, meant, nearest, short, wrong
+from brickyard.plan.policies.logconf import apply_log_conf, enforce_log_conf, log_conf
+
+# Attributes that the server derives from others when a request leaves them out: a rule that needs them is satisfied by that.
+_DERIVED = frozenset({"driver_node_type_id", "node_type_id", "driver_instance_pool_id", "single_user_name"})
+
+
+class Violation(NamedTuple):
+    """`path` is the attribute, with the positions of list elements."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        top, _, key = self.path.partition(".")
+        if self.message == _ABSENT and top in MAPS:
+            return f"Validation failed for {top}, {key} {self.message}"
+        return f"Validation failed for {self.path}, {self.message}"
+
+
+class Lock(NamedTuple):
+    """An attribute that a policy decides. `value` is None if it must not be set."""
+
+    path: str
+    value: str | None
+    reason: str
+    hidden: bool
+
+
+class Change(NamedTuple):
+    """A value that enforcement changes. None: absent."""
+
+    field: str
+    previous_value: str | None
+    new_value: str | None
+
+
+class Enforced(NamedTuple):
+    """`remaining`: violations that no change of one value can mend."""
+
+    spec: ClusterSpec
+    changes: tuple[Change, ...]
+    remaining: tuple[Violation, ...]
+
+
+_ABSENT = "must be present"
+
+
+def resolved(spec: ClusterSpec, facts: Facts) -> ClusterSpec:
+    """The specification with auto:latest and the like as the version that it means now."""
+    version = facts.versions.get(spec.spark_version or "")
+    return msgspec.structs.replace(spec, spark_version=version) if version else spec
+
+
+def apply(definition: Definition, spec: ClusterSpec, facts: Facts, *, defaults: bool) -> ClusterSpec:
+    """The specification with the policy's fixed values where it has none, and with its default values if those are asked for."""
+    tree = _tree(spec)
+    for rule in _by_position(definition):
+        if rule.on.virtual:
+            continue
+        value = rule.values[0] if rule.type is RuleType.FIXED else rule.default if defaults else None
+        if value is None:
+            continue
+        for spot in list(spots(tree, rule.on.keys, but=positions(definition, rule))):
+            if spot.value is None:
+                put(tree, spot.keys, meant(rule, value, facts))
+    apply_log_conf(definition, tree, defaults=defaults)
+    return resolved(_spec(tree), facts)
+
+
+def violations(definition: Definition, *, given: ClusterSpec, effective: ClusterSpec, facts: Facts) -> tuple[Violation, ...]:
+    """Every rule that the specification violates. `given` says what was asked for: what is forbidden must not be in it, and what
+    is required must. `effective` is what the cluster will have; for a cluster that exists both are the same."""
+    asked, stated, tree = _tree(given), _tree(_stated(given)), _tree(effective)
+    matching = Matching()
+    found: list[Violation] = []
+    for rule in definition.rules:
+        if rule.on.virtual:
+            found.extend(_virtual(rule, effective, facts, matching))
+            continue
+        but = positions(definition, rule)
+        if rule.type is RuleType.FORBIDDEN:
+            found.extend(_forbidden(rule, spots(stated, rule.on.keys, but=but)))
+            continue
+        for spot in spots(tree, rule.on.keys, but=but):
+            value = spot.value
+            if value is not None and rule.on.path not in _DERIVED and _at(asked, spot.keys) is None:
+                # Nobody asked for it: the server filled in its own default. That is no violation if the attribute is optional.
+                value = None if not rule.optional else value
+            found.extend(_check(rule, spot._replace(value=value), facts, matching))
+    return tuple(found)
+
+
+def locks(definition: Definition) -> tuple[Lock, ...]:
+    """The attributes that the policy decides, with the reason for people."""
+    return tuple(
+        Lock(rule.on.path, None, "The policy does not allow it to be set.", rule.hidden)
+        if rule.type is RuleType.FORBIDDEN
+        else Lock(rule.on.path, text(rule.values[0]), f"The policy sets it to {text(rule.values[0])}.", rule.hidden)
+        for rule in definition.rules
+        if rule.type in (RuleType.FIXED, RuleType.FORBIDDEN)
+    )
+
+
+def enforce(definition: Definition, spec: ClusterSpec, facts: Facts) -> Enforced:
+    """The nearest specification that the policy allows: what is forbidden is removed, what exceeds a bound becomes the bound, and
+    what is not allowed becomes the default, or the first value that is."""
+    tree = _tree(spec)
+    matching = Matching()
+    for rule in _by_position(definition):
+        if rule.on.virtual:
+            continue
+        if rule.type is RuleType.FORBIDDEN:
+            _remove_forbidden(definition, rule, tree)
+            continue
+        for spot in list(spots(tree, rule.on.keys, but=positions(definition, rule))):
+            if list(_check(rule, spot, facts, matching)) and (value := nearest(rule, spot.value, facts, matching)) is not None:
+                put(tree, spot.keys, value)
+    enforce_log_conf(definition, tree)
+    after = _spec(tree)
+    left = violations(definition, given=after, effective=after, facts=facts)
+    return Enforced(after, changes(spec, after), left)
+
+
+def changes(before: ClusterSpec, after: ClusterSpec) -> tuple[Change, ...]:
+    """The values that differ, by path."""
+    old, new = dict(_leaves(_tree(before), ())), dict(_leaves(_tree(after), ()))
+    return tuple(
+        Change(path, None if path not in old else text(old[path]), None if path not in new else text(new[path]))
+        for path in sorted(old.keys() | new.keys())
+        if old.get(path) != new.get(path)
+    )
+
+
+def _tree(spec: ClusterSpec) -> dict[str, Any]:
+    tree: dict[str, Any] = msgspec.to_builtins(spec)
+    return tree
+
+
+def _spec(tree: dict[str, Any]) -> ClusterSpec:
+    return msgspec.convert(tree, ClusterSpec)
+
+
+def _stated(spec: ClusterSpec) -> ClusterSpec:
+    """The specification without what the server derives from the rest."""
+    same_driver = spec.driver_node_type_id == spec.node_type_id or spec.driver_instance_pool_id is not None
+    return msgspec.structs.replace(
+        spec,
+        driver_node_type_id=None if same_driver else spec.driver_node_type_id,
+        node_type_id=None if spec.instance_pool_id else spec.node_type_id,
+        driver_instance_pool_id=None if spec.driver_instance_pool_id == spec.instance_pool_id else spec.driver_instance_pool_id,
+        enable_elastic_disk=None if spec.enable_elastic_disk else spec.enable_elastic_disk,
+    )
+
+
+def _by_position(definition: Definition) -> list[Rule]:
+    """The rules in an order in which list elements can be made: 0 before 1, and rules for every element last."""
+    return sorted(definition.rules, key=lambda rule: [(key == ANY, key if isinstance(key, int) else 0) for key in rule.on.keys])
+
+
+def _at(tree: dict[str, Any], keys: tuple[Key, ...]) -> Any:
+    return next(spots(tree, keys)).value
+
+
+def _leaves(tree: Any, keys: tuple[Key, ...]) -> Iterator[tuple[str, Any]]:
+    if isinstance(tree, dict | list):
+        for key, inner in tree.items() if isinstance(tree, dict) else enumerate(tree):
+            yield from _leaves(inner, (*keys, key))
+    else:
+        yield ".".join(str(key) for key in keys), tree
+
+
+def _forbidden(rule: Rule, places: Iterator[Spot]) -> Iterator[Violation]:
+    for spot in places:
+        if spot.value not in (None, {}, []):
+            yield _violation(spot, "the value must not be set" + (_is(spot.value) if _scalar(spot.value) else ""))
+
+
+def _check(rule: Rule, spot: Spot, facts: Facts, matching: Matching) -> Iterator[Violation]:
+    if spot.value is None:
+        if not rule.optional:
+            yield _violation(spot, _ABSENT)
+        return
+    if (must := wrong(rule, spot.value, facts, matching)) is not None:
+        yield _violation(spot, must + _is(spot.value))
+
+
+def _remove_forbidden(definition: Definition, rule: Rule, tree: dict[str, Any]) -> None:
+    # From the last element of a list to the first: removing one moves those behind it.
+    for spot in reversed(list(spots(tree, rule.on.keys, but=positions(definition, rule)))):
+        put(tree, spot.keys, None)
+
+
+def _violation(spot: Spot, message: str) -> Violation:
+    return Violation(".".join(str(key) for key in spot.keys), message)
+
+
+def _is(value: Any) -> str:
+    return f' (is "{short(text(value))}")'
+
+
+def _scalar(value: Any) -> bool:
+    return isinstance(value, str | bool | int | float)
+
+
+def _virtual(rule: Rule, spec: ClusterSpec, facts: Facts, matching: Matching) -> Iterator[Violation]:
+    if rule.on.path == "cluster_type":
+        yield from _check(rule, Spot((rule.on.path,), facts.cluster_type), facts, matching)
+    elif rule.on.path == "dbus_per_hour":
+        if facts.dbus_per_hour is not None:
+            yield from _check(rule, Spot((rule.on.path,), facts.dbus_per_hour), facts, matching)
+    else:
+        value = log_conf(_tree(spec))[rule.on.path]
+        if rule.type is RuleType.FORBIDDEN:
+            yield from _forbidden(rule, iter([Spot((rule.on.path,), None if value == "NONE" else value)]))
+        elif value is not None or rule.on.path == "cluster_log_conf.type":
+            yield from _check(rule, Spot((rule.on.path,), value), facts, matching)
+
+
+def special_versions(definition: Definition) -> frozenset[str]:
+    """The auto: versions that the definition names."""
+    return frozenset(
+        str(value) for rule in definition.rules for value in (*rule.values, rule.default) if value in AUTO_VERSIONS
+    )  # fmt: skip

@@ -1,0 +1,253 @@
+"""Policy definitions: a JSON object of attribute paths and rules, parsed with everything that is wrong with it."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import msgspec
+import regex
+
+from brickyard.plan.policies.attributes import ANY, Attribute, UnknownAttribute, Value, ValueType, attribute
+
+MAX_DEFINITION = 256 * 1024  # characters
+MAX_PATTERN = 4_096  # characters
+AUTO_VERSIONS = frozenset(
+    "auto:" + name
+    for name in ("latest", "latest-lts", "latest-ml", "latest-lts-ml", "prev-major", "prev-major-ml", "prev-lts", "prev-lts-ml")
+)
+
+
+class RuleType(StrEnum):
+    FIXED = "fixed"
+    FORBIDDEN = "forbidden"
+    ALLOWLIST = "allowlist"
+    BLOCKLIST = "blocklist"
+    REGEX = "regex"
+    RANGE = "range"
+    UNLIMITED = "unlimited"
+
+
+_LEGACY = {"whitelist": RuleType.ALLOWLIST, "blacklist": RuleType.BLOCKLIST}
+_LIMITING = frozenset({"defaultValue", "isOptional", "hidden"})
+# The parameters of each type: those that it needs, and those that it may have.
+_PARAMETERS: dict[RuleType, tuple[frozenset[str], frozenset[str]]] = {
+    RuleType.FIXED: (frozenset({"value"}), frozenset({"hidden"})),
+    RuleType.FORBIDDEN: (frozenset(), frozenset({"hidden"})),
+    RuleType.ALLOWLIST: (frozenset({"values"}), _LIMITING),
+    RuleType.BLOCKLIST: (frozenset({"values"}), _LIMITING),
+    RuleType.REGEX: (frozenset({"pattern"}), _LIMITING),
+    RuleType.RANGE: (frozenset(), _LIMITING | {"minValue", "maxValue"}),
+    RuleType.UNLIMITED: (frozenset(), _LIMITING),
+}
+
+
+class Rule(NamedTuple):
+    """One rule. `values`: the fixed one, or those of a list. With `optional`, the attribute may be absent."""
+
+    on: Attribute
+    type: RuleType
+    values: tuple[Value, ...] = ()
+    pattern: str = ""
+    minimum: float = -math.inf
+    maximum: float = math.inf
+    default: Value | None = None
+    optional: bool = False
+    hidden: bool = False  # for pages: the field is not shown
+
+
+class Definition(NamedTuple):
+    """The rules of a policy, in the order of the text."""
+
+    rules: tuple[Rule, ...] = ()
+
+
+class Problem(NamedTuple):
+    """What is wrong with a definition. `path` is "" for the whole text."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+def parse(text: str) -> tuple[Definition, tuple[Problem, ...]]:
+    """The rules of a definition that are sound, and all problems."""
+    if len(text) > MAX_DEFINITION:
+        return Definition(), (Problem("", f"the definition has {len(text)} characters; at most {MAX_DEFINITION} are allowed"),)
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        return Definition(), (Problem("", f"the definition is not JSON: {error}"),)
+    if not isinstance(found, dict):
+        return Definition(), (Problem("", "the definition must be a JSON object of attribute paths and rules"),)
+    rules: list[Rule] = []
+    problems: list[Problem] = []
+    for path, body in found.items():
+        try:
+            rules.append(_rule(attribute(path), body))
+        except (UnknownAttribute, _Wrong) as error:
+            problems.append(Problem(path, str(error)))
+    problems.extend(_skipped(rules))
+    return Definition(tuple(rules)), tuple(problems)
+
+
+class _Wrong(ValueError):
+    """A rule is wrong; the message says how."""
+
+
+def _rule(on: Attribute, body: Any) -> Rule:
+    if not isinstance(body, dict):
+        raise _Wrong('a rule is an object with a type, such as {"type": "fixed", "value": 60}')
+    kind = _type(body.get("type"))
+    needed, allowed = _PARAMETERS[kind]
+    if missing := sorted(needed - body.keys()):
+        raise _Wrong(f"a rule of type {kind} needs {', '.join(missing)}")
+    if unknown := sorted(body.keys() - needed - allowed - {"type"}):
+        raise _Wrong(f"a rule of type {kind} has no {', '.join(unknown)}")
+    if on.type is ValueType.TREE and kind is not RuleType.FORBIDDEN:
+        raise _Wrong(f"{on.path} has parts of its own, so it can only be forbidden; write rules for its parts")
+    if on.path == "dbus_per_hour" and kind is not RuleType.RANGE:
+        raise _Wrong("dbus_per_hour is computed, so its rule must be of type range")
+    if on.path == "cluster_type" and kind not in (RuleType.FIXED, RuleType.ALLOWLIST, RuleType.BLOCKLIST):
+        raise _Wrong("the rule of cluster_type must be of type fixed, allowlist or blocklist")
+    default = body.get("defaultValue")
+    rule = Rule(
+        on=on,
+        type=kind,
+        values=tuple(coerced(on, each) for each in _values(kind, body)),
+        pattern=_pattern(body.get("pattern", "")),
+        minimum=_bound(on, body, "minValue", -math.inf),
+        maximum=_bound(on, body, "maxValue", math.inf),
+        default=None if default is None else coerced(on, default),
+        optional=_flag(body, "isOptional"),
+        hidden=_flag(body, "hidden"),
+    )
+    _check_range(rule, body)
+    return rule
+
+
+def _type(name: Any) -> RuleType:
+    if name in _LEGACY:
+        return _LEGACY[name]
+    try:
+        return RuleType(name)
+    except ValueError:
+        raise _Wrong(f"the type of a rule is one of {', '.join(RuleType)}, not {name!r}") from None
+
+
+def _values(kind: RuleType, body: dict[str, Any]) -> list[Any]:
+    if kind is RuleType.FIXED:
+        return [body["value"]]
+    values = body.get("values", [])
+    if not isinstance(values, list):
+        raise _Wrong("values must be a list")
+    if kind is RuleType.ALLOWLIST and not values:
+        raise _Wrong("values is empty, so that nothing would be allowed; use a rule of type forbidden")
+    return values
+
+
+def _pattern(pattern: Any) -> str:
+    if not isinstance(pattern, str):
+        raise _Wrong("pattern must be text")
+    if len(pattern) > MAX_PATTERN:
+        raise _Wrong(f"pattern has {len(pattern)} characters; at most {MAX_PATTERN} are allowed")
+    try:
+        regex.compile(pattern)
+    except (regex.error, OverflowError, RecursionError) as error:
+        raise _Wrong(f"pattern is not a regular expression: {error}") from None
+    return pattern
+
+
+def _bound(on: Attribute, body: dict[str, Any], name: str, absent: float) -> float:
+    bound = body.get(name, absent)
+    if isinstance(bound, bool) or not isinstance(bound, int | float):
+        raise _Wrong(f"{name} must be a number")
+    if name in body and on.type not in (ValueType.INTEGER, ValueType.NUMBER):
+        raise _Wrong(f"{on.path} is no number, so it can have no range")
+    return bound
+
+
+def _check_range(rule: Rule, body: dict[str, Any]) -> None:
+    if rule.type is not RuleType.RANGE:
+        return
+    if not body.keys() & {"minValue", "maxValue"}:
+        raise _Wrong("a rule of type range needs minValue, maxValue, or both")
+    if rule.minimum > rule.maximum:
+        raise _Wrong(f"minValue {rule.minimum:g} is greater than maxValue {rule.maximum:g}")
+
+
+def _flag(body: dict[str, Any], name: str) -> bool:
+    value = body.get(name, False)
+    if not isinstance(value, bool):
+        raise _Wrong(f"{name} must be true or false")
+    return value
+
+
+def coerced(on: Attribute, value: Any) -> Value:
+    """The value in the attribute's type: policies are often written with "true" and "30". Raises ValueError with a sentence."""
+    found: Value | None
+    match on.type:
+        case ValueType.FLAG:
+            found = {"true": True, "false": False}.get(str(value).lower())
+        case ValueType.INTEGER:
+            found = _number(value, whole=True)
+        case ValueType.NUMBER:
+            found = _number(value, whole=False)
+        case _:
+            found = text(value) if isinstance(value, str | bool | int | float) else None
+    if found is None:
+        raise _Wrong(f"{value!r} is not {on.type.value if on.type is not ValueType.TEXT else 'a text'}, as {on.path} is")
+    if on.choices and found not in on.choices:
+        raise _Wrong(f"{on.path} is one of {', '.join(on.choices)}, not {found!r}")
+    return found
+
+
+def _number(value: Any, *, whole: bool) -> Value | None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    if not math.isfinite(number) or (whole and (number != int(number) or abs(number) >= 1 << 53)):
+        return None
+    return int(number) if whole else number
+
+
+def text(value: Any) -> str:
+    """A value as messages and changes show it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value == int(value):
+        return str(int(value))
+    return str(value)
+
+
+def _skipped(rules: list[Rule]) -> list[Problem]:
+    """Elements of lists must be fixed without gaps: an element that nobody names could not be made."""
+    fixed: dict[tuple[object, ...], set[int]] = {}
+    for rule in rules:
+        for depth, key in enumerate(rule.on.keys):
+            if isinstance(key, int):
+                fixed.setdefault(rule.on.keys[:depth], set()).add(key)
+    return [
+        Problem(".".join(str(key) for key in keys), f"there are rules for element {max(found)}, and none for element {gap}")
+        for keys, found in fixed.items()
+        if (gap := next((each for each in range(max(found)) if each not in found), None)) is not None
+    ]
+
+
+def positions(definition: Definition, rule: Rule) -> frozenset[int]:
+    """The elements of a list that other rules name: a rule for every element (ANY) leaves them out."""
+    if ANY not in rule.on.keys:
+        return frozenset()
+    depth = rule.on.keys.index(ANY)
+    return frozenset(
+        key
+        for other in definition.rules
+        if other.on.keys[:depth] == rule.on.keys[:depth] and len(other.on.keys) > depth
+        if isinstance(key := other.on.keys[depth], int)
+    )
