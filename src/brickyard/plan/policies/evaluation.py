@@ -17,6 +17,7 @@ from brickyard.plan.policies.language import AUTO_VERSIONS, Definition, Rule, Ru
 from brickyard.plan.policies.limits import Facts, Matching, meant, nearest, short, wrong
 from brickyard.plan.policies.logconf import apply_log_conf, enforce_log_conf, log_conf
 
+_ROUNDS = 5  # a change may make another attribute count as given, or a list shorter
 # Attributes that the server derives from others when a request leaves them out: a rule that needs them is satisfied by that.
 _DERIVED = frozenset({"driver_node_type_id", "node_type_id", "driver_instance_pool_id", "single_user_name"})
 
@@ -121,21 +122,32 @@ def locks(definition: Definition) -> tuple[Lock, ...]:
 def enforce(definition: Definition, spec: ClusterSpec, facts: Facts) -> Enforced:
     """The nearest specification that the policy allows: what is forbidden is removed, what exceeds a bound becomes the bound, and
     what is not allowed becomes the default, or the first value that is."""
-    tree = _tree(spec)
-    matching = Matching()
+    after, matching = spec, Matching()
+    for _ in range(_ROUNDS):
+        before, after = after, _enforce_once(definition, after, facts, matching)
+        if after == before:
+            break
+    left = violations(definition, given=after, effective=after, facts=facts)
+    return Enforced(after, changes(spec, after), left)
+
+
+def _enforce_once(definition: Definition, spec: ClusterSpec, facts: Facts, matching: Matching) -> ClusterSpec:
+    tree, stated = _tree(spec), _tree(_stated(spec))
     for rule in _by_position(definition):
         if rule.on.virtual:
             continue
+        but = positions(definition, rule)
         if rule.type is RuleType.FORBIDDEN:
-            _remove_forbidden(definition, rule, tree)
+            # From the last element of a list to the first: removing one moves those behind it.
+            for spot in reversed(list(spots(stated, rule.on.keys, but=but))):
+                if spot.value is not None:
+                    put(tree, spot.keys, None)
             continue
-        for spot in list(spots(tree, rule.on.keys, but=positions(definition, rule))):
+        for spot in list(spots(tree, rule.on.keys, but=but)):
             if list(_check(rule, spot, facts, matching)) and (value := nearest(rule, spot.value, facts, matching)) is not None:
                 put(tree, spot.keys, value)
     enforce_log_conf(definition, tree)
-    after = _spec(tree)
-    left = violations(definition, given=after, effective=after, facts=facts)
-    return Enforced(after, changes(spec, after), left)
+    return _spec(tree)
 
 
 def changes(before: ClusterSpec, after: ClusterSpec) -> tuple[Change, ...]:
@@ -199,12 +211,6 @@ def _check(rule: Rule, spot: Spot, facts: Facts, matching: Matching) -> Iterator
         return
     if (must := wrong(rule, spot.value, facts, matching)) is not None:
         yield _violation(spot, must + _is(spot.value))
-
-
-def _remove_forbidden(definition: Definition, rule: Rule, tree: dict[str, Any]) -> None:
-    # From the last element of a list to the first: removing one moves those behind it.
-    for spot in reversed(list(spots(tree, rule.on.keys, but=positions(definition, rule)))):
-        put(tree, spot.keys, None)
 
 
 def _violation(spot: Spot, message: str) -> Violation:
