@@ -14,10 +14,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from brickyard.domain.secrets import key_entries
 from brickyard.lifecycle import providernames
 from brickyard.storage import urls
 
-_SECRET = ("admin_token", "metrics_token", "database_url")
+_SECRET = ("admin_token", "metrics_token", "database_url", "encryption_key")
 _DATABASES = ("postgresql", "postgresql+psycopg", "sqlite")
 
 
@@ -54,6 +55,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     network_allow: str = ""  # ADDRESS:PORT of this machine that such code can reach anyway, comma-separated
     admin_user: str = "admin@brickyard.local"
     admin_token: str = ""  # empty: generated at the first start and stored in the data directory
+    encryption_key: str = ""  # 64 hex digits; more keys after a comma only decrypt. Empty: the file secrets.key in the storage
     cpu_overcommit: float = 16.0  # logical cores offered per core of the machine, so that cloud sizes fit on a laptop
     memory_overcommit: float = 4.0  # this many nodes may each be promised the whole machine's memory (docs/resources.md)
     min_free_disk_gb: float = 1.0  # at most a twentieth of the disk; below this, the node that uses the most is ended
@@ -194,6 +196,7 @@ def _check(settings: Settings, sources: Mapping[str, str]) -> None:
         raise _wrong("storage_url", settings.storage_url, sources, str(error)) from error
     if not _is_origin(settings.public_url):
         raise _wrong("public_url", settings.public_url, sources, "http://HOST:PORT or https://HOST:PORT, with nothing after it")
+    _check_keys(settings, sources)
     _check_connect(settings)
     give_up_s, silence_s = settings.driver_give_up_s, settings.spark_silence_s
     if give_up_s < silence_s:
@@ -216,6 +219,13 @@ def _check(settings: Settings, sources: Mapping[str, str]) -> None:
     ):
         if not 0 < getattr(settings, name) < math.inf:
             raise _wrong(name, getattr(settings, name), sources, "a number above 0")
+
+
+def _check_keys(settings: Settings, sources: Mapping[str, str]) -> None:
+    try:
+        key_entries(settings.encryption_key)
+    except ValueError as error:
+        raise _wrong("encryption_key", "", sources, "64 hex digits, such as `openssl rand -hex 32` prints") from error
 
 
 def _is_database(url: str) -> bool:

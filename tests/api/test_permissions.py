@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from brickyard.api.app import all_operations
 from brickyard.api.context import ApiContext
-from brickyard.api.databricks import attached, changes, commands, dbfs, wire
+from brickyard.api.databricks import attached, changes, commands, dbfs, secrets, wire
 from brickyard.api.edge.registry import EVERY, Auth, Empty, Need, Operation
 from brickyard.api.edge.streaming import Stream
 from brickyard.domain import pools
@@ -28,6 +28,7 @@ from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Target
 from brickyard.domain.errors import PermissionDenied
 from brickyard.domain.identity import UserRow
+from brickyard.domain.secrets import SecretName
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask
 from brickyard.nodes.calls import NodeCalls
@@ -41,10 +42,12 @@ from brickyard.services.commands import CommandService
 from brickyard.services.files import DbfsService
 from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
+from brickyard.services.secrets import SecretService
 from brickyard.services.taskfiles import TaskFiles
 from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
 from brickyard.services.users import UserService
+from brickyard.storage.vault import Vault
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SMALL, SPARK_4, cluster, nodes, up
@@ -64,7 +67,7 @@ class Asked(NamedTuple):
     id: str
 
 
-class RecordingAcl(Acl, frozen=True):
+class RecordingAcl(Acl, frozen=True, kw_only=True):
     recorder: Recorder
 
     def require(self, principal: Principal, permission: Permission, *, to: str) -> None:
@@ -84,7 +87,7 @@ class Recorder(Authorizer):
 
     def acl(self, tx: Tx, on: SecurableObject) -> Acl:
         tx.get_meta("any")  # raises when the transaction is over
-        return RecordingAcl(on, self)
+        return RecordingAcl(on, recorder=self)
 
     def visible(self, tx: Tx, principal: Principal, kind: ObjectKind) -> Visible:
         tx.get_meta("any")
@@ -137,6 +140,7 @@ class World:
                 files=TaskFiles(dbfs=root / "dbfs", machine=None),
                 wake=lambda _: None,
             ),
+            secrets=SecretService(store=store, clock=clock, authorizer=recorder, vault=Vault(path=root / "secrets.key")),
             dbfs=DbfsService(root=root / "dbfs", uploads=root / "spool", store=store, clock=clock, authorizer=recorder),
             attach=AttachService(store=store, authorizer=recorder, nodes=calls, start=clusters.start),
             ui_links=UiLinks(key=b"k" * 32, store=store, clock=clock),
@@ -167,6 +171,13 @@ class World:
     async def pool(self) -> str:
         request = pools.CreateInstancePool(instance_pool_name=f"p{next(self.numbers)}", node_type_id="small")
         return await self.context.pools.create(ADMIN, request)
+
+    async def scope(self) -> str:
+        """A secret scope with one secret."""
+        name = f"scope-{next(self.numbers)}"
+        await self.context.secrets.create_scope(ADMIN, name)
+        await self.context.secrets.put(ADMIN, SecretName(name, "k"), string_value="v")
+        return name
 
     async def run(self, *, by: Caller = ADMIN, **fields: Any) -> int:
         """A run of one task."""
@@ -288,6 +299,13 @@ def by_path(kind: type[msgspec.Struct], **fields: Any) -> Example:
     return example
 
 
+def by_scope(kind: type[msgspec.Struct], **fields: Any) -> Example:
+    async def example(world: World) -> msgspec.Struct:
+        return kind(scope=await world.scope(), **fields)
+
+    return example
+
+
 async def move_file(world: World) -> msgspec.Struct:
     return dbfs.DbfsMove(source_path=await world.file(), destination_path=f"/moved/{next(world.numbers)}")
 
@@ -347,6 +365,18 @@ EXAMPLES: dict[str, Example] = {
     "dbfs.mkdirs": plain(dbfs.DbfsPath(path="/made")),
     "dbfs.delete": by_path(dbfs.DbfsDelete),
     "dbfs.move": move_file,
+    "secrets.scopes_create": plain(secrets.CreateScope(scope="made")),
+    "secrets.scopes_delete": by_scope(secrets.ScopeRef),
+    "secrets.scopes_list": plain(Empty()),
+    "secrets.put": by_scope(secrets.PutSecret, key="k", string_value="w"),
+    "secrets.get": by_scope(secrets.SecretRef, key="k"),
+    "secrets.delete": by_scope(secrets.SecretRef, key="k"),
+    "secrets.list": by_scope(secrets.ScopeRef),
+    "secrets.acls_put": by_scope(secrets.PutAcl, principal="users", permission=secrets.AclPermission.READ),
+    "secrets.acls_get": by_scope(secrets.AclRef, principal=ADMIN.user_name),
+    "secrets.acls_delete": by_scope(secrets.AclRef, principal=ADMIN.user_name),
+    "secrets.acls_list": by_scope(secrets.ScopeRef),
+    "secrets.rotate_key": plain(Empty()),
     "current_user.me": plain(Empty()),
     "tokens.create": plain(wire.CreateTokenRequest()),
     "tokens.list": plain(Empty()),

@@ -88,7 +88,7 @@ def test_counts_are_of_the_pools_own_instances(store: Store) -> None:
     asyncio.run(scenario())
 
 
-class NotAllowed(Acl, frozen=True):
+class NotAllowed(Acl, frozen=True, kw_only=True):
     denied: Permission
 
     def require(self, principal: Principal, permission: Permission, *, to: str) -> None:
@@ -103,7 +103,7 @@ class Strict(Authorizer):
         self._denied = denied
 
     def acl(self, tx: Tx, on: SecurableObject) -> Acl:
-        return NotAllowed(on, self._denied)
+        return NotAllowed(on, denied=self._denied)
 
 
 @pytest.mark.parametrize(

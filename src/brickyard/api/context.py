@@ -32,6 +32,7 @@ from brickyard.domain.views import GetEventsResponse
 from brickyard.services.caller import Caller
 from brickyard.services.clusterchanges import ClusterChanges
 from brickyard.services.runs import RunService
+from brickyard.services.secrets import SecretService
 from brickyard.services.tokens import TokenService
 from brickyard.services.users import UserService
 
@@ -98,6 +99,7 @@ class ApiContext:
     pools: PoolCalls
     commands: Any  # services.commands.CommandService; its operations declare what they call
     runs: RunService
+    secrets: SecretService
     dbfs: Any  # services.files.DbfsService; likewise
     attach: Any  # services.attach.AttachService; likewise
     ui_links: Any  # services.uilinks.UiLinks

@@ -22,6 +22,7 @@ _COMMANDS = {
     "configure": "Write a profile that Databricks tools read",
     "doctor": "Check this machine and suggest fixes",
     "runtime": "Install, list and remove Spark runtimes",
+    "secrets": "Change the key that encrypts secrets",
     "kernel": "Offer clusters to JupyterLab as kernels",
     "version": "Show the version",
 }

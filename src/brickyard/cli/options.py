@@ -62,6 +62,7 @@ def serving(function: F) -> F:
         click.option("--cpu-overcommit", type=float, help="Cores offered, as a multiple of this machine's cores."),
         click.option("--admin-user", help="The first administrator's name."),
         click.option("--admin-token", help="The first administrator's token (better: BRICKYARD_ADMIN_TOKEN)."),
+        click.option("--encryption-key", help="Key that encrypts secrets, 64 hex digits (better: BRICKYARD_ENCRYPTION_KEY)."),
         click.option("--isolation", help="auto, required or off."),
         click.option(
             "--network-allow", help="ADDRESS:PORT of this machine that isolated clusters can reach anyway, comma-separated."

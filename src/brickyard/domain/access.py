@@ -28,6 +28,9 @@ class Permission(StrEnum):
     CAN_RESTART = "CAN_RESTART"
     CAN_MANAGE_RUN = "CAN_MANAGE_RUN"
     CAN_MANAGE = "CAN_MANAGE"
+    READ = "READ"
+    WRITE = "WRITE"
+    MANAGE = "MANAGE"
     ADMIN = "admin"  # cannot be granted: what only administrators may do with an object
     WORKSPACE_ACCESS = "workspace-access"
     ALLOW_CLUSTER_CREATE = "allow-cluster-create"
@@ -42,6 +45,7 @@ class ObjectKind(StrEnum):
     INSTANCE_POOL = "instance-pool"
     RUN = "run"
     DBFS_PATH = "dbfs-path"
+    SECRET_SCOPE = "secret-scope"  # noqa: S105 - the name of a kind
     TOKENS = "tokens"  # all personal access tokens of the caller
 
 
@@ -52,11 +56,13 @@ PERMISSIONS: Mapping[ObjectKind, tuple[Permission, ...]] = {
         Permission.WORKSPACE_ACCESS,
         Permission.ALLOW_CLUSTER_CREATE,
         Permission.ALLOW_INSTANCE_POOL_CREATE,
+        Permission.ADMIN,
     ),
     ObjectKind.CLUSTER: (Permission.CAN_ATTACH_TO, Permission.CAN_RESTART, Permission.CAN_MANAGE, Permission.ADMIN),
     ObjectKind.INSTANCE_POOL: (Permission.CAN_ATTACH_TO, Permission.CAN_MANAGE),
     ObjectKind.RUN: (Permission.CAN_VIEW, Permission.CAN_MANAGE_RUN, Permission.CAN_MANAGE),
     ObjectKind.DBFS_PATH: (Permission.CAN_READ, Permission.CAN_EDIT, Permission.CAN_MANAGE),
+    ObjectKind.SECRET_SCOPE: (Permission.READ, Permission.WRITE, Permission.MANAGE),
     ObjectKind.TOKENS: (Permission.CAN_USE,),
 }
 
@@ -70,6 +76,13 @@ class SecurableObject(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.kind.value.replace('-', ' ')} {self.id}".strip()
+
+
+class Grant(NamedTuple):
+    """A permission of a user or of a group on one object."""
+
+    principal: str
+    permission: Permission
 
 
 class Visible(msgspec.Struct, frozen=True, kw_only=True):

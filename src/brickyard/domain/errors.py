@@ -84,6 +84,11 @@ class QuotaExceeded(ApiError):
     http_status = 400
 
 
+class ResourceLimitExceeded(ApiError):
+    error_code = "RESOURCE_LIMIT_EXCEEDED"
+    http_status = 400
+
+
 class RequestLimitExceeded(ApiError):
     """Too many requests to serve in time. Clients wait (Retry-After) and retry."""
 

@@ -47,12 +47,14 @@ from brickyard.services.commands import CommandService
 from brickyard.services.files import DbfsService
 from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
+from brickyard.services.secrets import SecretService
 from brickyard.services.taskfiles import TaskFiles
 from brickyard.services.tasknodes import DriverTasks
 from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
 from brickyard.services.users import UserService
 from brickyard.storage.directory import Storage
+from brickyard.storage.vault import Vault
 from brickyard.store.membership import Membership
 from brickyard.store.store import Store
 
@@ -119,6 +121,7 @@ class Services:
     attach: AttachService
     commands: CommandService
     runs: RunService
+    secrets: SecretService
     dbfs: DbfsService
     links: UiLinks
 
@@ -183,6 +186,7 @@ def application(
         users=services.users,
         commands=services.commands,
         runs=services.runs,
+        secrets=services.secrets,
         dbfs=services.dbfs,
         attach=services.attach,
         ui_links=services.links,
@@ -301,6 +305,12 @@ def _services(given: Resources, nodes: Nodes, loops: Loops) -> Services:
             specify=clusters.commands.specify,
             files=nodes.files,
             wake=loops.runs.wake,
+        ),
+        secrets=SecretService(
+            store=store,
+            clock=clock,
+            authorizer=authorizer,
+            vault=Vault(path=given.storage.secrets_key_file, given=settings.encryption_key),
         ),
         dbfs=DbfsService(
             root=given.storage.dbfs,

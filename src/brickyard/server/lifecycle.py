@@ -137,6 +137,8 @@ class Application:
         await loops.owners.first_pass()
         self._tasks = [asyncio.create_task(_forever(name, run)) for name, run in self._background().items()]
         await self._open_connect()
+        if why := await self.parts.services.secrets.trouble():
+            log.error("secrets_unreadable", why=why)
         self._not_ready = ""
 
     def _background(self) -> dict[str, Callable[[], Awaitable[None]]]:

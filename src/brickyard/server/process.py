@@ -43,7 +43,7 @@ def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, det
     """Serves until a signal arrives. The data directory is locked and the socket bound. Raises ServerError, WorkspaceError."""
     _ask_to_be_spared()
     logs.configure(level=chosen.log_level, form=chosen.log_format)
-    for secret in ("BRICKYARD_ADMIN_TOKEN", "BRICKYARD_METRICS_TOKEN"):
+    for secret in ("BRICKYARD_ADMIN_TOKEN", "BRICKYARD_METRICS_TOKEN", "BRICKYARD_ENCRYPTION_KEY"):
         os.environ.pop(secret, None)  # no child needs it
     # Garbage of requests and passes needs no cyclic collector, which by default would run every 700 objects.
     gc.freeze()

@@ -108,7 +108,9 @@ class Storage:
         """Makes the directory, private to its owner. `instead_of` is the data directory: it must not hold the workspace's files
         if the storage does not. Raises WorkspaceError."""
         if instead_of._key_file.exists() and not self._key_file.exists():
-            names = ", ".join((*(path.name for path in instead_of._places), "workspace.key", "workspace.id", "admin-token"))
+            names = ", ".join(
+                (*(path.name for path in instead_of._places), "workspace.key", "workspace.id", "admin-token", "secrets.key")
+            )
             raise WorkspaceError(
                 f"the workspace's files are in {instead_of.root}, and storage_url is {self.root}, which has none. Stop all "
                 f"servers and move there what exists of {names}; or correct storage_url."
@@ -134,6 +136,11 @@ class Storage:
                 "one is created, and running nodes end."
             )
         return key
+
+    @property
+    def secrets_key_file(self) -> Path:
+        """The file with the key that encrypts secrets (storage/vault.py); made with the first secret."""
+        return self.root / "secrets.key"
 
     @property
     def admin_token_file(self) -> Path:

@@ -6,7 +6,7 @@ one place.
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, SmallInteger, String, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, LargeBinary, MetaData, SmallInteger, String, Table, Text
 
 metadata = MetaData()
 
@@ -163,4 +163,35 @@ spent_tokens = Table(
     Column("run_id", BigInteger, nullable=False),
     Column("spent_ms", BigInteger, nullable=False),
     Index("spent_tokens_spent", "spent_ms"),
+)
+
+# The names of scopes and keys are folded (domain.secrets.fold); `name` is what the user wrote.
+secret_scopes = Table(
+    "secret_scopes",
+    metadata,
+    Column("scope", String(128), primary_key=True),
+    Column("name", String(128), nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("creator", Text, nullable=False),
+)
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("scope", String(128), primary_key=True),
+    Column("key", String(128), primary_key=True),
+    Column("name", String(128), nullable=False),
+    Column("updated_ms", BigInteger, nullable=False),
+    Column("key_id", String(16), nullable=False),  # domain.secrets.Sealed
+    Column("wrapped", LargeBinary, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Index("secrets_key_id", "key_id"),
+)
+
+secret_acls = Table(
+    "secret_acls",
+    metadata,
+    Column("scope", String(128), primary_key=True),
+    Column("principal", String(320), primary_key=True),  # a user or a group
+    Column("permission", String(16), nullable=False),
 )

@@ -14,6 +14,7 @@ from brickyard.store.instances import InstanceRows
 from brickyard.store.listing import ListingRows
 from brickyard.store.pools import PoolRows
 from brickyard.store.runs import RunRows
+from brickyard.store.secrets import SecretRows
 from brickyard.store.servers import ServerRows
 from brickyard.store.tables import meta
 
@@ -39,6 +40,7 @@ class Tx:
         self.users = UserRows(connection)
         self.heard = HeardRows(connection)
         self.servers = ServerRows(connection)
+        self.secrets = SecretRows(connection)
 
     def get_meta(self, key: str) -> str | None:
         """A fact about the workspace itself, such as its id."""

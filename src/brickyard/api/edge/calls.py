@@ -13,7 +13,7 @@ ANONYMOUS = Caller(user_name="", user_id="", is_admin=False, token_id="")
 # Fields that name an object, in requests and answers. Other fields may hold secrets: conf, commands, tokens.
 _NAMES = (
     "cluster_id", "context_id", "command_id", "instance_pool_id", "run_id", "token_id", "instance_id", "path", "source_path",
-    "destination_path", "handle", "id",
+    "destination_path", "handle", "id", "scope", "key",
 )  # fmt: skip
 MOST_TEXT = 300  # characters of a client-chosen name
 

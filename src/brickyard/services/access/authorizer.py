@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import msgspec
 
-from brickyard.domain.access import ObjectKind, Permission, Principal, SecurableObject, Visible
+from brickyard.domain.access import Grant, ObjectKind, Permission, Principal, SecurableObject, Visible
 from brickyard.domain.errors import PermissionDenied
-from brickyard.plan.access import access_refusal, visible
+from brickyard.plan.access import BY_GRANT, access_refusal, visible
 from brickyard.store.tx import Tx
 
 
@@ -20,10 +20,11 @@ class Acl(msgspec.Struct, frozen=True):
     of the object, and for as long."""
 
     on: SecurableObject
+    grants: tuple[Grant, ...] = ()
 
     def require(self, principal: Principal, permission: Permission, *, to: str) -> None:
         """Raises PermissionDenied unless the principal has the permission. `to` completes "may not ... cluster X"."""
-        if why := access_refusal(principal, permission, self.on, to=to):
+        if why := access_refusal(principal, permission, self.on, to=to, grants=self.grants):
             raise PermissionDenied(why)
 
 
@@ -31,9 +32,8 @@ class Authorizer:
     """Decides who may do what."""
 
     def acl(self, tx: Tx, on: SecurableObject) -> Acl:
-        """The object's ACL. So far only the owner decides, who is part of the object."""
-        del tx
-        return Acl(on)
+        """The object's ACL. Who owns an object is part of the object; only secret scopes have grants so far."""
+        return Acl(on, tx.secrets.grants(on.id) if on.kind in BY_GRANT else ())
 
     def require(self, tx: Tx, principal: Principal, permission: Permission, on: SecurableObject, *, to: str) -> None:
         """Raises PermissionDenied unless the principal has the permission on the object. `to`: see `Acl.require`."""

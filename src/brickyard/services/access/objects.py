@@ -8,6 +8,7 @@ from brickyard.domain.access import ObjectKind, SecurableObject
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.pools import Pool
 from brickyard.domain.run import Run
+from brickyard.domain.secrets import fold
 
 WORKSPACE = SecurableObject(ObjectKind.WORKSPACE)
 TOKENS = SecurableObject(ObjectKind.TOKENS)
@@ -23,6 +24,11 @@ def of_pool(pool: Pool) -> SecurableObject:
 
 def of_run(run: Run) -> SecurableObject:
     return SecurableObject(ObjectKind.RUN, str(run.run_id), run.creator_user_name)
+
+
+def of_scope(scope: str) -> SecurableObject:
+    """A secret scope by its name."""
+    return SecurableObject(ObjectKind.SECRET_SCOPE, fold(scope))
 
 
 def of_path(parts: Sequence[str]) -> SecurableObject:

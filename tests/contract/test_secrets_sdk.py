@@ -1,0 +1,88 @@
+"""Secrets through the official SDK."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+from databricks.sdk import WorkspaceClient
+from databricks.sdk.errors import BadRequest, InvalidParameterValue, NotFound, ResourceAlreadyExists
+from databricks.sdk.service.workspace import (
+    AclPermission,
+    AzureKeyVaultSecretScopeMetadata,
+    ScopeBackendType,
+    SecretScope,
+)
+
+from tests.support.server import TOKEN, Server
+
+
+@pytest.fixture
+def scope(w: WorkspaceClient) -> Iterator[str]:
+    w.secrets.create_scope("sdk")
+    yield "sdk"
+    with contextlib.suppress(NotFound):
+        w.secrets.delete_scope("sdk")
+
+
+def test_scopes(w: WorkspaceClient, scope: str) -> None:
+    assert list(w.secrets.list_scopes()) == [SecretScope(backend_type=ScopeBackendType.DATABRICKS, name=scope)]
+    with pytest.raises(ResourceAlreadyExists):
+        w.secrets.create_scope(scope)
+    w.secrets.create_scope("all", initial_manage_principal="users", scope_backend_type=ScopeBackendType.DATABRICKS)
+    assert [(acl.principal, acl.permission) for acl in w.secrets.list_acls("all")] == [("users", AclPermission.MANAGE)]
+    w.secrets.delete_scope("all")
+    with pytest.raises(NotFound, match="Scope all does not exist!"):
+        w.secrets.delete_scope("all")
+    vault = AzureKeyVaultSecretScopeMetadata(dns_name="https://x.vault.azure.net/", resource_id="r")
+    with pytest.raises(InvalidParameterValue, match="AZURE_KEYVAULT is not supported"):
+        w.secrets.create_scope("azure", scope_backend_type=ScopeBackendType.AZURE_KEYVAULT, backend_azure_keyvault=vault)
+
+
+def test_secrets(w: WorkspaceClient, scope: str) -> None:
+    assert list(w.secrets.list_secrets(scope)) == []
+    w.secrets.put_secret(scope, "text", string_value="grün")
+    w.secrets.put_secret(scope, "bytes", bytes_value=base64.b64encode(b"\0\1").decode())
+    found = {each.key: each.last_updated_timestamp for each in w.secrets.list_secrets(scope)}
+    assert set(found) == {"text", "bytes"}
+    assert all(found.values())
+    assert base64.b64decode(w.secrets.get_secret(scope, "bytes").value or "") == b"\0\1"
+    assert w.dbutils.secrets.get(scope, "text") == "grün"
+    assert w.dbutils.secrets.getBytes(scope, "bytes") == b"\0\1"
+    assert [each.key for each in w.dbutils.secrets.list(scope)] == ["bytes", "text"]
+    assert [each.name for each in w.dbutils.secrets.listScopes()] == [scope]
+    w.secrets.delete_secret(scope, "text")
+    with pytest.raises(NotFound, match="Secret does not exist with scope: sdk and key: text"):
+        w.secrets.get_secret(scope, "text")
+    with pytest.raises(BadRequest, match="exactly one"):
+        w.secrets.put_secret(scope, "text")
+
+
+def test_permissions(w: WorkspaceClient, scope: str) -> None:
+    me = w.current_user.me().user_name or ""
+    assert w.secrets.get_acl(scope, me).permission is AclPermission.MANAGE
+    w.secrets.put_acl(scope, "users", AclPermission.READ)
+    w.secrets.put_acl(scope, "users", AclPermission.WRITE)
+    assert {(acl.principal, acl.permission) for acl in w.secrets.list_acls(scope)} == {
+        (me, AclPermission.MANAGE),
+        ("users", AclPermission.WRITE),
+    }
+    w.secrets.delete_acl(scope, "users")
+    with pytest.raises(NotFound):
+        w.secrets.delete_acl(scope, "users")
+    with pytest.raises(InvalidParameterValue):
+        w.secrets.put_acl(scope, "strangers", AclPermission.READ)
+
+
+@pytest.mark.parametrize("value", [["hunter2"], {"hunter2": 1}, 20_02])
+def test_errors_repeat_no_value(server: Server, scope: str, value: object) -> None:
+    body: Any = {"scope": scope, "key": "k", "string_value": value}
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    answer = requests.post(f"{server.url}/api/2.0/secrets/put", json=body, headers=headers, timeout=60)
+    assert answer.status_code in (200, 400)
+    assert "hunter2" not in answer.text
+    assert "2002" not in answer.text
