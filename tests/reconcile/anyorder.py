@@ -167,8 +167,8 @@ class Steps:
                 listed.pop(node.instance_id, None)
                 self.launches.pop(node.instance_id, None)
                 suspects[node.instance_id] = ""
-        now = self.clock.advance(ms=1)
-        self.store.write_sync(lambda tx: mark_gone(tx, suspects, listed, before=now))
+        self.clock.advance(ms=1)
+        self.store.write_sync(lambda tx: mark_gone(tx, suspects, listed))
 
     # -- the agents ----------------------------------------------------------------------------------------------------
 

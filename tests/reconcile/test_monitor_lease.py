@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from brickyard.domain.clock import SystemClock
 from brickyard.providers.base import Observed
 from brickyard.providers.fleet import Providers
 from brickyard.providers.simulated import SimulatedProvider
@@ -37,7 +36,6 @@ def monitor(store: Store, simulated: SimulatedProvider, held: Callable[[], bool]
     return InstanceMonitor(
         store=store,
         providers=Providers(simulated),
-        clock=SystemClock(),
         judge=judge,
         wake=lambda _: None,
         on_gone=lambda _: None,

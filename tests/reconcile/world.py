@@ -69,7 +69,6 @@ class World:
         self.monitor = InstanceMonitor(
             store=loops_store,
             providers=providers,
-            clock=clock,
             judge=self.agents.judge,
             wake=self.loop.wake,
             on_gone=self.agents.forget,

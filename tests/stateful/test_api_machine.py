@@ -362,18 +362,17 @@ class ApiMachine(RuleBasedStateMachine):
         return "" if alive == recorded.keys() else f"on record are {sorted(recorded)}, and there are {sorted(alive)}"
 
     async def _agree(self) -> None:
-        """What changes while it is compared, or has only just begun to, is compared again once it has settled."""
+        """What changes while it is compared, or has only just begun to, is compared again once it has settled. (That nothing was
+        committed meanwhile proves no rest: an instance that nobody wants ends without a commit.)"""
         for _ in range(20):
-            commits = self.workspace.commits
             try:
                 await self._compare()
-            except AssertionError:
+            except AssertionError as error:
+                differs = error
                 await self.workspace.settle(self._missing)
-                if self.workspace.commits == commits:
-                    raise
             else:
                 return
-        raise AssertionError("it does not come to rest")
+        raise AssertionError("it does not come to rest") from differs
 
     async def _compare(self) -> None:
         _, listed = await self.workspace.get("list", version="2.0")

@@ -17,7 +17,6 @@ from brickyard.domain.states import State
 from brickyard.nodes.sessions import AgentService
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.server.lifecycle import Application
-from brickyard.store.changeset import Changes
 from brickyard.store.clusters import ClusterRows
 from brickyard.testing.builders import SMALL
 from brickyard.testing.clock import ManualClock
@@ -95,7 +94,6 @@ class Workspace:
         # Its clock jumps, so nobody is taken for silent.
         self._settings = Settings(data_dir=directory, provider="simulated", database_url=database_url, agent_silence_s=1e9)
         self._line = Line()
-        self.commits = 0  # that changed a cluster
         self._life = contextlib.AsyncExitStack()
         self.app: Application
 
@@ -110,12 +108,8 @@ class Workspace:
             clock=self._clock,
         )
         self.app = await self._life.enter_async_context(opened)
-        self.app.store.on_commit(self._committed)
         self._line.connect(self.app.parts.nodes.agents)
         self.machines.attach(self._line)
-
-    def _committed(self, changed: Changes) -> None:
-        self.commits += bool(changed.clusters)
 
     async def crash(self) -> None:
         """The server is gone, whatever it was doing; its machines are not."""

@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 import structlog
 
-from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Instance
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.instances import InstanceState
@@ -32,6 +31,9 @@ POLL_S = 0.5
 MAX_POLL_S = 5.0
 SHARE = 0.05  # of the time may go into checks, as long as the interval stays within MAX_POLL_S
 
+States = Mapping[str, tuple[str, InstanceState]]  # instance id -> its owner, and its recorded state
+_NEW = ("", InstanceState.REQUESTED)
+
 
 class InstanceMonitor:
     """`run` until cancelled. `judge` returns which registered instances have been silent for too long. With several servers, only
@@ -42,7 +44,6 @@ class InstanceMonitor:
         *,
         store: Store,
         providers: Providers,
-        clock: Clock,
         judge: Callable[[Iterable[str]], Awaitable[frozenset[str]]],
         wake: Callable[[str], None],
         on_gone: Callable[[str], None],
@@ -52,7 +53,7 @@ class InstanceMonitor:
         self._store = store
         self._providers = providers
         self._told: set[str] = set()  # instances already logged as having an unconfigured provider
-        self._clock = clock
+        self._before: States | None = None  # what the last comparison read
         self._judge = judge
         self._wake = wake
         self._on_gone = on_gone
@@ -80,14 +81,18 @@ class InstanceMonitor:
     async def look(self) -> None:
         """One comparison. A server that loses the lease meanwhile (it was stopped, say) does nothing: its data may be old."""
         loop, held = asyncio.get_running_loop(), self._held()
-        started = self._clock.now_ms()
-        # The provider is asked first. An instance launched after that may be recorded as launched and yet be missing from the
-        # list, so only instances launched before `started` count as missing.
+        # Records are read before and after the provider is asked. One that it lists and that is not on record afterwards is an
+        # orphan. One that it does not list is missing only if it was launched before: an instance can be launched, and its agent
+        # can call home, while the provider is being asked. (Records, not times: servers' clocks differ.)
+        before = self._before
+        if before is None:
+            before = await self._store.read(lambda tx: tx.instances.states(), background=True)
         where = await loop.run_in_executor(self._calls, self._observe)
         listed = {instance_id: seen for instance_id, (_, seen) in where.items()}
         states, foreign = await self._store.read(
             lambda tx: (tx.instances.states(), tx.instances.of_other_providers(self._providers.names)), background=True
         )
+        self._before = states
         self._tell(foreign)
         for instance_id in foreign:
             states.pop(instance_id, None)
@@ -96,13 +101,11 @@ class InstanceMonitor:
             log.warning("orphan_instance", instance_id=instance_id, provider=where[instance_id][0].name)
             ending[instance_id] = "it belongs to no cluster and no pool of this workspace"
         registered = [instance_id for instance_id, (_, state) in states.items() if state is InstanceState.REGISTERED]
-        suspects = suspicious(states, listed, silent=await self._judge(registered))
+        suspects = suspicious(states, listed, before=before, silent=await self._judge(registered))
         if held and not self._held():
             return
         if suspects:
-            for cluster_id in await self._store.write(
-                lambda tx: mark_gone(tx, suspects, listed, before=started), background=True
-            ):
+            for cluster_id in await self._store.write(lambda tx: mark_gone(tx, suspects, listed), background=True):
                 self._wake(cluster_id)
         for instance_id, (_, state) in states.items():
             if state is InstanceState.TERMINATING and instance_id in listed:
@@ -130,13 +133,14 @@ class InstanceMonitor:
             log.warning("terminate_failed", instance_id=instance_id, error=str(error))
 
 
-def suspicious(
-    states: Mapping[str, tuple[str, InstanceState]], listed: Mapping[str, Observed], *, silent: frozenset[str]
-) -> dict[str, str]:
-    """Instances whose record may no longer be true, each with the reason. Pure."""
+def suspicious(states: States, listed: Mapping[str, Observed], *, before: States, silent: frozenset[str]) -> dict[str, str]:
+    """Instances whose record may no longer be true, each with the reason. `before`: the records from before the provider was
+    asked. Pure."""
     suspects: dict[str, str] = {}
     for instance_id, (_, state) in states.items():
         seen = listed.get(instance_id)
+        if seen is None and before.get(instance_id, _NEW)[1] is InstanceState.REQUESTED:
+            continue  # it may have been launched after the provider answered
         if state in (InstanceState.LAUNCHED, InstanceState.REGISTERED):
             if seen is None:
                 suspects[instance_id] = "the provider no longer lists its instance"
@@ -149,7 +153,7 @@ def suspicious(
     return suspects
 
 
-def mark_gone(tx: Tx, suspects: Mapping[str, str], listed: Mapping[str, Observed], *, before: int) -> set[str]:
+def mark_gone(tx: Tx, suspects: Mapping[str, str], listed: Mapping[str, Observed]) -> set[str]:
     """Updates the suspects once their rows are locked. Returns the clusters and pools that must look.
 
     One that is not listed becomes GONE. One that is listed but dead or silent becomes TERMINATING with its loss recorded, and
@@ -165,23 +169,21 @@ def mark_gone(tx: Tx, suspects: Mapping[str, str], listed: Mapping[str, Observed
     pools = tx.pools.many(row.pool_id for row in rows if not row.cluster_id)
     for cluster_id in cluster_ids:
         for instance in tx.instances.of_cluster(cluster_id):
-            if _moved_on(tx, instance, suspects, listed, before=before):
+            if _moved_on(tx, instance, suspects, listed):
                 tx.clusters.wake(cluster_id)
                 woken.add(cluster_id)
     for pool_id in pools:
         for instance in tx.instances.idle_of_pool(pool_id):
-            if _moved_on(tx, instance, suspects, listed, before=before):
+            if _moved_on(tx, instance, suspects, listed):
                 tx.pools.wake(pool_id)
                 woken.add(pool_id)
     return woken
 
 
-def _moved_on(tx: Tx, instance: Instance, suspects: Mapping[str, str], listed: Mapping[str, Observed], *, before: int) -> bool:
+def _moved_on(tx: Tx, instance: Instance, suspects: Mapping[str, str], listed: Mapping[str, Observed]) -> bool:
     """Updates the instance's state. Returns whether it has changed."""
     why = suspects.get(instance.instance_id)
-    if why is None or instance.launched_ms >= before or not (instance.launched_ms or instance.registered_ms or not why):
-        return False
-    if instance.state is InstanceState.GONE:
+    if why is None or instance.state is InstanceState.GONE:
         return False
     if instance.instance_id in listed:
         if instance.state is InstanceState.TERMINATING:

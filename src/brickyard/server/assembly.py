@@ -250,7 +250,6 @@ def _loops(given: Resources, nodes: Nodes) -> Loops:
         monitor=InstanceMonitor(
             store=store,
             providers=providers,
-            clock=clock,
             judge=nodes.agents.judge,
             wake=owners.wake,
             on_gone=nodes.agents.forget,
