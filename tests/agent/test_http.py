@@ -43,7 +43,9 @@ def test_two_authorization_headers_are_refused(headers: Sequence[str]) -> None:
 
 
 def test_one_is_looked_at() -> None:
-    assert asyncio.run(answers([RIGHT]))[1].startswith("HTTP/1.1 200 ")
+    _, said = asyncio.run(answers([RIGHT]))
+    assert said.startswith("HTTP/1.1 200 ")
+    assert "\r\nConnection: close\r\n" in said, "as the request asks"
     for headers in ([WRONG], []):
         handled, said = asyncio.run(answers(headers))
         assert (handled, said[:13]) == ([], "HTTP/1.1 401 ")

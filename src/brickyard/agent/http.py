@@ -56,6 +56,8 @@ class _Message:
         self.body = bytearray()
         self.started = False
         self.complete = False
+        self.parser: _Parser | None = None
+        self.keep = False  # whether the peer keeps the connection after this message
         self._header_bytes = 0
 
     @property
@@ -90,6 +92,8 @@ class _Message:
 
     def on_message_complete(self) -> None:
         self.complete = True
+        # Asked now because the parser forgets the message's headers after this call.
+        self.keep = self.parser is not None and self.parser.should_keep_alive()
 
     def _bound(self, size: int) -> None:
         self._header_bytes += size
@@ -99,6 +103,7 @@ class _Message:
 
 async def _read_message(reader: asyncio.StreamReader, message: _Message, parser: _Parser) -> None:
     """Feeds the parser until the message is complete. Raises HttpError, or EOFError if the peer left before it began."""
+    message.parser = parser
     while not message.complete:
         data = await reader.read(_CHUNK)
         if not data:
@@ -173,7 +178,7 @@ class Client:
         message = _Message()
         parser = httptools.HttpResponseParser(message)
         await _read_message(reader, message, parser)
-        if not parser.should_keep_alive():
+        if not message.keep:
             self.close()
         return Response(parser.get_status_code(), bytes(message.body))
 
@@ -236,7 +241,7 @@ class Server:
                 async with asyncio.timeout(wait_s):
                     await _read_message(reader, message, parser)
                 request = _request(message, parser.get_method().decode())
-                keep = parser.should_keep_alive()
+                keep = message.keep
                 response = await self._handler(request)
             except HttpError as error:
                 code = "UNAUTHENTICATED" if error.status == 401 else "INVALID"
