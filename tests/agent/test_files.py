@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from brickyard.agent import files
+from brickyard.agent import files, keep
 from tests.support.trees import deep
 
 
@@ -65,19 +65,19 @@ def test_the_end_of_a_log_is_read(tmp_path: Path) -> None:
 
 
 def test_kept_logs_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_FILE_BYTES", 10)
-    monkeypatch.setattr(files, "MAX_TOTAL_BYTES", 35)
+    monkeypatch.setattr(keep, "MAX_FILE_BYTES", 10)
+    monkeypatch.setattr(keep, "MAX_TOTAL_BYTES", 35)
     monkeypatch.setattr(files, "MAX_FILES", 6)
     logs, kept = tmp_path / "logs", tmp_path / "kept"
     (logs / "a" / "b" / "c" / "d" / "e" / "f").mkdir(parents=True)
     (logs / "a" / "b" / "c" / "d" / "e" / "f" / "too-deep").write_text("x")
     for number in range(9):
         (logs / f"{number}.log").write_text("0123456789abcdef")
-    assert files.keep_logs(logs, kept) == 4
+    assert len(keep.keep_logs(logs, kept)) == 4
     sizes = sorted(path.stat().st_size for path in kept.rglob("*") if path.is_file())
     assert sizes == [5, 10, 10, 10]
     assert (kept / "0.log").read_text() == "6789abcdef"
-    assert files.keep_logs(tmp_path / "nothing", kept) == 0
+    assert keep.keep_logs(tmp_path / "nothing", kept) == {}
 
 
 def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:

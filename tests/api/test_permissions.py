@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from brickyard.api.app import all_operations
 from brickyard.api.context import ApiContext
-from brickyard.api.databricks import attached, changes, commands, dbfs, secrets, wire
+from brickyard.api.databricks import attached, changes, commands, dbfs, logs, secrets, wire
 from brickyard.api.edge.registry import EVERY, Auth, Empty, Need, Operation
 from brickyard.api.edge.streaming import Stream
 from brickyard.domain import pools
@@ -37,6 +37,7 @@ from brickyard.services.access import Acl, Authorizer
 from brickyard.services.attach import AttachService
 from brickyard.services.caller import Caller
 from brickyard.services.clusterchanges import ClusterChanges
+from brickyard.services.clusterlogs import ClusterLogs
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
 from brickyard.services.files import DbfsService
@@ -47,6 +48,7 @@ from brickyard.services.taskfiles import TaskFiles
 from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
 from brickyard.services.users import UserService
+from brickyard.storage.logs import KeptLogs
 from brickyard.storage.vault import Vault
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -126,6 +128,7 @@ class World:
         offers: dict[str, Any] = {"node_types": lambda: [SMALL], "runtimes": lambda: [SPARK_4], "wake": lambda _: None}
         clusters = ClusterService(**common, **offers)
         (root / "dbfs").mkdir()
+        attach = AttachService(store=store, authorizer=recorder, nodes=calls, start=clusters.start)
         self.context = ApiContext(
             clusters=clusters,
             changes=ClusterChanges(**common),
@@ -142,7 +145,8 @@ class World:
             ),
             secrets=SecretService(store=store, clock=clock, authorizer=recorder, vault=Vault(path=root / "secrets.key")),
             dbfs=DbfsService(root=root / "dbfs", uploads=root / "spool", store=store, clock=clock, authorizer=recorder),
-            attach=AttachService(store=store, authorizer=recorder, nodes=calls, start=clusters.start),
+            attach=attach,
+            logs=ClusterLogs(attach=attach, nodes=calls, kept=KeptLogs(root / "logs")),
             ui_links=UiLinks(key=b"k" * 32, store=store, clock=clock),
             workspace_id="1",
             ready=_ready,
@@ -280,6 +284,14 @@ async def finished_run(world: World) -> msgspec.Struct:
     return view.RunId(run_id=await world.run(ended_ms=1))
 
 
+async def read_log(world: World) -> msgspec.Struct:
+    cluster_id = await world.cluster()
+    log = world.root / "logs" / cluster_id / "i-1-1" / "stdout"
+    log.parent.mkdir(parents=True)
+    log.write_text("x")
+    return logs.ReadClusterLog(cluster_id=cluster_id, file="i-1-1/stdout")
+
+
 async def get_run(world: World) -> msgspec.Struct:
     return view.GetRun(run_id=await world.run())
 
@@ -338,6 +350,8 @@ EXAMPLES: dict[str, Example] = {
     "clusters.changes": plain(changes.WatchClusters()),
     "clusters.list_attached": by_cluster(attached.Ref),
     "clusters.spark_ui_link": by_cluster(attached.LinkRequest),
+    "clusters.list_logs": by_cluster(logs.ListLogs),
+    "clusters.read_log": read_log,
     "instance_pools.create": plain(pools.CreateInstancePool(instance_pool_name="a pool", node_type_id="small")),
     "instance_pools.edit": edit_pool,
     "instance_pools.delete": one_pool,

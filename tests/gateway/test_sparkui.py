@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
-from brickyard.agent import files
+from brickyard.agent import keep
 from brickyard.api.edge.authentication import Authenticator
 from brickyard.config import Settings
 from brickyard.domain.clock import Ids
@@ -375,14 +375,14 @@ def test_the_token_for_sparks_filter_is_a_signed_jws() -> None:
 
 
 def test_event_logs_are_kept_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_FILE_BYTES", 10)
-    monkeypatch.setattr(files, "MAX_EVENTS_BYTES", 100)
+    monkeypatch.setattr(keep, "MAX_FILE_BYTES", 10)
+    monkeypatch.setattr(keep, "MAX_EVENTS_BYTES", 100)
     source = tmp_path / "logs"
     (source / "eventlog").mkdir(parents=True)
     (source / "driver.log").write_bytes(b"x" * 50)
     (source / "eventlog" / "app-1.zstd").write_bytes(b"e" * 60)
     (source / "eventlog" / "app-2.zstd").write_bytes(b"e" * 60)
-    files.keep_logs(source, tmp_path / "kept")
+    keep.keep_logs(source, tmp_path / "kept")
     assert (tmp_path / "kept" / "driver.log").stat().st_size == 10
     assert [path.name for path in (tmp_path / "kept" / "eventlog").iterdir()] == ["app-1.zstd"]
     assert (tmp_path / "kept" / "eventlog" / "app-1.zstd").stat().st_size == 60

@@ -5,7 +5,6 @@ Everything works through directory descriptors, opened with O_NOFOLLOW one compo
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import itertools
 import math
@@ -23,10 +22,6 @@ MAX_FILES = 200
 MAX_DEPTH = 4
 MAX_LOOKED_AT = 20_000  # entries of any kind: empty directories cost time as well
 _AT_ONCE = 4096
-MAX_FILE_BYTES = 16 << 20
-MAX_TOTAL_BYTES = 64 << 20
-EVENTS = "eventlog/"  # Spark's event logs: kept complete or not at all
-MAX_EVENTS_BYTES = 64 << 20
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int = 0o600) -> None:
@@ -174,8 +169,8 @@ def _walk(directory: int, prefix: str, depth: int, budget: Iterator[None]) -> It
             yield prefix + entry, info.st_size
 
 
-def read_tail(root: Path, name: str, limit: int) -> bytes:
-    """Returns the last `limit` bytes of a regular file below `root`. Raises OSError, or ValueError for a name that leads
+def open_below(root: Path, name: str) -> int:
+    """Opens a file below `root` for reading, without following links. Raises OSError, or ValueError for a name that leads
     elsewhere."""
     parts = name.split("/")
     if not name or any(part in ("", ".", "..") or "\0" in part for part in parts):
@@ -187,45 +182,15 @@ def read_tail(root: Path, name: str, limit: int) -> bytes:
         finally:
             os.close(fd)
         fd = inner
-    with os.fdopen(fd, "rb") as handle:
+    return fd
+
+
+def read_tail(root: Path, name: str, limit: int) -> bytes:
+    """Returns the last `limit` bytes of a regular file below `root`. Raises OSError, or ValueError for a name that leads
+    elsewhere."""
+    with os.fdopen(open_below(root, name), "rb") as handle:
         info = os.fstat(handle.fileno())
         if not stat.S_ISREG(info.st_mode):
             raise ValueError(f"{name!r} is not a regular file")
         handle.seek(max(0, info.st_size - limit))
         return handle.read(limit)
-
-
-def keep_logs(source: Path, target: Path) -> int:
-    """Copies the end of every log below `source` to `target`, within the limits above. Best effort; returns how many were
-    kept."""
-    kept = total = events = 0
-    for name, size in list(list_files(source)):
-        whole = name.startswith(EVENTS)
-        if whole and events + size > MAX_EVENTS_BYTES:
-            continue
-        try:
-            data = read_tail(source, name, MAX_EVENTS_BYTES if whole else min(MAX_FILE_BYTES, MAX_TOTAL_BYTES - total))
-            destination = target / name
-            destination.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_atomic(destination, data)
-        except (OSError, ValueError):
-            continue
-        kept += 1
-        if whole:
-            events += len(data)
-            continue
-        total += len(data)
-        if total >= MAX_TOTAL_BYTES:
-            break
-    return kept
-
-
-def keep_node_logs(directory: Path, logs_dir: Path, *, instance_id: str, cluster_id: str, generation: int) -> None:
-    """Copies a node's logs to their permanent place. Also used to clean up after an agent that was killed."""
-    target = logs_dir / Path(cluster_id or "unknown").name / f"{instance_id}-{generation}"
-    with contextlib.suppress(OSError):
-        target.mkdir(parents=True, exist_ok=True, mode=0o700)
-        keep_logs(directory / "node" / "logs", target)
-        for name in ("node.log.1", "node.log"):
-            if (directory / name).exists():
-                write_atomic(target / name.replace("node.log", "agent.log"), read_tail(directory, name, MAX_FILE_BYTES))

@@ -12,6 +12,7 @@ from brickyard.agent import files
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.host import HostError, NodeHost
 from brickyard.agent.http import Request, Response, failure
+from brickyard.agent.logfiles import LogDirectory
 from brickyard.domain import nodeops
 from brickyard.domain.node import StatusReport
 
@@ -74,6 +75,8 @@ class Routes:
             return Response(202, b"{}")
         if op is nodeops.LOGS:
             return Response(200, msgspec.json.encode(await asyncio.to_thread(self._logs, asked)))
+        if op is nodeops.READ_LOG:
+            return Response(200, msgspec.json.encode(await asyncio.to_thread(self._read_log, asked)))
         answer = await self._call(op.name, **self._meant_for_us(asked))
         if op.opens:  # a hostile node may name any port, but the socket leads only to ports of that same node
             answer["way"] = await self._way(_port(answer))
@@ -95,7 +98,22 @@ class Routes:
             raise _Refused(503, "NO_NODE", "no node runs on this instance")
         return await host.call(op, timeout_s=CALL_TIMEOUT_S, **fields)
 
+    def _check_generation(self, generation: int) -> None:
+        if generation not in (0, self._report().status.generation):
+            raise _Refused(404, "NOT_FOUND", f"this instance is not the node of generation {generation}")
+
+    def _read_log(self, asked: nodeops.ReadLog) -> nodeops.LogPiece:
+        self._check_generation(asked.generation)
+        logs = LogDirectory(self._config.node_dir / "logs")
+        try:
+            return logs.read(asked.name, offset=asked.offset, position=asked.position, limit=asked.limit)
+        except ValueError as error:
+            raise _Refused(400, "INVALID", str(error)) from error
+        except OSError as error:
+            raise _Refused(404, "NOT_FOUND", f"there is no log {asked.name!r}") from error
+
     def _logs(self, asked: nodeops.ReadLogs) -> nodeops.Logs:
+        self._check_generation(asked.generation)
         directory, logs = self._config.directory, self._config.node_dir / "logs"
         name = asked.name
         if not name:

@@ -55,6 +55,7 @@ class NodeState:
         self.manifest: RuntimeManifest | None = None
         self.use = RuntimeUse(Path(config.cache_dir))
         self.cluster_id = ""
+        self.role: Role | None = None  # in that cluster
         self.cold_reason = ""  # for the generation that begins next
         self._on_change = on_change
         self._starved = ("", 0.0)  # why one of the node's processes was ended, and when (monotonic)
@@ -112,7 +113,7 @@ class NodeState:
     def adopt(self, wanted: Assignment, stage: Stage, **status: Any) -> None:
         """Makes the assignment's generation the current one."""
         self.current = Current(generation=wanted.generation, stage=stage)
-        self.cluster_id = wanted.cluster_id
+        self.cluster_id, self.role = wanted.cluster_id, wanted.role
         self.node_log.clear()
         kept = {
             name: getattr(self.status, name)

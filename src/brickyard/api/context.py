@@ -102,6 +102,7 @@ class ApiContext:
     secrets: SecretService
     dbfs: Any  # services.files.DbfsService; likewise
     attach: Any  # services.attach.AttachService; likewise
+    logs: Any  # services.clusterlogs.ClusterLogs; likewise
     ui_links: Any  # services.uilinks.UiLinks
     workspace_id: str
     ready: Callable[[], Awaitable[str]]

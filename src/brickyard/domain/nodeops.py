@@ -19,6 +19,7 @@ import msgspec
 from brickyard.domain.node import StatusReport
 
 MAX_COMMAND = 8 << 20  # characters
+AGENT_LOGS = ("agent.log", "agent.log.1", "node.log")  # the agent's own, beside those of the node
 Id = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{1,100}\Z")]
 Request = TypeVar("Request", bound=msgspec.Struct)
 Reply = TypeVar("Reply", bound=msgspec.Struct)
@@ -63,6 +64,17 @@ class ReadLogs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     name: str = ""
     tail: Annotated[int, msgspec.Meta(ge=0)] = 65536  # bytes
+    generation: int = 0  # of the intended node: a node of another generation has no such log; 0: any
+
+
+class ReadLog(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Reads a log of the node from an offset (a negative one counts from the end), or from a `position` in an earlier reply."""
+
+    name: str
+    offset: int = 0
+    position: str = ""
+    limit: Annotated[int, msgspec.Meta(ge=1)] = 65536  # bytes; a reply may have fewer
+    generation: int = 0  # as in ReadLogs
 
 
 # ── replies. Users control what a node says: treat every field here as their input ──────────────────────────────────────────
@@ -130,6 +142,27 @@ class Logs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str = ""
 
 
+class LogPiece(msgspec.Struct, frozen=True, kw_only=True):
+    """Part of a log. `start` is the position of `data` and `next` the one after it; `offset` is where `data` is in its file, and
+    `size` the size of that file. `name` is the file's present name: it changes when the log is rolled. `skipped`: bytes before
+    `data` no longer exist. `at_end`: no more has been written so far."""
+
+    name: str
+    start: str
+    next: str
+    offset: int
+    data: bytes
+    size: int
+    skipped: bool
+    at_end: bool
+
+
+def moved(position: str, count: int) -> str:
+    """The position that many bytes after one of a reply."""
+    file, _, offset = position.rpartition(".")
+    return f"{file}.{int(offset) + count}"
+
+
 # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -155,6 +188,7 @@ class NodeOp(msgspec.Struct, Generic[Request, Reply], frozen=True):
 STATUS = NodeOp("status", "GET", "/v1/status", Nothing, StatusReport)
 STOP = NodeOp("stop", "POST", "/v1/stop", Stop, Nothing)
 LOGS = NodeOp("logs", "GET", "/v1/logs", ReadLogs, Logs)
+READ_LOG = NodeOp("read_log", "GET", "/v1/logs/read", ReadLog, LogPiece)
 CONTEXT_CREATE = NodeOp("context_create", "POST", "/v1/contexts", NewContext, Nothing)
 CONTEXT_STATUS = NodeOp("context_status", "GET", "/v1/contexts/{context_id}", OfContext, ContextState)
 CONTEXT_DESTROY = NodeOp("context_destroy", "DELETE", "/v1/contexts/{context_id}", OfContext, Nothing)
@@ -165,7 +199,7 @@ CONNECT_OPEN = NodeOp("connect_open", "POST", "/v1/connect", Nothing, OpenPort, 
 UI_OPEN = NodeOp("ui_open", "POST", "/v1/ui", Nothing, OpenPort, opens=True)
 ATTACHED = NodeOp("attached", "GET", "/v1/attached", Nothing, AttachedTo)
 
-AGENT: tuple[NodeOp[Any, Any], ...] = (STATUS, STOP, LOGS)
+AGENT: tuple[NodeOp[Any, Any], ...] = (STATUS, STOP, LOGS, READ_LOG)
 OPERATIONS: tuple[NodeOp[Any, Any], ...] = (
     *AGENT, CONTEXT_CREATE, CONTEXT_STATUS, CONTEXT_DESTROY, COMMAND_EXECUTE, COMMAND_STATUS, COMMAND_CANCEL, CONNECT_OPEN,
     UI_OPEN, ATTACHED,

@@ -42,6 +42,7 @@ from brickyard.server.metrics import WorkspaceMetrics
 from brickyard.services.access import Authorizer
 from brickyard.services.attach import AttachService
 from brickyard.services.clusterchanges import ClusterChanges
+from brickyard.services.clusterlogs import ClusterLogs
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
 from brickyard.services.files import DbfsService
@@ -119,6 +120,7 @@ class Services:
     changes: ClusterChanges
     pools: PoolService
     attach: AttachService
+    logs: ClusterLogs
     commands: CommandService
     runs: RunService
     secrets: SecretService
@@ -189,6 +191,7 @@ def application(
         secrets=services.secrets,
         dbfs=services.dbfs,
         attach=services.attach,
+        logs=services.logs,
         ui_links=services.links,
         workspace_id=given.workspace_id,
         lag_s=lambda: max(given.store.lag_s, loops.owners.lag_s, loop_lag_s()),
@@ -281,6 +284,7 @@ def _services(given: Resources, nodes: Nodes, loops: Loops) -> Services:
         authorizer=authorizer,
         wake=loops.owners.wake,
     )
+    attach = AttachService(store=store, authorizer=authorizer, nodes=nodes.calls, start=clusters.start)
     return Services(
         tokens=TokenService(store=store, clock=clock, ids=ids, authorizer=authorizer),
         users=UserService(store=store, authorizer=authorizer),
@@ -294,7 +298,8 @@ def _services(given: Resources, nodes: Nodes, loops: Loops) -> Services:
             authorizer=authorizer,
             wake=loops.owners.wake,
         ),
-        attach=AttachService(store=store, authorizer=authorizer, nodes=nodes.calls, start=clusters.start),
+        attach=attach,
+        logs=ClusterLogs(attach=attach, nodes=nodes.calls, kept=given.storage.logs),
         commands=CommandService(store=store, authorizer=authorizer, nodes=nodes.calls, ids=ids),
         runs=RunService(
             store=store,

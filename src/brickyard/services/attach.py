@@ -94,14 +94,22 @@ class AttachService:
 
     async def look(self, caller: Caller, cluster_id: str, *, client: Client | None = None) -> Attached:
         """The cluster's current state, if the caller may attach to it; with `client`, to do that kind of work."""
+        cluster, nodes = await self._looked(caller, cluster_id, client=client)
+        usable = public_state(cluster) in USABLE
+        return Attached(cluster, driver_instance(cluster, nodes) if usable else None)
+
+    async def nodes(self, caller: Caller, cluster_id: str) -> list[Instance]:
+        """All instances of a cluster that the caller may attach to."""
+        return (await self._looked(caller, cluster_id))[1]
+
+    async def _looked(self, caller: Caller, cluster_id: str, *, client: Client | None = None) -> tuple[Cluster, list[Instance]]:
         if not cluster_id:
             raise InvalidParameterValue("No cluster was named: give the cluster's id.")
         cluster, nodes = await self._store.read(lambda tx: self._find(tx, caller, cluster_id))
         spec, user = cluster.spec, caller.user_name
         if why := attach_refusal(spec, cluster_id=cluster_id, user_name=user, client=client):
             raise PermissionDenied(why)
-        usable = public_state(cluster) in USABLE
-        return Attached(cluster, driver_instance(cluster, nodes) if usable else None)
+        return cluster, nodes
 
     def _find(self, tx: Tx, caller: Caller, cluster_id: str) -> tuple[Cluster, list[Instance]]:
         cluster = tx.clusters.get(cluster_id)
@@ -126,9 +134,8 @@ class AttachService:
 
     async def workers(self, caller: Caller, cluster_id: str) -> list[Instance]:
         """The running workers, if the caller may attach to the cluster."""
-        found = await self.look(caller, cluster_id)
-        nodes = await self._store.read(lambda tx: tx.instances.of_cluster(cluster_id))
-        now = found.cluster.incarnation
+        cluster, nodes = await self._looked(caller, cluster_id)
+        now = cluster.incarnation
         return [each for each in nodes if each.role is Role.WORKER and each.generation == now and each.live and each.endpoint]
 
     async def running(self, caller: Caller, cluster_id: str, *, patience_s: float, may_start: bool = False) -> Running:

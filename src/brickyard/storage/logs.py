@@ -1,4 +1,5 @@
-"""Logs of nodes that have ended: a directory per cluster, with one directory per node, written once when the node ended."""
+"""Logs of nodes that have ended: a directory per cluster, with one directory per node, which appears complete when the node has
+ended. Its name is the node's: `<instance id>-<generation>`."""
 
 from __future__ import annotations
 
@@ -7,6 +8,10 @@ import shutil
 from pathlib import Path
 
 from brickyard.agent import files
+from brickyard.agent.keep import read_record
+from brickyard.agent.logfiles import LogDirectory
+from brickyard.domain.node import Role
+from brickyard.domain.nodeops import LogFile, LogPiece, ReadLog
 
 
 class KeptLogs:
@@ -29,6 +34,24 @@ class KeptLogs:
             with contextlib.suppress(OSError, ValueError):
                 return files.read_tail(directory, name, limit)
         return None
+
+    def has(self, cluster_id: str, node: str) -> bool:
+        """Whether the logs of that node are here."""
+        return (self.of(cluster_id) / Path(node).name).is_dir()
+
+    def files(self, cluster_id: str, node: str) -> tuple[Role | None, list[LogFile]]:
+        """The role of a node, if it is known, and its logs. Sizes count what was left out at the beginning of a log."""
+        directory = self.of(cluster_id) / Path(node).name
+        record = read_record(directory)
+        listed = [(name, size) for name, size in files.list_files(directory) if not name.startswith(".")]
+        starts = {name: kept.start for name, kept in record.files.items()}
+        return record.role, [LogFile(name=name, size=size + starts.get(name, 0)) for name, size in listed]
+
+    def read(self, cluster_id: str, node: str, asked: ReadLog) -> LogPiece:
+        """Reads from a log of a node. Raises OSError if there is none, and ValueError."""
+        directory = self.of(cluster_id) / Path(node).name
+        logs = LogDirectory(directory, read_record(directory).files)
+        return logs.read(asked.name, offset=asked.offset, position=asked.position, limit=asked.limit)
 
     def clusters(self) -> list[str]:
         """The ids of the clusters with kept logs."""
@@ -57,6 +80,8 @@ def directories(place: Path) -> list[Path]:
 def _newest_first(place: Path) -> list[Path]:
     ended = {}
     for node in directories(place):
+        if node.name.startswith("."):
+            continue  # it is being copied
         with contextlib.suppress(OSError):
             ended[node] = node.stat().st_mtime
     return sorted(ended, key=lambda node: ended[node], reverse=True)

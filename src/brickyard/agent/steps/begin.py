@@ -9,6 +9,7 @@ import msgspec
 
 from brickyard.agent import files
 from brickyard.agent.converge import Stage
+from brickyard.agent.keep import NodeRecord
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
 from brickyard.domain.node import Assignment, Phase, Role
@@ -43,8 +44,8 @@ def make_shared(node: NodeState, wanted: Assignment) -> Path | None:
 
 def record(node: NodeState, wanted: Assignment) -> None:
     """Records whose node this is, for the provider that cleans up after an agent that was killed."""
-    text = msgspec.json.encode({"cluster_id": wanted.cluster_id, "generation": wanted.generation})
-    files.write_atomic(node.config.directory / "node.json", text)
+    record = NodeRecord(cluster_id=wanted.cluster_id, generation=wanted.generation, role=wanted.role)
+    files.write_atomic(node.config.directory / "node.json", msgspec.json.encode(record))
 
 
 WORK = Work(_begin, progress="preparing the node")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from brickyard.agent import files
 from brickyard.agent.converge import Current
+from brickyard.agent.keep import NodeRecord, keep_node_logs
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
 from brickyard.domain.node import NodeStatus
@@ -34,10 +35,8 @@ def give_room_back(node: NodeState) -> None:
     """
     config = node.config
     files.remove_tree(config.node_dir, keep="logs")
-    files.keep_node_logs(
-        config.directory, Path(config.logs_dir), instance_id=config.instance_id, cluster_id=node.cluster_id,
-        generation=node.current.generation,
-    )  # fmt: skip
+    record = NodeRecord(cluster_id=node.cluster_id, generation=node.current.generation, role=node.role)
+    keep_node_logs(config.directory, Path(config.logs_dir), instance_id=config.instance_id, node=record)
     files.remove_tree(config.node_dir)
 
 

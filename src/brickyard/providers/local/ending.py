@@ -12,9 +12,10 @@ import msgspec
 
 from brickyard.agent import files, locks, processes
 from brickyard.agent.cgroups import Group
+from brickyard.agent.keep import NodeRecord, keep_node_logs
 from brickyard.agent.log import LogFile
 from brickyard.domain.clock import Clock
-from brickyard.providers.local.instances import Ending, Instances, Node, is_locked
+from brickyard.providers.local.instances import Ending, Instances, is_locked
 from brickyard.providers.local.networks import LocalNetworks
 
 KILL_AFTER_MS = 10_000  # from SIGTERM to SIGKILL: more than an agent needs to end its node cleanly
@@ -56,9 +57,8 @@ class Ender:
             return
         files.remove_tree(directory / "node", keep="logs")  # first: on a full disk this makes room for the logs
         with contextlib.suppress(OSError, msgspec.MsgspecError):  # it had no node, or its agent has cleaned up
-            node = msgspec.json.decode((directory / "node.json").read_bytes(), type=Node)
-            logs = self._logs
-            files.keep_node_logs(directory, logs, instance_id=instance_id, cluster_id=node.cluster_id, generation=node.generation)
+            node = msgspec.json.decode((directory / "node.json").read_bytes(), type=NodeRecord)
+            keep_node_logs(directory, self._logs, instance_id=instance_id, node=node)
             (directory / "node.json").unlink()  # so that the next call does not keep the logs again
         with self._instances.lock:
             launched = self._instances.launched(instance_id)

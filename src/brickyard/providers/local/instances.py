@@ -41,13 +41,6 @@ class Ending(msgspec.Struct, kw_only=True):
     since_ms: int
 
 
-class Node(msgspec.Struct):
-    """The agent's node.json: the last node that the instance was."""
-
-    cluster_id: str
-    generation: int
-
-
 class Instances:
     """One per provider. `lock` guards the fields; hold it, or `alone`, for methods that look at more than one instance."""
 

@@ -22,4 +22,4 @@ def open_provider(setup: Setup) -> Provider:
         from brickyard.providers.simulated.remote import RemoteSimulatedProvider  # noqa: PLC0415 - only where it is used
 
         return RemoteSimulatedProvider(settings=settings, server_url=setup.server_url, node_types=cloud_types())
-    return SimulatedProvider(node_types=cloud_types(), knobs=knobs, knobs_file=path)
+    return SimulatedProvider(node_types=cloud_types(), knobs=knobs, knobs_file=path, storage=setup.storage)

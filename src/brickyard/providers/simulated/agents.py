@@ -121,6 +121,7 @@ class SimulatedAgent:
         if fresh:
             self._warm = self._status.warm == wanted.runtime and wanted.role is not Role.WARM
             self._world.kernels.renew(self._instance_id, wanted.generation)
+            self._world.logs.begin(self._instance_id, wanted)
             self._status = NodeStatus(isolation=self._status.isolation, limits=self._status.limits, host="127.0.0.1")
             self._status = msgspec.structs.replace(self._status, warm_start=self._warm)
             if wanted.role in (Role.DRIVER, Role.SINGLE):

@@ -29,7 +29,7 @@ class SimulatedAgentClient(AgentClient):
         if self._world.agent(instance_id) is None:
             raise AgentUnreachable(f"{instance_id} is gone", sent=False)
         try:
-            return self._world.kernels.call(instance_id, method, path, body)
+            return self._world.call(instance_id, method, path, body)
         except KernelRefused as refused:
             raise AgentRefused(refused.code, refused.message) from refused
 

@@ -37,6 +37,7 @@ class Knobs(msgspec.Struct, kw_only=True):
     never_registers: float = 0.0
     commands_file: str = ""  # if set, commands are accepted and each appends its id to this file when it begins; "": refused
     command_s: float = 0.0  # from a command's start until it finishes
+    logs: bool = False  # nodes write logs, which are read, delivered and kept as a real node's
     seed: int = 0
 
 

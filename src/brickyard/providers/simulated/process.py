@@ -37,6 +37,7 @@ from brickyard.providers.simulated import knobsfile, wire
 from brickyard.providers.simulated.httphome import HttpHome, Line
 from brickyard.providers.simulated.kernels import KernelRefused
 from brickyard.providers.simulated.world import World
+from brickyard.storage.directory import Storage
 from brickyard.storage.private import write_private
 
 LOG_LIMIT = 20 * 2**20
@@ -128,6 +129,7 @@ class WorldProcess:
             home=lambda request: HttpHome(request, self._line),
             endpoint=lambda instance_id: f"{self._url}/instances/{instance_id}",
             knobs=knobsfile.read(knobs_file) if knobs_file is not None else None,
+            storage=Storage(place.parent),  # `place` is the storage's `simulated`
         )
 
     async def run(self) -> None:
@@ -235,7 +237,8 @@ class WorldProcess:
             return _failure(401, "UNAUTHENTICATED", "a valid token is needed")
         body = msgspec.json.decode(await request.read() or b"{}", type=dict)
         try:
-            return _json(self._world.kernels.call(instance_id, request.method, request.match_info["path"], body))
+            target = f"{request.match_info['path']}?{request.query_string}"
+            return _json(self._world.call(instance_id, request.method, target, body))
         except KernelRefused as refused:
             return _failure(_STATUSES.get(refused.code, 400), refused.code, refused.message)
 

@@ -16,6 +16,7 @@ from brickyard.providers.simulated.client import SimulatedAgentClient, endpoint
 from brickyard.providers.simulated.home import AttachedHome
 from brickyard.providers.simulated.knobsfile import Knobs
 from brickyard.providers.simulated.world import World
+from brickyard.storage.directory import Storage
 
 
 class SimulatedProvider(World, Provider):
@@ -32,9 +33,10 @@ class SimulatedProvider(World, Provider):
         knobs: Knobs | None = None,
         knobs_file: Path | None = None,
         spot_market: bool = False,
+        storage: Storage | None = None,
     ) -> None:
         self._attached = AttachedHome()
-        super().__init__(home=lambda _request: self._attached, endpoint=endpoint, knobs=knobs)
+        super().__init__(home=lambda _request: self._attached, endpoint=endpoint, knobs=knobs, storage=storage)
         self.spot_market = spot_market
         self._node_types = tuple(node_types)
         self._knobs_file = knobs_file

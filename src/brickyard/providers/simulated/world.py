@@ -10,21 +10,29 @@ import asyncio
 import random
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from brickyard.domain.node import Failure
 from brickyard.providers.base import CapacityError, Home, InvalidError, LaunchRequest, Observed, TransientError
 from brickyard.providers.simulated.agents import SimulatedAgent
 from brickyard.providers.simulated.kernels import SimulatedKernels
 from brickyard.providers.simulated.knobsfile import Knobs
+from brickyard.providers.simulated.logs import SimulatedLogs
+from brickyard.storage.directory import Storage
 
 
 class World:
     """Call `begin` on the event loop that its agents are to run on. Safe to call from several threads."""
 
     def __init__(
-        self, *, home: Callable[[LaunchRequest], Home], endpoint: Callable[[str], str], knobs: Knobs | None = None
+        self,
+        *,
+        home: Callable[[LaunchRequest], Home],
+        endpoint: Callable[[str], str],
+        knobs: Knobs | None = None,
+        storage: Storage | None = None,
     ) -> None:
-        """`endpoint`: the address at which servers call an instance's agent."""
+        """`endpoint`: the address at which servers call an instance's agent. `storage`: for logs."""
         self.knobs = knobs or Knobs()
         self.endpoint = endpoint
         self._home_of = home
@@ -35,6 +43,7 @@ class World:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.masters: dict[str, set[str]] = {}  # cluster id -> addresses of the workers that registered
         self.kernels = SimulatedKernels(lambda: self.knobs)
+        self.logs = SimulatedLogs(storage, lambda: self.knobs)
         self.tasks: dict[str, tuple[int, int]] = {}  # cluster id -> (tasks to run, tasks that one worker runs at once)
         self.drivers: dict[str, SimulatedAgent] = {}  # cluster id -> its current or last driver
 
@@ -100,6 +109,7 @@ class World:
             self._agents.clear()
         for agent in agents:
             agent.cancel()
+            self.logs.end(agent.request.instance_id)
 
     # -- failures to inject --------------------------------------------------------------------------------------------
 
@@ -142,12 +152,18 @@ class World:
             agent = self._agents.pop(instance_id, None)
             self._ended.add(instance_id)
         self.kernels.forget(instance_id)
+        self.logs.end(instance_id)
         if agent is not None:
             agent.cancel()
 
     def driver_of(self, cluster_id: str) -> SimulatedAgent | None:
         driver = self.drivers.get(cluster_id)
         return driver if driver is not None and driver.drives(cluster_id) else None
+
+    def call(self, instance_id: str, method: str, target: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """One request from a server to an instance's agent; `target` is a path with its query. Raises KernelRefused."""
+        answer = self.logs.call(instance_id, method, target)
+        return self.kernels.call(instance_id, method, target.partition("?")[0], body) if answer is None else answer
 
     def _chance(self, probability: float) -> bool:
         return probability > 0 and self._random.random() < probability

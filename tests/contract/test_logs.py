@@ -1,0 +1,120 @@
+"""Logs over the API, on a simulated cluster whose nodes write logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from databricks.sdk import WorkspaceClient
+from databricks.sdk.errors import BadRequest, InvalidParameterValue, NotFound
+
+from brickyard.providers.nodetypes import cloud_types
+from brickyard.providers.simulated import Knobs, SimulatedProvider
+from brickyard.storage.directory import Storage
+from tests.support.server import Server
+
+WAIT = timedelta(seconds=30)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("workspace")
+
+
+@pytest.fixture(scope="module")
+def machines(place: Path) -> SimulatedProvider:
+    return SimulatedProvider(node_types=cloud_types(), knobs=Knobs(logs=True), storage=Storage(place))
+
+
+@pytest.fixture(scope="module")
+def server(place: Path, machines: SimulatedProvider) -> Iterator[Server]:
+    with Server.running(place, provider="simulated", instances=machines) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def w(server: Server) -> WorkspaceClient:
+    return server.client()
+
+
+def new_cluster(w: WorkspaceClient, **fields: Any) -> str:
+    """A running cluster with one worker."""
+    key = w.clusters.select_spark_version(latest=True)
+    made = w.clusters.create(spark_version=key, node_type_id="i3.xlarge", num_workers=1, **fields).result(WAIT)
+    assert made.cluster_id is not None
+    return made.cluster_id
+
+
+def logs(w: WorkspaceClient, cluster_id: str) -> dict[str, dict[str, Any]]:
+    """The logs of a cluster, by role and path."""
+    found = w.api_client.do("GET", "/api/2.1/clusters/logs/list", query={"cluster_id": cluster_id})
+    assert found["unreachable"] == []
+    return {f"{each['role']}/{each['path']}": each for each in found["files"]}
+
+
+def read(w: WorkspaceClient, cluster_id: str, file: str, **query: Any) -> dict[str, Any]:
+    query = {"cluster_id": cluster_id, "file": file, **query}
+    answer: dict[str, Any] = w.api_client.do("GET", "/api/2.1/clusters/logs/read", query=query)
+    return answer
+
+
+def test_logs_are_listed_and_read_while_a_cluster_runs_and_afterwards(w: WorkspaceClient, machines: SimulatedProvider) -> None:
+    cluster_id = new_cluster(w)
+    found = logs(w, cluster_id)
+    names = {f"{role}/{name}" for role in ("driver", "worker") for name in ("stdout", "stderr", "log4j-active.log")}
+    assert set(found) == names
+    file = found["driver/stdout"]["file"]
+    first = read(w, cluster_id, file)
+    assert first["text"] == f"stdout of the simulated driver of {cluster_id}, generation 1\n"
+    assert (first["offset"], first["next_offset"], first["at_end"], first["running"]) == (0, first["size"], True, True)
+    instance_id = found["driver/stdout"]["node"].rpartition("-")[0]
+    machines.logs.write(instance_id, "stdout", "später €\n".encode())
+    assert read(w, cluster_id, file, offset=-4)["text"] == "€\n"
+    text, position = "", first["next_position"]
+    while not (piece := read(w, cluster_id, file, position=position, limit=5))["at_end"]:
+        text, position = text + piece["text"], piece["next_position"]
+    assert text + piece["text"] == "später €\n", "characters are not torn"
+    w.clusters.delete_and_wait(cluster_id, timeout=WAIT)
+    after = logs(w, cluster_id)
+    assert {key: each["size"] for key, each in after.items()} == {
+        **{key: each["size"] for key, each in found.items()}, "driver/stdout": piece["size"],
+    }  # fmt: skip
+    assert not any(each["running"] for each in after.values())
+    rest = read(w, cluster_id, file, position=first["next_position"])
+    assert (rest["text"], rest["running"], rest["skipped"]) == ("später €\n", False, False)
+
+
+def test_the_logs_of_every_start_are_there(w: WorkspaceClient) -> None:
+    cluster_id = new_cluster(w)
+    w.clusters.restart(cluster_id).result(WAIT)
+    found = w.api_client.do("GET", "/api/2.1/clusters/logs/list", query={"cluster_id": cluster_id})["files"]
+    mine = [each for each in found if each["role"] == "driver" and each["path"] == "stdout"]
+    assert [each["running"] for each in mine] == [True, False]
+    assert len({each["file"] for each in mine}) == 2
+
+
+def test_what_cannot_be_read_is_refused(w: WorkspaceClient) -> None:
+    cluster_id = new_cluster(w)
+    file = logs(w, cluster_id)["driver/stdout"]["file"]
+    node = file.partition("/")[0]
+    for wrong in ("", "stdout", "/stdout", f"{node}/", "../x/stdout", f".{node}/stdout", "a/b"):
+        with pytest.raises(InvalidParameterValue, match="clusters/logs/list"):
+            read(w, cluster_id, wrong)
+    for wrong in (f"{node}/../../agent.json", f"{node}/."):
+        with pytest.raises(InvalidParameterValue, match="is not the name of a log"):
+            read(w, cluster_id, wrong)
+    for missing in (f"{node}/nothing", f"{node}9/stdout", "i-nobody-1/stdout", f"{node}/agent.log", f"{node}/node.log"):
+        with pytest.raises(NotFound, match="no log"):
+            read(w, cluster_id, missing)
+    with pytest.raises(InvalidParameterValue, match="position"):
+        read(w, cluster_id, file, position="here")
+    with pytest.raises(BadRequest, match="limit"):
+        read(w, cluster_id, file, limit=0)
+    with pytest.raises(NotFound, match="does not exist"):
+        logs(w, "0101-000000-nothing0")
+    other = new_cluster(w)
+    with pytest.raises(NotFound, match="no log"):
+        read(w, other, file)
