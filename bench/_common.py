@@ -39,6 +39,16 @@ def cpu_s(pid: int) -> float:
     return float(times.user + times.system)
 
 
+def rss_mib(pid: int) -> float:
+    """Resident memory of a process, shared pages included."""
+    return float(psutil.Process(pid).memory_info().rss) / 2**20
+
+
+def later_s(status: int, retry_after: str | None) -> float | None:
+    """How long to wait before a request is repeated, as Databricks' SDK does; None if the answer is final."""
+    return float(retry_after or 1) if status in (429, 503) else None
+
+
 class Load:
     """Requests per second, and the server's CPU microseconds per request; medians of several rounds."""
 
@@ -50,16 +60,22 @@ class Load:
 async def load(
     pid: int, method: str, url: str, *, token: str, body: str = "", requests: int, rounds: int = 5, width: int = 16
 ) -> Load:
-    """Send `requests` requests, `width` at a time, in each of `rounds` rounds after a warm-up. Raises unless all are 200."""
+    """Send `requests` requests, `width` at a time, in each of `rounds` rounds after a warm-up. Requests that are refused for now
+    are repeated. Raises unless all others are 200."""
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     rates, costs = [], []
     async with aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(limit=width)) as session:
 
         async def one() -> None:
-            async with session.request(method, url, data=body or None) as answer:
-                data = await answer.read()
-                if answer.status != 200:
-                    raise RuntimeError(f"{url} answered {answer.status}: {data[:300]!r}")
+            while True:
+                async with session.request(method, url, data=body or None) as answer:
+                    data = await answer.read()
+                    wait_s = later_s(answer.status, answer.headers.get("Retry-After"))
+                    if wait_s is None and answer.status != 200:
+                        raise RuntimeError(f"{url} answered {answer.status}: {data[:300]!r}")
+                if wait_s is None:
+                    return
+                await asyncio.sleep(wait_s)
 
         async def run(count: int) -> None:
             left = iter(range(count))

@@ -34,11 +34,12 @@ uvicorn.run(app, port=int(sys.argv[1]), log_level="warning", access_log=False, l
 
 
 class Served:
-    """A running server: its process and base URL."""
+    """A running server: its process, its base URL, and its directory."""
 
-    def __init__(self, pid: int, url: str) -> None:
+    def __init__(self, pid: int, url: str, place: str) -> None:
         self.pid = pid
         self.url = url
+        self.place = place
 
 
 @contextlib.contextmanager
@@ -56,7 +57,8 @@ def brickyard(**settings: str) -> Iterator[Served]:
             "BRICKYARD_ENDS_WITH": str(os.getpid()),
             **{f"BRICKYARD_{key.upper()}": value for key, value in settings.items()},
         }
-        with _process([sys.executable, "-m", "brickyard.server"], environment, f"http://127.0.0.1:{port}", "/readyz") as served:
+        command = [sys.executable, "-m", "brickyard.server"]
+        with _process(command, environment, f"http://127.0.0.1:{port}", "/readyz", place=data) as served:
             yield served
 
 
@@ -96,7 +98,7 @@ def _process(command: list[str], environment: dict[str, str], url: str, path: st
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"{command[0]} did not serve")
             time.sleep(0.05)
-        yield Served(process.pid, url)
+        yield Served(process.pid, url, place)
     finally:
         process.terminate()
         try:

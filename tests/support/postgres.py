@@ -120,6 +120,16 @@ class Postgres:
             connection.execute(f'CREATE DATABASE "{name}"')
         return self.url(name)
 
+    def cpu_s(self) -> float:
+        """CPU seconds of all its processes so far. Those of a connection that has been closed are its postmaster's children's."""
+        assert self._process is not None
+        postmaster = psutil.Process(self._process.pid)
+        used = sum(postmaster.cpu_times())
+        for child in postmaster.children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                used += sum(child.cpu_times()[:2])
+        return float(used)
+
     @contextlib.contextmanager
     def hung(self) -> Iterator[None]:
         """Stops all its processes (SIGSTOP) until the block ends: connections stay, and nothing is answered."""
