@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -248,3 +249,23 @@ def test_discovery_names_what_there_is(server: Server) -> None:
     assert len(found["account_id"]) == 36
     config = server.client().config
     assert (config.account_id, config.workspace_id) == (found["account_id"], found["workspace_id"])
+
+
+UPGRADE = (
+    f"GET /spark-ui/x/ HTTP/1.1\r\nHost: x\r\n{AUTHORIZED}Connection: Upgrade\r\nUpgrade: websocket\r\n"
+    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
+
+
+def test_a_websocket_where_there_is_none_is_refused_in_the_dialect_of_its_prefix(server: Server) -> None:
+    for path, key in (("/api/2.1/clusters/nothing", "error_code"), ("/api/1.2/nothing", "error"), ("/x", "error_code")):
+        with connection(server, UPGRADE.replace("/spark-ui/x/", path)) as opened:
+            said = answer(opened)
+        assert said.startswith("HTTP/1.1 404 ")
+        assert key in json.loads(said.split("\r\n\r\n", 1)[1])
+        assert "x-request-id: " in said.lower()
+
+
+def test_a_websocket_behind_an_unanswered_request_is_refused(server: Server) -> None:
+    with connection(server, f"GET /api/2.0/clusters/list HTTP/1.1\r\nHost: x\r\n{AUTHORIZED}\r\n{UPGRADE}") as opened:
+        assert "Switching" not in answer(opened)

@@ -81,6 +81,24 @@ def test_every_error_of_a_group_is_in_its_dialect(
     assert set(said) == set(DIALECT.properties)
 
 
+@pytest.mark.parametrize(
+    ("path", "keys"),
+    [
+        ("/api/1.2/contexts/nothing", {"error"}),
+        ("/api/1.2/nothing", {"error"}),
+        ("/api/2.0/preview/scim/v2/Nothing/7", {"schemas", "scimType", "detail", "status"}),
+        ("/api/2.1/clusters/nothing", {"error_code", "message"}),
+        ("/api/2.0/nothing", {"error_code", "message"}),
+        ("/nothing", {"error_code", "message"}),
+        ("/" * 10_000, {"error_code", "message"}),
+    ],
+)
+def test_a_path_without_an_operation_is_refused_in_the_dialect_of_its_prefix(path: str, keys: set[str]) -> None:
+    with edge() as url:
+        answer = requests.get(url + path, timeout=PATIENCE_S)
+    assert (answer.status_code, set(answer.json())) == (404, keys)
+
+
 def test_the_document_describes_the_dialect() -> None:
     described = document([STOP])
     refusal = described["paths"]["/v1/clusters/{cluster_id}/stop"]["post"]["responses"]["400"]["content"]["application/json"]

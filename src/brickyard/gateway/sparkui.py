@@ -1,7 +1,8 @@
 """`/spark-ui/{cluster_id}/...`: the Spark UI of a cluster, proxied by this server.
 
 Programs send their token as a bearer. Browsers get a link that contains a pass (`/spark-ui/{cluster_id}/~PASS/...`): see
-`services/uilinks.py`. The cluster's answers are streamed; redirects and links are rewritten to lead back here.
+`services/uilinks.py`.
+The cluster's answers are streamed; redirects and links are rewritten to lead back here. Websockets are carried too.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from yarl import URL
 from brickyard.api.edge.authentication import Authenticator
 from brickyard.api.edge.dialects import PLAIN
 from brickyard.api.edge.streaming import until_gone
+from brickyard.api.edge.websockets import refusing
 from brickyard.domain.errors import ApiError, ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.gateway import pages
 from brickyard.gateway.ways import short
+from brickyard.gateway.websockets import Client, Target, Unreachable, Websockets
 from brickyard.services.caller import Caller
 from brickyard.services.uilinks import UiLinks
 
@@ -67,6 +70,10 @@ class Sources(Protocol):
         """Raises ApiError."""
         ...
 
+    async def check(self, caller: Caller, cluster_id: str) -> None:
+        """Raises ApiError if the caller may not, or no longer, see the cluster's UI."""
+        ...
+
     def forget(self, cluster_id: str) -> None:
         """Call this when the cached location of the UI does not answer."""
         ...
@@ -100,6 +107,7 @@ class SparkUi:
         self._authenticator = authenticator
         self._links = links
         self._sources = sources
+        self._websockets = Websockets()
         self._sessions: dict[str, aiohttp.ClientSession] = {}  # by way, most recently used last
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -110,28 +118,26 @@ class SparkUi:
         await asyncio.gather(*self._closing)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await receive()
-            await send({"type": "websocket.close", "code": 1000})
-            return
+        serve, answer = self._serve, send
+        if scope["type"] == "websocket":
+            await receive()  # the client asks; it gets a websocket or an HTTP answer
+            serve, answer = self._carry, refusing(send)
         # Matches the raw path: a decoded path of another kind could look like one of ours.
         match = _PATH.fullmatch((scope.get("raw_path") or scope["path"].encode()).decode("latin-1"))
         cluster_id = match.group(1) if match else ""
         try:
-            await self._serve(match, scope, receive, send)
+            await serve(match, scope, receive, send)
         except ApiError as error:
-            await self._refuse(scope, send, error, cluster_id)
+            await self._refuse(scope, answer, error, cluster_id)
         except _BrokeOff:
             log.info("spark_ui_broke_off", cluster_id=cluster_id)
             raise
         except Exception:
             log.exception("spark_ui_failed", path=cluster_id)
-            await self._refuse(scope, send, ApiError("The server failed to answer this request. Its log says why."), cluster_id)
+            await self._refuse(scope, answer, ApiError("The server failed to answer this request. Its log says why."), cluster_id)
 
     async def _serve(self, match: re.Match[str] | None, scope: Scope, receive: Receive, send: Send) -> None:
-        if match is None or _DOTS.search(match.group(3) or ""):
-            raise ResourceDoesNotExist("The Spark UI of a cluster is at /spark-ui/CLUSTER-ID/.")
-        cluster_id, given, path = match.groups()
+        cluster_id, given, path = _parts(match)
         if given == "login" and scope["method"] == "POST":
             await self._login(cluster_id, receive, send)
             return
@@ -141,7 +147,7 @@ class SparkUi:
         if scope["method"] not in ("GET", "HEAD"):
             raise MethodNotAllowed("The Spark UI is read-only: use GET.")
         caller = await self._caller(scope, cluster_id, given)
-        asked = _Asked(cluster_id, f"/spark-ui/{cluster_id}" + (f"/~{given}" if given else ""), path or "")
+        asked = _Asked(cluster_id, _prefix(cluster_id, given), path)
         if logs := _LOGS.fullmatch(asked.path):
             text = await self._sources.executor_log(caller, cluster_id, int(logs.group(1)), logs.group(2))
             await _send(send, 200, text, b"text/plain; charset=utf-8")
@@ -151,6 +157,25 @@ class SparkUi:
             await _redirect(send, asked.prefix + target)
             return
         await self._forward(upstream, asked, scope, receive, send)
+
+    async def _carry(self, match: re.Match[str] | None, scope: Scope, receive: Receive, send: Send) -> None:
+        """Carries a websocket, for as long as its caller may have it."""
+        cluster_id, given, path = _parts(match)
+        caller = await self._caller(scope, cluster_id, given)
+        upstream = await self._sources.find(caller, cluster_id)
+        url, headers = _target(upstream, _Asked(cluster_id, _prefix(cluster_id, given), path), scope)
+
+        async def check() -> None:
+            await self._sources.check(await self._caller(scope, cluster_id, given), cluster_id)
+
+        try:
+            await self._websockets.carry(
+                Target(url, headers, upstream.way, scope["subprotocols"]),
+                Client(caller.user_name, receive, send, check),
+            )
+        except Unreachable as error:
+            self._sources.forget(cluster_id)
+            raise _silent(cluster_id) from error
 
     async def _caller(self, scope: Scope, cluster_id: str, given: str | None) -> Caller:
         if given:
@@ -172,21 +197,14 @@ class SparkUi:
         await _redirect(send, f"/spark-ui/{cluster_id}/~{self._links.make(caller, cluster_id)[0]}/")
 
     async def _forward(self, upstream: Upstream, asked: _Asked, scope: Scope, receive: Receive, send: Send) -> None:
-        query = scope["query_string"].decode("latin-1")
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"] if name in _PASSED_ON}
-        headers |= {
-            "Authorization": f"Bearer {upstream.bearer}",
-            "X-Forwarded-Context": asked.prefix,
-            "Accept-Encoding": "identity",
-        }
-        url = URL(upstream.url + asked.path + (f"?{query}" if query else ""), encoded=True)
+        url, headers = _target(upstream, asked, scope)
         try:
             async with self._open(upstream.way).request(scope["method"], url, headers=headers, allow_redirects=False) as response:
                 answer = _Answer(scope["method"], asyncio.create_task(until_gone(receive)), send)
                 await answer.pass_on(response, asked)
         except (aiohttp.ClientConnectionError, TimeoutError) as error:
             self._sources.forget(asked.cluster_id)
-            raise TemporarilyUnavailable(f"The Spark UI of cluster {asked.cluster_id} does not answer. Try again.") from error
+            raise _silent(asked.cluster_id) from error
 
     async def _refuse(self, scope: Scope, send: Send, error: ApiError, cluster_id: str) -> None:
         """Sends the error as a page for browsers and in the API's format for programs."""
@@ -258,6 +276,34 @@ class _Answer:
                 # The answer must not look complete: this error makes the server close the connection.
                 raise _BrokeOff(asked.cluster_id) from error
         await self._send({"type": "http.response.body", "body": b""})
+
+
+def _parts(match: re.Match[str] | None) -> tuple[str, str | None, str]:
+    """The cluster, the pass in the path if there is one, and the path within the UI."""
+    if match is None or _DOTS.search(match.group(3) or ""):
+        raise ResourceDoesNotExist("The Spark UI of a cluster is at /spark-ui/CLUSTER-ID/.")
+    cluster_id, given, path = match.groups()
+    return cluster_id, given, path or ""
+
+
+def _prefix(cluster_id: str, given: str | None) -> str:
+    return f"/spark-ui/{cluster_id}" + (f"/~{given}" if given else "")
+
+
+def _target(upstream: Upstream, asked: _Asked, scope: Scope) -> tuple[URL, dict[str, str]]:
+    """The URL of a page at the cluster, and the headers for it."""
+    query = scope["query_string"].decode("latin-1")
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"] if name in _PASSED_ON}
+    headers |= {
+        "Authorization": f"Bearer {upstream.bearer}",
+        "X-Forwarded-Context": asked.prefix,
+        "Accept-Encoding": "identity",
+    }
+    return URL(upstream.url + asked.path + (f"?{query}" if query else ""), encoded=True), headers
+
+
+def _silent(cluster_id: str) -> TemporarilyUnavailable:
+    return TemporarilyUnavailable(f"The Spark UI of cluster {cluster_id} does not answer. Try again.")
 
 
 async def _up_to(content: aiohttp.StreamReader, limit: int) -> bytes:

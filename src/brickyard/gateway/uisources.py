@@ -47,6 +47,10 @@ class UiSources:
                 return Upstream(live.url, signed_token(live.key), way=live.way)
         return await self._history.find(cluster_id, driver.instance_id if driver is not None else "")
 
+    async def check(self, caller: Caller, cluster_id: str) -> None:
+        """Raises ApiError if the caller may not attach to the cluster."""
+        await self._attach.look(caller, cluster_id)
+
     def forget(self, cluster_id: str) -> None:
         """Drops the cached location of the UI, which does not answer."""
         self._live.pop(cluster_id, None)

@@ -6,8 +6,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 RULE = (
-    "file:///an/absolute/path or /an/absolute/path, a directory that all servers and nodes reach (object stores are not "
-    "supported), or left out for the data directory"
+    "file:///an/absolute/path or /an/absolute/path, a directory that all servers and nodes mount (object stores are not "
+    "supported: programs open its files), or left out for the data directory"
 )
 
 

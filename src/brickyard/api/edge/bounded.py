@@ -2,6 +2,7 @@
 
 Headers must be complete within a time and a size. A body may take any time as long as it makes progress, and so may the answer
 as long as the peer reads. The number of connections per peer is limited. Agents, clients and proxies stay far below all limits.
+Websockets have the last two limits too (`websockets.py`).
 """
 
 from __future__ import annotations
@@ -26,29 +27,17 @@ def most_of_peer() -> int:
     return min(MOST_OF_PEER, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
 
 
-class BoundedHttp(HttpToolsProtocol):
-    """One connection."""
+class Bounded(asyncio.Protocol):
+    """What all connections have: a peer, which may hold only so many, and a limit for how long it may take nothing of what is
+    sent. Goes before uvicorn's protocol."""
 
     peer = ""
-    _timer: asyncio.TimerHandle | None = None
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
     _write_timer: asyncio.TimerHandle | None = None
     _unsent = 0
-    _in_head = True
-    _head_bytes = 0  # of this request, as parsed
-    _raw_bytes = 0  # received since the headers began, or since the last check of the body
-    _too_large = False
-    _has_host = False
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's own
-        super().connection_made(transport)
-        peer = self.peer = self.client[0] if self.client else ""
-        if sum(isinstance(other, BoundedHttp) and other.peer == peer for other in self.connections) > most_of_peer():
-            self._refuse(503, "TEMPORARILY_UNAVAILABLE", "This peer holds too many connections. Close some, and try again.")
-        else:
-            self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._set_timer(None)
         self._set_write_timer(None)
         super().connection_lost(exc)
 
@@ -60,12 +49,60 @@ class BoundedHttp(HttpToolsProtocol):
         self._set_write_timer(None)
         super().resume_writing()
 
+    def _expect_taker(self) -> None:
+        self._unsent = self.transport.get_write_buffer_size()
+        self._set_write_timer(WRITE_S)
+
+    def _set_write_timer(self, seconds: float | None) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+        self._write_timer = None if seconds is None else self.loop.call_later(seconds, self._not_taken)
+
+    def _not_taken(self) -> None:
+        if self.transport.get_write_buffer_size() < self._unsent:
+            self._expect_taker()
+        else:
+            self.transport.abort()  # a normal close would still wait for this client
+
+
+class BoundedHttp(Bounded, HttpToolsProtocol):
+    """One connection."""
+
+    _timer: asyncio.TimerHandle | None = None
+    _upgraded = False  # the connection has become a websocket
+    _in_head = True
+    _head_bytes = 0  # of this request, as parsed
+    _raw_bytes = 0  # received since the headers began, or since the last check of the body
+    _too_large = False
+    _has_host = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's own
+        super().connection_made(transport)
+        peer = self.peer = self.client[0] if self.client else ""
+        if sum(isinstance(other, Bounded) and other.peer == peer for other in self.connections) > most_of_peer():
+            self._refuse(503, "TEMPORARILY_UNAVAILABLE", "This peer holds too many connections. Close some, and try again.")
+        else:
+            self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._set_timer(None)
+        super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self) -> None:
+        self._upgraded = True
+        self._set_timer(None)
+        self._set_write_timer(None)
+        if self.cycle is None or self.cycle.response_complete:
+            super().handle_websocket_upgrade()
+        else:  # pipelined behind a request whose answer is still being sent on this connection
+            self.transport.close()
+
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
         self._raw_bytes += len(data)
         super().data_received(data)
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._upgraded:
             return
         if self._in_head and self._raw_bytes > HEAD_BYTES:
             self._refuse_head()
@@ -123,21 +160,6 @@ class BoundedHttp(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if seconds is None else self.loop.call_later(seconds, self._late)
-
-    def _expect_taker(self) -> None:
-        self._unsent = self.transport.get_write_buffer_size()
-        self._set_write_timer(WRITE_S)
-
-    def _set_write_timer(self, seconds: float | None) -> None:
-        if self._write_timer is not None:
-            self._write_timer.cancel()
-        self._write_timer = None if seconds is None else self.loop.call_later(seconds, self._not_taken)
-
-    def _not_taken(self) -> None:
-        if self.transport.get_write_buffer_size() < self._unsent:
-            self._expect_taker()
-        else:
-            self.transport.abort()  # a normal close would still wait for this client
 
     def _late(self) -> None:
         self._timer = None

@@ -23,12 +23,13 @@ from brickyard.api.context import ApiContext
 from brickyard.api.edge.authentication import Authenticator, bearer_of
 from brickyard.api.edge.calls import ANONYMOUS, Call
 from brickyard.api.edge.decode import RequestDecoder
-from brickyard.api.edge.dialects import PLAIN, Reply
+from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.forms import form_boundary, form_parts, stream_parts
 from brickyard.api.edge.measures import RequestMetrics
 from brickyard.api.edge.registry import Answer, Auth, Operation, Upload
 from brickyard.api.edge.routes import Routes
 from brickyard.api.edge.streaming import Stream, send_pieces
+from brickyard.api.edge.websockets import refusing
 from brickyard.domain.errors import (
     ApiError,
     EndpointNotFound,
@@ -88,16 +89,22 @@ class Edge:
             await self._http(scope, receive, send)
         elif kind == "websocket":
             await receive()
-            await send({"type": "websocket.close", "code": 1000})
+            error = EndpointNotFound(f"There is no websocket at {scope['path'][:500]}")
+            request_id = self._request_id()
+            reply = self._routes.dialect(scope["path"]).reply(error, request_id)
+            await self._send(refusing(send), reply, request_id, head=False)
+
+    def _request_id(self) -> str:
+        return f"{self._request_prefix}-{next(self._request_numbers):x}"
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
         method, path = scope["method"], scope["path"]
-        request_id = f"{self._request_prefix}-{next(self._request_numbers):x}"
+        request_id = self._request_id()
         wanted = "GET" if method == "HEAD" else method
         match = self._routes.match(wanted, path, scope.get("raw_path") or path.encode())
         name, call, failure = "none", Call(), None
-        dialect = match[0].dialect if match is not None else PLAIN
+        dialect = match[0].dialect if match is not None else self._routes.dialect(path)
         try:
             if match is None:
                 answer: Answer = self._unmatched(scope)

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from brickyard.api.edge.dialects import PLAIN, Dialect
 from brickyard.api.edge.registry import Operation
 
+DEPTH = 8  # segments of an unknown path that are looked at
 _PARAMETER = re.compile(r"\{(\w+)(:path)?\}")
 
 
@@ -25,6 +27,7 @@ class Routes:
     def __init__(self, operations: Iterable[Operation]) -> None:
         self.exact: dict[tuple[str, str], Operation] = {}
         self._patterns: list[_Pattern] = []
+        self._dialects: dict[str, Dialect] = {}  # by the beginning of a path, up to any slash
         for operation in operations:
             for path in operation.paths:
                 self._add(operation, path)
@@ -39,12 +42,26 @@ class Routes:
                 return pattern.operation, {name: unquote(value) for name, value in match.groupdict().items()}
         return None
 
+    def dialect(self, path: str) -> Dialect:
+        """The dialect for a path without an operation: that of the operations that share the most of its beginning, or the plain
+        one if these have several."""
+        beginning = "/".join(path.split("/", DEPTH)[:DEPTH])
+        while beginning and beginning not in self._dialects:
+            beginning = beginning.rpartition("/")[0]
+        return self._dialects.get(beginning, PLAIN)
+
     def methods(self, path: str, raw_path: bytes) -> list[str]:
         """All methods that the path has an operation for."""
         methods = {"GET", "POST", "PUT", "PATCH", "DELETE"}
         return sorted(method for method in methods if self.match(method, path, raw_path))
 
     def _add(self, operation: Operation, path: str) -> None:
+        beginning = path
+        while beginning:
+            beginning = beginning.rpartition("/")[0]
+            known = self._dialects.setdefault(beginning, operation.dialect)
+            if known is not operation.dialect:
+                self._dialects[beginning] = PLAIN
         if not _PARAMETER.search(path):
             if (other := self.exact.get((operation.method, path))) is not None:
                 raise ValueError(f"{operation.name} and {other.name} both answer {operation.method} {path}")

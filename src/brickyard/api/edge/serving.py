@@ -8,6 +8,7 @@ from typing import Any
 import uvicorn
 
 from brickyard.api.edge.bounded import BoundedHttp
+from brickyard.api.edge.websockets import MESSAGE_BYTES, PING_S, BoundedWebsocket
 
 DRAIN_S = 2  # time for requests in flight when the server stops
 _MAPPED_BITS = 96  # of ::ffff:0:0/96, before the IPv4 address
@@ -26,7 +27,11 @@ def serving(application: Any, *, trusted_proxies: str = "") -> uvicorn.Config:
         timeout_keep_alive=KEEP_ALIVE_S,
         loop="none",
         http=BoundedHttp,
-        ws="none",
+        ws=BoundedWebsocket,
+        ws_max_size=MESSAGE_BYTES,
+        ws_ping_interval=PING_S,
+        ws_ping_timeout=PING_S,
+        ws_per_message_deflate=False,  # what is relayed would be compressed twice, and a small message may unpack to a huge one
         proxy_headers=bool(trusted_proxies),
         forwarded_allow_ips=_in_both_forms(trusted_proxies),  # never None: uvicorn would then use FORWARDED_ALLOW_IPS
     )
