@@ -41,6 +41,7 @@ from brickyard.services.clusterlogs import ClusterLogs
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
 from brickyard.services.files import DbfsService
+from brickyard.services.logfollowing import LogFollowers
 from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
 from brickyard.services.secrets import SecretService
@@ -129,6 +130,7 @@ class World:
         clusters = ClusterService(**common, **offers)
         (root / "dbfs").mkdir()
         attach = AttachService(store=store, authorizer=recorder, nodes=calls, start=clusters.start)
+        logged = ClusterLogs(attach=attach, store=store, nodes=calls, kept=KeptLogs(root / "logs"))
         self.context = ApiContext(
             clusters=clusters,
             changes=ClusterChanges(**common),
@@ -146,7 +148,8 @@ class World:
             secrets=SecretService(store=store, clock=clock, authorizer=recorder, vault=Vault(path=root / "secrets.key")),
             dbfs=DbfsService(root=root / "dbfs", uploads=root / "spool", store=store, clock=clock, authorizer=recorder),
             attach=attach,
-            logs=ClusterLogs(attach=attach, nodes=calls, kept=KeptLogs(root / "logs")),
+            logs=logged,
+            log_followers=LogFollowers(logs=logged, store=store, clock=clock),
             ui_links=UiLinks(key=b"k" * 32, store=store, clock=clock),
             workspace_id="1",
             ready=_ready,
@@ -284,12 +287,15 @@ async def finished_run(world: World) -> msgspec.Struct:
     return view.RunId(run_id=await world.run(ended_ms=1))
 
 
-async def read_log(world: World) -> msgspec.Struct:
-    cluster_id = await world.cluster()
-    log = world.root / "logs" / cluster_id / "i-1-1" / "stdout"
-    log.parent.mkdir(parents=True)
-    log.write_text("x")
-    return logs.ReadClusterLog(cluster_id=cluster_id, file="i-1-1/stdout")
+def by_log(kind: type[msgspec.Struct]) -> Example:
+    async def example(world: World) -> msgspec.Struct:
+        cluster_id = await world.cluster()
+        log = world.root / "logs" / cluster_id / "i-1-1" / "stdout"
+        log.parent.mkdir(parents=True)
+        log.write_text("x")
+        return kind(cluster_id=cluster_id, file="i-1-1/stdout")
+
+    return example
 
 
 async def get_run(world: World) -> msgspec.Struct:
@@ -351,7 +357,8 @@ EXAMPLES: dict[str, Example] = {
     "clusters.list_attached": by_cluster(attached.Ref),
     "clusters.spark_ui_link": by_cluster(attached.LinkRequest),
     "clusters.list_logs": by_cluster(logs.ListLogs),
-    "clusters.read_log": read_log,
+    "clusters.read_log": by_log(logs.ReadClusterLog),
+    "clusters.follow_log": by_log(logs.FollowClusterLog),
     "instance_pools.create": plain(pools.CreateInstancePool(instance_pool_name="a pool", node_type_id="small")),
     "instance_pools.edit": edit_pool,
     "instance_pools.delete": one_pool,

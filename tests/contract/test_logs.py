@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.errors import BadRequest, InvalidParameterValue, NotFound
 
 from brickyard.providers.nodetypes import cloud_types
 from brickyard.providers.simulated import Knobs, SimulatedProvider
 from brickyard.storage.directory import Storage
-from tests.support.server import Server
+from tests.support.patience import PATIENCE_S
+from tests.support.server import TOKEN, Server
 
 WAIT = timedelta(seconds=30)
 
@@ -85,6 +88,38 @@ def test_logs_are_listed_and_read_while_a_cluster_runs_and_afterwards(w: Workspa
     assert not any(each["running"] for each in after.values())
     rest = read(w, cluster_id, file, position=first["next_position"])
     assert (rest["text"], rest["running"], rest["skipped"]) == ("später €\n", False, False)
+
+
+def events(server: Server, cluster_id: str, file: str, *, after: str = "") -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """The server-sent events of a log: kind, id, data."""
+    headers = {"Authorization": f"Bearer {TOKEN}"} | ({"Last-Event-ID": after} if after else {})
+    query = {"cluster_id": cluster_id, "file": file}
+    url = f"{server.url}/api/2.1/clusters/logs/follow"
+    with requests.get(url, params=query, headers=headers, stream=True, timeout=PATIENCE_S) as answer:
+        assert answer.status_code == 200, answer.text
+        event: dict[str, str] = {}
+        for line in (each.decode() for each in answer.iter_lines(chunk_size=1)):
+            name, _, value = line.partition(": ")
+            event[name] = value
+            if not line and "event" in event:
+                yield event["event"], event["id"], json.loads(event["data"])
+                event = {}
+
+
+def test_a_log_is_followed_until_its_node_has_ended(w: WorkspaceClient, server: Server, machines: SimulatedProvider) -> None:
+    cluster_id = new_cluster(w)
+    log = logs(w, cluster_id)["driver/stderr"]
+    following = events(server, cluster_id, log["file"])
+    kind, id, data = next(following)
+    assert (kind, data["offset"], data["skipped"]) == ("text", 0, False)
+    machines.logs.write(log["node"].rpartition("-")[0], "stderr", b"one\n")
+    assert next(following)[2] == {"offset": len(data["text"]), "text": "one\n", "skipped": False}
+    machines.logs.write(log["node"].rpartition("-")[0], "stderr", b"two\n")
+    w.clusters.delete(cluster_id)
+    rest = [(kind, data.get("text")) for kind, _, data in following]
+    assert rest == [("text", "two\n"), ("end", None)]
+    again = [(kind, data.get("text")) for kind, _, data in events(server, cluster_id, log["file"], after=id)]
+    assert again == [("text", "one\ntwo\n"), ("end", None)]
 
 
 def test_the_logs_of_every_start_are_there(w: WorkspaceClient) -> None:

@@ -37,7 +37,20 @@ async def _ready() -> str:
 @contextlib.contextmanager
 def edge(*, operations: Iterable[Operation] | None = None, **services: Any) -> Iterator[str]:
     """Serves the API, or these operations, with these services (missing ones fail); yields its URL."""
-    names = ("clusters", "changes", "pools", "agents", "users", "commands", "runs", "dbfs", "attach", "logs", "ui_links")
+    names = (
+        "clusters",
+        "changes",
+        "pools",
+        "agents",
+        "users",
+        "commands",
+        "runs",
+        "dbfs",
+        "attach",
+        "logs",
+        "log_followers",
+        "ui_links",
+    )
     given: dict[str, Any] = dict.fromkeys(names) | services
     facts: dict[str, Any] = {"workspace_id": "1", "ready": _ready, "servers": lambda: 1}
     facts |= {"lag_s": lambda: 0.0, "metrics": CollectorRegistry()}

@@ -103,6 +103,7 @@ class ApiContext:
     dbfs: Any  # services.files.DbfsService; likewise
     attach: Any  # services.attach.AttachService; likewise
     logs: Any  # services.clusterlogs.ClusterLogs; likewise
+    log_followers: Any  # services.logfollowing.LogFollowers; likewise
     ui_links: Any  # services.uilinks.UiLinks
     workspace_id: str
     ready: Callable[[], Awaitable[str]]

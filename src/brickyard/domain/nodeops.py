@@ -157,6 +157,11 @@ class LogPiece(msgspec.Struct, frozen=True, kw_only=True):
     at_end: bool
 
 
+def place(position: str) -> tuple[str, int]:
+    """The file that a position is in, and the offset: what two positions of the same place have in common."""
+    return position.partition(".")[0], int(position.rpartition(".")[2])
+
+
 def moved(position: str, count: int) -> str:
     """The position that many bytes after one of a reply."""
     file, _, offset = position.rpartition(".")

@@ -46,6 +46,7 @@ from brickyard.services.clusterlogs import ClusterLogs
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
 from brickyard.services.files import DbfsService
+from brickyard.services.logfollowing import LogFollowers
 from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
 from brickyard.services.secrets import SecretService
@@ -121,6 +122,7 @@ class Services:
     pools: PoolService
     attach: AttachService
     logs: ClusterLogs
+    log_followers: LogFollowers
     commands: CommandService
     runs: RunService
     secrets: SecretService
@@ -192,6 +194,7 @@ def application(
         dbfs=services.dbfs,
         attach=services.attach,
         logs=services.logs,
+        log_followers=services.log_followers,
         ui_links=services.links,
         workspace_id=given.workspace_id,
         lag_s=lambda: max(given.store.lag_s, loops.owners.lag_s, loop_lag_s()),
@@ -285,6 +288,7 @@ def _services(given: Resources, nodes: Nodes, loops: Loops) -> Services:
         wake=loops.owners.wake,
     )
     attach = AttachService(store=store, authorizer=authorizer, nodes=nodes.calls, start=clusters.start)
+    logs = ClusterLogs(attach=attach, store=store, nodes=nodes.calls, kept=given.storage.logs)
     return Services(
         tokens=TokenService(store=store, clock=clock, ids=ids, authorizer=authorizer),
         users=UserService(store=store, authorizer=authorizer),
@@ -299,7 +303,8 @@ def _services(given: Resources, nodes: Nodes, loops: Loops) -> Services:
             wake=loops.owners.wake,
         ),
         attach=attach,
-        logs=ClusterLogs(attach=attach, nodes=nodes.calls, kept=given.storage.logs),
+        logs=logs,
+        log_followers=LogFollowers(logs=logs, store=store, clock=clock),
         commands=CommandService(store=store, authorizer=authorizer, nodes=nodes.calls, ids=ids),
         runs=RunService(
             store=store,

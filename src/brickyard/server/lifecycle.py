@@ -181,6 +181,7 @@ class Application:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
         self.parts.services.changes.close()
+        self.parts.services.log_followers.close()
         if self.connect is not None:
             await self.connect.stop()
         await self.parts.gateway.history.close()

@@ -22,6 +22,7 @@ from brickyard.nodes.calls import NodeCalls
 from brickyard.services.attach import AttachService
 from brickyard.services.caller import Caller
 from brickyard.storage.logs import KeptLogs
+from brickyard.store.store import Store
 
 MAX_READ = 256 << 10  # bytes
 AT_ONCE = 16  # agents that are asked for their logs at the same time
@@ -98,7 +99,8 @@ class NodePiece(NamedTuple):
 class ClusterLogs:
     """One per server. Methods raise ApiError."""
 
-    def __init__(self, *, attach: AttachService, nodes: NodeCalls, kept: KeptLogs) -> None:
+    def __init__(self, *, attach: AttachService, store: Store, nodes: NodeCalls, kept: KeptLogs) -> None:
+        self._store = store
         self._attach = attach
         self._nodes = nodes
         self._kept = kept
@@ -164,6 +166,14 @@ class ClusterLogs:
             at_end=piece.at_end,
             running=running,
         )
+
+    async def nodes(self, caller: Caller, cluster_id: str) -> Sequence[Instance]:
+        """The cluster's instances, if the caller may read its logs."""
+        return await self._attach.nodes(caller, cluster_id)
+
+    async def instances(self, cluster_id: str) -> Sequence[Instance]:
+        """The same, for a caller whose rights have been checked."""
+        return await self._store.read(lambda tx: list(tx.instances.of_cluster(cluster_id)))
 
     async def piece(self, cluster_id: str, name: LogName, asked: ReadLog, nodes: Sequence[Instance]) -> NodePiece:
         """Reads from a log, wherever it is now. `nodes`: the cluster's instances."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Annotated
 
 import msgspec
 
 from brickyard.api.context import ApiContext
 from brickyard.api.edge.registry import Need, Operation
+from brickyard.api.edge.sse import CONTENT_TYPE, LAST_EVENT_ID, ServerEvent, event_stream
+from brickyard.api.edge.streaming import Stream
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.nodeops import ReadLog
 from brickyard.services.caller import Caller
 from brickyard.services.clusterlogs import MAX_READ, ClusterLogList, LogText
+from brickyard.services.logfollowing import Follower
 
 _NEEDS = (Need(Permission.CAN_ATTACH_TO, ObjectKind.CLUSTER, "cluster_id"),)
 
@@ -31,6 +35,15 @@ class ReadClusterLog(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_READ)] = 65536
 
 
+class FollowClusterLog(msgspec.Struct, frozen=True, kw_only=True):
+    """As ReadClusterLog. A client that reconnects sends the id of the last event as `position`, or as Last-Event-ID."""
+
+    cluster_id: str = ""
+    file: str = ""
+    offset: int = 0
+    position: str = ""
+
+
 async def _list(ctx: ApiContext, caller: Caller, request: ListLogs) -> ClusterLogList:
     found: ClusterLogList = await ctx.logs.list(caller, request.cluster_id)
     return found
@@ -40,6 +53,24 @@ async def _read(ctx: ApiContext, caller: Caller, request: ReadClusterLog) -> Log
     asked = ReadLog(name="", offset=request.offset, position=request.position, limit=request.limit)
     text: LogText = await ctx.logs.read(caller, request.cluster_id, request.file, asked)
     return text
+
+
+async def _follow(ctx: ApiContext, caller: Caller, request: FollowClusterLog) -> Stream:
+    asked = ReadLog(name="", offset=request.offset, position=request.position)
+    follower: Follower = await ctx.log_followers.follow(caller, request.cluster_id, request.file, asked)
+    return event_stream(_events(follower), close=follower.close)
+
+
+async def _events(follower: Follower) -> AsyncIterator[ServerEvent | None]:
+    async for each in follower.texts():
+        if each is None:
+            yield None
+            continue
+        data = {"offset": each.offset, "text": each.text, "skipped": each.skipped}
+        if each.text or each.skipped:
+            yield ServerEvent(each.position, "text", msgspec.json.encode(data).decode())
+        if each.ended:
+            yield ServerEvent(each.position, "end", "{}")
 
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -63,6 +94,18 @@ OPERATIONS: tuple[Operation, ...] = (
         response=LogText,
         summary="Part of a log",
         needs=_NEEDS,
+        errors=(404, 503),
+    ),
+    Operation(
+        name="clusters.follow_log",
+        method="GET",
+        paths=("/api/2.1/clusters/logs/follow", "/api/2.0/clusters/logs/follow"),
+        handler=_follow,
+        request=FollowClusterLog,
+        from_headers={LAST_EVENT_ID: "position"},
+        summary="A log as it is written, as server-sent events, until its node has ended or the client closes the connection",
+        needs=_NEEDS,
+        content_type=CONTENT_TYPE,
         errors=(404, 503),
     ),
 )

@@ -1,0 +1,262 @@
+"""Follows logs: gives each follower what is written, as it is written, for one event loop.
+
+Each followed log has one reader, however many follow it: it reads from the lowest position that is waited for, and hands every
+follower its part, after which all of them wait at the same place. A follower that does not take what it got is not waiting, so
+nothing is kept for it; when it comes back, it is read for from where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import NamedTuple
+
+import msgspec
+
+from brickyard.domain import nodeops
+from brickyard.domain.clock import Clock
+from brickyard.domain.errors import ApiError, DatabaseTrouble, QuotaExceeded, RequestLimitExceeded, TemporarilyUnavailable
+from brickyard.domain.nodeops import ReadLog
+from brickyard.services.caller import Caller
+from brickyard.services.clusterlogs import MAX_READ, ClusterLogs, LogName, NodePiece
+from brickyard.services.tokens import renewed
+from brickyard.store.store import Store
+
+PAUSE_S = 0.5  # between two looks at a log in which nothing new is
+IDLE_S = 15.0  # without anything new; then a keep-alive is sent and the caller's rights are checked again
+MOST_OF_USER, MOST = 50, 1_000  # followers
+
+
+class Followed(NamedTuple):
+    """What a follower gets: `text`, which begins at `offset` of its file; `skipped` says that something before it is missing.
+    With `ended`, nothing more will come. To continue after it, pass `position`."""
+
+    position: str
+    offset: int
+    text: str
+    skipped: bool
+    ended: bool
+
+
+class LogFollowers:
+    """All followers of this server."""
+
+    def __init__(self, *, logs: ClusterLogs, store: Store, clock: Clock, pause_s: float = PAUSE_S) -> None:
+        self._logs = logs
+        self._store = store
+        self._clock = clock
+        self._pause_s = pause_s
+        self._readers: dict[tuple[str, str], _Reader] = {}
+        self._of_user: Counter[str] = Counter()
+        self.closed = False
+
+    async def follow(self, caller: Caller, cluster_id: str, file: str, asked: ReadLog) -> Follower:
+        """A follower from `asked.position` or `asked.offset` on; close it after use. Raises ApiError."""
+        count = self._of_user[caller.user_name]
+        if count >= MOST_OF_USER or self._of_user.total() >= MOST:
+            raise QuotaExceeded(
+                f"{caller.user_name} follows {count} logs, all users {self._of_user.total()}; at most {MOST_OF_USER} and {MOST} "
+                "are allowed. Close one first."
+            )
+        self._of_user[caller.user_name] += 1
+        try:
+            name = LogName.parse(file)
+            nodes = await self._logs.nodes(caller, cluster_id)
+            first = await self._logs.piece(cluster_id, name, asked, nodes)
+        except BaseException:
+            self.leave(caller)
+            raise
+        return Follower(self, caller, cluster_id, name, first, since_ms=self._clock.now_ms())
+
+    def leave(self, caller: Caller) -> None:
+        self._of_user[caller.user_name] -= 1
+        if not self._of_user[caller.user_name]:
+            del self._of_user[caller.user_name]
+
+    def close(self) -> None:
+        """Ends all followers, because the server stops."""
+        self.closed = True
+        for reader in list(self._readers.values()):
+            reader.stop()
+
+    async def after(self, cluster_id: str, name: LogName, position: str) -> NodePiece:
+        """What comes after a position, once there is something or the node has ended. Raises ApiError."""
+        key = (cluster_id, "/".join(name))
+        reader = self._readers.get(key)
+        if reader is None:
+            reader = self._readers[key] = _Reader(
+                lambda asked: self._read(cluster_id, name, asked), pause_s=self._pause_s, on_idle=lambda: self._readers.pop(key)
+            )
+        return await reader.after(position)
+
+    async def _read(self, cluster_id: str, name: LogName, position: str) -> NodePiece:
+        return await self._logs.piece(
+            cluster_id, name, ReadLog(name="", position=position, limit=MAX_READ), await self._logs.instances(cluster_id)
+        )
+
+    async def allowed(self, follower: Follower) -> bool:
+        """Whether the caller may still read the log. Looks once in a while."""
+        if self.closed:
+            return False
+        now_s = asyncio.get_running_loop().time()
+        if now_s < follower.checked_s + IDLE_S:
+            return True
+        follower.checked_s = now_s
+        now_ms = self._clock.now_ms()
+        try:
+            caller = await self._store.read(lambda tx: renewed(tx, follower.caller, now_ms=now_ms, made_by_ms=follower.since_ms))
+            if caller is not None:
+                await self._logs.nodes(caller, follower.cluster_id)
+        except (DatabaseTrouble, RequestLimitExceeded):
+            return True
+        except ApiError:
+            return False
+        return caller is not None
+
+
+class Follower:
+    """One client's view of a log. Created by `LogFollowers.follow`."""
+
+    def __init__(
+        self, followers: LogFollowers, caller: Caller, cluster_id: str, name: LogName, first: NodePiece, *, since_ms: int
+    ) -> None:
+        self.caller = caller
+        self.cluster_id = cluster_id
+        self.since_ms = since_ms
+        self._followers = followers
+        self._name = name
+        self._first = first
+        self.checked_s = 0.0
+        self._open = True
+
+    def close(self) -> None:
+        """Stops following."""
+        if self._open:
+            self._open = False
+            self._followers.leave(self.caller)
+
+    async def texts(self) -> AsyncIterator[Followed | None]:
+        """Yields what is written, and None from time to time otherwise. Ends when the node has ended and everything was
+        delivered, when the server stops, or when the caller may no longer read the log."""
+        found: NodePiece | None = self._first
+        decoder, last = codecs.getincrementaldecoder("utf-8")("replace"), ""
+        while found is not None:
+            piece, before = found.piece, len(decoder.getstate()[0])
+            ended = piece.at_end and not found.running
+            file = nodeops.place(piece.start)[0]
+            torn = ""
+            if before and file != last:  # the rest of that character never came
+                torn, before = decoder.decode(b"", final=True), 0
+            last = file
+            text = torn + decoder.decode(piece.data, final=ended)
+            if text or piece.skipped or ended:
+                position = nodeops.moved(piece.next, -len(decoder.getstate()[0]))
+                yield Followed(position, piece.offset - before, text, piece.skipped, ended)
+            if ended:
+                return
+            found = None
+            async for found in self._next(piece.next):
+                if found is None:
+                    yield None
+
+    async def _next(self, position: str) -> AsyncIterator[NodePiece | None]:
+        """Yields what comes after a position, after None for each time that it has waited long. Ends early when following must
+        end."""
+        while await self._followers.allowed(self):
+            try:
+                async with asyncio.timeout(IDLE_S):
+                    found = await self._followers.after(self.cluster_id, self._name, position)
+            except TimeoutError:
+                yield None
+                continue
+            except ApiError:
+                return  # the log no longer exists
+            yield found
+            return
+
+
+class _Reader:
+    """Reads one log for all who wait for more of it; ends, with `on_idle`, when nobody waits."""
+
+    def __init__(self, read: Callable[[str], Awaitable[NodePiece]], *, pause_s: float, on_idle: Callable[[], object]) -> None:
+        self._read = read
+        self._pause_s = pause_s
+        self._on_idle = on_idle
+        self._waiting: dict[asyncio.Future[NodePiece], str] = {}
+        self._more = asyncio.Event()
+        self._task = asyncio.create_task(self._run())
+
+    async def after(self, position: str) -> NodePiece:
+        waiting: asyncio.Future[NodePiece] = asyncio.get_running_loop().create_future()
+        self._waiting[waiting] = position
+        self._more.set()
+        try:
+            return await waiting
+        finally:
+            self._waiting.pop(waiting, None)
+
+    def stop(self) -> None:
+        self._task.cancel()
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                self._more.clear()
+                found = False
+                for position in self._lowest():
+                    found = await self._deliver(position) or found
+                if not found:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(self._pause_s):
+                            await self._more.wait()
+        finally:
+            self._on_idle()
+            for waiting in self._waiting:  # there are some if the server stops, or if reading failed as it never should
+                if not waiting.done():
+                    waiting.set_exception(TemporarilyUnavailable("The log is not read any more."))
+
+    def _lowest(self) -> list[str]:
+        """The lowest position in each file that is waited for: there are several while a log is being rolled."""
+        found: dict[str, str] = {}
+        for position in self._waiting.values():
+            file, offset = nodeops.place(position)
+            if file not in found or offset < nodeops.place(found[file])[1]:
+                found[file] = position
+        return list(found.values())
+
+    async def _deliver(self, position: str) -> bool:
+        """Reads from a position; returns whether anybody got something."""
+        try:
+            found = await self._read(position)
+        except (TemporarilyUnavailable, DatabaseTrouble, RequestLimitExceeded):
+            return False  # the node is ending, or overloaded
+        except ApiError as error:
+            self._fail(position, error)
+            return True
+        given = False
+        for waiting, at in list(self._waiting.items()):
+            part = found if nodeops.place(at) == nodeops.place(position) else _from(found, at)
+            news = part is not None and (part.piece.data or part.piece.skipped or (part.piece.at_end and not part.running))
+            if part is not None and news and not waiting.done():
+                waiting.set_result(part)
+                given = True
+        return given
+
+    def _fail(self, position: str, error: ApiError) -> None:
+        for waiting, at in self._waiting.items():
+            if nodeops.place(at) == nodeops.place(position) and not waiting.done():
+                waiting.set_exception(error)
+
+
+def _from(found: NodePiece, position: str) -> NodePiece | None:
+    """The rest of a piece from a position within it, or None if it is not in it."""
+    piece = found.piece
+    file, offset = nodeops.place(position)
+    gone = offset - piece.offset
+    if file != nodeops.place(piece.start)[0] or not 0 <= gone <= len(piece.data):
+        return None
+    start, data = nodeops.moved(piece.start, gone), piece.data[gone:]
+    return NodePiece(msgspec.structs.replace(piece, start=start, offset=offset, data=data, skipped=False), found.running)
