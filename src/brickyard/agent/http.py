@@ -128,21 +128,24 @@ class Client:
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
-    async def request(self, method: str, url: str, *, bearer: str, body: bytes = b"", timeout_s: float) -> Response:
+    async def request(
+        self, method: str, url: str, *, bearer: str, body: bytes = b"", timeout_s: float, may_connect: Callable[[], bool]
+    ) -> Response:
         """Makes one exchange. Raises HttpError whenever no answer comes.
 
-        If the server has closed the kept connection meanwhile, it is replaced once: our requests may be repeated.
+        If the server has closed the kept connection meanwhile, it is replaced once: our requests may be repeated. Before every
+        new connection `may_connect` says whether the server is still there: its port may be a stranger's now.
         """
         try:
             async with asyncio.timeout(timeout_s):
-                kept = await self._connect(url)
+                kept = await self._connect(url, may_connect)
                 try:
                     return await self._exchange(method, url, bearer, body)
                 except (EOFError, ConnectionError):
                     if not kept:
                         raise
                     self.close()
-                    await self._connect(url)
+                    await self._connect(url, may_connect)
                     return await self._exchange(method, url, bearer, body)
         except (OSError, EOFError, ValueError) as error:  # TimeoutError is an OSError
             self.close()
@@ -151,13 +154,15 @@ class Client:
             self.close()  # the rest of this exchange must not be read as the next answer
             raise
 
-    async def _connect(self, url: str) -> bool:
+    async def _connect(self, url: str, may_connect: Callable[[], bool]) -> bool:
         """Ensures a connection to the URL's origin. Returns True if it is a kept one."""
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         if self._writer is not None and self._origin == origin and not self._writer.is_closing():
             return True
         self.close()
+        if not may_connect():
+            raise EOFError("the server's process has ended")
         secure = parts.scheme == "https"
         port = parts.port or (443 if secure else 80)
         self._reader, self._writer = await asyncio.open_connection(parts.hostname, port, ssl=secure or None, limit=_CHUNK)
