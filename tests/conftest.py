@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,10 @@ from brickyard.store.store import Store
 from tests.support.postgres import Postgres, PostgresMissing
 
 BACKENDS = ("sqlite", "postgresql")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A test run in a shell's background ignores it, and so would all that is started here, also what tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -134,7 +134,7 @@ def test_a_full_disk_is_one_line(cli: Cli, tmp_path: Path) -> None:
         done = subprocess.run(
             [*unshare, "sh", "-c", script, str(small), *COMMAND, "up", *detach],
             env={**cli.environment, "BRICKYARD_DATA_DIR": str(small / "data")},
-            capture_output=True, text=True, check=False, timeout=90,
+            capture_output=True, text=True, check=False, timeout=PATIENCE_S,
         )  # fmt: skip
         assert "is full" in one_line(done)
         assert "Free space there" in one_line(done)
@@ -239,7 +239,9 @@ def test_too_few_files_are_refused_and_few_are_warned_of(cli: Cli) -> None:
 
     def up(number: str) -> subprocess.CompletedProcess[str]:
         environ = {**cli.environment}
-        return subprocess.run([*limited, number, *command], env=environ, capture_output=True, text=True, check=False, timeout=90)
+        return subprocess.run(
+            [*limited, number, *command], env=environ, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
 
     assert "may have 256 files open, and a node needs 1024. Raise it: ulimit -Hn" in one_line(up("256"))
     assert up("2048").returncode == 0

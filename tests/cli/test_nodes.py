@@ -25,11 +25,11 @@ def agents(cli: Cli) -> list[str]:
 
 
 def with_a_starting_cluster(cli: Cli) -> str:
-    """A detached server and a cluster whose driver's agent runs; returns the cluster's id."""
+    """A detached server and a cluster whose agents run and have said which processes they are; returns the cluster's id."""
     assert cli.run("up", "--detach").returncode == 0
     node_type = min(cli.client().clusters.list_node_types().node_types or [], key=lambda each: each.memory_mb)
     made = cli.client().clusters.create(spark_version="17.3.x-scala2.13", node_type_id=node_type.node_type_id, num_workers=1)
-    until(lambda: len(agents(cli)) >= 2, "both nodes' agents")
+    until(lambda: len(list((cli.data / "instances").glob("*/agent.pid"))) >= 2, "both nodes' agents")
     return str(made.cluster_id)
 
 

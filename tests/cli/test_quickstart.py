@@ -13,7 +13,7 @@ from brickyard.cli import CliError
 from brickyard.cli.flights import Airline, Data, expected
 from brickyard.cli.mainjob import Answer, check
 from tests.support.command import Cli, one_line, processes_of
-from tests.support.patience import until
+from tests.support.patience import PATIENCE_S, until
 
 
 def interrupt_while_the_cluster_starts(cli: Cli) -> str:
@@ -22,7 +22,7 @@ def interrupt_while_the_cluster_starts(cli: Cli) -> str:
     assert quickstart.stdout is not None
     assert any(" PENDING: " in line for line in quickstart.stdout), "its cluster starts"
     os.killpg(quickstart.pid, signal.SIGINT)
-    _, said = quickstart.communicate(timeout=90)
+    _, said = quickstart.communicate(timeout=PATIENCE_S)
     assert quickstart.returncode == 130, said
     return said.splitlines()[-1]
 

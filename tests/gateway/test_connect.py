@@ -310,7 +310,7 @@ def test_a_client_that_vanishes_ends_its_calls(tmp_path: Path) -> None:
 
 def test_a_cluster_that_starts_is_waited_for(tmp_path: Path) -> None:
     async def work() -> None:
-        async with world(tmp_path, patience_s=30) as w, w.channel() as channel:
+        async with world(tmp_path, patience_s=PATIENCE_S) as w, w.channel() as channel:
             await w.set(cluster())
             calling = asyncio.create_task(call(channel, "Config", **credentials(await w.token("me@example.com"))))
             await asyncio.sleep(0.1)
@@ -324,7 +324,7 @@ def test_a_cluster_that_starts_is_waited_for(tmp_path: Path) -> None:
 
 def test_a_stopped_cluster_is_started_once_where_the_settings_say_so(tmp_path: Path) -> None:
     async def work() -> None:
-        async with world(tmp_path, may_start=True, patience_s=30) as w, w.channel() as channel:
+        async with world(tmp_path, may_start=True, patience_s=PATIENCE_S) as w, w.channel() as channel:
             await w.set(STOPPED)
             assert await call(channel, "Config", **credentials(await w.token("me@example.com"))) == b"hello"
             assert w.started == [CLUSTER_ID]

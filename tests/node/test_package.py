@@ -13,6 +13,7 @@ import pytest
 
 from brickyard.runtime import NODE_CODE
 from tests.node.namesakes import FILES, MOUNT, OURS, namesakes
+from tests.support.patience import PATIENCE_S
 
 # What PySpark and a kernel need, and every runtime therefore has.
 INSTALLED = {"IPython", "ipykernel", "jupyter_client", "py4j", "pyspark", "traitlets", "zmq"}
@@ -45,7 +46,9 @@ def test_no_name_is_python_s_own() -> None:
 def test_the_node_host_imports_no_module_of_a_user(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(namesakes(tmp_path))}
     command = [sys.executable, str(NODE_CODE / "start.py"), "host"]
-    done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), "it ends with its agent"
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from brickyard.runtime.node.kernel import strangers
+from tests.support.patience import PATIENCE_S
 
 SECRET = "s3cret"
 
@@ -38,7 +39,7 @@ def test_peers_are_served_once_they_have_proved_themselves(monkeypatch: pytest.M
     with kind(("127.0.0.1", 0), Echo) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         try:
-            silent, wrong, good = (socket.create_connection(server.server_address, timeout=30) for _ in range(3))
+            silent, wrong, good = (socket.create_connection(server.server_address, timeout=PATIENCE_S) for _ in range(3))
             with silent, wrong, good:
                 wrong.sendall(b"x" * len(SECRET) + b"!")
                 good.sendall(SECRET.encode() + b"!")

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.node.node import HOST, Node
-from tests.support.patience import until
+from tests.support.patience import PATIENCE_S, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -28,7 +28,7 @@ def ports(process: psutil.Process) -> set[int]:
 def sent(port: int) -> int:
     """How many bytes of a message without an end the port takes in."""
     count, chunk = 0, b"x" * (1 << 16)
-    with socket.create_connection((HOST, port), timeout=30) as stranger, contextlib.suppress(ConnectionError):
+    with socket.create_connection((HOST, port), timeout=PATIENCE_S) as stranger, contextlib.suppress(ConnectionError):
         while count < FLOOD:
             count += stranger.send(chunk)
     return count

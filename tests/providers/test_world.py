@@ -26,7 +26,7 @@ from brickyard.providers.simulated import knobsfile, wire
 from brickyard.providers.simulated.remote import RemoteSimulatedProvider, end, end_unused
 from brickyard.testing.builders import SMALL
 from brickyard.testing.contract import Bench, ProviderContract
-from tests.support.patience import until
+from tests.support.patience import PATIENCE_S, until
 
 NOBODY = "http://127.0.0.1:1"
 
@@ -213,26 +213,29 @@ def test_servers_call_agents_with_the_token_of_each(place: Place, servers: list[
     provider.launch(request("i-1", servers[0].url))
     (report,) = until(lambda: servers[0].reports, "the agent reports")
     contexts, mine = f"{report['endpoint']}/v1/contexts", {"Authorization": "Bearer server"}
-    assert requests.post(contexts, timeout=10).status_code == 401
-    assert requests.post(contexts, headers={"Authorization": f"Bearer {place.note.token}"}, timeout=10).status_code == 401
-    refused = requests.post(contexts, json={"context_id": "c", "language": "python"}, headers=mine, timeout=10)
+    assert requests.post(contexts, timeout=PATIENCE_S).status_code == 401
+    assert requests.post(contexts, headers={"Authorization": f"Bearer {place.note.token}"}, timeout=PATIENCE_S).status_code == 401
+    refused = requests.post(contexts, json={"context_id": "c", "language": "python"}, headers=mine, timeout=PATIENCE_S)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID")
     assert "compute nothing" in refused.json()["error"]["message"]
     place.turn(commands_file=str(notes), command_s=1.0)
-    assert requests.post(contexts, json={"context_id": "c", "language": "python"}, headers=mine, timeout=10).status_code == 200
+    assert (
+        requests.post(contexts, json={"context_id": "c", "language": "python"}, headers=mine, timeout=PATIENCE_S).status_code
+        == 200
+    )
     for _ in range(3):  # a server that does not know what came of its call makes it again
         body = {"command_id": "first", "language": "python", "command": "1"}
-        assert requests.post(f"{contexts}/c/commands", json=body, headers=mine, timeout=10).status_code == 200
+        assert requests.post(f"{contexts}/c/commands", json=body, headers=mine, timeout=PATIENCE_S).status_code == 200
 
     def status() -> str:
-        return str(requests.get(f"{contexts}/c/commands/first", headers=mine, timeout=10).json()["status"])
+        return str(requests.get(f"{contexts}/c/commands/first", headers=mine, timeout=PATIENCE_S).json()["status"])
 
     assert status() == "Running"
     until(lambda: status() == "Finished", "it has finished")
     assert notes.read_text() == "first\n"
-    missing = requests.get(f"{contexts}/c/commands/other", headers=mine, timeout=10)
+    missing = requests.get(f"{contexts}/c/commands/other", headers=mine, timeout=PATIENCE_S)
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "NOT_FOUND")
-    gone = requests.get(f"{place.note.url}/instances/i-2/v1/contexts/c", headers=mine, timeout=10)
+    gone = requests.get(f"{place.note.url}/instances/i-2/v1/contexts/c", headers=mine, timeout=PATIENCE_S)
     assert (gone.status_code, gone.json()["error"]["code"]) == (503, "NO_NODE")
 
 
@@ -240,7 +243,10 @@ def test_strangers_on_its_port_can_do_nothing(place: Place) -> None:
     place.server().launch(request("i-1"))
     for name in ("servers", "launch", "terminate", "observe", "leave", "end"):
         for headers in ({}, {"Authorization": "Bearer server"}, {"Authorization": f"bearer {place.note.token}x"}):
-            assert requests.post(f"{place.note.url}/world/{name}", data=b"{}", headers=headers, timeout=10).status_code == 401
+            assert (
+                requests.post(f"{place.note.url}/world/{name}", data=b"{}", headers=headers, timeout=PATIENCE_S).status_code
+                == 401
+            )
     assert [path.name for path in place.world.iterdir() if path.stat().st_mode & 0o077] == []
 
 

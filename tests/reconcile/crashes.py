@@ -7,6 +7,7 @@ again, before or after the call took effect, as a SIGKILL would leave things. Wh
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -84,10 +85,13 @@ async def end(tasks: Iterable[asyncio.Future[Any]]) -> None:
 
 def killed_at_every_step(folder: Path, crash_at: CrashAt, *, steps_at_least: int = 2) -> None:
     """Crash after one step, after two, ... until the work is over before the crash comes. Each attempt has a store of its own."""
+    empty = folder / "empty.db"  # made once: its migrations take longer than most attempts
+    Store.open(f"sqlite:///{empty}").close()
 
     async def attempt(steps: int) -> bool:
         own = folder / str(steps)
         own.mkdir()
+        shutil.copy(empty, own / "test.db")
         store = Store.open(f"sqlite:///{own / 'test.db'}")
         try:
             async with asyncio.timeout(PATIENCE_S):

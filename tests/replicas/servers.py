@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -167,8 +166,3 @@ def _listens(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def within(seconds: float, since: float) -> bool:
-    """Whether no more time has passed since then (time.monotonic())."""
-    return time.monotonic() - since <= seconds

@@ -16,6 +16,7 @@ from brickyard.domain.node import Phase
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.capacity import Room
 from brickyard.providers.local import LocalProvider
+from brickyard.reconcile import room
 from tests.agent.world import FAKES, World, world
 from tests.support.patience import SOON, until
 from tests.support.server import Server
@@ -121,6 +122,7 @@ def the_one_that_fills_the_disk_is_ended(disk: Path) -> None:
 
 def who_fills_dbfs_is_ended(disk: Path) -> None:
     """What is written to the workspace's files belongs to nobody; who wrote it is known all the same."""
+    room.SCAN_S = 2.0  # so small a disk is too small for the step after which the files are counted sooner
     with workspace(disk, dbfs_gb=0.01) as here:
         quiet, greedy = here.cluster("quiet"), here.cluster("greedy")
         here.fill(greedy, "DBFS_ROOT")

@@ -10,6 +10,7 @@ import msgspec
 from brickyard.domain.cluster import Target
 from brickyard.services.firstlook import FirstLook
 from brickyard.store.store import Store
+from brickyard.testing.clock import ManualClock
 from tests.services.desk import Desk, play
 from tests.support.patience import PATIENCE_S
 
@@ -74,12 +75,12 @@ def test_the_second_look_does_not_wait(store: Store) -> None:
 
 def test_the_first_look_ends_with_its_window(store: Store) -> None:
     async def run(desk: Desk) -> None:
-        look = FirstLook(store=store, window_s=0.2)
-        name = await pooled(desk, look)
-        assert 0.1 < await seconds(look, name) < 10
-        look.begin(name)
-        await asyncio.sleep(0.3)
-        assert await seconds(look, name) < 0.15, "the window begins with the call and not with the look"
+        name = await pooled(desk, look := FirstLook(store=store, window_s=0.2))
+        assert 0.1 < await seconds(look, name) < PATIENCE_S
+        clock = ManualClock()
+        name = await pooled(desk, look := FirstLook(store=store, window_s=WINDOW_S, monotonic=lambda: clock.now_ms() / 1000))
+        clock.advance(ms=int(WINDOW_S * 1000))
+        assert await seconds(look, name) < WINDOW_S / 2, "the window begins with the call and not with the look"
 
     play(store, run)
 

@@ -11,6 +11,7 @@ import psutil
 from databricks.sdk import WorkspaceClient
 
 from brickyard.lifecycle.workspace import Workspace
+from tests.support.patience import PATIENCE_S
 
 COMMAND = [sys.executable, "-c", "from brickyard.cli import main; main()"]
 
@@ -34,7 +35,7 @@ class Cli:
     def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         command = [*COMMAND, *arguments]
         environ = {**self.environment, **environment}
-        return subprocess.run(command, capture_output=True, text=True, check=False, env=environ, timeout=90)
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environ, timeout=PATIENCE_S)
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Runs the command in its own process group, as a terminal would."""

@@ -1,8 +1,10 @@
-"""How long tests wait, and the one way to wait for a condition."""
+"""How long tests wait, the one way to wait for a condition, and how to measure what is promised in seconds."""
 
+import contextlib
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -20,3 +22,23 @@ def until(condition: Callable[[], T | None], what: str = "the condition", *, pat
         assert time.monotonic() < deadline, f"{what}: not within {patience_s:g} s"
         time.sleep(0.02)
     return answer
+
+
+class Stopwatch:
+    """Measures how long something took, for promises in seconds. Time in which something on this machine waited for a processor
+    does not count (where the kernel tells it): a busy machine breaks no promise."""
+
+    def __init__(self) -> None:
+        self._began_s, self._waited_s = time.monotonic(), _waited_s()
+
+    @property
+    def took_s(self) -> float:
+        """Seconds since it was made."""
+        return max(0.0, time.monotonic() - self._began_s - (_waited_s() - self._waited_s))
+
+
+def _waited_s() -> float:
+    with contextlib.suppress(OSError):  # not every kernel tells it
+        some = Path("/proc/pressure/cpu").read_text().splitlines()[0]
+        return int(some.rpartition("total=")[2]) / 1e6
+    return 0.0
