@@ -66,6 +66,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     spark_silence_s: float = 60.0  # Spark silent for this long hangs: a driver is reported, a worker replaced
     driver_give_up_s: float = 300.0  # a driver that hangs for this long ends its cluster
     launch_timeout_s: float = 1200.0  # from request to READY, including installation of the runtime
+    init_script_timeout_s: float = 600.0  # an init script that runs for longer has failed
     autoscale_up_after_s: float = 1.0  # tasks that have waited this long add workers to an autoscaling cluster
     autoscale_down_after_s: float = 150.0  # workers idle for this long are removed; on a job cluster after 40 s at most
     photon: Literal["refuse", "standard"] = "refuse"  # what a cluster that asks for Photon gets: an error or Spark's own engine
@@ -214,6 +215,7 @@ def _check(settings: Settings, sources: Mapping[str, str]) -> None:
         "spark_silence_s",
         "driver_give_up_s",
         "launch_timeout_s",
+        "init_script_timeout_s",
         "autoscale_up_after_s",
         "autoscale_down_after_s",
     ):

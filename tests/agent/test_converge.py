@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from brickyard.agent.converge import Current, Size, Stage, Step, decide, size_of, why_cold
 from brickyard.domain.node import Assignment, Role
+from brickyard.domain.scripts import InitScript
 from tests.agent.world import assignment, preparation
 
 generations = st.integers(min_value=1, max_value=3)
@@ -19,18 +20,26 @@ own = st.builds(
     stage=st.sampled_from(Stage),
     master_url=st.sampled_from(["", "spark://a:1"]),
     retiring=st.booleans(),
+    scripted=st.booleans(),
 )
 nobodys = st.builds(Current, prepared=sizes, warm=st.booleans())
 currents = own | nobodys | st.just(Current())
 assignments = st.builds(
-    lambda generation, runtime, role, master_url, retiring: assignment(
-        generation=generation, runtime=runtime, role=role, master_url=master_url, retiring=retiring
+    lambda generation, runtime, role, master_url, retiring, scripts: assignment(
+        generation=generation,
+        runtime=runtime,
+        role=role,
+        master_url=master_url,
+        retiring=retiring,
+        init_scripts=(InitScript(name="a.sh"),) if scripts else (),
+        driver_host=scripts,
     ),
     generations,
     runtimes,
     st.sampled_from([Role.DRIVER, Role.WORKER, Role.SINGLE]),
     st.sampled_from(["", "spark://a:1", "spark://b:2"]),
     st.booleans(),
+    st.sampled_from(["", "198.18.0.9"]),
 )
 preparations = st.builds(
     lambda generation, runtime, cores: preparation(generation=generation, runtime=runtime, cores=cores),
@@ -53,6 +62,8 @@ def done(current: Current, step: Step, wanted: Assignment | None) -> Current:
         return Current(generation=wanted.generation, stage=stage)
     changes: dict[Step, dict[str, object]] = {
         Step.INSTALL: {"stage": Stage.INSTALLED},
+        Step.HOST: {"stage": Stage.HOSTED},
+        Step.SCRIPTS: {"scripted": True},
         Step.START: {"stage": Stage.STARTED},
         Step.JOIN: {"stage": Stage.JOINED, "master_url": wanted.master_url},
         Step.TELL_MASTER: {"master_url": wanted.master_url},
@@ -68,7 +79,7 @@ def is_of(current: Current, wanted: Assignment | None) -> bool:
 
 @given(currents, wishes)
 def test_it_comes_to_rest_and_agrees(current: Current, wanted: Assignment | None) -> None:
-    for _ in range(9):
+    for _ in range(11):
         steps = decide(current, wanted)
         if not steps:
             break
@@ -124,3 +135,23 @@ def test_only_what_is_complete_and_suits_is_taken_over(current: Current, wanted:
 def test_a_failure_is_final_for_its_generation(current: Current, wanted: Assignment) -> None:
     if current.stage is Stage.ENDED and is_of(current, wanted):
         assert decide(current, wanted) == ()
+
+
+@given(currents, assignments)
+def test_init_scripts_run_before_spark_and_once(current: Current, wanted: Assignment) -> None:
+    steps = decide(current, wanted)
+    if Step.SCRIPTS in steps:
+        assert wanted.init_scripts
+        later = steps[steps.index(Step.SCRIPTS) + 1 :]
+        assert set(later) <= {Step.START, Step.JOIN, Step.TELL_MASTER}
+        assert Step.SCRIPTS not in decide(done(current, steps[0], wanted), wanted) or steps[0] is not Step.SCRIPTS
+    elif Step.JOIN in steps:
+        assert not wanted.init_scripts or (is_of(current, wanted) and current.scripted)
+
+
+def test_a_worker_runs_init_scripts_once_it_knows_the_driver() -> None:
+    wanted = assignment(role=Role.WORKER, runtime="fake", init_scripts=(InitScript(name="a.sh"),))
+    hosted = Current(generation=wanted.generation, stage=Stage.HOSTED)
+    assert decide(hosted, wanted) == ()
+    wanted = msgspec.structs.replace(wanted, driver_host="198.18.0.9")
+    assert decide(hosted, wanted) == (Step.SCRIPTS, Step.START, Step.JOIN)

@@ -20,7 +20,7 @@ from brickyard.api.context import ApiContext
 from brickyard.api.databricks import attached, changes, commands, dbfs, logs, secrets, wire
 from brickyard.api.edge.registry import EVERY, Auth, Empty, Need, Operation
 from brickyard.api.edge.streaming import Stream
-from brickyard.domain import pools
+from brickyard.domain import pools, scripts
 from brickyard.domain import requests as ask
 from brickyard.domain import runviews as view
 from brickyard.domain.access import PERMISSIONS, ObjectKind, Permission, Principal, SecurableObject, Visible
@@ -41,6 +41,7 @@ from brickyard.services.clusterlogs import ClusterLogs
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
 from brickyard.services.files import DbfsService
+from brickyard.services.globalscripts import GlobalScriptService
 from brickyard.services.logfollowing import LogFollowers
 from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
@@ -138,6 +139,7 @@ class World:
             tokens=TokenService(**common),
             users=UserService(store=store, authorizer=recorder),
             pools=PoolService(**common, offers=clusters.offers, wake=lambda _: None),
+            global_scripts=GlobalScriptService(**common),
             commands=CommandService(store=store, authorizer=recorder, nodes=calls, ids=ids),
             runs=RunService(
                 **common,
@@ -333,6 +335,14 @@ async def delete_token(world: World) -> msgspec.Struct:
     return wire.RevokeTokenRequest(token_id=row.token_id)
 
 
+def global_script(kind: type[msgspec.Struct]) -> Example:
+    async def example(world: World) -> msgspec.Struct:
+        request = scripts.CreateGlobalInitScript(name="a script", script="ZXhpdA==")
+        return kind(script_id=await world.context.global_scripts.create(ADMIN, request))
+
+    return example
+
+
 Example = Callable[[World], Awaitable[msgspec.Struct]]
 EXAMPLES: dict[str, Example] = {
     "clusters.create": create_cluster,
@@ -364,6 +374,11 @@ EXAMPLES: dict[str, Example] = {
     "instance_pools.delete": one_pool,
     "instance_pools.get": one_pool,
     "instance_pools.list": plain(Empty()),
+    "global_init_scripts.create": plain(scripts.CreateGlobalInitScript(name="a script", script="ZXhpdA==")),
+    "global_init_scripts.list": plain(Empty()),
+    "global_init_scripts.get": global_script(scripts.GlobalInitScriptId),
+    "global_init_scripts.update": global_script(scripts.UpdateGlobalInitScript),
+    "global_init_scripts.delete": global_script(scripts.GlobalInitScriptId),
     "contexts.create": by_cluster(commands.CreateContext, language="python"),
     "contexts.status": by_cluster(commands.ContextRef, context_id=ID),
     "contexts.destroy": by_cluster(commands.ContextRef, context_id=ID),

@@ -15,7 +15,6 @@ from brickyard.domain.spec import (
     ClusterSpec,
     DockerImage,
     GcpAttributes,
-    InitScriptInfo,
     NodeTypeFlexibility,
 )
 from brickyard.plan.owned import OWNED_VARIABLES, check_conf, check_variables
@@ -87,7 +86,6 @@ EXAMPLES: dict[str, Any] = {
     "data_security_mode": "LEGACY_TABLE_ACL",
     "dependency_mode": "DEPENDENCY_MODE_ENVIRONMENTS",
     "docker_image": DockerImage(url="image"),
-    "init_scripts": [msgspec.convert({"dbfs": {"destination": "dbfs:/a.sh"}}, InitScriptInfo)],
     "runtime_engine": "PHOTON",
     "ssh_public_keys": ["ssh-rsa AAAA"],
     "aws_attributes.ebs_volume_type": "GENERAL_PURPOSE_SSD",

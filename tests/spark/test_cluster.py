@@ -3,12 +3,13 @@ piece. One workspace and two clusters for all of it; the tests build on each oth
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from typing import Any
 
 import pytest
-from databricks.sdk.service.compute import ClusterDetails, CommandStatus, Kind, State
+from databricks.sdk.service.compute import ClusterDetails, CommandStatus, DbfsStorageInfo, InitScriptInfo, Kind, State
 
 from brickyard.agent import network, sandbox
 from tests.spark.live import JVM, KERNEL, NODE, Live, living
@@ -17,6 +18,13 @@ from tests.support.runtimes import SPARK_3, SPARK_4
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
+# Every node says who it is, whether a JVM runs already, and leaves a file where Spark's Python workers can see it.
+MARK = b"""#!/bin/bash
+set -eu
+mkdir -p /dbfs/marks
+echo "$DB_IS_DRIVER $DB_DRIVER_IP $TEST_VARIABLE $(grep -l java /proc/[0-9]*/comm | wc -l)" >"/dbfs/marks/$DB_CONTAINER_IP"
+echo from the script >"$HOME/mark"
+"""
 CONF = {"spark.sql.shuffle.partitions": "4", "spark.test.setting": "first"}
 SINGLE: dict[str, Any] = {"is_single_node": True, "kind": Kind.CLASSIC_PREVIEW}
 
@@ -30,9 +38,11 @@ def neighbour(live: Live) -> str:
 @pytest.fixture(scope="module")
 def cluster(live: Live, neighbour: str) -> str:
     """A cluster of a driver and a worker on Spark 4."""
+    live.w.dbfs.upload("/scripts/mark.sh", io.BytesIO(MARK))
     return live.create(
-        "main", SPARK_4, num_workers=1, spark_conf=CONF, spark_env_vars={"TEST_VARIABLE": "set"}, custom_tags={"team": "a"}
-    )
+        "main", SPARK_4, num_workers=1, spark_conf=CONF, spark_env_vars={"TEST_VARIABLE": "set"}, custom_tags={"team": "a"},
+        init_scripts=[InitScriptInfo(dbfs=DbfsStorageInfo("dbfs:/scripts/mark.sh"))],
+    )  # fmt: skip
 
 
 def test_a_single_node_on_spark_3(live: Live, neighbour: str, cluster: str) -> None:
@@ -59,6 +69,29 @@ print(json.dumps([spark.version[:2], spark.conf.get("spark.test.setting"), os.en
     now = live.get(cluster)
     assert now.driver is not None and now.executors
     assert now.driver.private_ip != now.executors[0].private_ip, "Spark takes what has one address for one machine"
+
+
+def test_init_scripts_ran_on_every_node_before_spark(live: Live, cluster: str) -> None:
+    now = live.get(cluster)
+    assert now.driver is not None and now.executors
+    driver, worker = str(now.driver.private_ip), str(now.executors[0].private_ip)
+    marks = {str(file.path): live.w.dbfs.download(str(file.path)).read().decode() for file in live.w.dbfs.list("/marks")}
+    assert marks == {f"/marks/{driver}": f"TRUE {driver} set 0\n", f"/marks/{worker}": f"FALSE {driver} set 0\n"}
+    read = "lambda _: open(os.path.expanduser('~/mark')).read()"
+    assert live.run(cluster, f"import os; print(sc.parallelize([0], 1).map({read}).first())").strip() == "from the script"
+    kinds = live.events(cluster)
+    assert [kind for kind in kinds if "INIT" in kind] == ["INIT_SCRIPTS_STARTED", "INIT_SCRIPTS_FINISHED"]
+    assert kinds.index("INIT_SCRIPTS_FINISHED") < kinds.index("RUNNING")
+
+
+def test_a_failing_init_script_ends_the_start(live: Live) -> None:
+    live.w.dbfs.upload("/scripts/bad.sh", io.BytesIO(b"echo no such package >&2; exit 4"))
+    script = InitScriptInfo(dbfs=DbfsStorageInfo("dbfs:/scripts/bad.sh"))
+    code, parameters, message = live.ended(live.create("bad", SPARK_3, init_scripts=[script], **SINGLE))
+    assert code == "INIT_SCRIPT_FAILURE"
+    assert "init script 1 of 1, dbfs:/scripts/bad.sh, failed on the driver, node " in message
+    assert "exit code 4" in parameters["databricks_error_message"]
+    assert message.endswith("no such package")
 
 
 ATTACK = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import psutil
@@ -131,7 +132,10 @@ def test_two_tenants_of_one_warm_instance(tmp_path: Path) -> None:
         w.clusters.permanent_delete(str(first.cluster_id))
         until(lambda: settled(w, pool_id), "the first instance did not come back")
 
-        second = start(w, "second", pool_id)
+        w.dbfs.upload("/setup.sh", io.BytesIO(b"echo from the second >/tmp/script; mkdir -p ~/.config"))
+        setup = compute.InitScriptInfo(dbfs=compute.DbfsStorageInfo("dbfs:/setup.sh"))
+        second = start(w, "second", pool_id, init_scripts=[setup])
+        assert run(w, str(second.cluster_id), "print(open('/tmp/script').read())") == "from the second"
         assert remark(w, str(second.cluster_id)) == "1 of 1 nodes from the instance pool started warm"
         wrote, rows, tables = run(w, str(second.cluster_id), LEAVE).split(maxsplit=2)
         assert (wrote, rows, tables) == ("True", "40", "['left_table']"), "its own directory came into sight as it was taken over"

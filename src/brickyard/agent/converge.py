@@ -22,16 +22,19 @@ class Stage(IntEnum):
 
     EMPTY = 0  # nothing, or clean directories
     INSTALLED = 1  # its runtime is installed on this machine
-    STARTED = 2  # the node host runs, with a JVM that has no role yet
-    JOINED = 3  # the node has been given its role
-    ENDED = 4  # it failed; final for this generation
+    HOSTED = 2  # the node host runs
+    STARTED = 3  # it has a JVM that has no role yet
+    JOINED = 4  # the node has been given its role
+    ENDED = 5  # it failed; final for this generation
 
 
 class Step(StrEnum):
     RELEASE = "release"  # end everything of the generation, keep its logs, clean its directories
     BEGIN = "begin"  # make the directories of a new generation
     INSTALL = "install"
-    START = "start"
+    HOST = "host"  # start the sandbox with the node host
+    SCRIPTS = "scripts"  # run the init scripts
+    START = "start"  # start the JVM
     JOIN = "join"
     TELL_MASTER = "tell_master"
     RETIRE = "retire"
@@ -54,6 +57,7 @@ class Current(msgspec.Struct, frozen=True, kw_only=True):
 
     generation: int = 0
     stage: Stage = Stage.EMPTY
+    scripted: bool = False  # its init scripts have run
     master_url: str = ""  # the master URL given to the node host
     retiring: bool = False
     prepared: Size | None = None  # the size of the warm node that exists, complete or not
@@ -73,7 +77,14 @@ def decide(current: Current, wanted: Assignment | None) -> tuple[Step, ...]:
         return tuple(steps)
     if wanted.retiring:
         return (*steps, Step.RETIRE)  # it has not joined yet: it holds nothing of value, and nothing more needs to start
-    for stage, step in ((Stage.INSTALLED, Step.INSTALL), (Stage.STARTED, Step.START), (Stage.JOINED, Step.JOIN)):
+    for stage, step in ((Stage.INSTALLED, Step.INSTALL), (Stage.HOSTED, Step.HOST)):
+        if current.stage < stage:
+            steps.append(step)
+    if wanted.init_scripts and not current.scripted and current.stage < Stage.JOINED:
+        if wanted.role is Role.WORKER and not wanted.driver_host:
+            return tuple(steps)  # the scripts need the driver's address: the assignment will name it
+        steps.append(Step.SCRIPTS)
+    for stage, step in ((Stage.STARTED, Step.START), (Stage.JOINED, Step.JOIN)):
         if current.stage < stage:
             steps.append(step)
     if current.stage is Stage.JOINED and wanted.master_url and wanted.master_url != current.master_url:

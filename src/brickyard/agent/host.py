@@ -25,11 +25,13 @@ TAIL_LINES = 60
 
 
 class HostError(Exception):
-    """The node host could not do an operation; `code` is a protocol code or a termination code."""
+    """The node host could not do an operation; `code` is a protocol code or a termination code. `log_tail`: the last lines of the
+    log that tells why; "": the node host's own."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, *, log_tail: str = "") -> None:
         super().__init__(message)
         self.code = code
+        self.log_tail = log_tail
 
 
 class HostGone(HostError):

@@ -33,6 +33,11 @@ class Networks:
             return "isolated, without the internet"
         return f"isolated; internet: {self._limits}" if self._limits else "isolated"
 
+    @property
+    def descriptors(self) -> tuple[int, int] | None:
+        """The descriptors of the network in use, for a launcher; None if the node shares the machine's."""
+        return self._network.descriptors if self._network is not None else None
+
     def prepare(self) -> None:
         """Starts making the next network, if nodes have their own: it takes as long as starting a Python process."""
         config = self._config

@@ -271,10 +271,12 @@ class Node:
         if self._state.current.stage is not Stage.ENDED:
             gone = isinstance(error, HostGone)
             code = (otherwise or self._state.death_code) if error.code in _PROTOCOL_CODES else error.code
-            self._end_generation(self._state.death() if gone else cut_failure(code, str(error), self._state.tail))
+            tail = error.log_tail or self._state.tail
+            self._end_generation(self._state.death() if gone else cut_failure(code, str(error), tail))
 
     def _end_generation(self, failure: Failure) -> None:
         self._state.say(f"the node failed: {failure.code}: {failure.message}")
+        self._state.scripts_over(failure.message)
         self._state.advance(Stage.ENDED)
         self._state.update(phase=Phase.FAILED, failure=failure, message=failure.message, busy=False, alive_workers=())
         self._wake.set()  # `run` ends what is left of the node

@@ -21,6 +21,7 @@ from brickyard.agent.processes import sweep
 from brickyard.agent.watch import Watched
 from brickyard.domain.node import Assignment, Failure, NodeStatus, Phase, Role
 from brickyard.domain.runtimes import RuntimeManifest
+from brickyard.domain.scripts import ScriptResult, ScriptsReport, ScriptStatus
 from brickyard.lifecycle.runtimeuse import RuntimeUse
 
 STARVED_S = 30.0  # a node that fails this soon after a process was ended for lack of memory fails because of that
@@ -155,6 +156,28 @@ class NodeState:
             with contextlib.suppress(OSError):
                 (self.config.directory / "cgroup.json").unlink()
 
+    # ── init scripts ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def running_script(self) -> int | None:
+        """The number of the init script that runs now."""
+        report = self.status.scripts
+        scripts = self.wanted.init_scripts if self.wanted is not None else ()
+        return len(report.results) if report is not None and report.running and len(report.results) < len(scripts) else None
+
+    def close_scripts(self, result: ScriptResult, number: int) -> None:
+        """Reports that a script has failed, and that those after it do not run."""
+        report = self.status.scripts or ScriptsReport()
+        rest = ScriptResult(status=ScriptStatus.NOT_EXECUTED)
+        after = len(self.assignment.init_scripts) - number - 1
+        before = [*report.results[:number], *[rest] * (number - len(report.results))]
+        self.update(scripts=ScriptsReport(results=(*before, result, *[rest] * after)))
+
+    def scripts_over(self, why: str) -> None:
+        """The node has failed: whatever init script was running has ended with it."""
+        if (number := self.running_script) is not None:
+            self.close_scripts(ScriptResult(status=ScriptStatus.FAILED_EXECUTION, message=why), number)
+
     # ── failures ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def starved(self, message: str) -> None:
@@ -175,6 +198,8 @@ class NodeState:
     def death_code(self) -> str:
         """The failure code if the node dies now."""
         driver = self.is_driver
+        if (script := self.running_script) is not None:
+            return self.assignment.init_scripts[script].failure
         if driver and self.want_of_memory:
             return "DRIVER_OUT_OF_MEMORY"
         if self.status.phase in (Phase.PREPARING, Phase.STARTING):
@@ -186,6 +211,8 @@ class NodeState:
         code = self.host.exit_code if self.host is not None else None
         how = f"with code {code}" if code is None or code < 128 else f"by signal {code - 128}"
         message = self.want_of_memory or f"the node's processes ended unexpectedly {how}"
+        if (script := self.running_script) is not None:
+            message += f" while {script_said(self.assignment, script)} ran"
         return cut_failure(self.death_code, message, self.tail)
 
     @property
@@ -195,3 +222,8 @@ class NodeState:
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def script_said(wanted: Assignment, number: int) -> str:
+    """Names an init script, for people."""
+    return f"init script {number + 1} of {len(wanted.init_scripts)}, {wanted.init_scripts[number].address},"

@@ -9,7 +9,19 @@ from starlette.types import ASGIApp
 from brickyard.api import health
 from brickyard.api.agents import protocol
 from brickyard.api.context import ApiContext
-from brickyard.api.databricks import attached, changes, clusters, commands, dbfs, identity, jobs, logs, pools, secrets
+from brickyard.api.databricks import (
+    attached,
+    changes,
+    clusters,
+    commands,
+    dbfs,
+    globalscripts,
+    identity,
+    jobs,
+    logs,
+    pools,
+    secrets,
+)
 from brickyard.api.edge.authentication import Authenticator
 from brickyard.api.edge.http import Edge
 from brickyard.api.edge.openapi import openapi_operation
@@ -18,7 +30,7 @@ from brickyard.api.edge.registry import Operation
 
 def all_operations() -> tuple[Operation, ...]:
     """All operations of the server."""
-    groups = (clusters, changes, pools, attached, commands, dbfs, secrets, jobs, identity, protocol, health, logs)
+    groups = (clusters, changes, pools, globalscripts, attached, commands, dbfs, secrets, jobs, identity, protocol, health, logs)
     return tuple(operation for group in groups for operation in group.OPERATIONS)
 
 

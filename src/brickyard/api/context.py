@@ -31,6 +31,7 @@ from brickyard.domain.requests import (
 from brickyard.domain.views import GetEventsResponse
 from brickyard.services.caller import Caller
 from brickyard.services.clusterchanges import ClusterChanges
+from brickyard.services.globalscripts import GlobalScriptService
 from brickyard.services.runs import RunService
 from brickyard.services.secrets import SecretService
 from brickyard.services.tokens import TokenService
@@ -97,6 +98,7 @@ class ApiContext:
     tokens: TokenService
     users: UserService
     pools: PoolCalls
+    global_scripts: GlobalScriptService
     commands: Any  # services.commands.CommandService; its operations declare what they call
     runs: RunService
     secrets: SecretService

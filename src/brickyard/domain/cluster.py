@@ -13,6 +13,7 @@ import msgspec
 from brickyard.domain.events import EventDetailsCause
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Assignment, NodeStatus, Phase, Role
+from brickyard.domain.scripts import GlobalScriptRef
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import ClusterSource, State
 from brickyard.domain.terminations import TerminationReason
@@ -73,6 +74,10 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     grow_after_ms: int = 0  # add no workers before this time: the last attempt met a shortage
     grow_failures: int = 0
     silence_told: bool = False  # the event that the driver does not respond has been written
+    global_scripts: tuple[GlobalScriptRef, ...] = ()  # those that nodes of the incarnation `scripts_incarnation` run
+    scripts_incarnation: int = 0
+    scripts_told: int = 0  # the incarnation whose event that init scripts have started has been written
+    scripts_done: int = 0  # the same for the event that they have finished on the driver
     worker_failures: int = 0  # consecutive worker failures in this incarnation
     target_workers: int = 0  # with autoscale: how many workers are wanted
     scaled_ms: int = 0  # when autoscale last changed that

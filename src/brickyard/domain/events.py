@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
+from brickyard.domain.scripts import InitScriptEventDetails
 from brickyard.domain.spec import AutoScale, ClusterSpec, Wire
 from brickyard.domain.terminations import TerminationReason
 
@@ -85,6 +86,7 @@ class EventDetails(Wire, frozen=True, kw_only=True):
     driver_state_message: str | None = None
     enable_termination_for_node_blocklisted: bool | None = None
     free_space: int | None = None
+    init_scripts: InitScriptEventDetails | None = None
     instance_id: str | None = None
     job_run_name: str | None = None
     previous_attributes: ClusterSpec | None = None

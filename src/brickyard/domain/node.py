@@ -19,6 +19,8 @@ from enum import StrEnum
 
 import msgspec
 
+from brickyard.domain.scripts import InitScript, ScriptsReport
+
 
 class Role(StrEnum):
     """The role of a node in its cluster."""
@@ -45,8 +47,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a node should be. The server makes a new `version` with every change.
 
     A new `generation` is a new node: the agent ends everything of the previous one, cleans its directories and starts over.
-    Within one generation only `master_url` (from empty to set) and `retiring` (from false to true) change. Generations and
-    versions belong to the instance and only increase, across all the clusters it works for.
+    Within one generation only `driver_host` and `master_url` (from empty to set) and `retiring` (from false to true) change.
+    Generations and versions belong to the instance and only increase, across all the clusters it works for.
     """
 
     version: int
@@ -70,6 +72,9 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     user_isolation: bool = False  # contexts are Spark Connect sessions: users share no JVM and cannot see one another
     default_tags: dict[str, str] = {}
     custom_tags: dict[str, str] = {}
+    job_cluster: bool = False  # it was made for a run
+    init_scripts: tuple[InitScript, ...] = ()  # run in this order before Spark starts
+    driver_host: str = ""  # workers with init scripts: the driver's address; empty until that is known
     master_url: str = ""  # workers: spark://host:port; empty until the driver's master listens
     retiring: bool = False
 
@@ -121,6 +126,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     silent_since_ms: int = 0  # since when its Spark has not answered although the JVM exists; 0: it answers. Epoch ms
     started_ms: int = 0
     load: Load | None = None  # driver with workers; kept only in the server's memory, never stored
+    scripts: ScriptsReport | None = None  # its init scripts, once they have begun
     disk_used: int = 0  # bytes; set once the node's files take most of the limit
     disk_limit: int = 0
     warm: str = ""  # role WARM: the runtime key of the waiting JVM; "" if there is none

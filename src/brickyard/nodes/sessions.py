@@ -15,7 +15,8 @@ from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Instance
 from brickyard.domain.errors import DatabaseAway
 from brickyard.domain.instances import InstanceState
-from brickyard.domain.node import AssignmentReply, NodeStatus, Phase, ServerAddress, StatusReply, StatusReport
+from brickyard.domain.node import Assignment, AssignmentReply, NodeStatus, Phase, ServerAddress, StatusReply, StatusReport
+from brickyard.domain.scripts import MAX_GLOBAL_SCRIPTS, MAX_SCRIPTS, ScriptsReport
 from brickyard.nodes.hearing import Hearing
 from brickyard.nodes.loads import Loads
 from brickyard.nodes.tokens import InstanceTokens
@@ -118,9 +119,7 @@ class AgentService:
         return reply if self._monotonic() < until and self._store.alone else None
 
     async def _read(self, instance_id: str, changed: asyncio.Event) -> AssignmentReply:
-        instance = await self._store.read(lambda tx: tx.instances.get(instance_id), background=True)
-        known = instance is not None and instance.live
-        assignment = instance.assignment if instance is not None and known else None
+        known, assignment = await self._store.read(lambda tx: _delivered(tx, instance_id), background=True)
         reply = AssignmentReply(server_token=self.proof(instance_id), known=known, assignment=assignment, servers=self._servers())
         if known and self._store.alone and not changed.is_set():
             self._answers[instance_id] = (reply, self._monotonic() + ANSWER_S)
@@ -215,6 +214,19 @@ def record_report(tx: Tx, report: StatusReport, *, now: int) -> str | None:
     return instance.owner_id
 
 
+def _delivered(tx: Tx, instance_id: str) -> tuple[bool, Assignment | None]:
+    """Whether the instance is wanted, and its assignment with the contents of global init scripts, which rows only name."""
+    instance = tx.instances.get(instance_id)
+    if instance is None or not instance.live:
+        return False, None
+    assignment = instance.assignment
+    if assignment is None or not (digests := {script.digest for script in assignment.init_scripts} - {""}):
+        return True, assignment
+    contents = tx.scripts.contents(digests)
+    scripts = [msgspec.structs.replace(script, content=contents.get(script.digest, "")) for script in assignment.init_scripts]
+    return True, msgspec.structs.replace(assignment, init_scripts=tuple(scripts))
+
+
 def _lost(instance: Instance) -> Instance:
     return msgspec.structs.replace(instance, state=InstanceState.TERMINATING, lost="its agent ended unexpectedly")
 
@@ -229,7 +241,14 @@ def _bounded(status: NodeStatus) -> NodeStatus:
         )
     if status.phase is Phase.IDLE and status == _NOTHING:
         return status
-    return msgspec.structs.replace(status, message=status.message[:_TEXT_LIMIT], failure=failure)
+    scripts = _bounded_scripts(status.scripts) if status.scripts is not None else None
+    return msgspec.structs.replace(status, message=status.message[:_TEXT_LIMIT], failure=failure, scripts=scripts)
+
+
+def _bounded_scripts(report: ScriptsReport) -> ScriptsReport:
+    results = report.results[: MAX_SCRIPTS + MAX_GLOBAL_SCRIPTS]
+    cut = [msgspec.structs.replace(result, message=result.message[:_TEXT_LIMIT]) for result in results]
+    return msgspec.structs.replace(report, results=tuple(cut))
 
 
 def _version(reply: AssignmentReply) -> int:

@@ -9,6 +9,8 @@ from brickyard.domain.cluster import Cluster, custom_tags, default_tags
 from brickyard.domain.node import Assignment, Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.spec import ISOLATING_MODES
+from brickyard.domain.states import ClusterSource
+from brickyard.plan.scripts import scripts_of
 
 
 def spark_context_id(cluster_id: str, incarnation: int) -> int:
@@ -41,6 +43,8 @@ def assignment_for(
         secret=cluster.secret,
         connect_token=cluster.connect_token,
         spark_context_id=spark_context_id(cluster.cluster_id, cluster.incarnation),
+        job_cluster=cluster.source is ClusterSource.JOB,
+        init_scripts=scripts_of(cluster),
         user=cluster.creator_user_name,
         user_isolation=spec.data_security_mode in ISOLATING_MODES,
         default_tags=default_tags(cluster),

@@ -14,6 +14,7 @@ _TYPES = {
     TerminationReasonCode.SPARK_STARTUP_FAILURE: _CLIENT,
     TerminationReasonCode.INVALID_ARGUMENT: _CLIENT,
     TerminationReasonCode.INIT_SCRIPT_FAILURE: _CLIENT,
+    TerminationReasonCode.GLOBAL_INIT_SCRIPT_FAILURE: _CLIENT,
     TerminationReasonCode.DRIVER_OUT_OF_MEMORY: _CLIENT,
     TerminationReasonCode.UNSUPPORTED_INSTANCE_TYPE: _CLIENT,
     TerminationReasonCode.INSTANCE_POOL_MAX_CAPACITY_REACHED: _CLIENT,

@@ -32,7 +32,6 @@ REFUSED: dict[str, tuple[_Test, str]] = {
     "apply_policy_default_values": (_any, "there are no cluster policies yet"),
     "policy_id": (_any, "there are no cluster policies yet"),
     "cluster_log_conf": (_any, "logs are kept in the workspace's storage directory; delivery elsewhere is not supported yet"),
-    "init_scripts": (_any, "init scripts are not supported yet"),
     "docker_image": (_any, "nodes run on the machine itself, without containers"),
     "enable_local_disk_encryption": (_any, "the machine's disks are used unchanged"),
     "ssh_public_keys": (_any, "nodes have no SSH server"),

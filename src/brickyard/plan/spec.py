@@ -22,6 +22,7 @@ from brickyard.plan.autoscale import check_autoscale, check_window
 from brickyard.plan.launching import types_of
 from brickyard.plan.owned import check_conf, check_variables
 from brickyard.plan.refused import check_refused
+from brickyard.plan.scripts import check_init_scripts
 from brickyard.plan.zones import check_zones
 
 DEFAULT_AUTOTERMINATION_MINUTES = 120  # the Clusters API guide's default; 0 turns it off
@@ -61,6 +62,7 @@ def normalise(
     driver_node_type_id = _check_node_types(spec, node_types)
     _check_name_and_tags(spec)
     _check_clouds(spec)
+    check_init_scripts(spec.init_scripts or [])
     check_variables(spec.spark_env_vars or {})
     check_conf(spec.spark_conf or {}, single=is_single_node(spec))
     return msgspec.structs.replace(

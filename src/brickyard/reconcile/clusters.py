@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from brickyard.domain.clock import Clock, Ids
-from brickyard.domain.cluster import Cluster, Instance
+from brickyard.domain.cluster import Cluster, Instance, Target
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Load, Role
 from brickyard.domain.nodetypes import Catalogue, NodeType
@@ -122,9 +122,10 @@ def pass_over_cluster(
     halfway is repeated (launching is idempotent). Instances taken from a pool change hands in the same transaction, with the
     pool's row locked, so no other cluster can take them. `server`: this server's number.
     """
-    cluster = tx.clusters.get(cluster_id)
-    if cluster is None:
+    stored = tx.clusters.get(cluster_id)
+    if stored is None:
         return FollowUp()
+    cluster = _with_global_scripts(tx, stored)
     before = tx.instances.of_cluster(cluster_id)
     # The cluster's instances are locked before the pools. Nobody locks them without the cluster, so this cannot deadlock.
     rooms = _rooms(tx, cluster, before)
@@ -139,7 +140,7 @@ def pass_over_cluster(
     created = [_new_instance(node, decided.cluster, now=now, sizes=sizes, policy=policy, ids=ids) for node in decided.new]
     launch, due = lease_launches([*after, *created], now=now, policy=policy, due=decided.due_ms, server=server)
     leased = {instance.instance_id: instance for instance in launch}
-    _write(tx, cluster, decided, old, [leased.get(row.instance_id, row) for row in after])
+    _write(tx, stored, decided, old, [leased.get(row.instance_id, row) for row in after])
     for instance in created:
         tx.instances.insert(leased.get(instance.instance_id, instance))
     tx.clusters.schedule(cluster_id, due)
@@ -159,6 +160,17 @@ def pass_over_cluster(
         came=came(cluster, decided.cluster, after),
         ended=ended(cluster, decided.cluster),
     )
+
+
+def _with_global_scripts(tx: Tx, cluster: Cluster) -> Cluster:
+    """A cluster that begins to start remembers the global init scripts of this moment: its nodes run these, whenever they
+    join."""
+    if cluster.target is not Target.RUNNING or cluster.up or cluster.scripts_incarnation == cluster.incarnation:
+        return cluster
+    if scripts := tx.scripts.enabled():
+        tx.lock(tx.scripts.SCRIPTS, shared=True)  # so that no content goes away that is being remembered
+        scripts = tx.scripts.enabled()
+    return msgspec.structs.replace(cluster, global_scripts=scripts, scripts_incarnation=cluster.incarnation)
 
 
 def _rooms(tx: Tx, cluster: Cluster, instances: Sequence[Instance]) -> dict[str, Room]:

@@ -46,6 +46,7 @@ from brickyard.services.clusterlogs import ClusterLogs
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
 from brickyard.services.files import DbfsService
+from brickyard.services.globalscripts import GlobalScriptService
 from brickyard.services.logfollowing import LogFollowers
 from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
@@ -120,6 +121,7 @@ class Services:
     clusters: ClusterService
     changes: ClusterChanges
     pools: PoolService
+    global_scripts: GlobalScriptService
     attach: AttachService
     logs: ClusterLogs
     log_followers: LogFollowers
@@ -185,6 +187,7 @@ def application(
         clusters=services.clusters,
         changes=services.changes,
         pools=services.pools,
+        global_scripts=services.global_scripts,
         agents=parts.nodes.agents,
         tokens=services.tokens,
         users=services.users,
@@ -302,6 +305,7 @@ def _services(given: Resources, nodes: Nodes, loops: Loops) -> Services:
             authorizer=authorizer,
             wake=loops.owners.wake,
         ),
+        global_scripts=GlobalScriptService(store=store, clock=clock, ids=ids, authorizer=authorizer),
         attach=attach,
         logs=logs,
         log_followers=LogFollowers(logs=logs, store=store, clock=clock),

@@ -114,6 +114,22 @@ users = Table(
     Column("is_admin", Boolean, nullable=False),
 )
 
+global_init_scripts = Table(
+    "global_init_scripts",
+    metadata,
+    Column("script_id", String(64), primary_key=True),
+    Column("position", Integer, nullable=False),  # 0, 1, ...: the order in which they run
+    Column("doc", Text, nullable=False),
+)
+
+# The contents of global init scripts, also of earlier ones while a cluster runs them.
+script_contents = Table(
+    "script_contents",
+    metadata,
+    Column("digest", String(64), primary_key=True),  # SHA-256, hex
+    Column("content", Text, nullable=False),  # base64
+)
+
 runs = Table(
     "runs",
     metadata,

@@ -14,6 +14,7 @@ from brickyard.store.instances import InstanceRows
 from brickyard.store.listing import ListingRows
 from brickyard.store.pools import PoolRows
 from brickyard.store.runs import RunRows
+from brickyard.store.scripts import ScriptRows
 from brickyard.store.secrets import SecretRows
 from brickyard.store.servers import ServerRows
 from brickyard.store.tables import meta
@@ -36,6 +37,7 @@ class Tx:
         self.listing = ListingRows(connection)
         self.events = EventRows(connection)
         self.runs = RunRows(connection, locking=locking, changed=self._changed)
+        self.scripts = ScriptRows(connection)
         self.tokens = TokenRows(connection)
         self.users = UserRows(connection)
         self.heard = HeardRows(connection)
@@ -61,10 +63,12 @@ class Tx:
         """Executes a statement that concerns none of our tables. For `store.reserve`."""
         self._connection.exec_driver_sql(statement)
 
-    def lock(self, name: str) -> None:
-        """Takes turns with other writers that lock the same name, until the commit. SQLite's writers always take turns."""
+    def lock(self, name: str, *, shared: bool = False) -> None:
+        """Takes turns with other writers that lock the same name, until the commit; those with `shared` only with the others.
+        SQLite's writers always take turns."""
         if self._connection.dialect.name == "postgresql":
-            self._connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
+            take = func.pg_advisory_xact_lock_shared if shared else func.pg_advisory_xact_lock
+            self._connection.execute(select(take(func.hashtextextended(name, 0))))
 
     def lock_owner(self, instance_id: str) -> Instance | None:
         """The instance, with its owner locked first: its cluster, or its pool if it is idle.

@@ -51,6 +51,17 @@ def prepare(request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
+def script_run(request: dict[str, Any]) -> dict[str, Any]:
+    """By the code of the real node host, which a test has put beside this file."""
+    import node_scripts  # type: ignore[import-not-found]  # noqa: PLC0415 - mypy does not know the copy
+
+    def popen(argv: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(argv, start_new_session=True, **options)
+
+    state["prepared"] = state["prepared"] or request
+    return dict(node_scripts.run_script(request, popen=popen, environ={**os.environ, **request["env"]}))
+
+
 def become(request: dict[str, Any]) -> dict[str, Any]:
     assignment = request["assignment"]
     conf = assignment.get("spark_conf", {})
@@ -156,6 +167,13 @@ def command_cancel(request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
+def answer(request: dict[str, Any]) -> None:
+    try:
+        send({"id": request["id"], "result": globals()[request["op"]](request)})
+    except Refused as error:
+        send({"id": request["id"], "error": {"code": error.args[0], "message": error.args[1]}})
+
+
 def main() -> None:
     for line in requests:
         request = json.loads(line)
@@ -165,10 +183,10 @@ def main() -> None:
             Path(state["prepared"]["node_dir"], "logs", "stopped.log").write_text("in order\n")
             send({"id": request["id"], "result": {}})
             return
-        try:
-            send({"id": request["id"], "result": globals()[request["op"]](request)})
-        except Refused as error:
-            send({"id": request["id"], "error": {"code": error.args[0], "message": error.args[1]}})
+        if request["op"] == "script_run":
+            threading.Thread(target=answer, args=(request,), daemon=True).start()
+        else:
+            answer(request)
 
 
 main()

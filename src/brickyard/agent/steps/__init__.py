@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from brickyard.agent.converge import Step
-from brickyard.agent.steps import begin, cool, install, join, release, retire, start, take, tell_master, warm
+from brickyard.agent.steps import begin, cool, host, install, join, release, retire, scripts, start, take, tell_master, warm
 from brickyard.agent.steps.work import Work
 
 LADDER: Mapping[Step, Work] = {
     Step.RELEASE: release.WORK,
     Step.BEGIN: begin.WORK,
     Step.INSTALL: install.WORK,
+    Step.HOST: host.WORK,
+    Step.SCRIPTS: scripts.WORK,
     Step.START: start.WORK,
     Step.JOIN: join.WORK,
     Step.TELL_MASTER: tell_master.WORK,

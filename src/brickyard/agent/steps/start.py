@@ -1,4 +1,4 @@
-"""START: start the isolated node host, with a JVM that has no role yet."""
+"""START: start a JVM that has no role yet. Also how the isolated node host is started, for HOST and WARM."""
 
 from __future__ import annotations
 
@@ -27,16 +27,14 @@ DAEMONS_MB = 1024  # what our own processes on the node may use beyond the memor
 
 
 async def _start(node: NodeState) -> None:
-    wanted, manifest = node.assignment, node.manifest
-    assert manifest is not None  # noqa: S101 - `decide` installs first
-    host = await start_host(node, wanted, manifest)
+    wanted = node.assignment
     if (options := java_options(wanted)) is not None:
         prepared = settings(node, wanted.role) | {
             "heap_mb": heap_mb(wanted),
             "java_options": options,
             "env": wanted.spark_env_vars,
         }
-        await host.call("prepare", **prepared)
+        await node.call("prepare", **prepared)
     node.advance(Stage.STARTED)
 
 
@@ -113,4 +111,4 @@ def _view(config: AgentConfig, wanted: Assignment, manifest: RuntimeManifest) ->
     )
 
 
-WORK = Work(_start, progress=PROGRESS, limit_s=LIMIT_S)
+WORK = Work(_start, progress="starting Java", limit_s=LIMIT_S)

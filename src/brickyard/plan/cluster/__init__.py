@@ -54,6 +54,7 @@ class _Pass(ServePhases):
         if self.cluster.target is Target.RUNNING:
             self._regenerate()
             self._disks()
+            self._scripts()
             self._driver()
         if self.cluster.target is Target.RUNNING:
             self._heartbeat()

@@ -7,13 +7,13 @@ from brickyard.domain.events import EventDetails, EventDetailsCause, EventType
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Role
 from brickyard.domain.terminations import TerminationReasonCode
-from brickyard.plan.cluster.books import Books
+from brickyard.plan.cluster.scripts import ScriptPhases
 from brickyard.plan.launching import reusable, unsupported
 from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, returned
 from brickyard.plan.reasons import failure_reason, launch_reason, shortage_text, simple_reason
 
 
-class NodePhases(Books):
+class NodePhases(ScriptPhases):
     """The phases that record what happened outside, and replace the driver."""
 
     def _reap(self) -> None:

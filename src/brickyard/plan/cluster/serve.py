@@ -22,15 +22,22 @@ class ServePhases(SizePhases):
     """The phases that decide whether the cluster is up."""
 
     def _tell_master(self) -> None:
-        """Tells workers where the master is as soon as it listens."""
+        """Tells workers where the master is as soon as it listens, and before that, if they run init scripts, the driver's
+        address."""
         driver = self._driver_node()
-        master = driver.current_status.master_url if driver else ""
-        if not master:
+        if driver is None:
             return
+        host = driver.status.host if driver.state is InstanceState.REGISTERED else ""
         for node in self._current_workers():
-            if node.assignment is not None and node.assignment.master_url != master:
-                told = msgspec.structs.replace(node.assignment, version=node.assignment.version + 1, master_url=master)
-                self._set(node, assignment=told)
+            if (before := node.assignment) is None:
+                continue
+            told = msgspec.structs.replace(
+                before,
+                master_url=driver.current_status.master_url or before.master_url,
+                driver_host=host if before.init_scripts and not before.driver_host else before.driver_host,
+            )
+            if told != before:
+                self._set(node, assignment=msgspec.structs.replace(told, version=before.version + 1))
 
     def _serve(self) -> None:
         """Decides whether the cluster is up, and whether it has the requested size."""

@@ -19,6 +19,7 @@ from brickyard.domain.node import (
     StatusReport,
     WorkerLoad,
 )
+from brickyard.domain.scripts import ScriptResult, ScriptsReport, ScriptStatus
 from brickyard.providers.base import Home, LaunchRequest
 from brickyard.providers.simulated.home import HomeMoved
 
@@ -133,6 +134,9 @@ class SimulatedAgent:
                 self._background(self._prepare(wanted))
         elif wanted.retiring:
             await self._leave(wanted)
+        elif self._status.phase is Phase.FAILED or not await self._ran_scripts(wanted):
+            if self._status.phase is Phase.IDLE:
+                await self._say(phase=Phase.PREPARING)
         elif wanted.role is not Role.WORKER and fresh:
             await self._become_driver(wanted)
         elif wanted.role is Role.WORKER and wanted.master_url and self._status.phase is not Phase.READY:
@@ -153,6 +157,27 @@ class SimulatedAgent:
             await self._say(phase=Phase.FAILED, failure=failure)
         else:
             await self._say(phase=Phase.READY, warm=wanted.runtime)
+
+    async def _ran_scripts(self, wanted: Assignment) -> bool:
+        """Runs the init scripts, once. Returns False if one failed, or a worker does not know its driver yet."""
+        scripts, results = wanted.init_scripts, list[ScriptResult]()
+        if not scripts or self._status.scripts is not None:
+            return self._status.phase is not Phase.FAILED
+        if wanted.role is Role.WORKER and not wanted.driver_host:
+            return False
+        await self._say(phase=Phase.PREPARING, scripts=ScriptsReport(running=True))
+        for number, script in enumerate(scripts):
+            await self._world.pause(self._world.knobs.script_s)
+            if script.name == self._world.knobs.failing_script:
+                results.append(ScriptResult(status=ScriptStatus.FAILED_EXECUTION, message="exit code 1. Last lines: simulated"))
+                results += [ScriptResult(status=ScriptStatus.NOT_EXECUTED)] * (len(scripts) - number - 1)
+                text = f"init script {number + 1} of {len(scripts)}, {script.address}, failed: exit code 1"
+                failure = Failure(code=script.failure, message=text, log_tail="simulated")
+                await self._say(phase=Phase.FAILED, failure=failure, scripts=ScriptsReport(results=tuple(results)))
+                return False
+            results.append(ScriptResult(status=ScriptStatus.SUCCEEDED))
+        await self._say(scripts=ScriptsReport(results=tuple(results)))
+        return True
 
     async def _become_driver(self, wanted: Assignment) -> None:
         await self._say(phase=Phase.STARTING, master_url=f"spark://{self._instance_id}:7077")

@@ -14,7 +14,7 @@ from brickyard.providers.base import SetupError
 
 LOOK_EVERY_S = 0.1
 _PROBABILITIES = dict.fromkeys(("prepare_error", "launch_error", "node_failure", "never_registers", "jitter"), 1.0)
-_SECONDS = dict.fromkeys(("register_s", "start_s", "warm_start_s", "prepare_s", "stop_s", "command_s"), 86_400.0)
+_SECONDS = dict.fromkeys(("register_s", "start_s", "warm_start_s", "prepare_s", "script_s", "stop_s", "command_s"), 86_400.0)
 
 log = structlog.get_logger(__name__)
 
@@ -27,6 +27,8 @@ class Knobs(msgspec.Struct, kw_only=True):
     warm_start_s: float = 0.0  # the same, if the runtime was prepared
     prepare_s: float = 0.0  # for an idle instance of a pool: until its runtime is prepared
     prepare_error: float = 0.0  # probability that a preparation fails
+    script_s: float = 0.0  # how long each init script takes
+    failing_script: str = ""  # name of an init script that fails, on every node
     stop_s: float = 0.0  # from terminate until the instance is gone
     jitter: float = 0.0  # fraction by which the times above vary
     max_instances: int = 1_000_000

@@ -24,7 +24,7 @@ from ..jvm.process import Jvm, JvmError
 from ..processes import Reaper, Spawner, adopt_orphans, hide_memory, kill_descendants
 from ..protocol import Channel, OpError
 from ..spark import conf as sparkconf
-from . import failures
+from . import failures, scripts
 from .report import Report
 
 OP_THREADS = 16
@@ -59,6 +59,7 @@ class NodeHost:
             "context_create": self._context_create, "context_status": self._context_status,
             "context_destroy": self._context_destroy, "command_execute": self._command_execute,
             "command_status": self._command_status, "command_cancel": self._command_cancel,
+            "script_run": self._script_run,
             "connect_open": self._connect_open, "ui_open": self._ui_open, "attached": self._attached, "pulse": self._pulse,
         }  # fmt: skip
 
@@ -132,6 +133,22 @@ class NodeHost:
             contexts.preload()
         except Exception as error:  # kernels then start later, one by one, and report what is wrong
             self._channel.log(f"no Python process could be made ready: {error}")
+
+    def _script_run(self, message: Message) -> Result:
+        """Runs an init script. A warm JVM is given up if the script changed what it has read already."""
+        with self._lock:
+            self._manifest = self._manifest or dict(message["manifest"])
+            node_dir = Path(message["node_dir"])
+            env = scripts.environment(os.environ, launch.user_env(message["env"]), self._manifest)
+            before = scripts.jvm_files(node_dir, self._manifest)
+            result = scripts.run_script(message, popen=self._spawner.popen, environ=env)
+            if self._jvm is not None and scripts.jvm_files(node_dir, self._manifest) != before:
+                self._channel.status(cold_reason=f"init script {message['name']} changed files that a running JVM has read")
+                self._warm = False
+                self._drop_contexts()
+                jvm, self._jvm = self._jvm, None
+                jvm.stop(0)
+            return result
 
     def _become(self, message: Message) -> Result:
         assignment, host = message["assignment"], str(message.get("host") or LOOPBACK)

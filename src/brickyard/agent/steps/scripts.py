@@ -1,0 +1,154 @@
+"""SCRIPTS: run the init scripts, one by one, as programs of the sandbox that the node host starts (`node/host/scripts.py`).
+
+Objects are fetched first, all of them, while no user's code has run on the node: what runs is what the specification names. Files
+are read when it is their turn, by the node host and so from inside the sandbox: an earlier script may have made one. The first
+script that fails ends the node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from brickyard.agent import files
+from brickyard.agent.host import MAX_TAIL, MAX_TEXT, HostError, HostGone
+from brickyard.agent.state import NodeState, script_said
+from brickyard.agent.steps.work import Work
+from brickyard.agent.transfers import Job, TransferFailed, credentials, run
+from brickyard.domain.node import Role
+from brickyard.domain.places import Place
+from brickyard.domain.scripts import MAX_SCRIPT, InitScript, ScriptResult, ScriptsReport, ScriptStatus
+
+FETCHES_AT_ONCE = 3
+GRACE_S = 30.0  # beyond a script's limit, for the node host to answer
+
+
+class _Outcome(msgspec.Struct):
+    """What the node host says of a script."""
+
+    status: ScriptStatus
+    seconds: float = 0.0
+    message: str = ""
+    tail: str = ""
+
+
+async def _scripts(node: NodeState) -> None:
+    scripts, results = node.assignment.init_scripts, []
+    node.update(scripts=ScriptsReport(running=True))
+    directory = node.config.node_dir / "scripts"
+    await asyncio.to_thread(files.make_empty, directory)
+    fetched = await _fetch_all(node, scripts, directory)
+    stamp = time.strftime("%Y%m%d_%H%M%S", time.gmtime())
+    for number, script in enumerate(scripts):
+        node.progress(f"init script {number + 1} of {len(scripts)}: {script.name}")
+        node.say(f"init script {number + 1} of {len(scripts)}: {script.address}")
+        outcome = await _run(node, number, script, fetched.get(number, ""), stamp)
+        seconds = round(outcome.seconds)
+        if outcome.status is not ScriptStatus.SUCCEEDED:
+            raise _failed(node, number, outcome)
+        results.append(ScriptResult(status=outcome.status, seconds=seconds))
+        node.update(scripts=ScriptsReport(running=True, results=tuple(results)))
+    node.update(scripts=ScriptsReport(results=tuple(results)))
+    node.current = msgspec.structs.replace(node.current, scripted=True)
+
+
+def _failed(node: NodeState, number: int, outcome: _Outcome) -> HostError:
+    """Reports the failure of a script; returns the error that ends the node."""
+    script = node.assignment.init_scripts[number]
+    message = f"{outcome.message} Last lines: {outcome.tail[-MAX_TEXT // 2 :]}" if outcome.tail else outcome.message
+    result = ScriptResult(status=outcome.status, seconds=round(outcome.seconds), message=message)
+    node.close_scripts(result, number)
+    said = f"{script_said(node.assignment, number)} failed on {_place_of(node)}: {outcome.message}"
+    return HostError(script.failure, said, log_tail=outcome.tail or "(it printed nothing)")
+
+
+def _place_of(node: NodeState) -> str:
+    role = "the driver" if node.is_driver else "a worker"
+    return f"{role}, node {node.config.node_host} ({node.config.instance_id})"
+
+
+# ── objects ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _fetch_all(node: NodeState, scripts: Sequence[InitScript], directory: Path) -> dict[int, str]:
+    """Fetches the scripts that are objects. Returns where they are now, by number."""
+    wanted = {number: script.place for number, script in enumerate(scripts) if script.place and script.place.is_object}
+    if not wanted:
+        return {}
+    node.progress(f"fetching init scripts: {', '.join(place.name for place in wanted.values())}"[:MAX_TEXT])
+    turns = asyncio.Semaphore(FETCHES_AT_ONCE)
+    paths = {number: str(directory / f"{number:02}.object") for number in wanted}
+
+    async def fetch(place: Place, path: str) -> TransferFailed | None:
+        job = Job(place=place, local=path, max_bytes=MAX_SCRIPT, limit_s=node.config.init_script_timeout_s)
+        env = credentials(place.kind, cluster=node.assignment.spark_env_vars, machine=os.environ)
+        try:
+            async with turns:
+                await run(job, env=env, python=node.config.python, network=node.networks.descriptors)
+        except TransferFailed as error:
+            return error
+        return None
+
+    done = await asyncio.gather(*(fetch(place, paths[number]) for number, place in wanted.items()))
+    for number, error in zip(wanted, done, strict=True):
+        if error is not None:
+            text = f"it could not be fetched: {error}."
+            raise _failed(node, number, _Outcome(ScriptStatus.FAILED_FETCH, message=text))
+    return paths
+
+
+# ── one script ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _run(node: NodeState, number: int, script: InitScript, fetched: str, stamp: str) -> _Outcome:
+    """Runs a script to its end. Raises HostError."""
+    if node.host is None:
+        raise HostGone
+    limit_s, address = node.config.init_script_timeout_s, node.config.node_host.replace(".", "_").replace(":", "_")
+    answer = await node.host.call(
+        "script_run", timeout_s=limit_s + GRACE_S, number=number, name=script.name, content=script.content,
+        path=fetched or _seen_path(node, script.place), env=_environment(node), node_dir=str(node.config.node_dir),
+        manifest=node.manifest, logs=f"init_scripts/{node.cluster_id}_{address}", stamp=stamp, limit_s=limit_s,
+        max_bytes=MAX_SCRIPT,
+    )  # fmt: skip
+    try:
+        outcome = msgspec.convert(answer, _Outcome)
+    except msgspec.ValidationError as error:
+        raise HostError(script.failure, f"{script_said(node.assignment, number)}: the node's answer makes no sense") from error
+    outcome.message, outcome.tail = outcome.message[:MAX_TEXT], outcome.tail[-MAX_TAIL:]
+    return outcome
+
+
+def _seen_path(node: NodeState, place: Place | None) -> str:
+    """Where the node host finds a file. Without isolation, the workspace's trees are where they are on the machine."""
+    if place is None or place.is_object:
+        return ""
+    for tree in () if node.walled else node.config.trees:
+        if place.node_path.startswith(tree.target + "/"):
+            return tree.source + place.node_path.removeprefix(tree.target)
+    return place.node_path
+
+
+def _environment(node: NodeState) -> dict[str, str]:
+    """The documented variables, and the cluster's own."""
+    wanted = node.assignment
+    worker = wanted.role is Role.WORKER
+    return {
+        **wanted.spark_env_vars,
+        "DB_CLUSTER_ID": wanted.cluster_id,
+        "DB_CLUSTER_NAME": wanted.cluster_name,
+        "DB_IS_DRIVER": "FALSE" if worker else "TRUE",
+        "DB_DRIVER_IP": wanted.driver_host if worker else node.config.node_host,
+        "DB_CONTAINER_IP": node.config.node_host,
+        "DB_INSTANCE_TYPE": wanted.node_type_id,
+        "DB_PYTHON_VERSION": node.manifest.python_version if node.manifest is not None else "",
+        "DB_IS_JOB_CLUSTER": "TRUE" if wanted.job_cluster else "FALSE",
+    }
+
+
+WORK = Work(_scripts, progress="preparing init scripts")

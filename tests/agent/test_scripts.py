@@ -1,0 +1,224 @@
+"""Init scripts on a real agent with real walls, run by the code of the real node host; only Spark is missing."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brickyard.domain.node import NodeStatus, Phase, Role
+from brickyard.domain.places import parse
+from brickyard.domain.scripts import InitScript, ScriptStatus
+from tests.agent.world import FAKES, SOURCE, Instance, World, assignment, living, world
+from tests.support.objectstore import KEYS, serve
+from tests.support.patience import until
+
+CLUSTER = "0101-000000-abcdefgh"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path) as made:
+        yield made
+
+
+class Nodes:
+    """Nodes with scripts in the workspace's files."""
+
+    def __init__(self, here: World, code: Path) -> None:
+        self.here = here
+        self.code = code
+        code.mkdir()
+        shutil.copy(FAKES / "start.py", code)
+        shutil.copy(SOURCE / "brickyard/runtime/node/host/scripts.py", code / "node_scripts.py")
+
+    def start(self, **changes: Any) -> Instance:
+        return self.here.instance(node_code_dir=str(self.code), **changes).start()
+
+    def script(self, name: str, text: str | bytes) -> InitScript:
+        path = self.here.data_dir / "dbfs" / name
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return InitScript(name=name, place=parse(f"dbfs:/{name}"))
+
+    def run(self, instance: Instance, *scripts: InitScript, **more: Any) -> None:
+        self.here.server.assign(instance.id, assignment(init_scripts=scripts, **more))
+
+    def ready(self, *scripts: InitScript, **more: Any) -> tuple[Instance, NodeStatus]:
+        instance = self.start()
+        self.run(instance, *scripts, **more)
+        return instance, self.here.server.phase(instance.id, Phase.READY)
+
+    def failed(self, *scripts: InitScript, instance: Instance | None = None, **more: Any) -> NodeStatus:
+        instance = instance or self.start()
+        self.run(instance, *scripts, **more)
+        return self.here.server.phase(instance.id, Phase.FAILED)
+
+    def kept(self, pattern: str) -> list[Path]:
+        """Logs that ended nodes have left."""
+        return sorted((self.here.data_dir / "logs").rglob(pattern))
+
+
+@pytest.fixture
+def nodes(here: World, tmp_path: Path) -> Nodes:
+    return Nodes(here, tmp_path / "code")
+
+
+def _message(status: NodeStatus) -> str:
+    assert status.failure is not None
+    return status.failure.message
+
+
+def test_scripts_run_in_order_with_the_documented_variables(nodes: Nodes) -> None:
+    first = nodes.script("first.sh", "#!/bin/sh\necho first >>/tmp/order\nenv | grep -E '^(DB_|ENVIRONMENT|HOME)' | sort\n")
+    shared = InitScript(name="for all", script_id="1", content=base64.b64encode(b"echo global >>/tmp/order").decode())
+    second = nodes.script("second one.sh", "echo second >>/tmp/order; cat /tmp/order; echo oops >&2")
+    env = {"ENVIRONMENT": "production", "SPARK_HOME": "/nowhere"}
+    instance, status = nodes.ready(shared, first, second, spark_env_vars=env, node_type_id="i3.xlarge", cluster_name="my cluster")
+    assert status.scripts is not None and not status.scripts.running
+    assert [result.status for result in status.scripts.results] == [ScriptStatus.SUCCEEDED] * 3
+    logs = instance.node / "logs" / "init_scripts" / f"{CLUSTER}_127_0_0_1"
+    names = sorted(path.name for path in logs.iterdir())
+    assert [name.split("_", 2)[2] for name in names] == [
+        "00_for_all.stderr.log", "00_for_all.stdout.log", "01_first.sh.stderr.log", "01_first.sh.stdout.log",
+        "02_second_one.sh.stderr.log", "02_second_one.sh.stdout.log",
+    ]  # fmt: skip
+    said = dict(line.split("=", 1) for line in (logs / names[3]).read_text().splitlines())
+    assert said.pop("HOME") == str(instance.node / "home")
+    assert said == {
+        "DB_CLUSTER_ID": CLUSTER, "DB_CLUSTER_NAME": "my cluster", "DB_CONTAINER_IP": "127.0.0.1", "DB_DRIVER_IP": "127.0.0.1",
+        "DB_INSTANCE_TYPE": "i3.xlarge", "DB_IS_DRIVER": "TRUE", "DB_IS_JOB_CLUSTER": "FALSE", "DB_PYTHON_VERSION": "3",
+        "ENVIRONMENT": "production",
+    }  # fmt: skip
+    assert (logs / names[5]).read_text() == "global\nfirst\nsecond\n"
+    assert (logs / names[4]).read_text() == "oops\n"
+    messages = [report.status.message for report in nodes.here.server.reports]  # of quick ones, only the last may be reported
+    assert any(message.startswith("init script ") and " of 3: " in message for message in messages)
+
+
+def test_a_workers_scripts_know_the_driver_and_run_before_the_role(nodes: Nodes) -> None:
+    script = nodes.script("a.sh", "echo $DB_IS_DRIVER $DB_DRIVER_IP")
+    instance = nodes.start()
+    nodes.run(instance, script, role=Role.WORKER, master_url="")
+    until(lambda: any("starting the node's processes" in each.status.message for each in nodes.here.server.reports))
+    nodes.run(instance, script, version=2, role=Role.WORKER, driver_host="127.0.0.7")
+    nodes.here.server.status(instance.id, lambda status: status.message == "waiting for the master")
+    (log,) = (instance.node / "logs").rglob("*_a.sh.stdout.log")
+    assert log.read_text() == "FALSE 127.0.0.7\n"
+
+
+def test_a_failing_script_ends_the_node_with_everything_that_helps(nodes: Nodes) -> None:
+    good, never = nodes.script("good.sh", "exit 0"), nodes.script("never.sh", "touch /dbfs/ran")
+    bad = nodes.script("install.sh", "#!/bin/bash\nset -e\necho starting\nfor i in 1 2 3; do echo line $i >&2; done\nexit 7\n")
+    status = nodes.failed(good, bad, never, role=Role.DRIVER)
+    assert status.failure is not None
+    assert status.failure.code == "INIT_SCRIPT_FAILURE"
+    where = f"the driver, node 127.0.0.1 ({nodes.here.instances[0].id})"
+    assert status.failure.message.startswith(f"init script 2 of 3, dbfs:/install.sh, failed on {where}: exit code 7 after ")
+    assert status.failure.log_tail == "line 1\nline 2\nline 3"
+    assert status.scripts is not None
+    assert [result.status.value for result in status.scripts.results] == ["SUCCEEDED", "FAILED_EXECUTION", "NOT_EXECUTED"]
+    assert status.scripts.results[1].message.endswith("line 3")
+    assert not (nodes.here.data_dir / "dbfs/ran").exists()
+    until(lambda: nodes.kept("*_01_install.sh.stdout.log"))
+    assert nodes.kept("*_01_install.sh.stdout.log")[0].read_text() == "starting\n"
+
+
+def test_a_global_script_that_fails_has_its_own_code(nodes: Nodes) -> None:
+    status = nodes.failed(InitScript(name="corporate proxy", script_id="1", content=base64.b64encode(b"exit 3").decode()))
+    assert status.failure is not None
+    assert status.failure.code == "GLOBAL_INIT_SCRIPT_FAILURE"
+    assert "global init script 'corporate proxy', failed on the driver" in status.failure.message
+    assert status.failure.log_tail == "(it printed nothing)"
+
+
+def _children(nodes: Nodes) -> list[int]:
+    """Processes of this test's nodes whose command line names the script."""
+    marker = str(nodes.here.data_dir).encode()
+    found = []
+    for pid in (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()):
+        try:
+            line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+        if marker in line or b"sleep\x0098765" in line:
+            found.append(pid)
+    return [pid for pid in found if living(pid)]
+
+
+@pytest.mark.parametrize("isolation", ["auto", "off"])
+def test_a_script_that_never_ends_is_killed_with_all_that_it_started(nodes: Nodes, isolation: str) -> None:
+    detached = "(setsid sh -c 'sleep 98765 & exec sleep 98765' >/dev/null 2>&1 &)\nsleep 98765"
+    instance = nodes.start(init_script_timeout_s=1.0, isolation=isolation)
+    failed = nodes.failed(nodes.script("slow.sh", detached), instance=instance)
+    assert "it did not end within 1 s (init_script_timeout_s) and was killed" in _message(failed)
+    until(lambda: [pid for pid in _children(nodes) if b"98765" in Path(f"/proc/{pid}/cmdline").read_bytes()] == [])
+
+
+def test_what_a_script_leaves_running_goes_on_and_ends_with_the_node(nodes: Nodes) -> None:
+    script = nodes.script("daemon.sh", "setsid sleep 98765 >/dev/null 2>&1 &\n")
+    instance, _ = nodes.ready(script)
+
+    def daemons() -> list[int]:
+        return [pid for pid in _children(nodes) if b"98765" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+    assert len(daemons()) == 1
+    nodes.here.server.assign(instance.id, None)
+    until(lambda: not daemons())
+
+
+def test_a_script_that_kills_the_node_host(nodes: Nodes) -> None:
+    failed = nodes.failed(nodes.script("ok.sh", ""), nodes.script("murder.sh", "kill -9 $PPID; sleep 30"))
+    assert failed.failure is not None
+    assert failed.failure.code == "INIT_SCRIPT_FAILURE"
+    assert "while init script 2 of 2, dbfs:/murder.sh, ran" in failed.failure.message
+    assert failed.scripts is not None
+    assert [result.status.value for result in failed.scripts.results] == ["SUCCEEDED", "FAILED_EXECUTION"]
+
+
+def test_a_cluster_that_is_ended_does_not_wait_for_its_scripts(nodes: Nodes) -> None:
+    instance = nodes.start()
+    nodes.run(instance, nodes.script("slow.sh", "sleep 98765"))
+    nodes.here.server.status(instance.id, lambda status: status.message.startswith("init script 1 of 1"))
+    (log,) = until(lambda: list((instance.node / "logs").rglob("*_slow.sh.stdout.log")))
+    began = time.monotonic()
+    nodes.here.server.assign(instance.id, None)
+    nodes.here.server.status(instance.id, lambda status: status.phase is Phase.IDLE)
+    until(lambda: not log.exists())
+    assert time.monotonic() - began < 15
+
+
+def test_scripts_in_an_object_store(nodes: Nodes) -> None:
+    with serve() as store:
+        store.put("a.sh", b"echo from the store")
+        store.put("b.sh", b"echo too")
+        places = [parse(f"s3://bucket/{name}", endpoint=store.endpoint) for name in ("a.sh", "b.sh", "c.sh")]
+        scripts = [InitScript(name=place.name, place=place) for place in places]
+        instance, _ = nodes.ready(*scripts[:2], spark_env_vars=KEYS)
+        (log,) = (instance.node / "logs").rglob("*_00_a.sh.stdout.log")
+        assert log.read_text() == "from the store\n"
+        assert not list((instance.node / "scripts").glob("*.object"))
+        failed = nodes.failed(*scripts, spark_env_vars=KEYS)
+        assert "init script 3 of 3, s3://bucket/c.sh, failed on the driver" in _message(failed)
+        assert "it could not be fetched: s3://bucket/c.sh does not exist" in _message(failed)
+        assert failed.scripts is not None
+        states = [result.status.value for result in failed.scripts.results]
+        assert states == ["NOT_EXECUTED", "NOT_EXECUTED", "FAILED_FETCH"]
+
+
+def test_logs_can_be_read_while_a_script_runs(nodes: Nodes) -> None:
+    instance = nodes.start()
+    nodes.run(instance, nodes.script("slow.sh", "echo begun; while [ ! -e /dbfs/go ]; do sleep 0.05; done"))
+
+    def text() -> str:
+        names = [each["name"] for each in instance.request("GET", "/v1/logs")[1]["files"]]
+        found = [name for name in names if name.endswith("_slow.sh.stdout.log")]
+        return str(instance.request("GET", f"/v1/logs?name={found[0]}")[1]["text"]) if found else ""
+
+    until(lambda: text() == "begun\n")
+    (nodes.here.data_dir / "dbfs/go").touch()
+    nodes.here.server.phase(instance.id, Phase.READY)
