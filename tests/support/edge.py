@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -37,25 +38,11 @@ async def _ready() -> str:
 @contextlib.contextmanager
 def edge(*, operations: Iterable[Operation] | None = None, **services: Any) -> Iterator[str]:
     """Serves the API, or these operations, with these services (missing ones fail); yields its URL."""
-    names = (
-        "clusters",
-        "changes",
-        "pools",
-        "agents",
-        "users",
-        "commands",
-        "runs",
-        "dbfs",
-        "attach",
-        "logs",
-        "log_followers",
-        "ui_links",
-    )
-    given: dict[str, Any] = dict.fromkeys(names) | services
-    facts: dict[str, Any] = {"workspace_id": "1", "ready": _ready, "servers": lambda: 1}
-    facts |= {"lag_s": lambda: 0.0, "metrics": CollectorRegistry()}
-    context = ApiContext(**given, **facts, tokens=OneToken())  # type: ignore[arg-type] # fakes
-    app = build_app(context, authenticator=Authenticator(tokens=OneToken(), links=given["ui_links"]), operations=operations)
+    given: dict[str, Any] = {"workspace_id": "1", "ready": _ready, "servers": lambda: 1, "tokens": OneToken()}
+    given |= {"lag_s": lambda: 0.0, "metrics": CollectorRegistry(), **services}
+    missing = {field.name: None for field in dataclasses.fields(ApiContext) if field.default is dataclasses.MISSING}
+    context = ApiContext(**missing | given)
+    app = build_app(context, authenticator=Authenticator(tokens=OneToken(), links=context.ui_links), operations=operations)
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", lifespan="off"))
     ready = threading.Event()
 
