@@ -1,19 +1,22 @@
-"""The stream of clusters' changes, as a browser reads it from a whole server."""
+"""The stream of changes, as a browser reads it from a whole server."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import requests
+from databricks.sdk.service.compute import ClusterSpec
+from databricks.sdk.service.jobs import SparkPythonTask, SubmitTask
 
-from brickyard.services import clusterchanges
+from brickyard.services import changes
 from tests.support.patience import PATIENCE_S, until
 from tests.support.server import TOKEN, Server
 
-PATH = "/api/2.1/clusters/changes"
+PATH = "/api/2.1/changes"
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +26,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def opened(server: Server, *, after: str = "", token: str = TOKEN) -> Iterator[requests.Response]:
+def opened(server: Server, *, after: str = "", token: str = TOKEN, kinds: str = "") -> Iterator[requests.Response]:
     headers = {"Authorization": f"Bearer {token}", "Last-Event-ID": after}
-    with requests.get(server.url + PATH, headers=headers, stream=True, timeout=PATIENCE_S) as answer:
+    with requests.get(server.url + PATH, headers=headers, params={"kinds": kinds}, stream=True, timeout=PATIENCE_S) as answer:
         yield answer
 
 
@@ -39,6 +42,12 @@ def blocks(answer: requests.Response) -> Iterator[dict[str, str]]:
         elif block:
             yield block
             block = {}
+
+
+def objects(block: dict[str, str]) -> list[tuple[str, str]]:
+    """Kinds and ids."""
+    found = json.loads(block["data"])["objects"] if block.get("event") == "changed" else []
+    return [(each["kind"], each["id"]) for each in found]
 
 
 def create(server: Server) -> str:
@@ -58,7 +67,8 @@ def test_a_change_is_heard_of_and_the_stream_goes_on_where_it_was_left(server: S
         assert (first["event"], first["data"]) == ("reset", "{}")
         made = create(server)
         changed = next(each for each in heard if each.get("event") == "changed")
-        assert changed["data"] == f'{{"cluster_ids":["{made}"]}}'
+        (found,) = json.loads(changed["data"])["objects"]
+        assert (found["kind"], found["id"]) == ("cluster", made)
     another = create(server)
     with opened(server, after=changed["id"]) as answer:
         heard = blocks(answer)
@@ -67,8 +77,30 @@ def test_a_change_is_heard_of_and_the_stream_goes_on_where_it_was_left(server: S
         assert another in event["data"]
 
 
+def test_pools_and_runs_are_told_too_and_kinds_can_be_chosen(server: Server) -> None:
+    client = server.client()
+    with opened(server) as answer, opened(server, kinds="run") as runs:
+        everything, of_runs = blocks(answer), blocks(runs)
+        for heard in (everything, of_runs):
+            assert [next(heard), next(heard)["event"]] == [{"retry": "1000"}, "reset"]
+        pool = client.instance_pools.create("pool", node_type_id="i3.xlarge")
+        create(server)
+        where = ClusterSpec(spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=1)
+        client.jobs.submit(tasks=[SubmitTask("t", new_cluster=where, spark_python_task=SparkPythonTask("dbfs:/x.py"))])
+        found: list[tuple[str, str]] = []
+        while ("instance-pool", pool.instance_pool_id) not in found:
+            found += objects(next(everything))
+        found = []
+        while not found:
+            found = objects(next(of_runs))
+        assert {kind for kind, _ in found} == {"run"}
+    with opened(server, kinds="run,secret") as answer:
+        assert answer.status_code == 400
+        assert "kinds has secret; it must be some of cluster, instance-pool, run" in answer.json()["message"]
+
+
 def test_there_is_a_sign_of_life(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clusterchanges, "IDLE_S", 0.05)
+    monkeypatch.setattr(changes, "IDLE_S", 0.05)
     with opened(server) as answer:
         assert any(each == {"": ""} for each in blocks(answer))
 
@@ -82,7 +114,7 @@ def test_strangers_hear_nothing(server: Server) -> None:
 
 
 def test_who_has_gone_takes_no_place(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clusterchanges, "MOST_OF_USER", 1)
+    monkeypatch.setattr(changes, "MOST_OF_USER", 1)
 
     def status() -> int:
         with opened(server) as answer:

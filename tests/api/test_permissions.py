@@ -36,7 +36,7 @@ from brickyard.nodes.tokens import InstanceTokens
 from brickyard.services.access import Acl, Authorizer
 from brickyard.services.attach import AttachService
 from brickyard.services.caller import Caller
-from brickyard.services.clusterchanges import ClusterChanges
+from brickyard.services.changes import Changes
 from brickyard.services.clusterlogs import ClusterLogs
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
@@ -134,7 +134,7 @@ class World:
         logged = ClusterLogs(attach=attach, store=store, nodes=calls, kept=KeptLogs(root / "logs"))
         self.context = ApiContext(
             clusters=clusters,
-            changes=ClusterChanges(**common),
+            changes=Changes(**common),
             agents=None,  # type: ignore[arg-type] # no operation for users calls it
             tokens=TokenService(**common),
             users=UserService(store=store, authorizer=recorder),
@@ -363,7 +363,7 @@ EXAMPLES: dict[str, Example] = {
     "clusters.list_node_types": plain(Empty()),
     "clusters.list_zones": plain(Empty()),
     "clusters.spark_versions": plain(Empty()),
-    "clusters.changes": plain(changes.WatchClusters()),
+    "workspace.changes": plain(changes.WatchChanges()),
     "clusters.list_attached": by_cluster(attached.Ref),
     "clusters.spark_ui_link": by_cluster(attached.LinkRequest),
     "clusters.list_logs": by_cluster(logs.ListLogs),
@@ -492,7 +492,7 @@ async def shown(operation: Operation, world: World, request: msgspec.Struct) -> 
     answer = await operation.handler(world.context, ADMIN, request)
     if isinstance(answer, Stream):
         answer.close()
-        return 0  # what a stream shows: tests/services/test_clusterchanges.py
+        return 0  # what a stream shows: tests/services/test_changes.py
     decoded = msgspec.json.decode(answer if isinstance(answer, bytes) else msgspec.json.encode(answer))
     return sum(len(value) for value in decoded.values() if isinstance(value, list))
 

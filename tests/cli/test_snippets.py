@@ -30,7 +30,7 @@ NOT_RUN = {
      '"schema": "http", "port": 8080,'): AIRFLOW,
     ("clients.md", "from airflow.providers.databricks.hooks.databricks import DatabricksHook"): AIRFLOW,
     ("clients.md", "import choppa"): "choppa is no dependency; tried by hand, in the version that the page names",
-    ("clients.md", 'curl -N -H "Authorization: Bearer $DATABRICKS_TOKEN" "$DATABRICKS_HOST/api/2.1/clusters/changes"'):
+    ("clients.md", 'curl -N -H "Authorization: Bearer $DATABRICKS_TOKEN" "$DATABRICKS_HOST/api/2.1/changes"'):
         "does not end; tests/api/test_changes.py reads the stream",
     ("replicas.md", "export BRICKYARD_DATABASE_URL=postgresql://brickyard:PASSWORD@db.internal/brickyard"):
         "tests/replicas/ starts several servers with these settings",

@@ -30,7 +30,7 @@ from brickyard.domain.requests import (
 )
 from brickyard.domain.views import GetEventsResponse
 from brickyard.services.caller import Caller
-from brickyard.services.clusterchanges import ClusterChanges
+from brickyard.services.changes import Changes
 from brickyard.services.globalscripts import GlobalScriptService
 from brickyard.services.runs import RunService
 from brickyard.services.secrets import SecretService
@@ -93,7 +93,7 @@ class ApiContext:
     """
 
     clusters: ClusterCalls
-    changes: ClusterChanges
+    changes: Changes
     agents: AgentCalls
     tokens: TokenService
     users: UserService

@@ -41,7 +41,7 @@ from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.server.metrics import WorkspaceMetrics
 from brickyard.services.access import Authorizer
 from brickyard.services.attach import AttachService
-from brickyard.services.clusterchanges import ClusterChanges
+from brickyard.services.changes import Changes
 from brickyard.services.clusterlogs import ClusterLogs
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
@@ -119,7 +119,7 @@ class Services:
     tokens: TokenService
     users: UserService
     clusters: ClusterService
-    changes: ClusterChanges
+    changes: Changes
     pools: PoolService
     global_scripts: GlobalScriptService
     attach: AttachService
@@ -296,7 +296,7 @@ def _services(given: Resources, nodes: Nodes, loops: Loops) -> Services:
         tokens=TokenService(store=store, clock=clock, ids=ids, authorizer=authorizer),
         users=UserService(store=store, authorizer=authorizer),
         clusters=clusters,
-        changes=ClusterChanges(store=store, clock=clock, ids=ids, authorizer=authorizer),
+        changes=Changes(store=store, clock=clock, ids=ids, authorizer=authorizer),
         pools=PoolService(
             store=store,
             clock=clock,

@@ -1,4 +1,4 @@
-"""Cluster changes as a stream of server-sent events. Specific to Brickyard: Databricks' web pages poll instead."""
+"""Changes of clusters, pools and runs as server-sent events. Specific to Brickyard: Databricks' web pages poll instead."""
 
 from __future__ import annotations
 
@@ -7,45 +7,66 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from brickyard.api.context import ApiContext
-from brickyard.api.databricks.dialects import CLUSTERS
 from brickyard.api.edge.registry import EVERY, Need, Operation
 from brickyard.api.edge.sse import CONTENT_TYPE, LAST_EVENT_ID, ServerEvent, event_stream
 from brickyard.api.edge.streaming import Stream
 from brickyard.domain.access import ObjectKind, Permission
+from brickyard.domain.errors import InvalidParameterValue
 from brickyard.services.caller import Caller
-from brickyard.services.clusterchanges import Watcher
+from brickyard.services.changes import WATCHED, Watcher
 
 
-class WatchClusters(msgspec.Struct, frozen=True, kw_only=True):
+class WatchChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """`kinds`: with commas between them; empty: all."""
+
+    kinds: str = ""
     last_event_id: str = ""
 
 
-async def _watch(ctx: ApiContext, caller: Caller, request: WatchClusters) -> Stream:
-    watcher = await ctx.changes.watch(caller, after=request.last_event_id)
+class ChangedObject(msgspec.Struct, frozen=True, kw_only=True):
+    kind: ObjectKind
+    id: str
+    version: int
+
+
+async def _watch(ctx: ApiContext, caller: Caller, request: WatchChanges) -> Stream:
+    watcher = await ctx.changes.watch(caller, kinds=_kinds(request.kinds), after=request.last_event_id)
     return event_stream(_events(watcher), close=watcher.close)
+
+
+def _kinds(text: str) -> tuple[ObjectKind, ...]:
+    wanted = text.split(",") if text else WATCHED
+    if unknown := sorted(set(wanted) - set(WATCHED)):
+        known = ", ".join(WATCHED)
+        raise InvalidParameterValue(f"kinds has {', '.join(unknown)}; it must be some of {known}, with commas between them.")
+    return tuple(ObjectKind(each) for each in wanted)
 
 
 async def _events(watcher: Watcher) -> AsyncIterator[ServerEvent | None]:
     async for change in watcher.changes():
         if change is None:
             yield None
-        elif change.cluster_ids is None:
+        elif change.objects is None:
             yield ServerEvent(change.position, "reset", "{}")
         else:
-            yield ServerEvent(change.position, "changed", msgspec.json.encode({"cluster_ids": change.cluster_ids}).decode())
+            objects = [ChangedObject(kind=key.kind, id=key.id, version=version) for key, version in change.objects.items()]
+            yield ServerEvent(change.position, "changed", msgspec.json.encode({"objects": objects}).decode())
 
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation(
-        name="clusters.changes",
+        name="workspace.changes",
         method="GET",
-        paths=("/api/2.1/clusters/changes", "/api/2.0/clusters/changes"),
+        paths=("/api/2.1/changes",),
         handler=_watch,
-        request=WatchClusters,
+        request=WatchChanges,
         from_headers={LAST_EVENT_ID: "last_event_id"},
-        summary="Which clusters change, as server-sent events, until the client closes the connection",
-        needs=(Need(Permission.CAN_ATTACH_TO, ObjectKind.CLUSTER, EVERY),),
-        dialect=CLUSTERS,
+        summary="Which clusters, pools and runs change, as server-sent events, until the client closes the connection",
+        needs=(
+            Need(Permission.CAN_ATTACH_TO, ObjectKind.CLUSTER, EVERY),
+            Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, EVERY),
+            Need(Permission.CAN_VIEW, ObjectKind.RUN, EVERY),
+        ),
         content_type=CONTENT_TYPE,
         errors=(503,),
     ),

@@ -1,4 +1,4 @@
-"""Who is told of which clusters' changes, on both databases."""
+"""Who is told of which changes, on both databases."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from brickyard.domain.access import ObjectKind, Principal, Visible
 from brickyard.domain.clock import Ids
 from brickyard.domain.errors import DatabaseAway, QuotaExceeded
-from brickyard.services import clusterchanges
+from brickyard.services import changes as module
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
-from brickyard.services.clusterchanges import Change, ClusterChanges, Watcher
+from brickyard.services.changes import Changed, Changes, Watcher
 from brickyard.services.tokens import TokenService
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -43,7 +43,7 @@ class World:
     def __init__(self, store: Store) -> None:
         self.store, self.walls, clock, ids = store, Walls(), ManualClock(), Ids()
         self.tokens = TokenService(store=store, clock=clock, ids=ids, authorizer=Authorizer())
-        self.changes = ClusterChanges(store=store, clock=clock, ids=ids, authorizer=self.walls)
+        self.changes = Changes(store=store, clock=clock, ids=ids, authorizer=self.walls)
 
     async def me(self) -> Caller:
         await self.tokens.ensure_admin(ME, "dapi" + "1" * 32)
@@ -68,33 +68,39 @@ def play(store_url: str, scenario: Callable[[World], Awaitable[None]]) -> None:
     asyncio.run(work())
 
 
-async def told(changes: AsyncIterator[Change | None]) -> Change:
+async def told(changes: AsyncIterator[Changed | None]) -> Changed:
     """The next change."""
     while (change := await anext(changes)) is None:
         pass
     return change
 
 
-async def begun(watcher: Watcher) -> AsyncIterator[Change | None]:
+def names(change: Changed) -> list[str]:
+    """Of the objects that have changed."""
+    assert change.objects is not None
+    return [key.id for key in change.objects]
+
+
+async def begun(watcher: Watcher) -> AsyncIterator[Changed | None]:
     """Its changes, after it was told to read everything."""
     changes = watcher.changes()
-    assert (await told(changes)).cluster_ids is None
+    assert (await told(changes)).objects is None
     return changes
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PACE_S", "RETRY_S", "IDLE_S"):
-        monkeypatch.setattr(clusterchanges, name, 0.01)
+        monkeypatch.setattr(module, name, 0.01)
 
 
 def test_a_watcher_reads_everything_once_and_then_hears_of_each_change(store_url: str) -> None:
     async def scenario(world: World) -> None:
         changes = await begun(await world.changes.watch(await world.me()))
         await asyncio.gather(world.change("a"), world.change("b"))
-        assert (await told(changes)).cluster_ids == ["a", "b"]
+        assert names(await told(changes)) == ["a", "b"]
         await world.change("c")
-        assert (await told(changes)).cluster_ids == ["c"]
+        assert names(await told(changes)) == ["c"]
 
     play(store_url, scenario)
 
@@ -108,7 +114,7 @@ def test_who_comes_back_hears_what_was_missed(store_url: str) -> None:
         await world.change("b")
         await world.change("c")
         again = (await world.changes.watch(me, after=at)).changes()
-        assert (await told(again)).cluster_ids == ["b", "c"]
+        assert names(await told(again)) == ["b", "c"]
         here = (await world.changes.watch(me, after=world.changes.position)).changes()
         assert await anext(here) is None, "nothing was missed"
 
@@ -131,11 +137,11 @@ def test_what_is_forgotten_or_missed_is_read_again(store_url: str, monkeypatch: 
         for name in "ab":
             await world.change(name)
         again = (await world.changes.watch(me, after=start)).changes()
-        assert (await told(again)).cluster_ids is None, "more ids than a watcher has room for"
+        assert (await told(again)).objects is None, "more ids than a watcher has room for"
         await world.change("c")
-        assert (await told(again)).cluster_ids == ["c"]
+        assert names(await told(again)) == ["c"]
 
-    monkeypatch.setattr(clusterchanges, "MOST_IDS", 1)
+    monkeypatch.setattr(module, "MOST_IDS", 1)
     play(store_url, scenario)
 
 
@@ -145,7 +151,7 @@ def test_only_what_a_list_would_show_is_told(store_url: str) -> None:
         changes = await begun(await world.changes.watch(await world.me()))
         await world.change("theirs", owner="other@example.com")
         await world.change("mine")
-        assert (await told(changes)).cluster_ids == ["mine"]
+        assert names(await told(changes)) == ["mine"]
 
     play(store_url, scenario)
 
@@ -157,7 +163,7 @@ def test_nothing_is_lost_while_the_database_is_away(store_url: str) -> None:
         await world.change("a")
         assert await anext(changes) is None
         assert world.walls.trouble is None
-        assert (await told(changes)).cluster_ids == ["a"]
+        assert names(await told(changes)) == ["a"]
 
     play(store_url, scenario)
 
@@ -187,7 +193,7 @@ def test_all_end_when_the_server_stops(store_url: str, monkeypatch: pytest.Monke
         assert await waiting == "ended"
         assert [each async for each in (await world.changes.watch(me)).changes()] == []
 
-    monkeypatch.setattr(clusterchanges, "IDLE_S", PATIENCE_S)
+    monkeypatch.setattr(module, "IDLE_S", PATIENCE_S)
     play(store_url, scenario)
 
 
@@ -204,5 +210,5 @@ def test_a_user_has_a_number_of_them(store_url: str, monkeypatch: pytest.MonkeyP
         with pytest.raises(QuotaExceeded):
             await world.changes.watch(me)
 
-    monkeypatch.setattr(clusterchanges, "MOST_OF_USER", 2)
+    monkeypatch.setattr(module, "MOST_OF_USER", 2)
     play(store_url, scenario)
