@@ -34,7 +34,7 @@ NOT_RUN = {
         "does not end; tests/api/test_changes.py reads the stream",
     ("replicas.md", "export BRICKYARD_DATABASE_URL=postgresql://brickyard:PASSWORD@db.internal/brickyard"):
         "tests/replicas/ starts several servers with these settings",
-    ("replicas.md", "map $http_upgrade $connection_header {"): "tests/replicas/test_replicas.py::test_behind_a_proxy runs nginx with it",
+    ("replicas.md", "map $http_upgrade $connection_header {"): "tests/replicas::test_behind_a_proxy runs nginx with it",
     ("jupyter.md", 'pip install ".[jupyter]" jupyterlab'): "downloads; the tests' environment has the extra",
     ("service.md", "useradd --system --create-home --home-dir /srv/brickyard brickyard"): "changes the machine, as root",
     ("testing.md", "from databricks.sdk.errors import OperationFailed"): "tests/cli/test_pytest_plugin.py runs it with pytest",
