@@ -322,6 +322,7 @@ def enter_cell(view: list[list[str]], directory: int, *, name: str = "", kept: d
             show(f"/proc/self/fd/{own_directory(name, source)}", target)
         elif kind == "keep":
             show(f"/proc/self/fd/{opened[target]}", target)
+            sealed += [target] if option == "ro" else []
         else:
             sealed += place(kind, source, target, option)
     if name:

@@ -82,6 +82,16 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         )
         return tuple(tree for tree in trees if tree.source)
 
+    @property
+    def python_dir(self) -> Path:
+        """The node's own Python environment (`environment.py`)."""
+        return self.node_dir / "python"
+
+    @property
+    def libraries_dir(self) -> Path:
+        """The cluster's libraries on this node. Its processes can read it, and only the agent writes to it."""
+        return self.directory / "libraries"
+
     def cluster_dir(self, cluster_id: str) -> Path | None:
         """The directory that all nodes of the cluster share, or None if there is no cluster or nothing is shared."""
         return Path(self.clusters_dir, Path(cluster_id).name) if self.clusters_dir and cluster_id else None

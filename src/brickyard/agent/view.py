@@ -14,6 +14,7 @@ Mount = tuple[str, str, str, str]  # kind (ro, rw, link, tmpfs, proc, dev, devic
 CLUSTER = "/cluster"  # seen by all nodes of a cluster, and by no others
 UID = 1000  # inside, even if we are root outside: some programs trust root by its number
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - the node's own directory, inside
+_PYTHON = ("/databricks/python", "/databricks/python3")  # where Databricks has it, and many scripts look for it
 _EMPTY = "mode=0555,size=1m"  # for a tmpfs that hides what it covers
 _TOP = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 # The parts of /etc that programs need. Never all of it: it holds keys and other programs' secrets.
@@ -41,6 +42,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     unreadable: tuple[tuple[str, str], ...] = ()  # (copy made by `write_unreadable`, program in whose place it appears)
     interpreter: str = ""  # a Python whose environment is in `read_only`: the links to its base are followed
     node_dir: str = ""  # read-write, at its own path; its tmp/ is also /tmp
+    environment: str = ""  # the node's Python environment, below node_dir: a mount of its own, read-only for kernels in cells
     trees: tuple[tuple[str, str], ...] = ()  # read-write: a directory, and where it appears
     cluster_dir: str = ""  # read-write, at /cluster; "": an empty directory, for `reveal.py`
     hidden: tuple[str, ...] = ()  # never visible, even below something visible
@@ -107,6 +109,9 @@ def mounts(view: View) -> list[Mount]:
         shown.append(("rw", os.path.realpath(view.node_dir), view.node_dir, ""))
         temporary = os.path.realpath(Path(view.node_dir, "tmp"))
         shown += [("rw", temporary, target, "") for target in _TEMPORARY]
+    if view.environment:
+        shown.append(("rw", os.path.realpath(view.environment), view.environment, ""))
+        shown += [("link", view.environment, target, "") for target in _PYTHON]
     shown += [("rw", os.path.realpath(source), target, "") for source, target in view.trees]
     if view.cluster_dir:
         shown.append(("rw", os.path.realpath(view.cluster_dir), CLUSTER, ""))
@@ -127,6 +132,8 @@ def cells(view: View) -> dict[str, object]:
     fresh = [mount for mount in shown if mount[0] == "tmpfs" and mount[3] != _EMPTY]
     temporary = [("own", "tmp", target, "") for target in _TEMPORARY]
     own = [("own", name, f"{node}/{name}", "") for name in ("tmp", "home", "work")]
+    if view.environment:
+        own.append(("keep", "", view.environment, "ro"))
     directory = f"{node}/kernels"
     return {
         "directory": directory,

@@ -20,7 +20,7 @@ def uv_environment(environ: Mapping[str, str], *, files: Iterable[Path] | None =
 
     `files` are pip's configuration files, lowest precedence first (default: the usual places); unreadable ones count as empty.
     """
-    pip = _pip_options(environ, pip_files(environ) if files is None else files)
+    pip = pip_options(environ, files=files)
     found: dict[str, str] = {}
     if not any(environ.get(name) for name in _UV_INDEX) and not any(path.is_file() for path in _uv_files(environ)):
         if "index-url" in pip:
@@ -56,9 +56,10 @@ def _uv_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
     return (_config_home(environ) / "uv" / "uv.toml", Path("/etc/uv/uv.toml"))
 
 
-def _pip_options(environ: Mapping[str, str], files: Iterable[Path]) -> dict[str, str]:
+def pip_options(environ: Mapping[str, str], *, files: Iterable[Path] | None = None) -> dict[str, str]:
+    """Where pip is configured to install from: index-url, extra-index-url, find-links, cert. `files`: as above."""
     options: dict[str, str] = {}
-    for path in files:
+    for path in pip_files(environ) if files is None else files:
         parser = configparser.RawConfigParser()
         try:
             parser.read(path)

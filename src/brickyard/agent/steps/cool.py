@@ -17,6 +17,7 @@ async def cool(node: NodeState) -> None:
     node.say("ending what was prepared")
     await node.end_host(grace_s=0)
     await asyncio.to_thread(files.remove_tree, node.config.node_dir)
+    await asyncio.to_thread(files.remove_tree, node.config.libraries_dir)
     node.current = Current()
     node.manifest = None
     node.use.end()

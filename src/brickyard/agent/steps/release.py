@@ -38,6 +38,7 @@ def give_room_back(node: NodeState) -> None:
     record = NodeRecord(cluster_id=node.cluster_id, generation=node.current.generation, role=node.role)
     keep_node_logs(config.directory, Path(config.logs_dir), instance_id=config.instance_id, node=record)
     files.remove_tree(config.node_dir)
+    files.remove_tree(config.libraries_dir)
 
 
 WORK = Work(_release, cleans_up=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from brickyard.agent import cgroups, files, measure, sandbox
+from brickyard.agent import cgroups, environment, files, measure, sandbox
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.converge import Stage
 from brickyard.agent.host import HostError, NodeHost
@@ -54,10 +54,12 @@ async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManif
     node.update(limits=node.group.text)
     node.host = host = node.make_host()
     walls = sandbox.choose(config.isolation, isolation, python=config.python)
+    await asyncio.to_thread(environment.make, config, manifest, environ=os.environ)
     view = await asyncio.to_thread(_view, config, wanted, manifest)
     command = [manifest.python, str(Path(config.node_code_dir, "start.py")), "host"]
     tmp = str(config.node_dir / "tmp") if walls.kind == "none" else "/tmp"  # noqa: S108 - the node's own, inside
     env = sandbox.environment(config.instance_id, node_dir=config.node_dir, tmp=tmp, source=os.environ)
+    env["PIP_CONFIG_FILE"] = str(config.libraries_dir / "pip.conf")
     env |= {tree.variable: tree.source if walls.kind == "none" else tree.target for tree in config.trees}
     if walls.kind == "none":  # without isolation, only this convention keeps it from other nodes' devices
         env["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu) for gpu in config.gpus[: wanted.gpus])
@@ -92,16 +94,20 @@ def _limit(node: NodeState, wanted: Assignment) -> cgroups.Group:
 def _view(config: AgentConfig, wanted: Assignment, manifest: RuntimeManifest) -> View:
     etc = config.directory / "etc"
     write_etc(etc, hostname=config.instance_id, host=config.node_host, home=str(config.node_dir / "home"))
+    python = (str(config.libraries_dir), str(environment.pip_home(config)), *environment.index_paths(os.environ))
     java, copy = Path(manifest.java_real, "bin", "java"), config.directory / "java"
     if java.is_file():
         write_unreadable(copy, java)
     return View(
         hostname=config.instance_id,
         etc=str(etc),
-        read_only=tuple(path for path in (manifest.home, manifest.python_base, manifest.java_real, config.node_code_dir) if path),
+        read_only=tuple(
+            path for path in (manifest.home, manifest.python_base, manifest.java_real, config.node_code_dir, *python) if path
+        ),
         unreadable=((str(copy), str(java)),) if java.is_file() else (),
         interpreter=manifest.python,
         node_dir=config.instance_dir + "/node",
+        environment=str(config.python_dir),
         trees=tuple((tree.source, tree.target) for tree in config.trees),
         cluster_dir=str(config.cluster_dir(wanted.cluster_id) or ""),
         hidden=tuple(path for path in (config.data_dir, config.storage_dir, config.instance_dir) if path),

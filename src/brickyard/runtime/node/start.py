@@ -32,4 +32,7 @@ def mount() -> None:
 
 if __name__ == "__main__":
     mount()
-    sys.exit(import_module(f"{NAME}.{PROGRAMS[sys.argv.pop(1)]}").main())
+    program = sys.argv.pop(1)
+    if program == "kernel":
+        import_module(f"{NAME}.kernel.paths").runtime_first()
+    sys.exit(import_module(f"{NAME}.{PROGRAMS[program]}").main())

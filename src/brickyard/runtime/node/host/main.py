@@ -319,8 +319,9 @@ class NodeHost:
             jvm = self._jvm
             if self._contexts is None and jvm is not None:
                 env = launch.environment(self._manifest, jvm.options, os.environ, host=jvm.host, node_dir=self._node_dir)
+                python = launch.python(self._manifest, self._node_dir)
                 self._contexts = Contexts(
-                    python=self._manifest["python"], node_dir=str(self._node_dir), doors=self._doors(jvm), env=env,
+                    python=python, node_dir=str(self._node_dir), doors=self._doors(jvm), env=env,
                     cancel_group=self._cancel_group, spark_open=self._spark_open, starter=self._starter(),
                 )  # fmt: skip
             return self._contexts

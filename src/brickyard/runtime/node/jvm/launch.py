@@ -6,6 +6,7 @@ command line never contains a secret.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -46,6 +47,7 @@ OWN_VARIABLES = frozenset(
     }
 )  # fmt: skip
 _INTERPRETERS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+ENVIRONMENT = "python"  # the node's Python environment in its directory; made by the agent
 
 _UNITS_MB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024, "p": 1024**3}
 
@@ -160,13 +162,27 @@ def user_env(env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(kept.items()))
 
 
+def python(manifest: Mapping[str, Any], node_dir: Path) -> str:
+    """Returns the interpreter for users' code: that of the node's Python environment, or the runtime's where there is none, as
+    while a runtime is installed."""
+    own = node_dir / ENVIRONMENT / "bin" / "python"
+    return str(own) if own.exists() else str(manifest["python"])
+
+
 def environment(
     manifest: Mapping[str, Any], options: JvmOptions, base: Mapping[str, str], *, host: str, node_dir: Path
 ) -> dict[str, str]:
     """Returns the JVM's whole environment; executors and Python workers inherit it."""
     env = {key: value for key, value in base.items() if key not in ("PYTHONPATH", "PYTHONHOME", "SPARK_CONF_DIR", "CLASSPATH")}
-    env.update(dict.fromkeys(_INTERPRETERS, manifest["python"]))
+    interpreter = python(manifest, node_dir)
+    env.update(dict.fromkeys(_INTERPRETERS, interpreter))
     env.update(dict(options.env))
+    if interpreter != manifest["python"]:
+        # Spark sends the interpreter's name from the driver to all nodes. Each has its own environment, and finds it on its PATH.
+        env.update({name: "python" for name in _INTERPRETERS if env[name] == interpreter})
+        env.update(
+            VIRTUAL_ENV=str(node_dir / ENVIRONMENT), PATH=f"{node_dir / ENVIRONMENT / 'bin'}:{env.get('PATH', os.defpath)}"
+        )
     env.update(
         SPARK_HOME=manifest["spark_home"],
         JAVA_HOME=manifest["java_home"],

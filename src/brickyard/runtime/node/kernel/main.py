@@ -29,6 +29,7 @@ from .dbutils import NotebookExit, make_dbutils
 from .display import make_display, pandas_table
 from .fs import make_fs_magic
 from .jar import run_main
+from .paths import runtime_last
 from .sql import run
 from .task import MAGIC, TaskFailed, make_task_magic
 
@@ -253,6 +254,7 @@ def main() -> None:
     app.shell.events.register("pre_run_cell", before_each(app, kernel_spark, budget))
     os.chdir(work_dir)
     hide_ourselves()
+    runtime_last()
     sys.path[:] = ["", *(entry for entry in sys.path if entry != "")]  # users import from their working directory
     sys.argv[:] = [""]
     app.start()

@@ -27,7 +27,7 @@ OWN = (
     "spark.authenticate", "spark.authenticate.secret", "spark.authenticate.secret.file", "spark.authenticate.secret.driver.file",
     "spark.authenticate.secret.executor.file", "spark.connect.grpc.binding.address", "spark.connect.grpc.binding.port",
     "spark.connect.authenticate.token", "spark.brickyard.connect.token", "spark.master.rest.enabled", "spark.ui.reverseProxy",
-    "spark.hadoop.fs.dbfs.impl", "spark.hadoop.fs.file.impl",
+    "spark.hadoop.fs.dbfs.impl", "spark.hadoop.fs.file.impl", "spark.executorEnv.PATH",
 )  # fmt: skip
 CONSUMED = (
     "spark.driver.memory",
@@ -194,7 +194,8 @@ def _defaults(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
         "spark.databricks.clusterUsageTags.clusterNodeType": assignment.get("node_type_id", ""),
         "spark.databricks.clusterUsageTags.clusterAllTags": _tags_text(assignment),
     }
-    values.update({f"spark.executorEnv.{key}": value for key, value in user_env(assignment.get("spark_env_vars") or {})})
+    variables = user_env(assignment.get("spark_env_vars") or {})  # PATH: each node's own, with its Python environment
+    values.update({f"spark.executorEnv.{key}": value for key, value in variables if key != "PATH"})
     return values
 
 
