@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ import pytest
 from brickyard.domain.node import NodeStatus, Phase, Role
 from brickyard.domain.places import parse
 from brickyard.domain.scripts import InitScript, ScriptStatus
+from tests.agent.test_network import Net, isolated
 from tests.agent.world import FAKES, SOURCE, Instance, World, assignment, living, world
 from tests.support.objectstore import KEYS, serve
 from tests.support.patience import until
@@ -136,18 +139,15 @@ def test_a_global_script_that_fails_has_its_own_code(nodes: Nodes) -> None:
     assert status.failure.log_tail == "(it printed nothing)"
 
 
-def _children(nodes: Nodes) -> list[int]:
-    """Processes of this test's nodes whose command line names the script."""
-    marker = str(nodes.here.data_dir).encode()
-    found = []
-    for pid in (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()):
-        try:
-            line = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:
-            continue
-        if marker in line or b"sleep\x0098765" in line:
-            found.append(pid)
-    return [pid for pid in found if living(pid)]
+def _sleeping(nodes: Nodes) -> list[int]:
+    """The living processes on this machine that scripts of this test's nodes have left sleeping."""
+    marker, found = str(nodes.here.data_dir).encode(), []
+    for path in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            line = (path / "cmdline").read_bytes()
+            if line == b"sleep\x0098765\0" and marker in (path / "environ").read_bytes() and living(int(path.name)):
+                found.append(int(path.name))
+    return found
 
 
 @pytest.mark.parametrize("isolation", ["auto", "off"])
@@ -156,19 +156,15 @@ def test_a_script_that_never_ends_is_killed_with_all_that_it_started(nodes: Node
     instance = nodes.start(init_script_timeout_s=1.0, isolation=isolation)
     failed = nodes.failed(nodes.script("slow.sh", detached), instance=instance)
     assert "it did not end within 1 s (init_script_timeout_s) and was killed" in _message(failed)
-    until(lambda: [pid for pid in _children(nodes) if b"98765" in Path(f"/proc/{pid}/cmdline").read_bytes()] == [])
+    until(lambda: not _sleeping(nodes))
 
 
 def test_what_a_script_leaves_running_goes_on_and_ends_with_the_node(nodes: Nodes) -> None:
     script = nodes.script("daemon.sh", "setsid sleep 98765 >/dev/null 2>&1 &\n")
     instance, _ = nodes.ready(script)
-
-    def daemons() -> list[int]:
-        return [pid for pid in _children(nodes) if b"98765" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-
-    assert len(daemons()) == 1
+    assert len(_sleeping(nodes)) == 1
     nodes.here.server.assign(instance.id, None)
-    until(lambda: not daemons())
+    until(lambda: not _sleeping(nodes))
 
 
 def test_a_script_that_kills_the_node_host(nodes: Nodes) -> None:
@@ -210,6 +206,36 @@ def test_scripts_in_an_object_store(nodes: Nodes) -> None:
         assert states == ["NOT_EXECUTED", "NOT_EXECUTED", "FAILED_FETCH"]
 
 
+@isolated
+def test_an_object_store_is_reached_from_the_nodes_network(nodes: Nodes) -> None:
+    """A cluster must not reach through the agent what its nodes cannot: other services of the machine, or the internet."""
+    net = Net(nodes.here)
+    try:
+        with serve() as store:
+            store.put("a.sh", b"echo from the store")
+            script = InitScript(name="a.sh", place=parse("s3://bucket/a.sh", endpoint=store.endpoint))
+            wanted = {"spark_env_vars": KEYS, "role": Role.DRIVER}
+            for changes, reached in (({}, False), ({"network_allow": (store.endpoint.removeprefix("http://"),)}, True)):
+                instance = net.instance(node_code_dir=str(nodes.code), init_script_timeout_s=15.0, **changes)
+                nodes.run(instance, script, **wanted)
+                if reached:
+                    nodes.here.server.phase(instance.id, Phase.READY)
+                else:
+                    failed = nodes.here.server.phase(instance.id, Phase.FAILED)
+                    assert "it could not be fetched" in _message(failed)
+    finally:
+        os.close(net.switchboard)
+
+
+def test_an_agent_that_is_killed_leaves_nothing_of_a_script(nodes: Nodes) -> None:
+    instance = nodes.start()
+    nodes.run(instance, nodes.script("slow.sh", "setsid sleep 98765 & sleep 98765"))
+    until(lambda: len(_sleeping(nodes)) == 2)
+    assert instance.process is not None
+    instance.process.kill()
+    until(lambda: not _sleeping(nodes))
+
+
 def test_logs_can_be_read_while_a_script_runs(nodes: Nodes) -> None:
     instance = nodes.start()
     nodes.run(instance, nodes.script("slow.sh", "echo begun; while [ ! -e /dbfs/go ]; do sleep 0.05; done"))
@@ -217,7 +243,7 @@ def test_logs_can_be_read_while_a_script_runs(nodes: Nodes) -> None:
     def text() -> str:
         names = [each["name"] for each in instance.request("GET", "/v1/logs")[1]["files"]]
         found = [name for name in names if name.endswith("_slow.sh.stdout.log")]
-        return str(instance.request("GET", f"/v1/logs?name={found[0]}")[1]["text"]) if found else ""
+        return str(instance.request("GET", f"/v1/logs?name={found[0]}")[1].get("text")) if found else ""
 
     until(lambda: text() == "begun\n")
     (nodes.here.data_dir / "dbfs/go").touch()

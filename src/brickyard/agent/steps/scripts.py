@@ -25,7 +25,7 @@ from brickyard.domain.places import Place
 from brickyard.domain.scripts import MAX_SCRIPT, InitScript, ScriptResult, ScriptsReport, ScriptStatus
 
 FETCHES_AT_ONCE = 3
-GRACE_S = 30.0  # beyond a script's limit, for the node host to answer
+GRACE_S = 30.0  # beyond a script's limit, to read it and to answer
 
 
 class _Outcome(msgspec.Struct):
@@ -38,7 +38,7 @@ class _Outcome(msgspec.Struct):
 
 
 async def _scripts(node: NodeState) -> None:
-    scripts, results = node.assignment.init_scripts, []
+    scripts, results, began = node.assignment.init_scripts, [], time.monotonic()
     node.update(scripts=ScriptsReport(running=True))
     directory = node.config.node_dir / "scripts"
     await asyncio.to_thread(files.make_empty, directory)
@@ -54,6 +54,7 @@ async def _scripts(node: NodeState) -> None:
         results.append(ScriptResult(status=outcome.status, seconds=seconds))
         node.update(scripts=ScriptsReport(running=True, results=tuple(results)))
     node.update(scripts=ScriptsReport(results=tuple(results)))
+    node.say(f"init scripts took {time.monotonic() - began:.3f} s")
     node.current = msgspec.structs.replace(node.current, scripted=True)
 
 
@@ -110,12 +111,18 @@ async def _run(node: NodeState, number: int, script: InitScript, fetched: str, s
     if node.host is None:
         raise HostGone
     limit_s, address = node.config.init_script_timeout_s, node.config.node_host.replace(".", "_").replace(":", "_")
-    answer = await node.host.call(
-        "script_run", timeout_s=limit_s + GRACE_S, number=number, name=script.name, content=script.content,
-        path=fetched or _seen_path(node, script.place), env=_environment(node), node_dir=str(node.config.node_dir),
-        manifest=node.manifest, logs=f"init_scripts/{node.cluster_id}_{address}", stamp=stamp, limit_s=limit_s,
-        max_bytes=MAX_SCRIPT,
-    )  # fmt: skip
+    try:
+        answer = await node.host.call(
+            "script_run", timeout_s=limit_s + GRACE_S, number=number, name=script.name, content=script.content,
+            path=fetched or _seen_path(node, script.place), env=_environment(node), node_dir=str(node.config.node_dir),
+            manifest=node.manifest, logs=f"init_scripts/{node.cluster_id}_{address}", stamp=stamp, limit_s=limit_s,
+            max_bytes=MAX_SCRIPT,
+        )  # fmt: skip
+    except HostError as error:
+        if error.code != "TIMEOUT":
+            raise
+        text = f"it could neither be read nor run within {limit_s + GRACE_S:g} s; its storage may not answer."
+        return _Outcome(ScriptStatus.FAILED_FETCH, seconds=limit_s + GRACE_S, message=text)
     try:
         outcome = msgspec.convert(answer, _Outcome)
     except msgspec.ValidationError as error:

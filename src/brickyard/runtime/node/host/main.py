@@ -140,12 +140,12 @@ class NodeHost:
             self._manifest = self._manifest or dict(message["manifest"])
             node_dir = Path(message["node_dir"])
             env = scripts.environment(os.environ, launch.user_env(message["env"]), self._manifest)
+            self._drop_contexts()  # a waiting kernel has imported what a script may install anew
             before = scripts.jvm_files(node_dir, self._manifest)
             result = scripts.run_script(message, popen=self._spawner.popen, environ=env)
             if self._jvm is not None and scripts.jvm_files(node_dir, self._manifest) != before:
                 self._channel.status(cold_reason=f"init script {message['name']} changed files that a running JVM has read")
                 self._warm = False
-                self._drop_contexts()
                 jvm, self._jvm = self._jvm, None
                 jvm.stop(0)
             return result
