@@ -70,6 +70,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     autoscale_up_after_s: float = 1.0  # tasks that have waited this long add workers to an autoscaling cluster
     autoscale_down_after_s: float = 150.0  # workers idle for this long are removed; on a job cluster after 40 s at most
     photon: Literal["refuse", "standard"] = "refuse"  # what a cluster that asks for Photon gets: an error or Spark's own engine
+    policy_checks: Literal["strict", "lax"] = (
+        "strict"  # when a policy with mistakes is refused: when it is saved, or when it is used
+    )
     task_files_dir: Path | None = None  # files below this directory may run as tasks (file:/...); None: no local files may
     default_runtime: str = ""  # empty: the newest Spark 4 LTS of the catalogue
     keep_nodes: bool = False

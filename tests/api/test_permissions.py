@@ -18,9 +18,10 @@ from prometheus_client import CollectorRegistry
 from brickyard.api.app import all_operations
 from brickyard.api.context import ApiContext
 from brickyard.api.databricks import attached, changes, commands, dbfs, logs, secrets, wire
+from brickyard.api.databricks.policies import CancelPendingEnforcement
 from brickyard.api.edge.registry import EVERY, Auth, Empty, Need, Operation
 from brickyard.api.edge.streaming import Stream
-from brickyard.domain import pools, scripts
+from brickyard.domain import policies, pools, scripts
 from brickyard.domain import requests as ask
 from brickyard.domain import runviews as view
 from brickyard.domain.access import PERMISSIONS, ObjectKind, Permission, Principal, SecurableObject, Visible
@@ -43,6 +44,7 @@ from brickyard.services.commands import CommandService
 from brickyard.services.files import DbfsService
 from brickyard.services.globalscripts import GlobalScriptService
 from brickyard.services.logfollowing import LogFollowers
+from brickyard.services.policies import PolicyService
 from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
 from brickyard.services.secrets import SecretService
@@ -138,6 +140,7 @@ class World:
             agents=None,  # type: ignore[arg-type] # no operation for users calls it
             tokens=TokenService(**common),
             users=UserService(store=store, authorizer=recorder),
+            policies=PolicyService(**common),
             pools=PoolService(**common, offers=clusters.offers, wake=lambda _: None),
             global_scripts=GlobalScriptService(**common),
             commands=CommandService(store=store, authorizer=recorder, nodes=calls, ids=ids),
@@ -180,6 +183,26 @@ class World:
     async def pool(self) -> str:
         request = pools.CreateInstancePool(instance_pool_name=f"p{next(self.numbers)}", node_type_id="small")
         return await self.context.pools.create(ADMIN, request)
+
+    async def policy(self) -> str:
+        request = policies.CreatePolicy(name=f"policy {next(self.numbers)}", definition="{}")
+        return await self.context.policies.create(ADMIN, request)
+
+    async def governed(self) -> str:
+        """A stopped cluster with a policy that it violates."""
+        cluster_id = await self.cluster(stopped=True)
+        definition = '{"custom_tags.team": {"type": "fixed", "value": "x"}}'
+        request = policies.CreatePolicy(name=f"policy {next(self.numbers)}", definition=definition)
+        policy_id = await self.context.policies.create(ADMIN, request)
+
+        def work(tx: Tx) -> None:
+            found = tx.clusters.get(cluster_id)
+            assert found is not None
+            spec = msgspec.structs.replace(found.spec, policy_id=policy_id)
+            tx.clusters.update(msgspec.structs.replace(found, spec=spec, request=spec))
+
+        await self.store.write(work)
+        return cluster_id
 
     async def scope(self) -> str:
         """A secret scope with one secret."""
@@ -225,7 +248,7 @@ async def _ready() -> str:
 
 async def submission(world: World) -> SubmitRun:
     new = ClusterSpec(spark_version=SPARK_4.key, num_workers=1, instance_pool_id=await world.pool())
-    new = msgspec.structs.replace(new, driver_instance_pool_id=await world.pool())
+    new = msgspec.structs.replace(new, driver_instance_pool_id=await world.pool(), policy_id=await world.policy())
     return SubmitRun(
         tasks=[
             SubmitTask(task_key="own", new_cluster=new, spark_python_task=TASK),
@@ -241,6 +264,7 @@ async def spec(world: World) -> dict[str, Any]:
         "num_workers": 1,
         "instance_pool_id": await world.pool(),
         "driver_instance_pool_id": await world.pool(),
+        "policy_id": await world.policy(),
     }
 
 
@@ -268,13 +292,27 @@ async def edit_cluster(world: World) -> msgspec.Struct:
 
 
 async def update_cluster(world: World) -> msgspec.Struct:
-    mask = "instance_pool_id,driver_instance_pool_id,node_type_id,driver_node_type_id"
+    mask = "policy_id,instance_pool_id,driver_instance_pool_id,node_type_id,driver_node_type_id"
     return ask.UpdateCluster(cluster_id=await world.cluster(), update_mask=mask, cluster=ClusterSpec(**await spec(world)))
 
 
 async def edit_pool(world: World) -> msgspec.Struct:
     pool_id = await world.pool()
     return pools.EditInstancePool(instance_pool_id=pool_id, instance_pool_name=f"new {pool_id}", node_type_id="small")
+
+
+def by_policy(kind: type[msgspec.Struct], **fields: Any) -> Example:
+    async def example(world: World) -> msgspec.Struct:
+        return kind(policy_id=await world.policy(), **fields)
+
+    return example
+
+
+def by_governed(kind: type[msgspec.Struct], **fields: Any) -> Example:
+    async def example(world: World) -> msgspec.Struct:
+        return kind(cluster_id=await world.governed(), **fields)
+
+    return example
 
 
 async def one_pool(world: World) -> msgspec.Struct:
@@ -369,6 +407,17 @@ EXAMPLES: dict[str, Example] = {
     "clusters.list_logs": by_cluster(logs.ListLogs),
     "clusters.read_log": by_log(logs.ReadClusterLog),
     "clusters.follow_log": by_log(logs.FollowClusterLog),
+    "policies.create": plain(policies.CreatePolicy(name="a policy", definition="{}")),
+    "policies.edit": by_policy(policies.EditPolicy, name="another", definition="{}"),
+    "policies.delete": by_policy(policies.PolicyId),
+    "policies.get": by_policy(policies.PolicyId),
+    "policies.list": plain(policies.ListPolicies()),
+    "policies.get_compliance": by_governed(policies.ComplianceOf),
+    "policies.list_compliance": by_policy(policies.ListCompliance),
+    "policies.enforce_compliance": by_governed(policies.EnforceCompliance),
+    "policies.cancel_enforcement": by_governed(CancelPendingEnforcement, allow_missing=True),
+    "policy_families.list": plain(policies.ListPolicyFamilies()),
+    "policy_families.get": plain(policies.PolicyFamilyId(policy_family_id="job-cluster")),
     "instance_pools.create": plain(pools.CreateInstancePool(instance_pool_name="a pool", node_type_id="small")),
     "instance_pools.edit": edit_pool,
     "instance_pools.delete": one_pool,

@@ -19,6 +19,7 @@ from brickyard.api.databricks import (
     identity,
     jobs,
     logs,
+    policies,
     pools,
     secrets,
 )
@@ -30,7 +31,22 @@ from brickyard.api.edge.registry import Operation
 
 def all_operations() -> tuple[Operation, ...]:
     """All operations of the server."""
-    groups = (clusters, changes, pools, globalscripts, attached, commands, dbfs, secrets, jobs, identity, protocol, health, logs)
+    groups = (
+        clusters,
+        changes,
+        logs,
+        policies,
+        pools,
+        globalscripts,
+        attached,
+        commands,
+        dbfs,
+        secrets,
+        jobs,
+        identity,
+        protocol,
+        health,
+    )
     return tuple(operation for group in groups for operation in group.OPERATIONS)
 
 

@@ -9,6 +9,13 @@ from typing import Any, Protocol
 from prometheus_client import CollectorRegistry
 
 from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
+from brickyard.domain.policies import (
+    Compliance,
+    EnforceCompliance,
+    EnforceComplianceResponse,
+    ListCompliance,
+    ListComplianceResponse,
+)
 from brickyard.domain.pools import (
     CreateInstancePool,
     EditInstancePool,
@@ -32,6 +39,7 @@ from brickyard.domain.views import GetEventsResponse
 from brickyard.services.caller import Caller
 from brickyard.services.changes import Changes
 from brickyard.services.globalscripts import GlobalScriptService
+from brickyard.services.policies import PolicyService
 from brickyard.services.runs import RunService
 from brickyard.services.secrets import SecretService
 from brickyard.services.tokens import TokenService
@@ -58,6 +66,10 @@ class ClusterCalls(Protocol):
     async def list_node_types(self, caller: Caller) -> bytes: ...
     async def list_zones(self, caller: Caller) -> bytes: ...
     async def spark_versions(self, caller: Caller) -> bytes: ...
+    async def compliance(self, caller: Caller, cluster_id: str) -> Compliance: ...
+    async def list_compliance(self, caller: Caller, request: ListCompliance) -> ListComplianceResponse: ...
+    async def enforce_compliance(self, caller: Caller, request: EnforceCompliance) -> EnforceComplianceResponse: ...
+    async def cancel_enforcement(self, caller: Caller, cluster_id: str, *, allow_missing: bool) -> None: ...
 
 
 class PoolCalls(Protocol):
@@ -99,6 +111,7 @@ class ApiContext:
     users: UserService
     pools: PoolCalls
     global_scripts: GlobalScriptService
+    policies: PolicyService
     commands: Any  # services.commands.CommandService; its operations declare what they call
     runs: RunService
     secrets: SecretService

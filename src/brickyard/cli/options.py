@@ -39,6 +39,10 @@ def serving(function: F) -> F:
             type=click.Path(path_type=Path),
             help="Directory of Python files that tasks may run (file:/...).",
         ),
+        click.option(
+            "--policy-checks",
+            help="When a cluster policy with mistakes is refused: strict (when it is saved), or lax (when it is used).",
+        ),
         click.option("--photon", help="What a cluster that asks for Photon gets: refuse (an error), or standard."),
         click.option(
             "--autoscale-down-after-s", type=float, help="Idle seconds after which a worker leaves an autoscaling cluster."

@@ -43,6 +43,7 @@ class ObjectKind(StrEnum):
     WORKSPACE = "workspace"
     CLUSTER = "cluster"
     INSTANCE_POOL = "instance-pool"
+    CLUSTER_POLICY = "cluster-policy"
     RUN = "run"
     DBFS_PATH = "dbfs-path"
     SECRET_SCOPE = "secret-scope"  # noqa: S105 - the name of a kind
@@ -60,6 +61,7 @@ PERMISSIONS: Mapping[ObjectKind, tuple[Permission, ...]] = {
     ),
     ObjectKind.CLUSTER: (Permission.CAN_ATTACH_TO, Permission.CAN_RESTART, Permission.CAN_MANAGE, Permission.ADMIN),
     ObjectKind.INSTANCE_POOL: (Permission.CAN_ATTACH_TO, Permission.CAN_MANAGE),
+    ObjectKind.CLUSTER_POLICY: (Permission.CAN_USE, Permission.ADMIN),
     ObjectKind.RUN: (Permission.CAN_VIEW, Permission.CAN_MANAGE_RUN, Permission.CAN_MANAGE),
     ObjectKind.DBFS_PATH: (Permission.CAN_READ, Permission.CAN_EDIT, Permission.CAN_MANAGE),
     ObjectKind.SECRET_SCOPE: (Permission.READ, Permission.WRITE, Permission.MANAGE),

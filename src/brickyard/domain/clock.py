@@ -52,6 +52,10 @@ class Ids:
         stamp = time.strftime("%m%d-%H%M%S", time.gmtime(now_ms / 1000))
         return f"{stamp}-{self._word(6)}-pool-{self._word(8).upper()}"
 
+    def policy_id(self) -> str:
+        """16 upper-case hex digits, the format of the Databricks API."""
+        return secrets.token_hex(8).upper()
+
     def instance_id(self) -> str:
         """`i-` followed by 16 hex digits."""
         return f"i-{secrets.token_hex(8)}"

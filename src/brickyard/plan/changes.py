@@ -7,15 +7,16 @@ else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
 from brickyard.domain.cluster import Cluster, Target, is_single_node, public_state
-from brickyard.domain.errors import InvalidParameterValue, InvalidState
+from brickyard.domain.errors import InvalidParameterValue, InvalidState, ResourceDoesNotExist
 from brickyard.domain.events import ClusterEvent, ClusterSize, EventDetails, EventDetailsCause, EventType
 from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.policies import PolicyRow
 from brickyard.domain.pools import Pool, inherited_tags
 from brickyard.domain.requests import CreateCluster, ResizeCluster
 from brickyard.domain.run import Run, Task
@@ -23,6 +24,7 @@ from brickyard.domain.runtimes import Runtime
 from brickyard.domain.spec import AutoScale, ClusterSpec
 from brickyard.domain.states import ClusterSource, State
 from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
+from brickyard.plan.policies.governing import ALL_PURPOSE, Governed, compliance
 from brickyard.plan.spec import check_num_workers, check_range, normalise
 from brickyard.plan.starts import STARTING, next_incarnation
 
@@ -53,12 +55,13 @@ class Secrets(NamedTuple):
 
 
 class Offered(msgspec.Struct, frozen=True, kw_only=True):
-    """What a specification is checked against. `pools` and `users` are the existing ones among those it names."""
+    """What a specification is checked against. `pools` and `users` are the existing ones among those it names, or its policy."""
 
     node_types: Mapping[str, NodeType]
     runtimes: Mapping[str, Runtime]
     photon: bool = False
     pools: Mapping[str, Pool] = {}
+    governed: Governed | None = None  # the specification under its policy; None: it names none, or one that does not exist
     users: frozenset[str] = frozenset()
 
 
@@ -75,17 +78,29 @@ def plain_spec(request: ClusterSpec) -> ClusterSpec:
 
 
 def specify(requested: ClusterSpec, offered: Offered, *, user: str) -> Specified:
-    """The effective cluster for a specification. `user` becomes the single user if the mode needs one and none is named."""
+    """The effective cluster for a specification: its policy is applied, then defaults, then the policy's limits are checked.
+    `user` becomes the single user if the mode needs one and none is named."""
+    _check_policy(requested, offered)
+    governed = offered.governed
     spec = normalise(
-        requested,
+        governed.given if governed is not None else requested,
         user=user,
         node_types=offered.node_types,
         runtimes=offered.runtimes,
         pools=offered.pools,
         photon=offered.photon,
     )
-    pool = offered.pools.get(requested.instance_pool_id or "")
+    if governed is not None:
+        governed.check(spec)
+    pool = offered.pools.get(spec.instance_pool_id or "")
     return Specified(spec, inherited_tags(pool) if pool is not None else {})
+
+
+def _check_policy(requested: ClusterSpec, offered: Offered) -> None:
+    if requested.policy_id and offered.governed is None:
+        raise ResourceDoesNotExist(f"Can't find a cluster policy with id: {requested.policy_id[:_SHOWN]}.")
+    if requested.apply_policy_default_values and not requested.policy_id:
+        raise InvalidParameterValue("apply_policy_default_values needs policy_id: without a policy there are no defaults.")
 
 
 def check_single_user(spec: ClusterSpec, offered: Offered, *, user: str) -> None:
@@ -188,8 +203,11 @@ def edit(
     return Changed(restarted.cluster, told.events + restarted.events)
 
 
-def resize(cluster: Cluster, request: ResizeCluster, asked: Asked) -> Changed:
-    """Sets another number of workers for a running cluster, or a range in which it follows its load."""
+def resize(
+    cluster: Cluster, request: ResizeCluster, asked: Asked, *, policy: PolicyRow | None = None, runtimes: Iterable[Runtime] = ()
+) -> Changed:
+    """Sets another number of workers for a running cluster, or a range in which it follows its load. `policy` is the one that
+    governs it, unless that was deleted: the new size must comply."""
     scale = request.autoscale if request.autoscale != AutoScale() else None
     if scale is None and request.num_workers is None:
         raise InvalidParameterValue("Missing required field: size")
@@ -199,6 +217,8 @@ def resize(cluster: Cluster, request: ResizeCluster, asked: Asked) -> Changed:
     resized = _resized(cluster, request.num_workers, scale)
     if resized.spec == cluster.spec and not cluster.grow_failures:
         return Changed(cluster)
+    if policy is not None:
+        _check_size(policy, cluster.spec, resized.spec, runtimes)
     wanted, cause = resized.num_workers, EventDetailsCause.USER_REQUEST
     if wanted == cluster.num_workers and not cluster.grow_failures:
         return Changed(resized)
@@ -207,6 +227,15 @@ def resize(cluster: Cluster, request: ResizeCluster, asked: Asked) -> Changed:
         resized, sized=False, resize_cause=cause, grow_failures=0, grow_after_ms=0, state_message=""
     )
     return Changed(resized, (_event(cluster, asked.now, EventType.RESIZING, details),))
+
+
+def _check_size(policy: PolicyRow, before: ClusterSpec, after: ClusterSpec, runtimes: Iterable[Runtime]) -> None:
+    """Raises InvalidParameterValue for what the new size violates, and the size before did not."""
+    versions = list(runtimes)
+    old = {each.path: each for each in compliance(policy, before, versions, cluster_type=ALL_PURPOSE)}
+    new = compliance(policy, after, versions, cluster_type=ALL_PURPOSE)
+    if found := [str(each) for each in new if each != old.get(each.path)]:
+        raise InvalidParameterValue("; ".join(found))
 
 
 def pin(cluster: Cluster, asked: Asked, *, pinned: int) -> Changed:

@@ -29,8 +29,6 @@ def _any(_value: Any) -> bool:
 _NO_EBS = "there are no EBS volumes; disks are the machine's own"
 
 REFUSED: dict[str, tuple[_Test, str]] = {
-    "apply_policy_default_values": (_any, "there are no cluster policies yet"),
-    "policy_id": (_any, "there are no cluster policies yet"),
     "cluster_log_conf": (_any, "logs are kept in the workspace's storage directory; delivery elsewhere is not supported yet"),
     "docker_image": (_any, "nodes run on the machine itself, without containers"),
     "enable_local_disk_encryption": (_any, "the machine's disks are used unchanged"),

@@ -48,6 +48,7 @@ from brickyard.services.commands import CommandService
 from brickyard.services.files import DbfsService
 from brickyard.services.globalscripts import GlobalScriptService
 from brickyard.services.logfollowing import LogFollowers
+from brickyard.services.policies import PolicyService
 from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
 from brickyard.services.secrets import SecretService
@@ -122,6 +123,7 @@ class Services:
     changes: Changes
     pools: PoolService
     global_scripts: GlobalScriptService
+    policies: PolicyService
     attach: AttachService
     logs: ClusterLogs
     log_followers: LogFollowers
@@ -188,6 +190,7 @@ def application(
         changes=services.changes,
         pools=services.pools,
         global_scripts=services.global_scripts,
+        policies=services.policies,
         agents=parts.nodes.agents,
         tokens=services.tokens,
         users=services.users,
@@ -297,6 +300,9 @@ def _services(given: Resources, nodes: Nodes, loops: Loops) -> Services:
         users=UserService(store=store, authorizer=authorizer),
         clusters=clusters,
         changes=Changes(store=store, clock=clock, ids=ids, authorizer=authorizer),
+        policies=PolicyService(
+            store=store, clock=clock, ids=ids, authorizer=authorizer, strict=settings.policy_checks == "strict"
+        ),
         pools=PoolService(
             store=store,
             clock=clock,

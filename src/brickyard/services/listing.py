@@ -42,7 +42,7 @@ class ClusterLists:
         if not paged:
             every = await self._store.read(lambda tx: tx.listing.page(self._shown(tx, caller, which), sort=sort))
             return _body(_usable(await self._views.items([row.cluster_id for row in every]), client))
-        size = _page_size(request.page_size)
+        size = page_size(request.page_size)
         cursor = cluster_cursor(request.page_token, sort)
         backward = cursor is not None and cursor.backward
         reading = ClusterSort(by=sort.by, descending=sort.descending is not backward)  # backward reads in the opposite order
@@ -106,8 +106,8 @@ def _usable(items: list[bytes], client: Client | None) -> list[bytes]:
     return [item for item in items if takes(ClusterSpec(workload_type=_workload(item).workload_type), client)]
 
 
-def _page_size(asked: int | None) -> int:
-    """At most MAX_PAGE: the server may return smaller pages than requested [databricks-sdk, `list`]."""
+def page_size(asked: int | None) -> int:
+    """The size of a page. At most MAX_PAGE: the server may return smaller pages than requested [databricks-sdk, `list`]."""
     if (asked or 0) < 0:
         raise InvalidParameterValue(f"page_size is {asked}; it must be between 1 and {MAX_PAGE}.")
     return min(asked or DEFAULT_PAGE, MAX_PAGE)

@@ -66,6 +66,14 @@ instances = Table(
     Index("instances_pool", "pool_id", "standing", "instance_id"),
 )
 
+policies = Table(
+    "policies",
+    metadata,
+    Column("policy_id", String(64), primary_key=True),
+    Column("unique_name", String(128), nullable=False, unique=True),
+    Column("doc", Text, nullable=False),
+)
+
 pools = Table(
     "pools",
     metadata,

@@ -12,6 +12,7 @@ from brickyard.store.heard import HeardRows
 from brickyard.store.identity import TokenRows, UserRows
 from brickyard.store.instances import InstanceRows
 from brickyard.store.listing import ListingRows
+from brickyard.store.policies import PolicyRows
 from brickyard.store.pools import PoolRows
 from brickyard.store.runs import RunRows
 from brickyard.store.scripts import ScriptRows
@@ -34,6 +35,7 @@ class Tx:
         self.clusters = ClusterRows(connection, locking=locking, changed=self._changed)
         self.instances = InstanceRows(connection, locking=locking, changed=self._changed)
         self.pools = PoolRows(connection, locking=locking, changed=self._changed)
+        self.policies = PolicyRows(connection)
         self.listing = ListingRows(connection)
         self.events = EventRows(connection)
         self.runs = RunRows(connection, locking=locking, changed=self._changed)

@@ -87,18 +87,20 @@ def _cluster(permission: Permission, of: str = "cluster_id") -> Need:
     return Need(permission, ObjectKind.CLUSTER, of)
 
 
-def _pools(where: str = "") -> tuple[Need, Need]:
-    """The permissions for the pools that a specification names."""
-    fields = (f"{where}instance_pool_id", f"{where}driver_instance_pool_id")
-    first, second = (Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, field) for field in fields)
-    return first, second
+def _named(where: str = "") -> tuple[Need, ...]:
+    """The permissions for the pools and the policy that a specification names."""
+    return (
+        Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, f"{where}instance_pool_id"),
+        Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, f"{where}driver_instance_pool_id"),
+        Need(Permission.CAN_USE, ObjectKind.CLUSTER_POLICY, f"{where}policy_id"),
+    )
 
 
 _LOOK = (Need(Permission.WORKSPACE_ACCESS, ObjectKind.WORKSPACE),)
 _NEEDS: dict[str, tuple[Need, ...]] = {
     "create": (
         Need(Permission.ALLOW_CLUSTER_CREATE, ObjectKind.WORKSPACE),
-        *_pools(),
+        *_named(),
         _cluster(Permission.CAN_ATTACH_TO, "clone_from.source_cluster_id"),
     ),
     "get": (_cluster(Permission.CAN_ATTACH_TO),),
@@ -107,8 +109,8 @@ _NEEDS: dict[str, tuple[Need, ...]] = {
     "restart": (_cluster(Permission.CAN_RESTART),),
     "delete": (_cluster(Permission.CAN_RESTART),),
     "permanent-delete": (_cluster(Permission.CAN_MANAGE),),
-    "edit": (_cluster(Permission.CAN_MANAGE), *_pools()),
-    "update": (_cluster(Permission.CAN_MANAGE), *_pools("cluster.")),
+    "edit": (_cluster(Permission.CAN_MANAGE), *_named()),
+    "update": (_cluster(Permission.CAN_MANAGE), *_named("cluster.")),
     "resize": (_cluster(Permission.CAN_MANAGE),),
     "pin": (_cluster(Permission.ADMIN),),
     "unpin": (_cluster(Permission.ADMIN),),

@@ -56,6 +56,7 @@ _NEEDS: dict[str, tuple[Need, ...]] = {
         Need(Permission.ALLOW_CLUSTER_CREATE, ObjectKind.WORKSPACE),  # for tasks with a `new_cluster`
         Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, "tasks.new_cluster.instance_pool_id"),
         Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, "tasks.new_cluster.driver_instance_pool_id"),
+        Need(Permission.CAN_USE, ObjectKind.CLUSTER_POLICY, "tasks.new_cluster.policy_id"),
         Need(Permission.CAN_ATTACH_TO, ObjectKind.CLUSTER, "tasks.existing_cluster_id"),
         Need(Permission.CAN_RESTART, ObjectKind.CLUSTER, "tasks.existing_cluster_id"),
     ),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from brickyard.domain.access import ObjectKind, SecurableObject
 from brickyard.domain.cluster import Cluster
+from brickyard.domain.policies import PolicyRow
 from brickyard.domain.pools import Pool
 from brickyard.domain.run import Run
 from brickyard.domain.secrets import fold
@@ -20,6 +21,10 @@ def of_cluster(cluster: Cluster) -> SecurableObject:
 
 def of_pool(pool: Pool) -> SecurableObject:
     return SecurableObject(ObjectKind.INSTANCE_POOL, pool.instance_pool_id, pool.creator_user_name)
+
+
+def of_policy(policy: PolicyRow) -> SecurableObject:
+    return SecurableObject(ObjectKind.CLUSTER_POLICY, policy.policy_id, policy.creator_user_name)
 
 
 def of_run(run: Run) -> SecurableObject:

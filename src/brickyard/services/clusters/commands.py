@@ -25,12 +25,14 @@ from brickyard.domain.spec import ClusterSpec
 from brickyard.plan import changes
 from brickyard.plan.changes import Asked, Changed, Offered, Secrets, Specified
 from brickyard.plan.mask import apply_mask
+from brickyard.plan.policies.governing import ALL_PURPOSE, JOB, govern
 from brickyard.plan.spec import named_pools
 from brickyard.services.access import Authorizer
-from brickyard.services.access.objects import WORKSPACE, of_cluster, of_pool
+from brickyard.services.access.objects import WORKSPACE, of_cluster, of_policy, of_pool
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
 from brickyard.services.missing import missing_cluster
+from brickyard.services.policies import check_room, find_policy
 from brickyard.store.tx import Tx
 
 Change = Callable[[Cluster, Asked], Changed]
@@ -69,6 +71,7 @@ class ClusterCommands:
                 raise missing_cluster(tx, copied)
             self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_cluster(source), to="clone")
         changes.check_single_user(specified.spec, offered, user=caller.user_name)
+        check_room(tx, offered.governed.policy if offered.governed else None, caller.user_name)
         asked = self._asked(caller)
         created = changes.create(self._ids.cluster_id(asked.now), request, asked, specified=specified, secrets=self._secrets())
         tx.clusters.insert(created.cluster)
@@ -79,6 +82,8 @@ class ClusterCommands:
         """Starts a terminated cluster at its last size."""
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
+            policy = find_policy(tx, cluster.spec.policy_id) if cluster.spec.policy_id else None
+            check_room(tx, policy, cluster.creator_user_name)
             return changes.start(cluster, asked, secrets=self._secrets())
 
         return self._change(tx, caller, Permission.CAN_RESTART, request.cluster_id, change, to="start")
@@ -122,11 +127,21 @@ class ClusterCommands:
 
         return self._change(tx, caller, Permission.CAN_MANAGE, request.cluster_id, change, to="update")
 
+    def comply(self, tx: Tx, caller: Caller, cluster_id: str, wanted: ClusterSpec) -> bool:
+        """Replaces the specification by one that complies with the cluster's policy."""
+
+        def change(cluster: Cluster, asked: Asked) -> Changed:
+            offered = self._offered(tx, caller, wanted, for_compliance=True)
+            return changes.edit(cluster, wanted, offered, asked, secrets=self._secrets())
+
+        return self._change(tx, caller, Permission.CAN_MANAGE, cluster_id, change, to="enforce compliance of")
+
     def resize(self, tx: Tx, caller: Caller, request: ResizeCluster) -> bool:
         """Changes a running cluster's number of workers, or its autoscaling range."""
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
-            return changes.resize(cluster, request, asked)
+            policy = find_policy(tx, cluster.spec.policy_id) if cluster.spec.policy_id else None
+            return changes.resize(cluster, request, asked, policy=policy, runtimes=self._offers.runtimes.values())
 
         return self._change(tx, caller, Permission.CAN_MANAGE, request.cluster_id, change, to="resize")
 
@@ -154,9 +169,11 @@ class ClusterCommands:
         return self._change(tx, caller, Permission.ADMIN, request.cluster_id, change, to="change the owner of")
 
     def specify(self, tx: Tx, caller: Caller, requested: ClusterSpec) -> Specified:
-        """The specification that a new cluster of the caller would get."""
+        """The specification that a new job cluster of the caller would get."""
         self._may_create(tx, caller)
-        return changes.specify(requested, self._offered(tx, caller, requested), user=caller.user_name)
+        offered = self._offered(tx, caller, requested, cluster_type=JOB)
+        check_room(tx, offered.governed.policy if offered.governed else None, caller.user_name)
+        return changes.specify(requested, offered, user=caller.user_name)
 
     def end_all(self, tx: Tx, why: str) -> None:
         """Terminates all running clusters: the server is about to stop and end all nodes. `why`, a phrase, is the reason."""
@@ -178,18 +195,30 @@ class ClusterCommands:
     def _may_create(self, tx: Tx, caller: Caller) -> None:
         self._authorizer.require(tx, caller, Permission.ALLOW_CLUSTER_CREATE, WORKSPACE, to="create clusters in the")
 
-    def _offered(self, tx: Tx, caller: Caller, requested: ClusterSpec) -> Offered:
-        """The offers that a specification is checked against. The pools that it names stay locked until the commit."""
-        pools = tx.pools.many(named_pools(requested))
+    def _offered(
+        self, tx: Tx, caller: Caller, requested: ClusterSpec, *, cluster_type: str = ALL_PURPOSE, for_compliance: bool = False
+    ) -> Offered:
+        """The offers that a specification is checked against. The pools that it names stay locked until the commit.
+
+        `for_compliance`: who enforces the policy of a cluster needs no permission on the policy.
+        """
+        policy = find_policy(tx, requested.policy_id) if requested.policy_id else None
+        if policy is not None and not for_compliance:
+            self._authorizer.require(tx, caller, Permission.CAN_USE, of_policy(policy), to="create clusters under")
+        runtimes = self._offers.runtimes
+        governed = govern(requested, policy, runtimes.values(), cluster_type=cluster_type) if policy is not None else None
+        given = governed.given if governed is not None else requested
+        pools = tx.pools.many(named_pools(given))
         for pool in pools.values():
             self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_pool(pool), to="create clusters on")
-        name = requested.single_user_name or ""
+        name = given.single_user_name or ""
         return Offered(
             node_types=self._offers.node_types(),
-            runtimes=self._offers.runtimes,
+            runtimes=runtimes,
             photon=self._photon,
             pools=pools,
             users=frozenset({name}) if name and tx.users.get(name) is not None else frozenset(),
+            governed=governed,
         )
 
     def _asked(self, caller: Caller) -> Asked:

@@ -11,6 +11,13 @@ from typing import TypeVar
 from brickyard.domain.access import Permission
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.policies import (
+    Compliance,
+    EnforceCompliance,
+    EnforceComplianceResponse,
+    ListCompliance,
+    ListComplianceResponse,
+)
 from brickyard.domain.requests import (
     ChangeClusterOwner,
     ClusterId,
@@ -30,6 +37,7 @@ from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
 from brickyard.services.clusters.commands import ClusterCommands
+from brickyard.services.clusters.compliance import ClusterCompliances
 from brickyard.services.clusters.reads import ClusterReads
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -58,6 +66,7 @@ class ClusterService:
         self.offers = Offers(node_types=node_types, runtimes=runtimes)
         self._reads = ClusterReads(store=store, clock=clock, sizes=self.offers.node_types, authorizer=authorizer)
         self.commands = ClusterCommands(clock=clock, ids=ids, offers=self.offers, authorizer=authorizer, photon=photon)
+        self._compliances = ClusterCompliances(commands=self.commands, offers=self.offers, authorizer=authorizer)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -87,6 +96,14 @@ class ClusterService:
         """The runtimes."""
         await self._may_look(caller, to="list the runtimes of the")
         return self.offers.spark_version_list
+
+    async def compliance(self, caller: Caller, cluster_id: str) -> Compliance:
+        """Whether a cluster complies with its policy."""
+        return await self._store.read(lambda tx: self._compliances.of_cluster(tx, caller, cluster_id))
+
+    async def list_compliance(self, caller: Caller, request: ListCompliance) -> ListComplianceResponse:
+        """Whether the clusters of a policy comply with it: one page."""
+        return await self._store.read(lambda tx: self._compliances.of_policy(tx, caller, request))
 
     # -- changing ----------------------------------------------------------------------------------------------------
 
@@ -135,6 +152,17 @@ class ClusterService:
     async def change_owner(self, caller: Caller, request: ChangeClusterOwner) -> None:
         """Gives a terminated cluster to another user."""
         await self._do(self.commands.change_owner, caller, request)
+
+    async def enforce_compliance(self, caller: Caller, request: EnforceCompliance) -> EnforceComplianceResponse:
+        """Edits a cluster so that it complies with its policy."""
+        woken, told = await self._store.write(lambda tx: self._compliances.enforce(tx, caller, request))
+        if woken:
+            self._changed(request.cluster_id)
+        return told
+
+    async def cancel_enforcement(self, caller: Caller, cluster_id: str, *, allow_missing: bool) -> None:
+        """Cancels an enforcement that waits for the cluster's termination. There are none (`ClusterCompliances.enforce`)."""
+        await self._store.read(lambda tx: self._compliances.cancel(tx, caller, cluster_id, allow_missing=allow_missing))
 
     async def end_all(self, why: str) -> None:
         """Terminates all running clusters: the server is about to stop and end all nodes. `why`, a phrase, is the reason."""

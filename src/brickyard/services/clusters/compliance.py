@@ -1,0 +1,117 @@
+"""Whether clusters comply with their policies, and making them comply."""
+
+from __future__ import annotations
+
+from brickyard.domain.access import Permission
+from brickyard.domain.cluster import Cluster
+from brickyard.domain.errors import InvalidParameterValue, ResourceDoesNotExist
+from brickyard.domain.policies import (
+    ClusterCompliance,
+    Compliance,
+    EnforceCompliance,
+    EnforceComplianceResponse,
+    EnforceMode,
+    EnforceResult,
+    ListCompliance,
+    ListComplianceResponse,
+    PolicyRow,
+    SettingsChange,
+)
+from brickyard.domain.queries import ClusterFilter, ClusterSort
+from brickyard.domain.states import ClusterSource
+from brickyard.plan.policies.evaluation import changes
+from brickyard.plan.policies.governing import ALL_PURPOSE, JOB, compliance, compliant
+from brickyard.services.access import Authorizer
+from brickyard.services.access.objects import of_cluster, of_policy
+from brickyard.services.caller import Caller
+from brickyard.services.clusters.catalogue import Offers
+from brickyard.services.clusters.commands import ClusterCommands
+from brickyard.services.listing import page_size
+from brickyard.services.missing import missing_cluster
+from brickyard.services.pagetokens import ClusterCursor, cluster_cursor, encode
+from brickyard.services.policies import find_policy
+from brickyard.store.tx import Tx
+
+_ORDER = ClusterSort()
+COMPLIES = Compliance(is_compliant=True)
+
+
+class ClusterCompliances:
+    """Runs in given transactions. Methods raise ApiError."""
+
+    def __init__(self, *, commands: ClusterCommands, offers: Offers, authorizer: Authorizer) -> None:
+        self._commands = commands
+        self._offers = offers
+        self._authorizer = authorizer
+
+    def of_cluster(self, tx: Tx, caller: Caller, cluster_id: str) -> Compliance:
+        """Whether one cluster complies. One without a policy does."""
+        cluster = self._find(tx, caller, cluster_id, Permission.CAN_ATTACH_TO, to="see")
+        if not cluster.spec.policy_id:
+            return COMPLIES
+        return self._judge(_policy(tx, cluster.spec.policy_id), cluster)
+
+    def of_policy(self, tx: Tx, caller: Caller, request: ListCompliance) -> ListComplianceResponse:
+        """A page of the clusters that a policy governs. Administrators see all of them."""
+        policy = _policy(tx, request.policy_id)
+        self._authorizer.require(tx, caller, Permission.ADMIN, of_policy(policy), to="see the compliance of clusters with")
+        size = page_size(request.page_size)
+        cursor = cluster_cursor(request.page_token, _ORDER)
+        which = ClusterFilter(policy_id=policy.policy_id)
+        rows = tx.listing.page(which, sort=_ORDER, limit=size + 1, after=cursor.at if cursor else None)
+        found = [cluster for row in rows[:size] if (cluster := tx.clusters.get(row.cluster_id)) is not None]
+        token = encode(ClusterCursor(_ORDER.by, _ORDER.descending, False, rows[size - 1])) if len(rows) > size else None
+        judged = [(cluster.cluster_id, self._judge(policy, cluster)) for cluster in found]
+        return ListComplianceResponse(
+            clusters=[
+                ClusterCompliance(cluster_id=cluster_id, is_compliant=each.is_compliant, violations=each.violations)
+                for cluster_id, each in judged
+            ],
+            next_page_token=token,
+        )
+
+    def enforce(self, tx: Tx, caller: Caller, request: EnforceCompliance) -> tuple[bool, EnforceComplianceResponse]:
+        """Edits a cluster so that it complies; a running one restarts. Returns whether its loop must be woken."""
+        if request.enforce_mode is EnforceMode.WAIT_FOR_TERMINATION:
+            raise InvalidParameterValue(
+                "enforce_mode WAIT_FOR_TERMINATION is not supported here. Terminate the cluster, then enforce compliance: that "
+                "does not start it."
+            )
+        cluster = self._find(tx, caller, request.cluster_id, Permission.CAN_MANAGE, to="enforce compliance of")
+        if not cluster.spec.policy_id:
+            raise InvalidParameterValue(f"Cluster {cluster.cluster_id} has no policy.")
+        policy = _policy(tx, cluster.spec.policy_id)
+        wanted = cluster.spec
+        if not self._judge(policy, cluster).is_compliant:
+            wanted = compliant(policy, cluster.spec, self._offers.runtimes.values())
+        found = changes(cluster.spec, wanted)
+        told = [SettingsChange(**change._asdict()) for change in found]
+        if request.validate_only or not found:
+            return False, EnforceComplianceResponse(has_changes=bool(found), changes=told)
+        woken = self._commands.comply(tx, caller, cluster.cluster_id, wanted)
+        return woken, EnforceComplianceResponse(has_changes=True, changes=told, enforce_result=EnforceResult.APPLIED)
+
+    def cancel(self, tx: Tx, caller: Caller, cluster_id: str, *, allow_missing: bool) -> None:
+        """Cancels what `enforce` has deferred, which is never anything. Raises ResourceDoesNotExist unless that is allowed."""
+        self._find(tx, caller, cluster_id, Permission.CAN_MANAGE, to="cancel the enforcement of compliance of")
+        if not allow_missing:
+            raise ResourceDoesNotExist(f"Cluster {cluster_id} has no pending enforcement.")
+
+    def _judge(self, policy: PolicyRow, cluster: Cluster) -> Compliance:
+        kind = JOB if cluster.source is ClusterSource.JOB else ALL_PURPOSE
+        found = compliance(policy, cluster.spec, self._offers.runtimes.values(), cluster_type=kind)
+        return Compliance(is_compliant=not found, violations={each.path: each.message for each in found})
+
+    def _find(self, tx: Tx, caller: Caller, cluster_id: str, permission: Permission, *, to: str) -> Cluster:
+        cluster = tx.clusters.get(cluster_id)
+        if cluster is None or cluster.deleted_ms:
+            raise missing_cluster(tx, cluster_id)
+        self._authorizer.require(tx, caller, permission, of_cluster(cluster), to=to)
+        return cluster
+
+
+def _policy(tx: Tx, policy_id: str) -> PolicyRow:
+    policy = find_policy(tx, policy_id)
+    if policy is None:
+        raise ResourceDoesNotExist(f"Can't find a cluster policy with id: {policy_id[:140]}.")
+    return policy

@@ -1,0 +1,57 @@
+"""Rows of cluster policies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+
+from brickyard.domain.policies import PolicyRow
+from brickyard.domain.states import State
+from brickyard.store.tables import clusters
+from brickyard.store.tables import policies as t
+
+_decode = msgspec.json.Decoder(PolicyRow).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def _columns(row: PolicyRow) -> dict[str, Any]:
+    return {"unique_name": row.name, "doc": _encode(row).decode()}
+
+
+class PolicyRows:
+    """Policy rows within one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def get(self, policy_id: str) -> PolicyRow | None:
+        doc = self._connection.execute(select(t.c.doc).where(t.c.policy_id == policy_id)).scalar()
+        return None if doc is None else _decode(doc)
+
+    def all(self) -> list[PolicyRow]:
+        return [_decode(doc) for doc in self._connection.execute(select(t.c.doc)).scalars()]
+
+    def named(self, name: str) -> str | None:
+        """The id of the policy with that name."""
+        return self._connection.execute(select(t.c.policy_id).where(t.c.unique_name == name)).scalar()
+
+    def put(self, row: PolicyRow) -> None:
+        """Inserts or replaces a policy. Raises IntegrityError if its name is taken."""
+        changed = self._connection.execute(
+            update(t).where(t.c.policy_id == bindparam("id")), {"id": row.policy_id, **_columns(row)}
+        )
+        if changed.rowcount == 0:
+            self._connection.execute(insert(t), {"policy_id": row.policy_id, **_columns(row)})
+
+    def delete(self, policy_id: str) -> None:
+        self._connection.execute(delete(t).where(t.c.policy_id == policy_id))
+
+    def active_clusters(self, policy_id: str, user_name: str) -> int:
+        """How many of a user's clusters that are not terminated are governed by the policy."""
+        c = clusters.c
+        query = select(func.count()).where(
+            c.policy_id == policy_id, c.creator == user_name, c.deleted_ms == 0, c.state != State.TERMINATED.value
+        )
+        return int(self._connection.execute(query).scalar() or 0)
