@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from brickyard.domain.clock import Ids
+from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.run import Run
 from brickyard.domain.runviews import GetRun, RunId, RunView
 from brickyard.domain.spec import ClusterSpec
@@ -72,7 +72,8 @@ def answer(command: str) -> Answer:
 class RunWorld(World):
     """One server process; make a second one over the same store, provider and files to play a restart."""
 
-    def __init__(self, store: Store, provider: SimulatedProvider, root: Path) -> None:
+    def __init__(self, store: Store, provider: SimulatedProvider, root: Path, *, clock: Clock = CLOCK) -> None:
+        """`clock`: that of the runs."""
         super().__init__(store, provider)
         provider.kernels.compute = answer
         (root / "dbfs").mkdir(exist_ok=True)
@@ -90,14 +91,14 @@ class RunWorld(World):
         )
         self.runs = RunLoop(
             store=store,
-            clock=CLOCK,
+            clock=clock,
             ids=Ids(),
             nodes=DriverTasks(nodes=NodeCalls(client=provider.agent_client(), tokens=tokens), files=files),
             wake_cluster=self.loop.wake,
         )
         self.service = RunService(
             store=store,
-            clock=CLOCK,
+            clock=clock,
             ids=Ids(),
             authorizer=Authorizer(),
             specify=self.clusters.commands.specify,

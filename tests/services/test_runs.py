@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from brickyard.domain.clock import Clock, SystemClock
 from brickyard.domain.cluster import default_tags
 from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidState, PermissionDenied
 from brickyard.domain.events import EventType
@@ -32,9 +33,20 @@ USER = Caller(user_name="user@example.com", user_id="2", is_admin=False, token_i
 Scenario = Callable[[RunWorld], Coroutine[Any, Any, None]]
 
 
-def play(store: Store, root: Path, scenario: Scenario) -> None:
+class Ahead:
+    """The machine's clock, set ahead by the test."""
+
+    def __init__(self) -> None:
+        self._clock = SystemClock()
+        self.ms = 0
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms() + self.ms
+
+
+def play(store: Store, root: Path, scenario: Scenario, *, clock: Clock | None = None) -> None:
     async def main() -> None:
-        async with RunWorld(store, provider(), root).running() as world:
+        async with RunWorld(store, provider(), root, clock=clock or SystemClock()).running() as world:
             await scenario(world)
 
     asyncio.run(main())
@@ -151,34 +163,43 @@ def test_a_failure_has_its_traceback_and_decides_what_follows(store: Store, tmp_
 
 
 def test_a_retry_reads_the_file_again_and_both_attempts_are_kept(store: Store, tmp_path: Path) -> None:
+    clock = Ahead()
+
     async def scenario(world: RunWorld) -> None:
         world.file("a", "fail")
-        run_id = await world.submit(task("a", max_retries=2, min_retry_interval_millis=1500))
+        run_id = await world.submit(task("a", max_retries=2, min_retry_interval_millis=3_600_000))
         async with asyncio.timeout(PATIENCE_S):
             while not (await world.row(run_id)).tasks[0].retry_at_ms:
                 await asyncio.sleep(0.01)
         world.file("a", "better")
+        clock.ms = 3_600_000
+        world.runs.wake(run_id)
         view = await world.over(run_id)
         assert view.state.result_state is Result.SUCCESS
         first, second = view.tasks or []
         assert (first.attempt_number, second.attempt_number) == (0, 1)
-        assert (second.start_time or 0) - (first.start_time or 0) >= 1500
+        assert (second.start_time or 0) - (first.start_time or 0) >= 3_600_000
         assert first.cluster_instance and second.cluster_instance
         assert first.cluster_instance.cluster_id != second.cluster_instance.cluster_id
         assert (await world.output(first.run_id)).error == "ValueError: 1 < 2"
         assert (await world.output(run_id)).logs == "/a.py --key a: better"
 
-    play(store, tmp_path, scenario)
+    play(store, tmp_path, scenario, clock=clock)
 
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_timeouts_end_what_runs(store: Store, tmp_path: Path, whole: bool) -> None:
+    clock = Ahead()
+
     async def scenario(world: RunWorld) -> None:
         name = await existing(world)
         await world.wait(name, State.RUNNING)
         world.file("a", "slow")
-        one = task("a", on=name, timeout_seconds=0 if whole else 1)
-        run_id = await world.submit(one, timeout_seconds=1 if whole else 0)
+        one = task("a", on=name, timeout_seconds=0 if whole else 3600)
+        run_id = await world.submit(one, timeout_seconds=3600 if whole else 0)
+        await world.begun(run_id, "a")
+        clock.ms = 3_600_000
+        world.runs.wake(run_id)
         view = await world.over(run_id)
         assert (view.state.life_cycle_state, view.state.result_state) == (
             Life.TERMINATED,
@@ -189,7 +210,7 @@ def test_timeouts_end_what_runs(store: Store, tmp_path: Path, whole: bool) -> No
         assert (output.logs, output.error) == ("printed before", (view.tasks or [])[0].state.state_message)
         assert not world.provider.kernels.contexts()
 
-    play(store, tmp_path, scenario)
+    play(store, tmp_path, scenario, clock=clock)
 
 
 def test_a_cancelled_run_is_over_soon_and_can_then_be_deleted(store: Store, tmp_path: Path) -> None:
@@ -255,7 +276,7 @@ def test_a_token_is_for_one_run_also_when_it_is_used_at_once(store: Store, tmp_p
 def test_the_older_form_of_one_task(store: Store, tmp_path: Path) -> None:
     async def scenario(world: RunWorld) -> None:
         world.file("a", "one")
-        old = SubmitRun(spark_python_task=SparkPythonTask(python_file="dbfs:/a.py"), new_cluster=CLUSTER, timeout_seconds=60)
+        old = SubmitRun(spark_python_task=SparkPythonTask(python_file="dbfs:/a.py"), new_cluster=CLUSTER, timeout_seconds=3600)
         run_id = await world.service.submit(ADMIN, old)
         view = await world.over(run_id)
         assert view.run_name == "Untitled"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from databricks.sdk.service import compute
 
-from tests.support.patience import SOON, until
+from tests.spark.live import User
+from tests.support.runtimes import SPARK_4
 from tests.support.server import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -29,20 +30,13 @@ print(jobs.size() >= 2, sum(jobs.apply(n).numFailedStages() for n in range(jobs.
 def test_a_burst_grows_a_cluster_and_idleness_shrinks_it(tmp_path: Path) -> None:
     with Server.running(tmp_path / "workspace", autoscale_down_after_s=8.0) as server:
         w = server.client()
-        cluster = w.clusters.create(
-            cluster_name="elastic",
-            spark_version="17.3.x-scala2.13",
-            node_type_id="brickyard.small",
-            autoscale=compute.AutoScale(min_workers=1, max_workers=3),
-        ).result(timeout=SOON)
-        name = cluster.cluster_id or ""
-        assert len(cluster.executors or []) == 1
-        context = w.command_execution.create_and_wait(cluster_id=name, language=compute.Language.PYTHON, timeout=SOON).id or ""
+        user = User(w)
+        name = user.create("elastic", SPARK_4, autoscale=compute.AutoScale(min_workers=1, max_workers=3))
+        user.wait(name, compute.State.RUNNING, workers=1)
+        context = user.context(name)
 
         def run(command: str) -> str:
-            done = w.command_execution.execute_and_wait(
-                cluster_id=name, context_id=context, language=compute.Language.PYTHON, command=command, timeout=SOON
-            )
+            done = user.finish(name, context, user.begin(name, context, command))
             assert done.results is not None
             assert done.results.result_type is compute.ResultType.TEXT, done.results.cause
             return str(done.results.data).strip()
@@ -54,8 +48,7 @@ def test_a_burst_grows_a_cluster_and_idleness_shrinks_it(tmp_path: Path) -> None
         assert max(details.target_num_workers or 0 for details in resizes) == 3
         assert any(kind is compute.EventType.UPSIZE_COMPLETED for kind, _ in seen)
 
-        until(lambda: len(w.clusters.get(name).executors or []) == 1, "idle workers did not leave")
-        until(lambda: w.clusters.get(name).state is compute.State.RUNNING, "the cluster did not settle")
+        user.wait(name, compute.State.RUNNING, workers=1)  # idle workers leave
         assert run(AGAIN) == "[(0, 61), (1, 67), (2, 73), (3, 79)]", "what the workers held was moved before they left"
         assert run(FAILED) == "True 0"
         kinds = {event.type for event in w.clusters.events(name)}

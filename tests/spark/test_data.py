@@ -241,17 +241,22 @@ print(json.dumps([summed("plain"), summed("parted")]))
 
 
 SPECULATED = """
-def held(rows):
-    task = TaskContext.get()
-    open(f"/dbfs/attempt-{task.partitionId()}-{task.attemptNumber()}", "a").close()
-    if task.partitionId() == 0 and task.attemptNumber() == 0:
-        time.sleep(6)
-    for number in rows:
-        yield (number, number % 4)
+def held(mode):
+    def slowest(rows):
+        task, second = TaskContext.get(), f"/dbfs/{mode}-0-1"
+        open(f"/dbfs/{mode}-{task.partitionId()}-{task.attemptNumber()}", "a").close()
+        if task.partitionId() == 0 and task.attemptNumber() == 0:
+            until = time.monotonic() + 240
+            while not os.path.exists(second) and time.monotonic() < until:
+                time.sleep(0.05)
+            time.sleep(2)
+        for number in rows:
+            yield (number, number % 4)
+    return slowest
 for mode in ("append", "overwrite"):
-    rows = spark.createDataFrame(sc.parallelize(range(2000), 4).mapPartitions(held), "id long, k long")
+    rows = spark.createDataFrame(sc.parallelize(range(2000), 4).mapPartitions(held(mode)), "id long, k long")
     rows.write.mode(mode).partitionBy("k").saveAsTable("speculated")
-    print(json.dumps([summed("speculated"), os.path.exists("/dbfs/attempt-0-1")]))
+    print(json.dumps([summed("speculated"), os.path.exists(f"/dbfs/{mode}-0-1")]))
 """
 
 
@@ -285,11 +290,11 @@ def test_an_executor_that_dies_while_it_writes_loses_no_row_and_adds_none(live: 
 
 def test_workers_may_come_and_go_while_rows_are_written(live: Live, several: str) -> None:
     live.run(several, "spark.sql('create table resized (id bigint, k bigint) using parquet partitioned by (k)')")
-    writing = slowly(live, several, "resized", "slow_rows(0, 4000, 16, 'resized').write.insertInto('resized')")
+    writing = slowly(live, several, "resized", "slow_rows(0, 2000, 16, 'resized').write.insertInto('resized')")
     live.w.clusters.resize(several, num_workers=1)
     live.wait(several, State.RUNNING, workers=1)
     assert live.finish(several, *writing).status is CommandStatus.FINISHED
-    assert json.loads(live.run(several, SUMMED + "print(json.dumps(summed('resized')))")) == whole(range(4000))
+    assert json.loads(live.run(several, SUMMED + "print(json.dumps(summed('resized')))")) == whole(range(2000))
 
 
 PREPARED = """

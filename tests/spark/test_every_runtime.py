@@ -1,4 +1,4 @@
-"""Every runtime on offer, as a cluster that computes and keeps tables. To run it:
+"""Every runtime on offer, as a cluster of two workers that computes, keeps tables and runs a job. To run it:
 
     BRICKYARD_TEST_RUNTIMES=all ./dev test tests/spark/test_every_runtime.py
 
@@ -8,11 +8,14 @@ tests those only, and BRICKYARD_CACHE_DIR chooses where they are installed.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
+from databricks.sdk.service import jobs
 from databricks.sdk.service.compute import State
 
 from brickyard.runtime import catalogue
@@ -63,6 +66,12 @@ import json
 rows = [spark.table(name) for name in ("t", "c", "p", "l")] + [spark.read.parquet("dbfs:/p-KEY")]
 print(json.dumps([[each.count(), each.distinct().count()] for each in rows]))
 """
+JOB = """
+import sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+print(spark.read.parquet(f"dbfs:/p-{sys.argv[1]}").count(), spark.table("t").count())
+"""
 COUNTED = [[2000, 2000], [1000, 1000], [666 + 7, 666 + 7], [1000, 1000], [1000, 1000]]
 
 
@@ -71,14 +80,19 @@ COUNTED = [[2000, 2000], [1000, 1000], [666 + 7, 666 + 7], [1000, 1000], [1000, 
 def test_a_runtime_starts_and_computes(live: Live, key: str) -> None:
     row = catalogue.find(key)
     assert row is not None
-    cluster = live.create(key, key, num_workers=1)
-    live.wait(cluster, State.RUNNING, workers=1)
+    cluster = live.create(key, key, num_workers=2)
+    live.wait(cluster, State.RUNNING, workers=2)
     said = json.loads(live.run(cluster, CODE))
     grouped = [[key, sum(range(key, 1000, 7))] for key in range(7)]
     assert said == [row.spark_version, grouped, 9900, sum(range(1001)), 10, 1]
     live.run(cluster, TABLES.replace("KEY", key))
     assert json.loads(live.run(cluster, COUNTS.replace("KEY", key))) == COUNTED
+    live.w.dbfs.upload(f"/job-{key}.py", io.BytesIO(JOB.encode()), overwrite=True)
+    file = jobs.SparkPythonTask(python_file=f"dbfs:/job-{key}.py", parameters=[key])
+    submitted = live.w.jobs.submit(tasks=[jobs.SubmitTask("t", existing_cluster_id=cluster, spark_python_task=file)])
+    done = submitted.result(timedelta(seconds=live.patience_s))
+    assert (live.w.jobs.get_run_output((done.tasks or [])[0].run_id or 0).logs or "").strip() == "1000 2000"
     live.w.clusters.restart(cluster)
-    live.wait(cluster, State.RUNNING, workers=1)
+    live.wait(cluster, State.RUNNING, workers=2)
     assert json.loads(live.run(cluster, COUNTS.replace("KEY", key))) == COUNTED, "after a restart"
     live.w.clusters.permanent_delete(cluster)

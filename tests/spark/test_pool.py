@@ -10,7 +10,8 @@ import pytest
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.service import compute
 
-from tests.support.patience import SOON, until
+from tests.spark.live import User
+from tests.support.patience import until
 from tests.support.server import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -68,25 +69,15 @@ print(found, os.environ.get("LEFT"), os.environ.get("SECRET_OF_THE_FIRST"), spar
 
 
 def start(w: WorkspaceClient, name: str, pool_id: str, **fields: object) -> compute.ClusterDetails:
-    return w.clusters.create(
+    made = w.clusters.create(
         cluster_name=name,
         spark_version=RUNTIME,
         instance_pool_id=pool_id,
         kind=compute.Kind.CLASSIC_PREVIEW,
         is_single_node=True,
         **fields,  # type: ignore[arg-type] # the SDK's own
-    ).result(timeout=SOON)
-
-
-def run(w: WorkspaceClient, cluster_id: str, command: str) -> str:
-    python = compute.Language.PYTHON
-    context = w.command_execution.create_and_wait(cluster_id=cluster_id, language=python, timeout=SOON).id
-    done = w.command_execution.execute_and_wait(
-        cluster_id=cluster_id, context_id=context, language=python, command=command, timeout=SOON
     )
-    assert done.results is not None
-    assert done.results.result_type is compute.ResultType.TEXT, done.results.cause
-    return str(done.results.data).strip()
+    return User(w).wait(str(made.cluster_id), compute.State.RUNNING)
 
 
 def remark(w: WorkspaceClient, cluster_id: str) -> str:
@@ -127,7 +118,7 @@ def test_two_tenants_of_one_warm_instance(tmp_path: Path) -> None:
         assert w.instance_pools.get(pool_id).as_dict()["status"] == {}
 
         first = start(w, "first", pool_id, spark_env_vars={"SECRET_OF_THE_FIRST": "FIRST_TENANTS_SECRET"})
-        assert run(w, str(first.cluster_id), "import os; print(os.environ['SECRET_OF_THE_FIRST'])") == "FIRST_TENANTS_SECRET"
+        assert User(w).run(str(first.cluster_id), "import os; print(os.environ['SECRET_OF_THE_FIRST'])") == "FIRST_TENANTS_SECRET"
         assert "cold" in remark(w, str(first.cluster_id)).lower(), "variables of one's own need a JVM of one's own"
         w.clusters.permanent_delete(str(first.cluster_id))
         until(lambda: settled(w, pool_id), "the first instance did not come back")
@@ -137,10 +128,11 @@ def test_two_tenants_of_one_warm_instance(tmp_path: Path) -> None:
         second = start(w, "second", pool_id, init_scripts=[setup])
         assert run(w, str(second.cluster_id), "print(open('/tmp/script').read())") == "from the second"
         assert remark(w, str(second.cluster_id)) == "1 of 1 nodes from the instance pool started warm"
-        wrote, rows, tables = run(w, str(second.cluster_id), LEAVE).split(maxsplit=2)
+        wrote, rows, tables = User(w).run(str(second.cluster_id), LEAVE).split(maxsplit=2)
         assert (wrote, rows, tables) == ("True", "40", "['left_table']"), "its own directory came into sight as it was taken over"
         assert with_mark(MARK), "the process that shall not survive is there"
-        w.clusters.delete(str(second.cluster_id)).result(timeout=SOON)
+        w.clusters.delete(str(second.cluster_id))
+        User(w).wait(str(second.cluster_id), compute.State.TERMINATED)
         assert not with_mark(MARK), "a cluster is TERMINATED when nothing of it runs any more"
         until(lambda: settled(w, pool_id), "the second instance did not come back")
 
@@ -148,6 +140,6 @@ def test_two_tenants_of_one_warm_instance(tmp_path: Path) -> None:
         assert second.driver is not None
         assert third.driver is not None
         assert third.driver.instance_id == second.driver.instance_id, "a pool of one instance"
-        assert run(w, str(third.cluster_id), LOOK) == "[] None None 7"
+        assert User(w).run(str(third.cluster_id), LOOK) == "[] None None 7"
         w.instance_pools.delete(pool_id)
         w.clusters.permanent_delete(str(third.cluster_id))
