@@ -17,9 +17,9 @@ from prometheus_client import CollectorRegistry
 
 from brickyard.api.app import all_operations
 from brickyard.api.context import ApiContext
-from brickyard.api.databricks import attached, changes, commands, dbfs, logs, secrets, wire
+from brickyard.api.databricks import attached, changes, commands, dbfs, logs, secrets, volumes, wire, workspace
 from brickyard.api.databricks.policies import CancelPendingEnforcement
-from brickyard.api.edge.registry import EVERY, Auth, Empty, Need, Operation
+from brickyard.api.edge.registry import EVERY, Answer, Auth, Empty, Need, Operation
 from brickyard.api.edge.streaming import Stream
 from brickyard.domain import policies, pools, scripts
 from brickyard.domain import requests as ask
@@ -41,7 +41,8 @@ from brickyard.services.changes import Changes
 from brickyard.services.clusterlogs import ClusterLogs
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
-from brickyard.services.files import DbfsService
+from brickyard.services.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
+from brickyard.services.files.workspace import Format
 from brickyard.services.globalscripts import GlobalScriptService
 from brickyard.services.logfollowing import LogFollowers
 from brickyard.services.policies import PolicyService
@@ -131,9 +132,11 @@ class World:
         common: dict[str, Any] = {"store": store, "clock": clock, "ids": ids, "authorizer": recorder}
         offers: dict[str, Any] = {"node_types": lambda: [SMALL], "runtimes": lambda: [SPARK_4], "wake": lambda _: None}
         clusters = ClusterService(**common, **offers)
-        (root / "dbfs").mkdir()
         attach = AttachService(store=store, authorizer=recorder, nodes=calls, start=clusters.start)
         logged = ClusterLogs(attach=attach, store=store, nodes=calls, kept=KeptLogs(root / "logs"))
+        uploads = Uploads(place=root / "spool", clock=clock)
+        self.trees = [root / name for name in ("dbfs", "volumes", "workspace")]
+        files = [FileTree(root=tree, uploads=uploads) for tree in self.trees]
         self.context = ApiContext(
             clusters=clusters,
             changes=Changes(**common),
@@ -151,10 +154,12 @@ class World:
                 wake=lambda _: None,
             ),
             secrets=SecretService(store=store, clock=clock, authorizer=recorder, vault=Vault(path=root / "secrets.key")),
-            dbfs=DbfsService(root=root / "dbfs", uploads=root / "spool", store=store, clock=clock, authorizer=recorder),
             attach=attach,
             logs=logged,
             log_followers=LogFollowers(logs=logged, store=store, clock=clock),
+            dbfs=DbfsService(files=files[0], store=store, authorizer=recorder),
+            volumes=VolumeService(files=files[1], store=store, authorizer=recorder),
+            workspace=WorkspaceService(files=files[2], store=store, authorizer=recorder),
             ui_links=UiLinks(key=b"k" * 32, store=store, clock=clock),
             workspace_id="1",
             ready=_ready,
@@ -239,7 +244,19 @@ class World:
         with sqlite3.connect(self.root / "test.db") as connection:
             rows = "\n".join(connection.iterdump())
         connection.close()
-        return rows, sorted([*(self.root / "dbfs").rglob("*"), *(self.root / "spool").iterdir()])
+        return rows, sorted(path for tree in (*self.trees, self.root / "spool") for path in tree.rglob("*"))
+
+
+async def call(operation: Operation, context: ApiContext, request: msgspec.Struct) -> Answer:
+    """What the operation answers, to a body of nothing if it takes one."""
+
+    async def nothing() -> AsyncIterator[bytes]:
+        yield b""
+
+    answer = await operation.handler(context, ADMIN, request, *([nothing()] if operation.streams else []))
+    if isinstance(answer, Stream):
+        answer.close()
+    return answer
 
 
 async def _ready() -> str:
@@ -368,6 +385,37 @@ async def move_file(world: World) -> msgspec.Struct:
     return dbfs.DbfsMove(source_path=await world.file(), destination_path=f"/moved/{next(world.numbers)}")
 
 
+def in_volume(kind: type[msgspec.Struct], field: str, name: str, **fields: Any) -> Example:
+    """About something in a volume that exists."""
+
+    async def example(world: World) -> msgspec.Struct:
+        for directory in ("kept", "empty"):
+            (world.trees[1] / "c" / "s" / "v" / directory).mkdir(parents=True, exist_ok=True)
+        (world.trees[1] / "c" / "s" / "v" / "kept" / "f").touch()
+        return kind(**{field: name}, **fields)
+
+    return example
+
+
+def in_workspace(kind: type[msgspec.Struct], **fields: Any) -> Example:
+    async def example(world: World) -> msgspec.Struct:
+        (world.trees[2] / "Shared").mkdir(parents=True, exist_ok=True)
+        (world.trees[2] / "Shared" / "f").touch()
+        return kind(path="/Shared/f", **fields)
+
+    return example
+
+
+async def create_volume(world: World) -> msgspec.Struct:
+    return volumes.CreateVolume(catalog_name="c", schema_name="s", name=f"v{next(world.numbers)}", volume_type="MANAGED")
+
+
+async def rename_volume(world: World) -> msgspec.Struct:
+    name = (await create_volume(world)).name  # type: ignore[attr-defined] # of CreateVolume
+    (world.trees[1] / "c" / "s" / name).mkdir(parents=True)
+    return volumes.UpdateVolume(name=f"c.s.{name}", new_name=f"{name}-new")
+
+
 async def delete_token(world: World) -> msgspec.Struct:
     _, row = await world.context.tokens.create(ADMIN)
     return wire.RevokeTokenRequest(token_id=row.token_id)
@@ -462,6 +510,26 @@ EXAMPLES: dict[str, Example] = {
     "secrets.acls_delete": by_scope(secrets.AclRef, principal=ADMIN.user_name),
     "secrets.acls_list": by_scope(secrets.ScopeRef),
     "secrets.rotate_key": plain(Empty()),
+    "files.download": in_volume(volumes.DownloadFile, "file_path", "/Volumes/c/s/v/kept/f"),
+    "files.upload": in_volume(volumes.UploadFile, "file_path", "/Volumes/c/s/v/kept/f", overwrite=True),
+    "files.initiate_upload": in_volume(volumes.UploadAction, "file_path", "/Volumes/c/s/v/new", action="initiate-upload"),
+    "files.delete": in_volume(volumes.FilePath, "file_path", "/Volumes/c/s/v/kept/f"),
+    "files.list_directory": in_volume(volumes.ListDirectory, "directory_path", "/Volumes/c/s/v"),
+    "files.make_directory": in_volume(volumes.DirectoryPath, "directory_path", "/Volumes/c/s/v/made"),
+    "files.delete_directory": in_volume(volumes.DirectoryPath, "directory_path", "/Volumes/c/s/v/empty"),
+    "volumes.create": create_volume,
+    "volumes.read": in_volume(volumes.VolumeName, "name", "c.s.v"),
+    "volumes.list": in_volume(volumes.ListVolumes, "catalog_name", "c", schema_name="s"),
+    "volumes.update": rename_volume,
+    "volumes.delete": in_volume(volumes.VolumeName, "name", "c.s.v"),
+    "workspace.get_status": in_workspace(workspace.GetStatus),
+    "workspace.list": in_workspace(workspace.ListObjects),
+    "workspace.mkdirs": plain(workspace.WorkspacePath(path="/Shared/made")),
+    "workspace.delete": in_workspace(workspace.DeleteObject),
+    "workspace.import": in_workspace(workspace.ImportObject, content="eA==", format=Format.RAW, overwrite=True),
+    "workspace.export": in_workspace(workspace.ExportObject),
+    "workspace_files.import": in_workspace(workspace.ImportFile, overwrite=True),
+    "workspace_files.read": in_workspace(workspace.ReadFile),
     "current_user.me": plain(Empty()),
     "tokens.create": plain(wire.CreateTokenRequest()),
     "tokens.list": plain(Empty()),
@@ -499,7 +567,9 @@ def test_every_operation_for_users_declares_what_it_needs() -> None:
         for need in operation.needs:
             assert need.permission in PERMISSIONS[need.kind], operation.name
             fields = operation.request.__struct_fields__
-            assert need.of in ("", EVERY) or need.of.partition(".")[0] in fields, operation.name
+            assert need.of in ("", EVERY) or need.of.partition(".")[0] in fields or hasattr(operation.request, need.of), (
+                operation.name
+            )
 
 
 @pytest.mark.parametrize("name", FOR_USERS)
@@ -508,7 +578,7 @@ def test_what_is_declared_is_asked_for(world: World, name: str) -> None:
         operation = OPERATIONS[name]
         request = await EXAMPLES[name](world)
         world.recorder.asked.clear()
-        await operation.handler(world.context, ADMIN, request)
+        await call(operation, world.context, request)
         declared = {Asked(need.permission, need.kind, id) for need in operation.needs for id in objects(need, request, world)}
         assert set(world.recorder.asked) == declared
         assert {asked.permission for asked in declared} == {need.permission for need in operation.needs}, "the example is whole"
@@ -528,7 +598,7 @@ def test_who_has_no_permission_changes_and_learns_nothing(world: World, name: st
                 assert await shown(operation, world, request) == 0
             else:
                 with pytest.raises(PermissionDenied, match="may not"):
-                    await operation.handler(world.context, ADMIN, request)
+                    await call(operation, world.context, request)
         finally:
             world.recorder.denies = False
         assert (world.dump(), world.agents.calls) == (before, calls)
@@ -538,9 +608,8 @@ def test_who_has_no_permission_changes_and_learns_nothing(world: World, name: st
 
 async def shown(operation: Operation, world: World, request: msgspec.Struct) -> int:
     """How many objects a list has."""
-    answer = await operation.handler(world.context, ADMIN, request)
+    answer = await call(operation, world.context, request)
     if isinstance(answer, Stream):
-        answer.close()
         return 0  # what a stream shows: tests/services/test_changes.py
     decoded = msgspec.json.decode(answer if isinstance(answer, bytes) else msgspec.json.encode(answer))
     return sum(len(value) for value in decoded.values() if isinstance(value, list))

@@ -31,7 +31,7 @@ from brickyard.domain.errors import (
 )
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
-from brickyard.services.files import DbfsService, safetree
+from brickyard.services.files import DbfsService, FileTree, Uploads, safetree
 from brickyard.services.files.arguments import MAX_BLOCK
 from brickyard.services.files.errors import MaxBlockSizeExceeded, PartialDelete
 from brickyard.services.files.uploads import HANDLE_IDLE_MS, MAX_HANDLES
@@ -61,14 +61,9 @@ class Desk:
 
     def restarted(self) -> DbfsService:
         """The service of a new server."""
-        return DbfsService(
-            root=self.root,
-            uploads=self.spool,
-            store=self.store,
-            clock=self.clock,
-            authorizer=Authorizer(),
-            refusal=lambda: self.refusal,
-        )
+        self.uploads = Uploads(place=self.spool, clock=self.clock)
+        files = FileTree(root=self.root, uploads=self.uploads, refusal=lambda: self.refusal)
+        return DbfsService(files=files, store=self.store, authorizer=Authorizer())
 
     def waiting(self) -> list[str]:
         """What is on its way."""
@@ -177,8 +172,8 @@ def test_an_upload_goes_on_at_another_server_and_after_a_restart(desk: Desk) -> 
         await first.add_block(USER, handle, b64(b"one "))
         await second.add_block(USER, handle, b64(b"two "))
         await first.add_block(USER, handle, b64(b"three "))
-        first.end()
-        second.end()
+        first._uploads.close()
+        second._uploads.close()
         torn = await second.create(USER, "/torn", overwrite=False)
         (desk.spool / str(torn) / "about.json").write_bytes(b"\0" * 40)  # the machine lost its power
         third = desk.restarted()
@@ -233,7 +228,7 @@ def test_a_block_that_may_have_been_taken_twice_ends_its_upload(desk: Desk) -> N
         for handle in (same, other):
             await first.add_block(USER, handle, b64(b"x"))
             await second.add_block(USER, handle, b64(b"x"))  # two servers that live: it is another one that looks the same
-        second.end()
+        second._uploads.close()
         await first.add_block(USER, other, b64(b"y"))
         with pytest.raises(ResourceDoesNotExist, match="may have been sent twice"):
             await first.add_block(USER, same, b64(b"x"))
@@ -322,7 +317,10 @@ def test_directories(desk: Desk) -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("path", ["", "a", "/..", "/a/../../b", "dbfs:a", "/a\x00b", "file:/etc/passwd"])
+@pytest.mark.parametrize(
+    "path",
+    ["", "a", "/..", "/a/../../b", "dbfs:a", "/a\x00b", "file:/etc/passwd", "/Volumes/c/s/v/f", "/Workspace/f", "/" + "é" * 128],
+)
 def test_paths_that_are_refused(desk: Desk, path: str) -> None:
     with pytest.raises(InvalidParameterValue):
         asyncio.run(desk.put(path, b"x"))

@@ -22,6 +22,8 @@ from brickyard.api.databricks import (
     policies,
     pools,
     secrets,
+    volumes,
+    workspace,
 )
 from brickyard.api.edge.authentication import Authenticator
 from brickyard.api.edge.http import Edge
@@ -41,6 +43,8 @@ def all_operations() -> tuple[Operation, ...]:
         attached,
         commands,
         dbfs,
+        volumes,
+        workspace,
         secrets,
         jobs,
         identity,

@@ -116,6 +116,8 @@ class ApiContext:
     runs: RunService
     secrets: SecretService
     dbfs: Any  # services.files.DbfsService; likewise
+    volumes: Any  # services.files.VolumeService
+    workspace: Any  # services.files.WorkspaceService
     attach: Any  # services.attach.AttachService; likewise
     logs: Any  # services.clusterlogs.ClusterLogs; likewise
     log_followers: Any  # services.logfollowing.LogFollowers; likewise

@@ -30,6 +30,9 @@ class Permission(StrEnum):
     CAN_MANAGE = "CAN_MANAGE"
     READ = "READ"
     WRITE = "WRITE"
+    READ_VOLUME = "READ_VOLUME"
+    WRITE_VOLUME = "WRITE_VOLUME"
+    CREATE_VOLUME = "CREATE_VOLUME"
     MANAGE = "MANAGE"
     ADMIN = "admin"  # cannot be granted: what only administrators may do with an object
     WORKSPACE_ACCESS = "workspace-access"
@@ -47,6 +50,10 @@ class ObjectKind(StrEnum):
     RUN = "run"
     DBFS_PATH = "dbfs-path"
     SECRET_SCOPE = "secret-scope"  # noqa: S105 - the name of a kind
+    WORKSPACE_PATH = "workspace-path"  # a notebook, file or directory of /Workspace
+    VOLUME_PATH = "volume-path"  # a file or directory of a volume
+    VOLUME = "volume"
+    SCHEMA = "schema"  # where volumes are
     TOKENS = "tokens"  # all personal access tokens of the caller
 
 
@@ -65,6 +72,10 @@ PERMISSIONS: Mapping[ObjectKind, tuple[Permission, ...]] = {
     ObjectKind.RUN: (Permission.CAN_VIEW, Permission.CAN_MANAGE_RUN, Permission.CAN_MANAGE),
     ObjectKind.DBFS_PATH: (Permission.CAN_READ, Permission.CAN_EDIT, Permission.CAN_MANAGE),
     ObjectKind.SECRET_SCOPE: (Permission.READ, Permission.WRITE, Permission.MANAGE),
+    ObjectKind.WORKSPACE_PATH: (Permission.CAN_READ, Permission.CAN_EDIT, Permission.CAN_MANAGE),
+    ObjectKind.VOLUME_PATH: (Permission.READ_VOLUME, Permission.WRITE_VOLUME),
+    ObjectKind.VOLUME: (Permission.READ_VOLUME, Permission.WRITE_VOLUME, Permission.MANAGE),
+    ObjectKind.SCHEMA: (Permission.CREATE_VOLUME,),
     ObjectKind.TOKENS: (Permission.CAN_USE,),
 }
 

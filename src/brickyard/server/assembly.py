@@ -45,7 +45,7 @@ from brickyard.services.changes import Changes
 from brickyard.services.clusterlogs import ClusterLogs
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
-from brickyard.services.files import DbfsService
+from brickyard.services.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
 from brickyard.services.globalscripts import GlobalScriptService
 from brickyard.services.logfollowing import LogFollowers
 from brickyard.services.policies import PolicyService
@@ -130,7 +130,10 @@ class Services:
     commands: CommandService
     runs: RunService
     secrets: SecretService
+    uploads: Uploads
     dbfs: DbfsService
+    volumes: VolumeService
+    workspace: WorkspaceService
     links: UiLinks
 
 
@@ -198,6 +201,8 @@ def application(
         runs=services.runs,
         secrets=services.secrets,
         dbfs=services.dbfs,
+        volumes=services.volumes,
+        workspace=services.workspace,
         attach=services.attach,
         logs=services.logs,
         log_followers=services.log_followers,
@@ -283,6 +288,8 @@ def _loops(given: Resources, nodes: Nodes) -> Loops:
 def _services(given: Resources, nodes: Nodes, loops: Loops) -> Services:
     settings, store, clock, ids = given.settings, given.store, given.clock, given.ids
     authorizer = Authorizer()
+    uploads = Uploads(place=given.storage.uploads, clock=clock)
+    dbfs, volumes, workspace = (FileTree(root=tree, uploads=uploads, refusal=loops.room.refusal) for tree in given.storage.trees)
     clusters = ClusterService(
         store=store,
         clock=clock,
@@ -331,14 +338,10 @@ def _services(given: Resources, nodes: Nodes, loops: Loops) -> Services:
             authorizer=authorizer,
             vault=Vault(path=given.storage.secrets_key_file, given=settings.encryption_key),
         ),
-        dbfs=DbfsService(
-            root=given.storage.dbfs,
-            uploads=given.storage.uploads,
-            store=store,
-            authorizer=authorizer,
-            clock=clock,
-            refusal=loops.room.refusal,
-        ),
+        uploads=uploads,
+        dbfs=DbfsService(files=dbfs, store=store, authorizer=authorizer),
+        volumes=VolumeService(files=volumes, store=store, authorizer=authorizer),
+        workspace=WorkspaceService(files=workspace, store=store, authorizer=authorizer),
         links=UiLinks(key=given.workspace_key, store=store, clock=clock),
     )
 

@@ -187,7 +187,7 @@ class Application:
         await self.parts.gateway.history.close()
         await self.parts.gateway.spark_ui.close()
         await self.parts.nodes.client.close()
-        self.parts.services.dbfs.end()
+        self.parts.services.uploads.close()
 
     async def close(self, *, keep_nodes: bool, why: str = "it was told to") -> list[str]:
         """Shuts down for good: ends the loops, then the local nodes unless they are to be kept for the next start or for another

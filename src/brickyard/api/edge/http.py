@@ -12,7 +12,7 @@ import itertools
 import random
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -26,7 +26,7 @@ from brickyard.api.edge.decode import RequestDecoder
 from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.forms import form_boundary, form_parts, stream_parts
 from brickyard.api.edge.measures import RequestMetrics
-from brickyard.api.edge.registry import Answer, Auth, Operation, Upload
+from brickyard.api.edge.registry import Answer, Auth, Operation
 from brickyard.api.edge.routes import Routes
 from brickyard.api.edge.streaming import Stream, send_pieces
 from brickyard.api.edge.websockets import refusing
@@ -40,7 +40,6 @@ from brickyard.domain.errors import (
     is_full_disk,
 )
 from brickyard.plan import admission
-from brickyard.services.caller import Caller
 
 DRAIN_LIMIT = 64 * 1024 * 1024  # bytes of a refused body that are read and dropped, so that the client gets to the reason
 
@@ -145,7 +144,8 @@ class Edge:
             parameters = {**(parameters or {}), **_of_headers(operation.from_headers, scope)}
         decoder = self._decoders[operation.name]
         if operation.upload is not None and (boundary := form_boundary(scope["headers"])):
-            return await self._upload(operation.upload, caller, boundary, receive)
+            upload = operation.upload
+            return await _drained(receive, lambda chunks: upload(self._context, caller, stream_parts(chunks, boundary)))
         if operation.reads_body:
             raw = await _read(scope, receive, operation.body_limit)
             self._admit(operation)
@@ -159,6 +159,8 @@ class Edge:
         ):
             raise Unauthenticated("This is not the token of that instance.")
         call.request = request
+        if operation.streams:
+            return await _drained(receive, lambda chunks: operation.handler(self._context, caller, request, chunks))
         if operation.looks and (pause_s := admission.pause_s(self._context.lag_s())):
             await asyncio.sleep(pause_s)
         return await operation.handler(self._context, caller, request)
@@ -170,18 +172,6 @@ class Edge:
             raise RequestLimitExceeded(
                 f"The workspace is overloaded: earlier requests have been waiting for {lag_s:.0f} s. Try again in a moment."
             )
-
-    async def _upload(self, upload: Upload, caller: Caller, boundary: bytes, receive: Receive) -> Answer:
-        chunks = _chunks(receive)
-        try:
-            return await upload(self._context, caller, stream_parts(chunks, boundary))
-        except ApiError:
-            size = 0
-            async for chunk in chunks:  # as in `_read`: a client that cannot finish sending never reads the answer
-                size += len(chunk)
-                if size > DRAIN_LIMIT:
-                    break
-            raise
 
     def _check_metrics_token(self, bearer: str) -> None:
         wanted = self._context.metrics_token
@@ -265,6 +255,21 @@ async def _read(scope: Scope, receive: Receive, limit: int) -> bytes:
         if not message.get("more_body"):
             return b"".join(chunks)
         message = await _next(receive)
+
+
+async def _drained(receive: Receive, work: Callable[[AsyncIterator[bytes]], Awaitable[Answer]]) -> Answer:
+    """Does work with the body as it arrives. If that is refused, reads the rest as in `_read`: a client that cannot finish
+    sending never reads the answer."""
+    chunks = _chunks(receive)
+    try:
+        return await work(chunks)
+    except ApiError:
+        size = 0
+        async for chunk in chunks:
+            size += len(chunk)
+            if size > DRAIN_LIMIT:
+                break
+        raise
 
 
 async def _chunks(receive: Receive) -> AsyncIterator[bytes]:

@@ -24,10 +24,14 @@ _REFUSALS = {
     401: "No valid token was sent",
     403: "The caller may not do that",
     404: "Not found",
+    409: "Something is at that path already",
+    412: "The file was changed after the time in If-Unmodified-Since",
     413: "The body is too large",
+    416: "The range begins after the end of the file",
     500: "Temporarily unavailable, or a server error; see the message",
     429: "Too many requests: retry after the time in Retry-After",
     503: "Temporarily unavailable: retry after the time in Retry-After",
+    507: "The disk is full, or the workspace's files exceed their limit",
 }
 
 
@@ -95,7 +99,7 @@ def _described(operation: Operation, known: Mapping[type, Any], schemas: Mapping
         "tags": [operation.name.partition(".")[0]],
         "summary": summary,
         "responses": {
-            "200": {"description": "Done", "content": {operation.content_type: {"schema": answer}}},
+            **{str(status): _success(operation, status, answer) for status in operation.statuses},
             **{str(status): _refusal(operation, status) for status in _statuses(operation)},
         },
     }
@@ -105,6 +109,8 @@ def _described(operation: Operation, known: Mapping[type, Any], schemas: Mapping
         described["security"] = []
     in_path = set(re.findall(r"{(\w+)(?::path)?}", operation.paths[0]))
     parameters = [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in sorted(in_path)]
+    if operation.streams:
+        described["requestBody"] = {"content": {"application/octet-stream": {"schema": {}}}}
     if not operation.reads_body:
         elsewhere = in_path | set(operation.from_headers.values()) | ({"base_url"} if operation.with_base_url else set())
         parameters += _query(operation, without=elsewhere)
@@ -159,6 +165,15 @@ def _statuses(operation: Operation) -> list[int]:
     if operation.reads_body:
         statuses.add(413)
     return sorted(statuses)
+
+
+def _success(operation: Operation, status: int, answer: Mapping[str, Any]) -> dict[str, Any]:
+    if status == 204:
+        return {"description": "Done"}
+    content = {operation.content_type: {"schema": answer}}
+    if operation.other_content_type:
+        content[operation.other_content_type] = {"schema": TEXT}
+    return {"description": "Done", "content": content}
 
 
 def _refusal(operation: Operation, status: int) -> dict[str, Any]:

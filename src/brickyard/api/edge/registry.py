@@ -1,7 +1,8 @@
 """Operations: everything the server can be asked. Each is declared once; routes, authentication, decoding, OpenAPI and tests
 derive from it.
 
-A handler is `async (context, caller, request) -> response struct | bytes | Reply | None`. Bytes are a JSON body that a service
+A handler is `async (context, caller, request) -> response struct | bytes | Reply | None`, with the body's pieces as one more
+argument if the operation `streams`. Bytes are a JSON body that a service
 has already encoded; None is an empty object; a `Reply` is for the few answers that are not JSON or not status 200, and a
 `Stream` for streamed ones.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -41,7 +42,7 @@ class Empty(msgspec.Struct, frozen=True):
 
 
 Answer = msgspec.Struct | bytes | Reply | Stream | None
-Handler = Callable[["ApiContext", Caller, Any], Awaitable[Answer]]
+Handler = Callable[..., Awaitable[Answer]]  # see above
 Upload = Callable[["ApiContext", Caller, AsyncIterator[tuple[str, bytes]]], Awaitable[Answer]]  # see `forms.stream_parts`
 
 
@@ -84,7 +85,10 @@ class Operation:
     documented: bool = True  # whether it is in the OpenAPI document
     only_reads: bool = False  # changes nothing, although it is a POST
     content_type: str = "application/json"  # of a successful answer
+    other_content_type: str = ""  # likewise, where the request chooses between two
+    statuses: tuple[int, ...] = (200,)  # of successful answers
     form: Callable[[Mapping[str, bytes]], dict[str, str]] | None = None  # also reads multipart/form-data: parts -> request fields
+    streams: bool = False  # the handler also gets the body, as it arrives; the request comes from path and query
     upload: Upload | None = None  # accepts multipart/form-data of any size as it arrives, replacing the handler
     with_base_url: bool = False  # the request's `base_url` is the server's URL as the client used it
     from_headers: Mapping[str, str] = field(default_factory=dict)  # a header (in lower case) -> the field that it sets
@@ -103,4 +107,5 @@ class Operation:
 
     @property
     def reads_body(self) -> bool:
-        return self.method in ("POST", "PUT", "PATCH")
+        """Whether the request is in the body."""
+        return self.method in ("POST", "PUT", "PATCH") and not self.streams

@@ -36,6 +36,6 @@ def of_scope(scope: str) -> SecurableObject:
     return SecurableObject(ObjectKind.SECRET_SCOPE, fold(scope))
 
 
-def of_path(parts: Sequence[str]) -> SecurableObject:
+def of_path(parts: Sequence[str], kind: ObjectKind = ObjectKind.DBFS_PATH) -> SecurableObject:
     """A file or directory of the workspace, by its names from the root down."""
-    return SecurableObject(ObjectKind.DBFS_PATH, "/" + "/".join(parts))
+    return SecurableObject(kind, "/" + "/".join(parts))

@@ -11,6 +11,8 @@ from brickyard.services.files.errors import MaxBlockSizeExceeded
 
 MAX_BLOCK = 1024 * 1024
 MAX_FIELD = 8 * 1024  # bytes of a form's path
+MAX_NAME = 255  # bytes, as on Linux
+_ELSEWHERE = {"Volumes": "the Files API (/api/2.0/fs)", "Workspace": "the Workspace API (/api/2.0/workspace)"}
 
 
 def field(fields: Mapping[str, bytes], name: str) -> str:
@@ -38,12 +40,22 @@ def parts_of(path: str) -> tuple[str, ...]:
     parts = tuple(part for part in inner.split("/") if part not in ("", "."))
     if ".." in parts or "\x00" in inner:
         raise InvalidParameterValue(f"Path must not contain '..' or NUL: {path!r}.")
+    if any(len(part.encode()) > MAX_NAME for part in parts):
+        raise InvalidParameterValue(f"A name in the path {path[:100]}... is too long: {MAX_NAME} bytes are allowed.")
+    return parts
+
+
+def dbfs_parts(path: str) -> tuple[str, ...]:
+    """The same for the DBFS API, which the other trees are not part of. Spark finds them below dbfs:/ under these names."""
+    parts = parts_of(path)
+    if parts and (api := _ELSEWHERE.get(parts[0])):
+        raise InvalidParameterValue(f"The DBFS API does not serve /{parts[0]}. Use {api} for {path[:100]}.")
     return parts
 
 
 def file_of(path: str) -> tuple[str, ...]:
     """The same for the path of a file, which cannot be the root."""
-    parts = parts_of(path)
+    parts = dbfs_parts(path)
     if not parts:
         raise InvalidParameterValue(f"{path} is a directory; give the path of a file.")
     return parts

@@ -33,6 +33,35 @@ class PartialDelete(ApiError):
     http_status = 503
 
 
+class AlreadyExists(ApiError):
+    """The Files API's and the CLI's error for an upload to a path that exists."""
+
+    error_code = "ALREADY_EXISTS"
+    http_status = 409
+
+
+class DirectoryNotEmpty(ApiError):
+    error_code = "DIRECTORY_NOT_EMPTY"
+    http_status = 400
+
+
+class PreconditionFailed(ApiError):
+    """The file was changed after the time that the client named."""
+
+    error_code = "PRECONDITION_FAILED"
+    http_status = 412
+
+
+class RangeNotSatisfiable(ApiError):
+    error_code = "OUT_OF_RANGE"
+    http_status = 416
+
+
+class NotebookTooLarge(ApiError):
+    error_code = "MAX_NOTEBOOK_SIZE_EXCEEDED"
+    http_status = 400
+
+
 class FileSystemError(ApiError):
     error_code = "IO_ERROR"
     http_status = 400

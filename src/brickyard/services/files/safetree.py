@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import heapq
 import os
 import secrets
 import shutil
@@ -49,6 +50,19 @@ class SafeTree:
         with self._directory(parts[:-1]) as parent:
             return _entry(tuple(parts), os.stat(parts[-1], dir_fd=parent, follow_symlinks=False))
 
+    def page(self, parts: Parts, *, after: str, limit: int) -> tuple[list[Entry], str]:
+        """At most `limit` entries of a directory by name, from the first one after `after`, and the `after` of the next page; ""
+        if this is the last one."""
+        with self._directory(parts) as directory:
+            with os.scandir(directory) as entries:
+                wanted = (each.name for each in entries if each.name > after and _is_text(each.name))
+                names = heapq.nsmallest(limit + 1, wanted)
+            found = []
+            for name in names[:limit]:
+                with contextlib.suppress(FileNotFoundError):  # gone meanwhile, or neither file nor directory
+                    found.append(_entry((*parts, name), os.stat(name, dir_fd=directory, follow_symlinks=False)))
+        return found, names[limit - 1] if len(names) > limit else ""
+
     def list(self, parts: Parts) -> list[Entry]:
         """The entries of a directory by name, or the file itself."""
         if not self.stat(parts).is_dir:
@@ -56,24 +70,30 @@ class SafeTree:
         found = []
         with self._directory(parts) as directory, os.scandir(directory) as entries:
             for each in entries:
-                with contextlib.suppress(FileNotFoundError, UnicodeEncodeError):  # gone meanwhile, or not a UTF-8 name
-                    each.name.encode()
-                    found.append(_entry((*parts, each.name), each.stat(follow_symlinks=False)))
+                with contextlib.suppress(FileNotFoundError):  # gone meanwhile, or neither file nor directory
+                    if _is_text(each.name):
+                        found.append(_entry((*parts, each.name), each.stat(follow_symlinks=False)))
         return sorted(found)
 
-    def make_directories(self, parts: Parts) -> None:
-        """Creates a directory and its missing parents; existing ones stay."""
-        with self._directory(parts, make=True):
+    def make_directories(self, parts: Parts, *, existing: int = 0) -> None:
+        """Creates a directory and its missing parents; existing ones stay. The first `existing` names must exist."""
+        with self._directory(parts, make=True, existing=existing):
             pass
+
+    def open(self, parts: Parts) -> tuple[int, Entry]:
+        """Opens a file for reading. The caller closes the descriptor."""
+        with self._open(parts, os.O_RDONLY) as file:
+            return os.dup(file), _entry(tuple(parts), os.fstat(file))
 
     def read(self, parts: Parts, offset: int, length: int) -> bytes:
         """Reads part of a file; the result is short or empty at its end."""
         with self._open(parts, os.O_RDONLY) as file:
             return os.pread(file, length, offset)
 
-    def bring(self, source: Path, target: Parts, *, replace: bool) -> None:
-        """Moves a file from outside the tree to a path, where it appears complete. Overwrites only if `replace`."""
-        with self._directory(target[:-1], make=True) as parent:
+    def bring(self, source: Path, target: Parts, *, replace: bool, existing: int = 0) -> None:
+        """Moves a file from outside the tree to a path, where it appears complete. Overwrites only if `replace`. Creates missing
+        directories, except for the first `existing` names."""
+        with self._directory(target[:-1], make=True, existing=existing) as parent:
             try:
                 _settle(str(source), target[-1], None, parent, replace=replace)
             except OSError as error:
@@ -113,12 +133,12 @@ class SafeTree:
                 os.rmdir(parts[-1], dir_fd=parent)
 
     @contextlib.contextmanager
-    def _directory(self, parts: Parts, *, make: bool = False) -> Iterator[int]:
+    def _directory(self, parts: Parts, *, make: bool = False, existing: int = 0) -> Iterator[int]:
         """A descriptor of the directory at a path."""
         current = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            for name in parts:
-                if make:
+            for number, name in enumerate(parts):
+                if make and number >= existing:
                     with contextlib.suppress(FileExistsError):
                         os.mkdir(name, dir_fd=current)
                 try:
@@ -161,6 +181,15 @@ def _settle(source: str, target: str, origin: int | None, parent: int, *, replac
         # A link fails if the target exists, even if it was created a moment ago; a rename would replace it.
         os.link(source, target, src_dir_fd=origin, dst_dir_fd=parent, follow_symlinks=False)
         os.unlink(source, dir_fd=origin)
+
+
+def _is_text(name: str) -> bool:
+    """Whether the name is UTF-8, so that clients can name the entry."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _entry(parts: tuple[str, ...], info: os.stat_result) -> Entry:

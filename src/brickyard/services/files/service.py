@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import errno
-import functools
-import os
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TypeVar
 
 from brickyard.domain.access import Permission
-from brickyard.domain.clock import Clock
-from brickyard.domain.errors import InvalidParameterValue, StorageFull
+from brickyard.domain.errors import InvalidParameterValue
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_path
 from brickyard.services.caller import Caller
-from brickyard.services.files.arguments import MAX_BLOCK, MAX_FIELD, block_of, field, file_of, flag, parts_of, shown
+from brickyard.services.files.arguments import MAX_BLOCK, block_of, dbfs_parts, field, file_of, flag, shown
 from brickyard.services.files.errors import MaxReadSizeExceeded, translated
-from brickyard.services.files.safetree import Entry, SafeTree
-from brickyard.services.files.uploads import Upload, Uploads, no_handle
+from brickyard.services.files.safetree import Entry
+from brickyard.services.files.tree import FileTree, receive_form, write_all
+from brickyard.services.files.uploads import Upload, no_handle
 from brickyard.store.store import Store
-
-T = TypeVar("T")
 
 
 class DbfsService:
@@ -34,51 +27,35 @@ class DbfsService:
     servers of the workspace know its handle, even after a restart.
     """
 
-    def __init__(
-        self,
-        *,
-        root: Path,
-        uploads: Path,
-        store: Store,
-        clock: Clock,
-        authorizer: Authorizer,
-        refusal: Callable[[], str] = lambda: "",
-    ) -> None:
-        """`refusal` returns the reason why nothing may be added now, or "" if it may."""
+    def __init__(self, *, files: FileTree, store: Store, authorizer: Authorizer) -> None:
         self._store = store
         self._authorizer = authorizer
-        self._refusal = refusal
-        self._tree = SafeTree(root=root)
-        root.mkdir(parents=True, exist_ok=True)
-        self._uploads = Uploads(place=uploads, clock=clock)
+        self._files = files
+        self._tree, self._uploads, self._do = files.tree, files.uploads, files.run
         # Blocks of one handle wait here for each other, so that they do not occupy threads.
         self._turns: weakref.WeakValueDictionary[int, asyncio.Lock] = weakref.WeakValueDictionary()
 
-    def end(self) -> None:
-        """The server ends: lets the others see that it takes no more blocks."""
-        self._uploads.close()
-
     async def status(self, caller: Caller, path: str) -> Entry:
         """The entry at a path."""
-        parts = parts_of(path)
+        parts = dbfs_parts(path)
         await self._may(caller, Permission.CAN_READ, parts, to="see")
         return await self._do(path, lambda: self._tree.stat(parts))
 
     async def list(self, caller: Caller, path: str) -> list[Entry]:
         """The entries of a directory, or the file itself."""
-        parts = parts_of(path)
+        parts = dbfs_parts(path)
         await self._may(caller, Permission.CAN_READ, parts, to="list")
         return await self._do(path, lambda: self._tree.list(parts))
 
     async def mkdirs(self, caller: Caller, path: str) -> None:
         """Creates a directory and its missing parents."""
-        parts = parts_of(path)
+        parts = dbfs_parts(path)
         await self._may(caller, Permission.CAN_EDIT, parts, to="make")
         await self._do(path, lambda: self._tree.make_directories(parts))
 
     async def delete(self, caller: Caller, path: str, *, recursive: bool) -> None:
         """Removes a file or directory."""
-        parts = parts_of(path)
+        parts = dbfs_parts(path)
         if not parts:
             raise InvalidParameterValue("The root directory cannot be deleted. Delete its contents.")
         await self._may(caller, Permission.CAN_MANAGE, parts, to="delete")
@@ -86,7 +63,7 @@ class DbfsService:
 
     async def move(self, caller: Caller, source: str, destination: str) -> None:
         """Moves a file or directory to a path where nothing exists."""
-        origin, target = parts_of(source), parts_of(destination)
+        origin, target = dbfs_parts(source), dbfs_parts(destination)
         if not origin or not target or target[: len(origin)] == origin:
             raise InvalidParameterValue(
                 f"{source} cannot be moved to {destination}: the destination must lie outside the source."
@@ -113,12 +90,12 @@ class DbfsService:
         await self._may(caller, Permission.CAN_EDIT, target, to="write")
 
         def write() -> None:
-            self._check_room()
-            self._check_target(target, overwrite=overwrite)
+            self._files.check_room()
+            self._files.check_target(target, overwrite=overwrite)
             place, file = self._uploads.form()
             try:
-                _write_all(file, data)
-                self._place(place, target, overwrite=overwrite)
+                write_all(file, data)
+                self._files.place(place, target, overwrite=overwrite)
             finally:
                 self._uploads.end_form(place, file)
 
@@ -130,49 +107,13 @@ class DbfsService:
         Fields and file may come in any order. Clients disagree about the name of the file's part: the documentation says
         `contents`, its examples `content`, the older CLI `file`.
         """
-        place, file = await self._do("/", self._uploads.form)
-        try:
-            fields = await self._receive(parts, file)
+        async with self._files.draft() as draft:
+            fields = await receive_form(self._files, draft, parts, fields=("path", "overwrite"))
             path = field(fields, "path")
             overwrite = flag(field(fields, "overwrite") if "overwrite" in fields else "false")
             target = file_of(path)
             await self._may(caller, Permission.CAN_EDIT, target, to="write")
-            await self._do(path, lambda: self._place(place, target, overwrite=overwrite))
-        finally:
-            self._uploads.end_form(place, file)
-
-    async def _receive(self, parts: AsyncIterator[tuple[str, bytes]], file: int) -> dict[str, bytes]:
-        """Writes the form's file to `file` and returns its fields."""
-        fields: dict[str, bytes] = {}
-        waiting = bytearray()  # a write for each piece would cost a switch to another thread
-        name_of_file = ""
-        async for name, piece in parts:
-            if name in ("path", "overwrite"):
-                fields[name] = fields.get(name, b"") + piece
-                if len(fields[name]) > MAX_FIELD:
-                    raise InvalidParameterValue(f"The form's {name} is longer than {MAX_FIELD} bytes.")
-            elif name_of_file and name != name_of_file:
-                raise InvalidParameterValue(f"The form has more than one file: {name_of_file}, {name}. Send one, named contents.")
-            else:
-                name_of_file = name
-                waiting += piece
-                if len(waiting) >= MAX_BLOCK:
-                    await self._do("/", functools.partial(self._add, file, bytes(waiting)))
-                    waiting.clear()
-        await self._do("/", functools.partial(self._add, file, bytes(waiting)))
-        return fields
-
-    def _add(self, file: int, data: bytes) -> None:
-        self._check_room()
-        _write_all(file, data)
-
-    def _check_room(self) -> None:
-        if why := self._refusal():
-            raise StorageFull(why)
-
-    def _place(self, source: Path, parts: tuple[str, ...], *, overwrite: bool) -> None:
-        self._check_target(parts, overwrite=overwrite)
-        self._tree.bring(source, parts, replace=overwrite)
+            await self._do(path, lambda: self._files.place(draft.path, target, overwrite=overwrite))
 
     async def create(self, caller: Caller, path: str, *, overwrite: bool) -> int:
         """Begins an upload and returns the handle for its blocks."""
@@ -180,8 +121,8 @@ class DbfsService:
         await self._may(caller, Permission.CAN_EDIT, parts, to="write")
 
         def begin() -> int:
-            self._check_target(parts, overwrite=overwrite)
-            self._check_room()
+            self._files.check_target(parts, overwrite=overwrite)
+            self._files.check_room()
             self._tree.make_directories(parts[:-1])
             return self._uploads.begin(owner=caller.user_name, parts=parts, overwrite=overwrite)
 
@@ -193,7 +134,7 @@ class DbfsService:
         path = await self._require(caller, handle)
 
         def append() -> None:
-            self._check_room()
+            self._files.check_room()
             self._uploads.append(handle, block)
 
         async with self._turn(handle):
@@ -205,18 +146,10 @@ class DbfsService:
 
         def settle(data: Path, upload: Upload) -> None:
             with translated(path):
-                self._place(data, upload.parts, overwrite=upload.overwrite)
+                self._files.place(data, upload.parts, overwrite=upload.overwrite)
 
         async with self._turn(handle):
             await self._do(path, lambda: self._uploads.finish(handle, settle))
-
-    def _check_target(self, parts: tuple[str, ...], *, overwrite: bool) -> None:
-        """Raises OSError unless a file may be written there."""
-        with contextlib.suppress(FileNotFoundError):
-            if self._tree.stat(parts).is_dir:
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            if not overwrite:
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
 
     async def _require(self, caller: Caller, handle: int) -> str:
         """The path of an upload that the caller may continue."""
@@ -231,18 +164,3 @@ class DbfsService:
 
     async def _may(self, caller: Caller, permission: Permission, parts: tuple[str, ...], *, to: str) -> None:
         await self._store.read(lambda tx: self._authorizer.require(tx, caller, permission, of_path(parts), to=to))
-
-    async def _do(self, path: str, work: Callable[[], T]) -> T:
-        """Runs file system work on another thread and converts its errors to the API's."""
-
-        def run() -> T:
-            with translated(path):
-                return work()
-
-        return await asyncio.to_thread(run)
-
-
-def _write_all(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]

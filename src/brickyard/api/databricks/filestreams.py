@@ -1,0 +1,65 @@
+"""Files as answers: whole or in part, as a stream."""
+
+from __future__ import annotations
+
+from email.utils import formatdate, parsedate_to_datetime
+from typing import Final
+
+from brickyard.api.edge.dialects import Reply
+from brickyard.api.edge.streaming import Stream
+from brickyard.domain.errors import InvalidParameterValue
+from brickyard.services.files.errors import PreconditionFailed, RangeNotSatisfiable
+from brickyard.services.files.tree import OpenFile
+
+OCTETS: Final = "application/octet-stream"
+HEADERS: Final = {"range": "range", "if-unmodified-since": "if_unmodified_since"}
+NO_CONTENT: Final = Reply(status=204, body=b"")
+
+
+def download(file: OpenFile, *, range: str = "", if_unmodified_since: str = "") -> Stream:
+    """The file as an answer, which closes it. Raises ApiError, with the file closed."""
+    modified_s = file.entry.modified_ms // 1000
+    try:
+        _check_unmodified(modified_s, if_unmodified_since)
+        start, end = part(range, file.entry.size)
+    except BaseException:
+        file.close()
+        raise
+    partial = (start, end) != (0, file.entry.size)
+    headers = [
+        ("content-length", str(end - start)),
+        ("last-modified", formatdate(modified_s, usegmt=True)),
+        ("accept-ranges", "bytes"),
+    ]
+    if partial:
+        headers.append(("content-range", f"bytes {start}-{end - 1}/{file.entry.size}"))
+    return Stream(
+        pieces=file.pieces(start, end - start), close=file.close, content_type=OCTETS, headers=tuple(headers),
+        status=206 if partial else 200,
+    )  # fmt: skip
+
+
+def part(range: str, size: int) -> tuple[int, int]:
+    """Start and end of the part of a file that a Range header asks for. What is not one range of bytes is ignored, as HTTP says.
+    Raises RangeNotSatisfiable."""
+    unit, _, wanted = range.replace(" ", "").partition("=")
+    first, dash, last = wanted.partition("-")
+    numbers = all(not text or (text.isascii() and text.isdigit() and len(text) < 20) for text in (first, last))
+    if unit.lower() != "bytes" or not dash or not numbers or not (first or last) or (first and last and int(last) < int(first)):
+        return 0, size
+    start = int(first) if first else max(0, size - int(last))
+    end = min(size, int(last) + 1) if first and last else size
+    if start >= end:
+        raise RangeNotSatisfiable(f"The file has {size} bytes; the range {range[:100]!r} begins after its end.")
+    return start, end
+
+
+def _check_unmodified(modified_s: int, date: str) -> None:
+    if not date:
+        return
+    try:
+        since = parsedate_to_datetime(date).timestamp()
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InvalidParameterValue(f"If-Unmodified-Since is {date[:100]!r}; it must be a date as in Last-Modified.") from error
+    if modified_s > since:
+        raise PreconditionFailed("The file was changed after the time of If-Unmodified-Since. Read it again from its beginning.")

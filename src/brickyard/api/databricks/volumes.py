@@ -1,0 +1,306 @@
+"""Volumes (`/api/2.1/unity-catalog/volumes`), and the Files API for what is in them (`/api/2.0/fs`)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+from collections.abc import AsyncIterable
+from typing import Any
+
+import msgspec
+
+from brickyard.api.context import ApiContext
+from brickyard.api.databricks.filestreams import HEADERS, NO_CONTENT, OCTETS, download
+from brickyard.api.edge.dialects import Reply
+from brickyard.api.edge.registry import EVERY, Handler, Need, Operation
+from brickyard.api.edge.streaming import Stream
+from brickyard.domain.access import ObjectKind, Permission
+from brickyard.domain.errors import InvalidParameterValue
+from brickyard.domain.spec import Wire
+from brickyard.services.caller import Caller
+from brickyard.services.files.volumes import PAGE, Volume
+
+
+class FilePath(Wire, frozen=True, kw_only=True):
+    file_path: str
+
+
+class DownloadFile(FilePath, frozen=True, kw_only=True):
+    range: str = ""
+    if_unmodified_since: str = ""
+
+
+class UploadFile(FilePath, frozen=True, kw_only=True):
+    overwrite: bool = False
+
+
+class UploadAction(UploadFile, frozen=True, kw_only=True):
+    action: str = ""
+
+
+class DirectoryPath(Wire, frozen=True, kw_only=True):
+    directory_path: str
+
+
+class ListDirectory(DirectoryPath, frozen=True, kw_only=True):
+    page_size: int = 0
+    page_token: str = ""
+
+
+class DirectoryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Size in bytes, time in epoch milliseconds."""
+
+    path: str
+    name: str
+    is_directory: bool
+    last_modified: int
+    file_size: int | None = None
+
+
+class ListDirectoryResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    contents: list[DirectoryEntry]
+    next_page_token: str = ""
+
+
+class MultipartUpload(msgspec.Struct, frozen=True, kw_only=True):
+    session_token: str
+
+
+class InitiateUploadResponse(msgspec.Struct, frozen=True, kw_only=True):
+    multipart_upload: MultipartUpload
+
+
+class VolumeName(Wire, frozen=True, kw_only=True):
+    name: str
+
+
+class CreateVolume(Wire, frozen=True, kw_only=True):
+    catalog_name: str
+    schema_name: str
+    name: str
+    volume_type: str
+    comment: str = ""
+    storage_location: str = ""
+
+    @property
+    def schema(self) -> str:
+        return f"{self.catalog_name}.{self.schema_name}"
+
+
+class UpdateVolume(VolumeName, frozen=True, kw_only=True):
+    new_name: str = ""
+    comment: str | None = None
+    owner: str | None = None
+
+
+class ListVolumes(Wire, frozen=True, kw_only=True):
+    catalog_name: str
+    schema_name: str
+
+
+class VolumeInfo(msgspec.Struct, frozen=True, kw_only=True):
+    catalog_name: str
+    schema_name: str
+    name: str
+    full_name: str
+    volume_type: str
+    volume_id: str
+    storage_location: str
+    updated_at: int
+
+
+class ListVolumesResponse(msgspec.Struct, frozen=True, kw_only=True):
+    volumes: list[VolumeInfo]
+
+
+# ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _download(ctx: ApiContext, caller: Caller, request: DownloadFile) -> Stream:
+    file = await ctx.volumes.open(caller, request.file_path)
+    return download(file, range=request.range, if_unmodified_since=request.if_unmodified_since)
+
+
+async def _upload(ctx: ApiContext, caller: Caller, request: UploadFile, body: AsyncIterable[bytes]) -> Reply:
+    await ctx.volumes.upload(caller, request.file_path, body, overwrite=request.overwrite)
+    return NO_CONTENT
+
+
+async def _initiate(ctx: ApiContext, caller: Caller, request: UploadAction, body: AsyncIterable[bytes]) -> InitiateUploadResponse:
+    """Clients ask for addresses of parts next, which do not exist here, and then send the file in one request. A refusal already
+    here would fail the upload in versions of the SDK that do not take it for an answer."""
+    if request.action != "initiate-upload":
+        raise InvalidParameterValue(
+            f"action is {request.action[:100]!r}; this server takes only initiate-upload, and files of any size in one PUT."
+        )
+    await ctx.volumes.begin_upload(caller, request.file_path, overwrite=request.overwrite)
+    async for _ in body:
+        pass
+    return InitiateUploadResponse(multipart_upload=MultipartUpload(session_token=secrets.token_hex(16)))
+
+
+async def _delete(ctx: ApiContext, caller: Caller, request: FilePath) -> Reply:
+    await ctx.volumes.delete_file(caller, request.file_path)
+    return NO_CONTENT
+
+
+async def _make_directory(ctx: ApiContext, caller: Caller, request: DirectoryPath, body: AsyncIterable[bytes]) -> Reply:
+    await ctx.volumes.make_directory(caller, request.directory_path)
+    async for _ in body:
+        pass
+    return NO_CONTENT
+
+
+async def _delete_directory(ctx: ApiContext, caller: Caller, request: DirectoryPath) -> Reply:
+    await ctx.volumes.delete_directory(caller, request.directory_path)
+    return NO_CONTENT
+
+
+async def _list_directory(ctx: ApiContext, caller: Caller, request: ListDirectory) -> ListDirectoryResponse:
+    if request.page_size < 0:
+        raise InvalidParameterValue(f"page_size is {request.page_size}; it must not be negative.")
+    entries, after = await ctx.volumes.list_directory(
+        caller, request.directory_path, after=_after(request.page_token), limit=min(request.page_size or PAGE, PAGE)
+    )
+    contents = [
+        DirectoryEntry(
+            path="/".join(("", "Volumes", *entry.parts)),
+            name=entry.parts[-1],
+            is_directory=entry.is_dir,
+            last_modified=entry.modified_ms,
+            file_size=None if entry.is_dir else entry.size,
+        )
+        for entry in entries
+    ]
+    return ListDirectoryResponse(contents=contents, next_page_token=base64.urlsafe_b64encode(after.encode()).decode())
+
+
+def _after(token: str) -> str:
+    """The name that a page token holds: it grants nothing, so anybody may make one."""
+    try:
+        return base64.b64decode(token.encode(), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError) as error:
+        raise InvalidParameterValue("page_token is not one that this call returned. Leave it out for the first page.") from error
+
+
+# ── volumes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _create_volume(ctx: ApiContext, caller: Caller, request: CreateVolume) -> VolumeInfo:
+    if request.volume_type != "MANAGED" or request.storage_location:
+        raise InvalidParameterValue(
+            "Only volumes with volume_type MANAGED and without storage_location can be made: their files are in the workspace's "
+            "storage."
+        )
+    _refuse_notes(request.comment, None)
+    return _info(await ctx.volumes.create(caller, request.catalog_name, request.schema_name, request.name))
+
+
+async def _read_volume(ctx: ApiContext, caller: Caller, request: VolumeName) -> VolumeInfo:
+    return _info(await ctx.volumes.read(caller, request.name))
+
+
+async def _list_volumes(ctx: ApiContext, caller: Caller, request: ListVolumes) -> ListVolumesResponse:
+    found = await ctx.volumes.of_schema(caller, request.catalog_name, request.schema_name)
+    return ListVolumesResponse(volumes=[_info(volume) for volume in found])
+
+
+async def _update_volume(ctx: ApiContext, caller: Caller, request: UpdateVolume) -> VolumeInfo:
+    _refuse_notes(request.comment, request.owner)
+    if not request.new_name:
+        raise InvalidParameterValue("Missing required field: new_name")
+    return _info(await ctx.volumes.rename(caller, request.name, request.new_name))
+
+
+async def _delete_volume(ctx: ApiContext, caller: Caller, request: VolumeName) -> None:
+    await ctx.volumes.delete(caller, request.name)
+
+
+def _refuse_notes(comment: str | None, owner: str | None) -> None:
+    for name, value in (("comment", comment), ("owner", owner)):
+        if value:
+            raise InvalidParameterValue(f"{name} of a volume is not supported: volumes are directories. Leave it out.")
+
+
+def _info(volume: Volume) -> VolumeInfo:
+    catalog, schema, name = volume.parts
+    return VolumeInfo(
+        catalog_name=catalog,
+        schema_name=schema,
+        name=name,
+        full_name=volume.full_name,
+        volume_type="MANAGED",
+        volume_id=volume.volume_id,
+        storage_location="/".join(("dbfs:/Volumes", *volume.parts)),
+        updated_at=volume.modified_ms,
+    )
+
+
+_FILES, _DIRECTORIES, _VOLUMES = "/api/2.0/fs/files", "/api/2.0/fs/directories", "/api/2.1/unity-catalog/volumes"
+_BY_NAME = f"{_VOLUMES}/{{name}}"
+
+
+def _need(permission: Permission, of: str, kind: ObjectKind = ObjectKind.VOLUME_PATH) -> tuple[Need, ...]:
+    return (Need(permission, kind, of),)
+
+
+_READ, _WRITE = (_need(permission, "file_path") for permission in (Permission.READ_VOLUME, Permission.WRITE_VOLUME))
+_SEE, _CHANGE = (_need(permission, "directory_path") for permission in (Permission.READ_VOLUME, Permission.WRITE_VOLUME))
+_MANAGE = _need(Permission.MANAGE, "name", ObjectKind.VOLUME)
+
+
+def _operation(name: str, method: str, path: str, handler: Handler, summary: str, **options: Any) -> Operation:
+    errors = options.pop("errors", (404,))
+    return Operation(name=name, method=method, paths=(path,), handler=handler, summary=summary, errors=errors, **options)
+
+
+_FILE, _DIRECTORY = f"{_FILES}{{file_path:path}}", f"{_DIRECTORIES}{{directory_path:path}}"
+_WRITTEN = (404, 409, 507)
+
+OPERATIONS: tuple[Operation, ...] = (
+    _operation(
+        "files.download", "GET", _FILE, _download, "Read a file",
+        request=DownloadFile, needs=_READ, content_type=OCTETS, from_headers=HEADERS, statuses=(200, 206), errors=(404, 412, 416),
+    ),
+    _operation(
+        "files.upload", "PUT", _FILE, _upload, "Write a file",
+        request=UploadFile, needs=_WRITE, streams=True, statuses=(204,), errors=_WRITTEN,
+    ),
+    _operation(
+        "files.initiate_upload", "POST", _FILE, _initiate, "Announce a large file",
+        request=UploadAction, response=InitiateUploadResponse, needs=_WRITE, streams=True, errors=_WRITTEN,
+    ),
+    _operation("files.delete", "DELETE", _FILE, _delete, "Remove a file", request=FilePath, needs=_WRITE, statuses=(204,)),
+    _operation(
+        "files.list_directory", "GET", _DIRECTORY, _list_directory, "Entries of a directory",
+        request=ListDirectory, response=ListDirectoryResponse, needs=_SEE,
+    ),
+    _operation(
+        "files.make_directory", "PUT", _DIRECTORY, _make_directory, "Create a directory and its parents",
+        request=DirectoryPath, needs=_CHANGE, streams=True, statuses=(204,), errors=(404, 507),
+    ),
+    _operation(
+        "files.delete_directory", "DELETE", _DIRECTORY, _delete_directory, "Remove an empty directory",
+        request=DirectoryPath, needs=_CHANGE, statuses=(204,),
+    ),
+    _operation(
+        "volumes.create", "POST", _VOLUMES, _create_volume, "Make a volume",
+        request=CreateVolume, response=VolumeInfo, needs=_need(Permission.CREATE_VOLUME, "schema", ObjectKind.SCHEMA),
+    ),
+    _operation(
+        "volumes.read", "GET", _BY_NAME, _read_volume, "Look at a volume",
+        request=VolumeName, response=VolumeInfo, needs=_need(Permission.READ_VOLUME, "name", ObjectKind.VOLUME),
+    ),
+    _operation(
+        "volumes.list", "GET", _VOLUMES, _list_volumes, "Volumes of a schema",
+        request=ListVolumes, response=ListVolumesResponse, needs=_need(Permission.READ_VOLUME, EVERY, ObjectKind.VOLUME),
+    ),
+    _operation(
+        "volumes.update", "PATCH", _BY_NAME, _update_volume, "Rename a volume",
+        request=UpdateVolume, response=VolumeInfo, needs=_MANAGE,
+    ),
+    _operation(
+        "volumes.delete", "DELETE", _BY_NAME, _delete_volume, "Remove a volume and its files", request=VolumeName, needs=_MANAGE
+    ),
+)  # fmt: skip

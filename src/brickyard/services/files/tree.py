@@ -1,0 +1,154 @@
+"""One tree of the workspace's files, for the services over it: streams in and out, on threads, with the API's errors."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from brickyard.domain.errors import InvalidParameterValue, StorageFull
+from brickyard.services.files.arguments import MAX_FIELD
+from brickyard.services.files.errors import translated
+from brickyard.services.files.safetree import Entry, SafeTree
+from brickyard.services.files.uploads import Uploads
+
+T = TypeVar("T")
+PIECE = 1024 * 1024  # bytes that are read or written at once: fewer cost more switches between threads
+
+
+@dataclass(kw_only=True)
+class Draft:
+    """A file on its way into a tree. `size` bytes of it have arrived."""
+
+    path: Path
+    file: int
+    size: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenFile:
+    """A file that is being read: nothing that happens to its path changes what is read. `close` it."""
+
+    entry: Entry
+    file: int
+
+    def close(self) -> None:
+        os.close(self.file)
+
+    async def pieces(self, start: int, length: int) -> AsyncIterator[bytes]:
+        """Yields a part of the file. Raises OSError if the file has become shorter."""
+        while length > 0:
+            piece = await asyncio.to_thread(os.pread, self.file, min(PIECE, length), start)
+            if not piece:
+                raise OSError(errno.EIO, "the file was cut short while it was read")
+            start, length = start + len(piece), length - len(piece)
+            yield piece
+
+
+class FileTree:
+    """One per tree and server. Coroutines raise ApiError. The other methods block and raise OSError: call them within `run`."""
+
+    def __init__(self, *, root: Path, uploads: Uploads, refusal: Callable[[], str] = lambda: "") -> None:
+        """`uploads` is shared by all trees. `refusal` returns the reason why nothing may be added now, or "" if it may."""
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.tree = SafeTree(root=root)
+        self.uploads = uploads
+        self._refusal = refusal
+
+    async def run(self, path: str, work: Callable[[], T]) -> T:
+        """Runs file system work on another thread and converts its errors to the API's, about that path."""
+
+        def translating() -> T:
+            with translated(path):
+                return work()
+
+        return await asyncio.to_thread(translating)
+
+    def check_room(self) -> None:
+        """Raises StorageFull while nothing may be added."""
+        if why := self._refusal():
+            raise StorageFull(why)
+
+    def check_target(self, parts: tuple[str, ...], *, overwrite: bool) -> None:
+        """Raises OSError unless a file may be written there."""
+        with contextlib.suppress(FileNotFoundError):
+            if self.tree.stat(parts).is_dir:
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if not overwrite:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+
+    def place(self, source: Path, parts: tuple[str, ...], *, overwrite: bool, existing: int = 0) -> None:
+        """Moves a complete file to its path. The first `existing` names of the path must exist."""
+        self.check_target(parts, overwrite=overwrite)
+        self.tree.bring(source, parts, replace=overwrite, existing=existing)
+
+    async def open(self, path: str, parts: tuple[str, ...]) -> OpenFile:
+        """Opens a file for reading."""
+        file, entry = await self.run(path, lambda: self.tree.open(parts))
+        return OpenFile(entry=entry, file=file)
+
+    @contextlib.asynccontextmanager
+    async def draft(self) -> AsyncIterator[Draft]:
+        """A new file that no cluster sees; it is removed at the end unless it was placed."""
+        path, file = await self.run("/", self.uploads.form)
+        try:
+            yield Draft(path=path, file=file)
+        finally:
+            self.uploads.end_form(path, file)
+
+    async def receive(self, draft: Draft, pieces: AsyncIterable[bytes]) -> None:
+        """Writes what arrives to the draft."""
+        waiting = bytearray()  # a write for each piece would cost a switch to another thread
+        async for piece in pieces:
+            waiting += piece
+            if len(waiting) >= PIECE:
+                await self.add(draft, bytes(waiting))
+                waiting.clear()
+        await self.add(draft, bytes(waiting))
+
+    async def add(self, draft: Draft, data: bytes) -> None:
+        """Appends to the draft."""
+
+        def write() -> None:
+            self.check_room()
+            write_all(draft.file, data)
+
+        await self.run("/", write)
+        draft.size += len(data)
+
+
+async def receive_form(
+    tree: FileTree, draft: Draft, parts: AsyncIterator[tuple[str, bytes]], *, fields: Collection[str]
+) -> dict[str, bytes]:
+    """Writes the file of a form to the draft, and returns the form's fields. They may come in any order; whatever is not in
+    `fields` is the file, since clients disagree about the name of its part."""
+    found: dict[str, bytes] = {}
+    name_of_file = ""
+
+    async def contents() -> AsyncIterator[bytes]:
+        nonlocal name_of_file
+        async for name, piece in parts:
+            if name in fields:
+                found[name] = found.get(name, b"") + piece
+                if len(found[name]) > MAX_FIELD:
+                    raise InvalidParameterValue(f"The form's {name} is longer than {MAX_FIELD} bytes.")
+            elif name_of_file and name != name_of_file:
+                raise InvalidParameterValue(f"The form has more than one file: {name_of_file}, {name}. Send one.")
+            else:
+                name_of_file = name
+                yield piece
+
+    await tree.receive(draft, contents())
+    return found
+
+
+def write_all(file: int, data: bytes) -> None:
+    """Writes all of the data. Raises OSError."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]

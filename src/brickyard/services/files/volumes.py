@@ -1,0 +1,283 @@
+"""Volumes and the files in them: `/Volumes/<catalog>/<schema>/<volume>/...`.
+
+A volume is a directory at the third level of its tree, and nothing else records it. Catalogs and schemas are the directories
+above; they come and go with their volumes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import uuid
+from collections.abc import AsyncIterable, Iterator
+from typing import NamedTuple
+
+from brickyard.domain.access import ObjectKind, Permission, SecurableObject
+from brickyard.domain.errors import InvalidParameterValue, ResourceAlreadyExists, ResourceDoesNotExist
+from brickyard.services.access import Authorizer
+from brickyard.services.access.objects import of_path
+from brickyard.services.caller import Caller
+from brickyard.services.files.arguments import parts_of
+from brickyard.services.files.errors import AlreadyExists, DirectoryNotEmpty
+from brickyard.services.files.safetree import Entry
+from brickyard.services.files.tree import FileTree, OpenFile
+from brickyard.store.store import Store
+
+LEVELS = 3  # catalog, schema, volume
+PAGE = 1000
+_TOP = "Volumes"
+_NAME = re.compile(r"[^\x00-\x20./\x7f]{1,255}")
+
+
+class Volume(NamedTuple):
+    """A volume, with the time its directory was made or last changed in epoch milliseconds."""
+
+    parts: tuple[str, ...]
+    modified_ms: int
+
+    @property
+    def full_name(self) -> str:
+        return ".".join(self.parts)
+
+    @property
+    def volume_id(self) -> str:
+        """Always the same for a name."""
+        return str(uuid.UUID(bytes=hashlib.blake2b(self.full_name.encode(), digest_size=16).digest()))
+
+
+class VolumeService:
+    """One per server. Methods raise ApiError."""
+
+    def __init__(self, *, files: FileTree, store: Store, authorizer: Authorizer) -> None:
+        self._files = files
+        self._store = store
+        self._authorizer = authorizer
+
+    # ── volumes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def create(self, caller: Caller, catalog: str, schema: str, name: str) -> Volume:
+        """Makes a volume, and what it needs of catalog and schema."""
+        parts = _names(".".join((catalog, schema, name)))
+        on = SecurableObject(ObjectKind.SCHEMA, f"{catalog}.{schema}")
+        await self._require(caller, Permission.CREATE_VOLUME, on, to="create a volume in")
+
+        def make() -> Volume:
+            with contextlib.suppress(FileNotFoundError):
+                self._files.tree.stat(parts)
+                raise ResourceAlreadyExists(f"Volume '{'.'.join(parts)}' already exists.")
+            self._files.check_room()
+            self._files.tree.make_directories(parts)
+            return self._volume(parts)
+
+        return await self._files.run(_shown(parts), make)
+
+    async def read(self, caller: Caller, full_name: str) -> Volume:
+        """The volume with that name of three parts."""
+        parts = await self._known(caller, full_name, Permission.READ_VOLUME, to="see")
+        return await self._files.run(_shown(parts), lambda: self._volume(parts))
+
+    async def of_schema(self, caller: Caller, catalog: str, schema: str) -> list[Volume]:
+        """The volumes of a schema. One without volumes does not exist, and has none."""
+        parts = _names(f"{catalog}.{schema}", levels=2)
+        shown = await self._store.read(lambda tx: self._authorizer.visible(tx, caller, ObjectKind.VOLUME))
+
+        def find() -> list[Volume]:
+            with contextlib.suppress(FileNotFoundError):
+                found = self._files.tree.list(parts)
+                return [Volume(entry.parts, entry.modified_ms) for entry in found if entry.is_dir and shown.shows("")]
+            return []
+
+        return await self._files.run(_shown(parts), find)
+
+    async def rename(self, caller: Caller, full_name: str, new_name: str) -> Volume:
+        """Gives a volume another name in its schema."""
+        parts = await self._known(caller, full_name, Permission.MANAGE, to="change")
+        target = _names(".".join((*parts[:-1], new_name)))
+
+        def move() -> Volume:
+            self._volume(parts)
+            try:
+                self._files.tree.move(parts, target, replace=False)
+            except FileExistsError as error:
+                raise ResourceAlreadyExists(f"Volume '{'.'.join(target)}' already exists.") from error
+            return self._volume(target)
+
+        return await self._files.run(_shown(parts), move) if target != parts else await self.read(caller, full_name)
+
+    async def delete(self, caller: Caller, full_name: str) -> None:
+        """Removes a volume with its files."""
+        parts = await self._known(caller, full_name, Permission.MANAGE, to="delete")
+
+        def remove() -> None:
+            self._volume(parts)
+            self._files.tree.remove(parts, recursive=True)
+            for above in (parts[:2], parts[:1]):  # unless other volumes are there
+                with contextlib.suppress(OSError):
+                    self._files.tree.remove(above, recursive=False)
+
+        await self._files.run(_shown(parts), remove)
+
+    # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def open(self, caller: Caller, path: str) -> OpenFile:
+        """Opens a file for reading."""
+        parts = _file(path)
+        await self._may(caller, Permission.READ_VOLUME, parts, to="read")
+        with _missing(parts):
+            return await self._files.open(path, parts)
+
+    async def upload(self, caller: Caller, path: str, pieces: AsyncIterable[bytes], *, overwrite: bool) -> None:
+        """Writes a file, which appears at its path once all of it has arrived. Of several uploads to one path the last counts."""
+        parts = _file(path)
+        await self._writable(caller, path, parts, overwrite=overwrite)
+        async with self._files.draft() as draft:
+            await self._files.receive(draft, pieces)
+            with _missing(parts), _existing():
+                await self._files.run(path, lambda: self._files.place(draft.path, parts, overwrite=overwrite, existing=LEVELS))
+
+    async def begin_upload(self, caller: Caller, path: str, *, overwrite: bool) -> None:
+        """Checks whether an upload of that file could begin now."""
+        await self._writable(caller, path, _file(path), overwrite=overwrite)
+
+    async def delete_file(self, caller: Caller, path: str) -> None:
+        """Removes a file."""
+        parts = _file(path)
+        await self._may(caller, Permission.WRITE_VOLUME, parts, to="delete")
+
+        def remove() -> None:
+            if self._files.tree.stat(parts).is_dir:
+                raise IsADirectoryError
+            self._files.tree.remove(parts, recursive=False)
+
+        await self._files.run(path, remove)
+
+    async def make_directory(self, caller: Caller, path: str) -> None:
+        """Creates a directory of a volume with its parents."""
+        parts = _below(path)
+        await self._may(caller, Permission.WRITE_VOLUME, parts, to="make")
+        with _missing(parts):
+            await self._files.run(path, lambda: self._files.tree.make_directories(parts, existing=LEVELS))
+
+    async def delete_directory(self, caller: Caller, path: str) -> None:
+        """Removes an empty directory of a volume."""
+        parts = _file(path)
+        await self._may(caller, Permission.WRITE_VOLUME, parts, to="delete")
+
+        def remove() -> None:
+            if not self._files.tree.stat(parts).is_dir:
+                raise InvalidParameterValue(f"{path} is a file; give the path of a directory.")
+            if self._files.tree.page(parts, after="", limit=1)[0]:
+                raise DirectoryNotEmpty(f"The directory {path} is not empty. Delete its contents first.")
+            self._files.tree.remove(parts, recursive=False)
+
+        await self._files.run(path, remove)
+
+    async def list_directory(self, caller: Caller, path: str, *, after: str, limit: int) -> tuple[list[Entry], str]:
+        """A page of a directory's entries: see `SafeTree.page`. Catalogs and schemas can be listed as well."""
+        parts = _volumes(path)
+        await self._may(caller, Permission.READ_VOLUME, parts, to="list")
+        with _missing(parts):
+            return await self._files.run(path, lambda: self._files.tree.page(parts, after=after, limit=limit))
+
+    async def _writable(self, caller: Caller, path: str, parts: tuple[str, ...], *, overwrite: bool) -> None:
+        await self._may(caller, Permission.WRITE_VOLUME, parts, to="write")
+
+        def check() -> None:
+            self._files.check_room()
+            self._files.tree.stat(parts[:LEVELS])
+            self._files.check_target(parts, overwrite=overwrite)
+
+        with _missing(parts), _existing():
+            await self._files.run(path, check)
+
+    def _volume(self, parts: tuple[str, ...]) -> Volume:
+        with contextlib.suppress(FileNotFoundError):
+            entry = self._files.tree.stat(parts)
+            if entry.is_dir:
+                return Volume(parts, entry.modified_ms)
+        raise _no_volume(parts)
+
+    async def _known(self, caller: Caller, full_name: str, permission: Permission, *, to: str) -> tuple[str, ...]:
+        parts = _names(full_name)
+        await self._require(caller, permission, SecurableObject(ObjectKind.VOLUME, full_name), to=to)
+        return parts
+
+    async def _may(self, caller: Caller, permission: Permission, parts: tuple[str, ...], *, to: str) -> None:
+        await self._require(caller, permission, of_path((_TOP, *parts), ObjectKind.VOLUME_PATH), to=to)
+
+    async def _require(self, caller: Caller, permission: Permission, on: SecurableObject, *, to: str) -> None:
+        await self._store.read(lambda tx: self._authorizer.require(tx, caller, permission, on, to=to))
+
+
+def _names(full_name: str, *, levels: int = LEVELS) -> tuple[str, ...]:
+    """The parts of a name such as main.default.files."""
+    parts = tuple(full_name.split("."))
+    wrong = [part for part in parts if not _NAME.fullmatch(part) or len(part.encode()) > 255]
+    if len(parts) != levels or wrong:
+        shape = ".".join(("catalog", "schema", "volume")[:levels])
+        raise InvalidParameterValue(
+            f"{full_name[:300]!r} is not a name of the form {shape}. Each part has 1 to 255 bytes, without dots, slashes, spaces "
+            "and control characters."
+        )
+    return parts
+
+
+def _volumes(path: str) -> tuple[str, ...]:
+    """The names below /Volumes."""
+    top, *rest = parts_of(path) or ("",)
+    if top != _TOP:
+        raise InvalidParameterValue(
+            f"{path[:100]!r} is not in a volume. The Files API takes paths of the form /Volumes/catalog/schema/volume/path; use "
+            "the DBFS API for dbfs:/ and the Workspace API for /Workspace."
+        )
+    return tuple(rest)
+
+
+def _below(path: str) -> tuple[str, ...]:
+    """The same for a volume or what is in it."""
+    parts = _volumes(path)
+    if len(parts) < LEVELS:
+        raise InvalidParameterValue(
+            f"{path[:100]!r} is not in a volume: begin with /Volumes/catalog/schema/volume. Volumes are made with "
+            "unity-catalog/volumes."
+        )
+    return parts
+
+
+def _file(path: str) -> tuple[str, ...]:
+    """The same for what is in a volume."""
+    parts = _below(path)
+    if len(parts) == LEVELS:
+        raise InvalidParameterValue(f"{path[:300]!r} is a volume; add the path of what is in it.")
+    return parts
+
+
+@contextlib.contextmanager
+def _missing(parts: tuple[str, ...]) -> Iterator[None]:
+    """Says that the path may need its volume to be made first."""
+    try:
+        yield
+    except ResourceDoesNotExist as error:
+        if len(parts) < LEVELS:
+            raise
+        raise ResourceDoesNotExist(
+            f"{error.message} If the volume '{'.'.join(parts[:LEVELS])}' is missing, create it first (unity-catalog/volumes)."
+        ) from error
+
+
+@contextlib.contextmanager
+def _existing() -> Iterator[None]:
+    """Converts the error to the one of the Files API."""
+    try:
+        yield
+    except ResourceAlreadyExists as error:
+        raise AlreadyExists(error.message) from error
+
+
+def _no_volume(parts: tuple[str, ...]) -> ResourceDoesNotExist:
+    return ResourceDoesNotExist(f"Volume '{'.'.join(parts)}' does not exist. Create it first (unity-catalog/volumes).")
+
+
+def _shown(parts: tuple[str, ...]) -> str:
+    return "/".join(("", _TOP, *parts))

@@ -1,0 +1,327 @@
+"""The workspace's notebooks, files and directories: what clients see at `/Users/...` and nodes at `/Workspace/Users/...`.
+
+Everything is a file or a directory of one tree. A file is a notebook if it begins with a notebook's header (`plan/notebooks.py`),
+however it came there, so nothing beside the tree has to agree with it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import hashlib
+import os
+from collections.abc import AsyncIterable, AsyncIterator
+from enum import StrEnum
+from typing import NamedTuple, TypeVar
+
+from brickyard.domain.access import ObjectKind, Permission
+from brickyard.domain.errors import InvalidParameterValue, ResourceAlreadyExists, ResourceDoesNotExist
+from brickyard.plan import notebooks
+from brickyard.plan.notebooks import Language, NotANotebook
+from brickyard.services.access import Authorizer
+from brickyard.services.access.objects import of_path
+from brickyard.services.caller import Caller
+from brickyard.services.files.arguments import field, flag, parts_of
+from brickyard.services.files.errors import AlreadyExists, DirectoryNotEmpty, FileSystemError, NotebookTooLarge
+from brickyard.services.files.safetree import Entry
+from brickyard.services.files.tree import Draft, FileTree, OpenFile, receive_form, write_all
+from brickyard.store.store import Store
+
+E = TypeVar("E", bound=StrEnum)
+MAX_NOTEBOOK = 10 * 1024 * 1024  # bytes, as in Databricks; other files may have any size
+_TOP = "Workspace"
+_FORM = ("path", "format", "language", "overwrite")
+
+
+class Format(StrEnum):
+    """How content is sent and returned."""
+
+    SOURCE = "SOURCE"
+    HTML = "HTML"
+    JUPYTER = "JUPYTER"
+    DBC = "DBC"
+    R_MARKDOWN = "R_MARKDOWN"
+    AUTO = "AUTO"
+    RAW = "RAW"
+
+
+_REFUSED = {
+    Format.HTML: "notebooks are kept without their results",
+    Format.DBC: "archives are not supported; import or export each notebook by itself",
+    Format.R_MARKDOWN: "R Markdown is not supported",
+}
+
+
+class WorkspaceObject(NamedTuple):
+    """A notebook (with its language), a file or a directory. `path` is as the client writes it."""
+
+    path: str
+    entry: Entry
+    language: Language | None = None
+
+    @property
+    def kind(self) -> str:
+        return "DIRECTORY" if self.entry.is_dir else "NOTEBOOK" if self.language else "FILE"
+
+    @property
+    def object_id(self) -> int:
+        """Always the same for a path. It has 53 bits, so that JavaScript can hold it."""
+        return int.from_bytes(hashlib.blake2b("/".join(self.entry.parts).encode(), digest_size=8).digest()) >> 11
+
+
+class Exported(NamedTuple):
+    """Content of a notebook, or a file that is open for reading."""
+
+    content: bytes | OpenFile
+    file_type: str
+
+
+class WorkspaceService:
+    """One per server. Paths are `/Users/...` or `/Workspace/Users/...`. Methods raise ApiError."""
+
+    def __init__(self, *, files: FileTree, store: Store, authorizer: Authorizer) -> None:
+        self._files = files
+        self._store = store
+        self._authorizer = authorizer
+        self._homes: set[str] = set()
+
+    async def status(self, caller: Caller, path: str) -> WorkspaceObject:
+        """What is at a path."""
+        parts = await self._may(caller, Permission.CAN_READ, path, to="see")
+        return await self._files.run(path, lambda: self._object(path, self._files.tree.stat(parts)))
+
+    async def list(self, caller: Caller, path: str, *, modified_after_ms: int = 0) -> list[WorkspaceObject]:
+        """The objects of a directory, or the object itself. `modified_after_ms` leaves out older notebooks."""
+        parts = await self._may(caller, Permission.CAN_READ, path, to="list")
+
+        def find() -> list[WorkspaceObject]:
+            if not self._files.tree.stat(parts).is_dir:
+                return [self._object(path, self._files.tree.stat(parts))]
+            top = _prefix(path)
+            found = []
+            for entry in self._files.tree.list(parts):
+                with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+                    found.append(self._object("/".join((top, *entry.parts)), entry))
+            return found
+
+        found = await self._files.run(path, find)
+        return [each for each in found if each.language is None or each.entry.modified_ms >= modified_after_ms]
+
+    async def mkdirs(self, caller: Caller, path: str) -> None:
+        """Creates a directory and its missing parents."""
+        parts = await self._may(caller, Permission.CAN_EDIT, path, to="make")
+
+        def make() -> None:
+            with contextlib.suppress(FileNotFoundError):
+                if not self._files.tree.stat(parts).is_dir:
+                    raise FileExistsError
+            self._files.check_room()
+            self._files.tree.make_directories(parts)
+
+        await self._files.run(path, make)
+
+    async def delete(self, caller: Caller, path: str, *, recursive: bool) -> None:
+        """Removes an object; a directory with contents only if `recursive`."""
+        parts = await self._may(caller, Permission.CAN_MANAGE, path, to="delete")
+        if parts in ((), ("Users",), ("Shared",)):
+            raise InvalidParameterValue(f"{path} belongs to the workspace and cannot be deleted. Delete its contents.")
+
+        def remove() -> None:
+            if not recursive and self._files.tree.stat(parts).is_dir and self._files.tree.page(parts, after="", limit=1)[0]:
+                raise DirectoryNotEmpty(f"Folder ({path}) is not empty. Pass recursive=true to delete its contents.")
+            self._files.tree.remove(parts, recursive=recursive)
+
+        await self._files.run(path, remove)
+        self._homes.clear()  # one of them may be gone
+
+    # ── content ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def import_content(
+        self, caller: Caller, path: str, content: str, *, format: Format, language: Language | None, overwrite: bool
+    ) -> None:
+        """Writes a notebook or a file from base64."""
+        try:
+            data = base64.b64decode(content, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise InvalidParameterValue(f"content is not valid base64: {str(error).lower()}.") from error
+        parts = await self._may(caller, Permission.CAN_EDIT, path, to="write")
+        async with self._files.draft() as draft:
+            await self._files.add(draft, data)
+            await self._place(path, parts, draft, format=format, language=language, overwrite=overwrite)
+
+    async def import_form(self, caller: Caller, form: AsyncIterator[tuple[str, bytes]]) -> None:
+        """Writes a notebook or a file that arrives as a form: `path`, `format`, `language`, `overwrite`, and the content."""
+        async with self._files.draft() as draft:
+            fields = await receive_form(self._files, draft, form, fields=_FORM)
+            path = field(fields, "path")
+            parts = await self._may(caller, Permission.CAN_EDIT, path, to="write")
+            await self._place(
+                path, parts, draft,
+                format=_member(Format, fields, "format") or Format.SOURCE,
+                language=_member(Language, fields, "language"),
+                overwrite=flag(field(fields, "overwrite")) if "overwrite" in fields else False,
+            )  # fmt: skip
+
+    async def import_file(self, caller: Caller, path: str, pieces: AsyncIterable[bytes], *, overwrite: bool) -> None:
+        """Writes a file of any size; it becomes a notebook if format AUTO makes it one. Raises AlreadyExists."""
+        parts = await self._may(caller, Permission.CAN_EDIT, path, to="write")
+        async with self._files.draft() as draft:
+            await self._files.receive(draft, pieces)
+            try:
+                await self._place(path, parts, draft, format=Format.AUTO, language=None, overwrite=overwrite)
+            except ResourceAlreadyExists as error:
+                raise AlreadyExists(error.message) from error
+
+    async def open(self, caller: Caller, path: str) -> OpenFile:
+        """Opens a file as it is on disk."""
+        parts = await self._may(caller, Permission.CAN_READ, path, to="read")
+        return await self._files.open(path, parts)
+
+    async def export(self, caller: Caller, path: str, *, format: Format) -> Exported:
+        """The content of a notebook or file. Close what is open."""
+        if why := _REFUSED.get(format):
+            raise InvalidParameterValue(f"Format {format} cannot be exported: {why}. Use SOURCE, JUPYTER or AUTO.")
+        opened = await self.open(caller, path)
+        try:
+            found = await self._files.run(path, lambda: _exported(path, opened, format))
+        except BaseException:
+            opened.close()
+            raise
+        if found.content is not opened:
+            opened.close()
+        return found
+
+    async def _place(
+        self, path: str, parts: tuple[str, ...], draft: Draft, *, format: Format, language: Language | None, overwrite: bool
+    ) -> None:
+        if why := _REFUSED.get(format):
+            raise InvalidParameterValue(f"Format {format} cannot be imported: {why}. Use SOURCE, JUPYTER, AUTO or RAW.")
+        if not parts:
+            raise InvalidParameterValue(f"{path} is a directory; give the path of a notebook or file.")
+
+        def work() -> None:
+            target = _prepare(parts, draft, format=format, language=language)
+            try:
+                self._files.place(draft.path, target, overwrite=overwrite, existing=len(target) - 1)
+            except FileExistsError as error:
+                raise ResourceAlreadyExists(f"Path ({path}) already exists. Pass overwrite=true to replace it.") from error
+            except FileNotFoundError as error:
+                parent = "/".join((_prefix(path), *target[:-1]))
+                raise ResourceDoesNotExist(f"The parent folder ({parent}) does not exist. Create it with mkdirs.") from error
+
+        await self._files.run(path, work)
+
+    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _object(self, path: str, entry: Entry) -> WorkspaceObject:
+        """Blocks; raises OSError."""
+        shown = "/".join((_prefix(path), *entry.parts)) or "/"
+        if entry.is_dir:
+            return WorkspaceObject(shown, entry)
+        return WorkspaceObject(
+            shown, entry, notebooks.language_of(self._files.tree.read(entry.parts, 0, notebooks.LONGEST_HEADER))
+        )
+
+    async def _may(self, caller: Caller, permission: Permission, path: str, *, to: str) -> tuple[str, ...]:
+        """The names of a path below /Workspace, for a caller who may do that there."""
+        parts = parts_of(path)
+        if path.startswith("dbfs:"):
+            raise InvalidParameterValue(f"{path[:100]!r} is not in the workspace. Give a path such as /Users/me/notebook.")
+        parts = parts[1:] if parts[:1] == (_TOP,) else parts
+        on = of_path(parts, ObjectKind.WORKSPACE_PATH)
+        await self._store.read(lambda tx: self._authorizer.require(tx, caller, permission, on, to=to))
+        if caller.user_name not in self._homes:
+            await self._files.run(path, lambda: self._make_home(caller.user_name))
+        return parts
+
+    def _make_home(self, user_name: str) -> None:
+        for parts in (("Shared",), ("Users", user_name)):
+            with contextlib.suppress(OSError, InvalidParameterValue):  # a full disk must not keep anybody from reading
+                if parts_of("/".join(("", *parts))) == parts:
+                    self._files.tree.make_directories(parts)
+        self._homes.add(user_name)
+
+
+_EXTENSION = {language: extension.lstrip(".") for extension, language in notebooks.EXTENSIONS.items()}
+
+
+def _prefix(path: str) -> str:
+    """What precedes the names in the paths of an answer: clients compare them with the path that they sent."""
+    return f"/{_TOP}" if parts_of(path)[:1] == (_TOP,) else ""
+
+
+def _prepare(parts: tuple[str, ...], draft: Draft, *, format: Format, language: Language | None) -> tuple[str, ...]:
+    """Makes of a draft what is kept on disk, and returns its path. Blocks."""
+    name, jupyter = parts[-1], format is Format.JUPYTER
+    if format is Format.RAW:
+        return parts
+    if format is Format.AUTO:
+        name, language, jupyter = notebooks.automatic(name, os.pread(draft.file, notebooks.LONGEST_HEADER, 0))
+        if language is None:
+            return parts
+    elif language is None and not jupyter:
+        raise InvalidParameterValue(
+            "language is missing: format SOURCE imports a notebook. Give its language (PYTHON, SQL, SCALA, R), or format AUTO "
+            "for a file."
+        )
+    content = _content(draft)
+    try:
+        if jupyter:
+            kept, _ = notebooks.from_jupyter(content, None if format is Format.AUTO else language)
+        else:
+            assert language is not None  # noqa: S101 - checked above
+            kept = notebooks.stored(content.decode("utf-8-sig"), language)
+    except NotANotebook as error:
+        if format is Format.AUTO:
+            return parts
+        raise InvalidParameterValue(str(error)) from error
+    except UnicodeDecodeError as error:
+        raise InvalidParameterValue(f"The notebook is not valid UTF-8: {error.reason} at byte {error.start}.") from error
+    os.truncate(draft.file, 0)
+    os.lseek(draft.file, 0, os.SEEK_SET)
+    write_all(draft.file, kept.encode())
+    return (*parts[:-1], name)
+
+
+def _content(draft: Draft) -> bytes:
+    if draft.size > MAX_NOTEBOOK:
+        raise NotebookTooLarge(
+            f"The notebook has {draft.size} bytes; at most {MAX_NOTEBOOK} are allowed. Import it with format RAW as a file."
+        )
+    return os.pread(draft.file, draft.size, 0)
+
+
+def _exported(path: str, opened: OpenFile, format: Format) -> Exported:
+    """What a file is exported as. Blocks."""
+    language = notebooks.language_of(os.pread(opened.file, notebooks.LONGEST_HEADER, 0))
+    if language is None or format is Format.RAW:
+        if format is Format.JUPYTER:
+            raise InvalidParameterValue(f"{path} is a file, and only notebooks can be exported as JUPYTER. Use AUTO.")
+        return Exported(opened, "file")
+    kept = _notebook(path, opened)
+    if format is Format.JUPYTER:
+        return Exported(notebooks.to_jupyter(kept, language), "ipynb")
+    return Exported(notebooks.source_of(kept, language).encode(), _EXTENSION[language])
+
+
+def _notebook(path: str, opened: OpenFile) -> str:
+    """The text of a notebook on disk."""
+    if opened.entry.size > MAX_NOTEBOOK:
+        raise NotebookTooLarge(f"{path} has {opened.entry.size} bytes; a notebook has at most {MAX_NOTEBOOK}.")
+    try:
+        return os.pread(opened.file, MAX_NOTEBOOK, 0).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileSystemError(f"The notebook {path} is not valid UTF-8: {error.reason} at byte {error.start}.") from error
+
+
+def _member(kind: type[E], fields: dict[str, bytes], name: str) -> E | None:
+    """The member that a form's field names."""
+    if not fields.get(name):
+        return None
+    text = field(fields, name)
+    try:
+        return kind(text)
+    except ValueError as error:
+        allowed = ", ".join(member.value for member in kind)
+        raise InvalidParameterValue(f"field '{name}': {text[:100]!r} is not an allowed value. Allowed: {allowed}.") from error

@@ -1,0 +1,72 @@
+"""A workspace's volumes and notebooks behind the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from databricks.sdk import WorkspaceClient
+
+from brickyard.agent import files as tree_files
+from brickyard.services.access import Authorizer
+from brickyard.services.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
+from brickyard.storage.directory import Storage
+from brickyard.store.store import Store
+from brickyard.testing.clock import ManualClock
+from tests.support.edge import edge, sdk
+from tests.support.patience import PATIENCE_S
+
+
+class Files:
+    """What the tests see: the trees on the disk, and two ways to call the API."""
+
+    def __init__(self, storage: Storage, refusal: list[str], url: str) -> None:
+        self.volumes, self.workspace, self.uploads = storage.volumes, storage.workspace, storage.uploads
+        self.outside = storage.root / "outside"
+        self.refusal = refusal
+        self.url = url
+        self.client: WorkspaceClient = sdk(url)
+
+    def call(self, method: str, path: str, **options: Any) -> requests.Response:
+        options["headers"] = {"Authorization": "Bearer secret", **options.get("headers", {})}
+        return requests.request(method, f"{self.url}/api/{path}", timeout=PATIENCE_S, **options)
+
+    def refused(self, method: str, path: str, **options: Any) -> tuple[int, str, str]:
+        """Status, error code and message."""
+        answer = self.call(method, path, **options)
+        assert answer.status_code >= 400, answer.text
+        return answer.status_code, answer.json()["error_code"], answer.json()["message"]
+
+    def waiting(self) -> list[str]:
+        """What is on its way."""
+        return [entry.name for entry in self.uploads.iterdir() if entry.name not in (".lock", ".servers")]
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Where permissions would be; files are not in it."""
+    store = Store.open(f"sqlite:///{tmp_path_factory.mktemp('database') / 'test.db'}")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def files(tmp_path: Path, database: Store) -> Iterator[Files]:
+    storage, refusal = Storage(tmp_path), [""]
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_text("secret")
+    uploads = Uploads(place=storage.uploads, clock=ManualClock())
+    dbfs, volumes, workspace = (FileTree(root=tree, uploads=uploads, refusal=lambda: refusal[0]) for tree in storage.trees)
+    common: dict[str, Any] = {"store": database, "authorizer": Authorizer()}
+    with edge(
+        dbfs=DbfsService(files=dbfs, **common),
+        volumes=VolumeService(files=volumes, **common),
+        workspace=WorkspaceService(files=workspace, **common),
+    ) as url:
+        yield Files(storage, refusal, url)
+    uploads.close()
+    for tree in storage.trees:  # pytest's own cleaning fails at deep trees
+        tree_files.remove_tree(tree)
