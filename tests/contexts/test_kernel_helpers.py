@@ -92,6 +92,18 @@ def test_files_of_the_workspace(tmp_path: Path) -> None:
     assert fs.head(f"file:{tmp_path}/d.txt") == "hello"
 
 
+def test_volumes_and_workspace_are_files_too(tmp_path: Path) -> None:
+    trees = {name: tmp_path / name for name in ("dbfs", "Volumes", "Workspace")}
+    fs = kernel_dbutils.Files(**trees)
+    fs.put("/Volumes/main/default/data/f", "one")
+    fs.cp("dbfs:/Volumes/main/default/data/f", "file:/Workspace/Shared/f")
+    assert fs.head("/Workspace/Shared/f") == fs.head("file:/Volumes/main/default/data/f") == "one"
+    assert [entry.path for entry in fs.ls("/Volumes/main/default")] == ["dbfs:/Volumes/main/default/data/"]
+    assert [entry.path for entry in fs.ls("/Workspace/Shared")] == ["file:/Workspace/Shared/f"]
+    assert [entry.path for entry in fs.ls(f"file:{tmp_path}")] == ["dbfs:/Volumes/", "file:/Workspace/"]
+    assert fs.rm("/Volumes/main", recurse=True) and not trees["dbfs"].exists()
+
+
 def test_the_fs_magic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said: list[dict[str, Any]] = []
     fs = kernel_fs.make_fs_magic(kernel_dbutils.Files(dbfs=tmp_path), said.append)

@@ -147,7 +147,7 @@ def test_tables_and_paths_without_a_scheme_are_where_every_node_sees_them() -> N
 
 
 def test_file_paths_are_written_where_all_nodes_see_them_and_anywhere_on_a_single_node() -> None:
-    assert files_of()["spark.hadoop.fs.brickyard.shared"] == "/cluster:/dbfs:/n/logs/eventlog"
+    assert files_of()["spark.hadoop.fs.brickyard.shared"] == "/cluster:/dbfs:/Volumes:/Workspace:/n/logs/eventlog"
     assert files_of(master="local[4]")["spark.hadoop.fs.brickyard.shared"] == ""
 
 

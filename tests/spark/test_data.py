@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
 import pytest
+from databricks.sdk.service.catalog import VolumeType
 from databricks.sdk.service.compute import CommandStatus, Kind, ResultType, State
+from databricks.sdk.service.workspace import ImportFormat
 
 from tests.spark.live import EXECUTOR, Live
 from tests.support.patience import until
@@ -86,6 +89,31 @@ sums = [name for _, _, names in os.walk("/dbfs/data") for name in names if name.
 print(json.dumps([found, shown, len(os.listdir("/dbfs/data")), sums]))
 """
 
+OTHER_TREES = """
+import importlib, json, os, sys
+top = "/Volumes/main/default/data"
+rows = spark.range(0, 1000, 1, 6)
+rows.write.parquet(f"dbfs:{top}/one")
+rows.write.parquet(f"{top}/two")
+rows.write.parquet(f"file:{top}/three")
+rows.write.parquet("/Workspace/Shared/four")
+rows.write.parquet("file:/Workspace/Shared/five")
+spark.sql(f"create table in_volume using json location 'dbfs:{top}/six' as select * from range(1000)")
+found = [
+    spark.read.parquet(f"file:{top}/one").count(), spark.read.parquet(f"dbfs:{top}/two").count(),
+    spark.read.parquet(f"{top}/three").count(), spark.sql("select * from parquet.`file:/Workspace/Shared/four`").count(),
+    spark.read.parquet("dbfs:/Workspace/Shared/five").count(), spark.table("in_volume").count(),
+]
+spark.sql("drop table in_volume")
+sys.path.append("/Workspace/Shared")
+import from_the_workspace
+read = lambda _: open("/Volumes/main/default/data/uploaded").read()  # on the workers
+texts = set(sc.parallelize(range(8), 8).map(read).collect()) | {from_the_workspace.TEXT, dbutils.fs.head(f"{top}/uploaded")}
+with open(f"{top}/written", "w") as file:
+    file.write("by Python")
+print(json.dumps([found, sorted(texts), sorted(entry.path for entry in dbutils.fs.ls(top))]))
+"""
+
 STREAM = """
 import json
 rows = spark.readStream.schema("id long").parquet("dbfs:/data/one")
@@ -154,6 +182,26 @@ def test_spark_programs_and_dbutils_see_the_same_files(live: Live, several: str,
         found, groups, top = json.loads(live.run(cluster, STREAM))
         assert (found, groups, top) == (1000, 2, ["data"])
         live.w.dbfs.delete("/data", recursive=True)
+
+
+def test_volumes_and_the_workspace_are_seen_by_all_that_runs_on_a_cluster(live: Live, several: str, single: str) -> None:
+    files, workspace = live.w.files, live.w.workspace
+    for cluster in (several, single):
+        live.w.volumes.create("main", "default", "data", VolumeType.MANAGED)
+        top = "/Volumes/main/default/data"
+        files.upload(f"{top}/uploaded", io.BytesIO(b"uploaded"))
+        workspace.upload("/Shared/from_the_workspace.py", b"TEXT = 'imported'", format=ImportFormat.AUTO, overwrite=True)
+        found, texts, shown = json.loads(live.run(cluster, OTHER_TREES))
+        assert (found, texts) == ([1000] * 6, ["imported", "uploaded"])
+        names = ["one/", "six/", "three/", "two/", "uploaded", "written"]
+        assert shown == [f"dbfs:{top}/{name}" for name in names]
+        assert live.run(cluster, f"%sh cat {top}/written && ls /Workspace/Shared").split() == [
+            "by", "Python", "five", "four", "from_the_workspace.py"
+        ]  # fmt: skip
+        assert files.download(f"{top}/written").contents.read() == b"by Python"  # type: ignore[union-attr]
+        live.w.volumes.delete("main.default.data")
+        for name in ("four", "five"):
+            workspace.delete(f"/Shared/{name}", recursive=True)
 
 
 def test_what_others_would_not_see_is_refused(live: Live, several: str, single: str) -> None:

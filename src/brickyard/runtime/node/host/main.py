@@ -252,8 +252,7 @@ class NodeHost:
 
     def _place(self, host: str) -> sparkconf.Place:
         return sparkconf.Place(
-            host=host, node_dir=str(self._node_dir), ui_key="", dbfs_dir=sparkconf.dbfs_dir(os.environ),
-            cluster_dir=self._cluster_dir,
+            host=host, node_dir=str(self._node_dir), ui_key="", cluster_dir=self._cluster_dir, **sparkconf.tree_dirs(os.environ),
         )  # fmt: skip
 
     def _make_role(self, assignment: Message, host: str) -> Any:

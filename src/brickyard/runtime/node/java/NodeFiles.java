@@ -20,25 +20,61 @@ import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.permission.FsPermission;
 
 /*
- * Files as Spark sees them on a node: `dbfs:/`, the workspace's files, which every node sees, and `file:/`, the node's own.
+ * Files as Spark sees them on a node: `dbfs:/`, the workspace's files, which every node sees, and `file:/`, the node's own. The
+ * workspace's files are at `/dbfs`, `/Volumes` and `/Workspace` for both.
  *
  * Compiled for each runtime (compile_classes.py) by the compiler that Spark brings for its queries, which knows no generics.
  */
 
 /** The settings (Hadoop's) that say where things are on this node. */
 final class Places {
-    static final String DBFS = "fs.brickyard.dbfs.root"; // directory with the workspace's files
+    static final String DBFS = "fs.brickyard.dbfs.root"; // directories with the workspace's files
+    static final String VOLUMES = "fs.brickyard.volumes.root";
+    static final String WORKSPACE = "fs.brickyard.workspace.root";
     static final String TEMPORARY = "fs.brickyard.temporary"; // Java's directory for temporary files on the driver
     static final String SCRATCH = "fs.brickyard.scratch"; // what all nodes see, for what Spark makes there to share it
     static final String SHARED = "fs.brickyard.shared"; // directories that file:/ may write to, ":" between them; "": everywhere
 }
 
+/** Where the workspace's files are on this node, which need not be the place that programs and users name. */
+final class Trees {
+    private static final String[] NAMES = {"/dbfs", "/Volumes", "/Workspace"};
+    private static final String[] SETTINGS = {Places.DBFS, Places.VOLUMES, Places.WORKSPACE};
+
+    private final String[] roots = new String[NAMES.length];
+
+    Trees(Configuration conf) {
+        for (int index = 0; index < NAMES.length; index++) {
+            this.roots[index] = conf.get(SETTINGS[index], NAMES[index]);
+        }
+    }
+
+    /** The file at a path that begins with a tree's name; null if it begins otherwise. */
+    File named(String path) {
+        for (int index = 0; index < NAMES.length; index++) {
+            if (within(path, NAMES[index])) {
+                return new File(this.roots[index] + path.substring(NAMES[index].length()));
+            }
+        }
+        return null;
+    }
+
+    /** The file at a path of `dbfs:/`: `/dbfs/x` is another name of `/x`. */
+    File ofDbfs(String path) {
+        File file = named(path);
+        return file != null ? file : new File(this.roots[0] + path);
+    }
+
+    static boolean within(String name, String top) {
+        return !top.isEmpty() && (name.equals(top) || name.startsWith(top + "/"));
+    }
+}
+
 /** The workspace's files, without checksum files beside them. */
 final class DbfsFiles extends RawLocalFileSystem {
     private static final URI NAME = URI.create("dbfs:///");
-    private static final String TOP = "/dbfs";
 
-    private String root = TOP;
+    private Trees trees = new Trees(new Configuration(false));
     private String temporary = "";
     private String scratch = "";
 
@@ -52,7 +88,7 @@ final class DbfsFiles extends RawLocalFileSystem {
 
     public void initialize(URI name, Configuration conf) throws IOException {
         super.initialize(name, conf);
-        this.root = conf.get(Places.DBFS, TOP);
+        this.trees = new Trees(conf);
         this.temporary = conf.get(Places.TEMPORARY, "");
         this.scratch = conf.get(Places.SCRATCH, "");
         setWorkingDirectory(new Path("dbfs:/"));
@@ -63,21 +99,17 @@ final class DbfsFiles extends RawLocalFileSystem {
     }
 
     /**
-     * Where a path leads. `/dbfs/x` is another name of `/x`: it is the name that programs on the node use. Spark 3 names temporary
-     * checkpoints after Java's directory, and takes that for a path of the cluster's file system.
+     * Where a path leads. Spark 3 names temporary checkpoints after Java's directory, and takes that for a path of the cluster's
+     * file system.
      */
     public File pathToFile(Path path) {
         checkPath(path);
         Path whole = path.isAbsolute() ? path : new Path(getWorkingDirectory(), path);
         String name = whole.toUri().getPath();
-        if (within(name, this.temporary)) {
+        if (Trees.within(name, this.temporary)) {
             return new File(this.scratch + name.substring(this.temporary.length()));
         }
-        return new File(this.root + (within(name, TOP) ? name.substring(TOP.length()) : name));
-    }
-
-    private static boolean within(String name, String top) {
-        return !top.isEmpty() && (name.equals(top) || name.startsWith(top + "/"));
+        return this.trees.ofDbfs(name);
     }
 
     public FileStatus getFileStatus(Path f) throws IOException {
@@ -130,14 +162,14 @@ final class DbfsFiles extends RawLocalFileSystem {
 
 /** The node's own files. Where a cluster has several nodes, they are written only where all of its nodes see them. */
 final class OwnFiles extends RawLocalFileSystem {
-    private String root = "/dbfs";
+    private Trees trees = new Trees(new Configuration(false));
     private String checkpoint = "";
     private String scratch = "";
     private String[] shared = new String[0];
 
     public void initialize(URI name, Configuration conf) throws IOException {
         super.initialize(name, conf);
-        this.root = conf.get(Places.DBFS, "/dbfs");
+        this.trees = new Trees(conf);
         this.checkpoint = conf.get(Places.TEMPORARY, "") + "/temporary-";
         this.scratch = conf.get(Places.SCRATCH, "");
         String places = conf.get(Places.SHARED, "");
@@ -152,20 +184,20 @@ final class OwnFiles extends RawLocalFileSystem {
     }
 
     /**
-     * `/dbfs` is where the workspace's files are, also where they are not shown there. The temporary checkpoints that Spark makes for
+     * The workspace's files are at their names, also where the node does not show them there. The temporary checkpoints that Spark makes for
      * streams without one hold what the tasks of all nodes write and read.
      */
     public File pathToFile(Path path) {
         if ("dbfs".equals(path.toUri().getScheme())) {
-            String name = path.toUri().getPath();
-            return new File(this.root + (name.startsWith("/dbfs/") ? name.substring(5) : name));
+            return this.trees.ofDbfs(path.toUri().getPath());
         }
         File file = super.pathToFile(path);
         String name = file.getPath();
         if (!this.scratch.isEmpty() && name.startsWith(this.checkpoint)) {
             return new File(this.scratch + name.substring(this.checkpoint.lastIndexOf('/')));
         }
-        return name.equals("/dbfs") || name.startsWith("/dbfs/") ? new File(this.root + name.substring(5)) : file;
+        File shared = this.trees.named(name);
+        return shared != null ? shared : file;
     }
 
     public boolean mkdirs(Path f) throws IOException {

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+from ..trees import PREFIXES, roots
 from ..wire import EXIT_MIME
 from .widgets import Widgets
 
@@ -40,10 +41,11 @@ class Notebook:
 
 
 class Files:
-    """`dbutils.fs` over the workspace's files (dbfs:/...) and this node's (file:/...)."""
+    """`dbutils.fs` over the workspace's files (dbfs:/..., /Volumes/..., /Workspace/...) and this node's (file:/...)."""
 
-    def __init__(self, *, dbfs: Path) -> None:
-        self._dbfs = dbfs
+    def __init__(self, *, dbfs: Path, **trees: Path) -> None:
+        """`trees`: the other names at the top of paths, and their directories."""
+        self._roots = {**trees, "dbfs": dbfs}
 
     def ls(self, path: str) -> list[FileInfo]:
         """Returns the entries of a directory, or the file itself."""
@@ -103,18 +105,17 @@ class Files:
         return True
 
     def _local(self, path: str) -> Path:
-        if path.startswith("file:"):
-            return Path("/" + path[len("file:") :].lstrip("/"))
-        inner = (path[len("dbfs:") :] if path.startswith("dbfs:") else path).lstrip("/")
-        if inner == "dbfs" or inner.startswith("dbfs/"):  # the path that programs use; Spark accepts it, too
-            inner = inner[len("dbfs") :].lstrip("/")
-        return self._dbfs / inner
+        scheme = next((scheme for scheme in ("file:", "dbfs:") if path.startswith(scheme)), "")
+        inner = path[len(scheme) :].lstrip("/")
+        top, _, rest = inner.partition("/")
+        if top in self._roots:  # the paths that programs use; Spark accepts them with both schemes, too
+            return self._roots[top] / rest.lstrip("/")
+        return Path(f"/{inner}") if scheme == "file:" else self._roots["dbfs"] / inner
 
     def _info(self, local: Path) -> FileInfo:
-        try:
-            shown = "dbfs:/" + str(local.relative_to(self._dbfs))
-        except ValueError:
-            shown = f"file:{local}"
+        tops = [("file:", Path("/")), *((PREFIXES[name], root) for name, root in self._roots.items())]
+        prefix, top = next(each for each in reversed(tops) if local.is_relative_to(each[1]))
+        shown = f"{prefix}/{local.relative_to(top)}".removesuffix("/.")
         info = local.lstat()
         slash = "/" if local.is_dir() else ""
         return FileInfo(shown + slash, local.name + slash, 0 if slash else info.st_size, info.st_mtime_ns // 1_000_000)
@@ -149,9 +150,9 @@ class Secrets:
 class DBUtils:
     """The object that users know as `dbutils`."""
 
-    def __init__(self, *, publish: Callable[[dict[str, Any]], None], dbfs: Path) -> None:
+    def __init__(self, *, publish: Callable[[dict[str, Any]], None], files: Files) -> None:
         self.notebook = Notebook(publish=publish)
-        self.fs = Files(dbfs=dbfs)
+        self.fs = files
         self.widgets = Widgets()
         self.secrets = Secrets()
 
@@ -167,5 +168,5 @@ def _not_offered(what: str) -> AttributeError:
 
 
 def make_dbutils(publish: Callable[[dict[str, Any]], None]) -> DBUtils:
-    """Makes `dbutils` over the workspace's files where the node shows them ($DBFS_ROOT, otherwise /dbfs)."""
-    return DBUtils(publish=publish, dbfs=Path(os.environ.get("DBFS_ROOT") or "/dbfs"))
+    """Makes `dbutils` over the workspace's files where the node shows them."""
+    return DBUtils(publish=publish, files=Files(**{name: Path(root) for name, root in roots(os.environ).items()}))

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..jvm.launch import PATIENT_COMPILER, SUBMIT_CONF, LaunchError, archive_flags, size_mb, user_env
+from ..trees import roots
 
 JWS_FILTER = "org.apache.spark.ui.JWSFilter"
 INTERCEPTORS, GUARD_TOKEN = "spark.connect.grpc.interceptor.classes", "spark.brickyard.connect.token"
@@ -51,6 +52,8 @@ class Place(NamedTuple):
     node_dir: str
     ui_key: str  # base64url key of the tokens that open the web UI
     dbfs_dir: str = "/dbfs"
+    volumes_dir: str = "/Volumes"
+    workspace_dir: str = "/Workspace"
     cluster_dir: str = ""  # visible to all nodes of the cluster and to no others; "" if there is none, as in training
 
     @property
@@ -69,9 +72,9 @@ class Place(NamedTuple):
         return f"{self.cluster_dir}/scratch"
 
 
-def dbfs_dir(env: Mapping[str, str]) -> str:
-    """Returns where a node sees the workspace's files."""
-    return env.get("DBFS_ROOT") or "/dbfs"
+def tree_dirs(env: Mapping[str, str]) -> dict[str, str]:
+    """Returns where a node sees the workspace's files, as fields of Place."""
+    return {f"{name.lower()}_dir": root for name, root in roots(env).items()}
 
 
 def authentication(secret: str) -> dict[str, str]:
@@ -234,13 +237,16 @@ def _files(manifest: Mapping[str, Any], place: Place, values: Mapping[str, str],
     classes = manifest.get("classes")
     if not classes:
         return {}
-    shared = "" if single or not place.cluster_dir else f"{place.cluster_dir}:{place.dbfs_dir}:{place.node_dir}/logs/eventlog"
+    seen = [place.cluster_dir, place.dbfs_dir, place.volumes_dir, place.workspace_dir, f"{place.node_dir}/logs/eventlog"]
+    shared = "" if single or not place.cluster_dir else ":".join(seen)
     hadoop = {
         "fs.dbfs.impl": "brickyard.DbfsFiles",
         "fs.file.impl": "brickyard.NodeFiles",
         "fs.AbstractFileSystem.dbfs.impl": "brickyard.DbfsContext",
         "fs.AbstractFileSystem.file.impl": "brickyard.NodeContext",
         "fs.brickyard.dbfs.root": place.dbfs_dir,
+        "fs.brickyard.volumes.root": place.volumes_dir,
+        "fs.brickyard.workspace.root": place.workspace_dir,
         "fs.brickyard.shared": shared,
     }
     if place.cluster_dir:

@@ -29,7 +29,7 @@ def rounds(jvm: Jvm, manifest: Mapping[str, Any], *, cores: int = CORES) -> None
         "cluster_id": "none", "role": "driver", "cores": cores, "memory_mb": MEMORY_MB, "secret": os.urandom(16).hex(),
         "connect_token": os.urandom(16).hex(), "spark_conf": {}, "spark_env_vars": {},
     }  # fmt: skip
-    place = sparkconf.Place(host=jvm.host, node_dir=str(jvm.node_dir), ui_key="", dbfs_dir=sparkconf.dbfs_dir(os.environ))
+    place = sparkconf.Place(host=jvm.host, node_dir=str(jvm.node_dir), ui_key="", **sparkconf.tree_dirs(os.environ))
     _drive(scala, manifest, assignment, place, master_url=f"local[{CORES}]", alone=True)
     master = Master(scala, conf=sparkconf.master_conf(assignment, place), host=jvm.host)
     try:

@@ -1,0 +1,18 @@
+"""The workspace's files as this node sees them: at their own names, or elsewhere where the node has no walls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# The name of a tree at the top of every path -> the variable that says where it is, and how Spark writes its paths.
+_TREES = {
+    "dbfs": ("DBFS_ROOT", "dbfs:"),
+    "Volumes": ("VOLUMES_ROOT", "dbfs:/Volumes"),
+    "Workspace": ("WORKSPACE_ROOT", "file:/Workspace"),
+}
+PREFIXES = {name: prefix for name, (_, prefix) in _TREES.items()}
+
+
+def roots(env: Mapping[str, str]) -> dict[str, str]:
+    """Returns name -> directory."""
+    return {name: env.get(variable) or f"/{name}" for name, (variable, _) in _TREES.items()}
