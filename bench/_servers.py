@@ -32,6 +32,34 @@ async def app(scope, receive, send):
 uvicorn.run(app, port=int(sys.argv[1]), log_level="warning", access_log=False, lifespan="off", loop="uvloop", http="httptools")
 """
 
+# Writes what arrives to a file, and sends what it reads from it: no more, and on our own web server.
+_COPY = """
+import asyncio, sys, uvicorn, uvloop
+from pathlib import Path
+from brickyard.api.edge.serving import serving
+place = Path("copied")
+async def app(scope, receive, send):
+    length = 0
+    if scope["method"] == "PUT":
+        with place.open("wb") as file:
+            more = True
+            while more:
+                message = await receive()
+                more = message.get("more_body", False)
+                file.write(message.get("body", b""))
+    elif place.exists():
+        length = place.stat().st_size
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % length)]})
+    if length:
+        with place.open("rb") as file:
+            while piece := file.read(1 << 20):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+config = serving(app)
+config.port = int(sys.argv[1])
+asyncio.Runner(loop_factory=uvloop.new_event_loop).run(uvicorn.Server(config).serve())
+"""
+
 
 class Served:
     """A running server: its process, its base URL, and its directory."""
@@ -67,6 +95,18 @@ def echo() -> Iterator[Served]:
     """The floor: an ASGI application that does nothing, on the same server software."""
     port = _free_port()
     with _process([sys.executable, "-c", _ECHO, str(port)], {}, f"http://127.0.0.1:{port}", "/") as served:
+        yield served
+
+
+@contextlib.contextmanager
+def copying() -> Iterator[Served]:
+    """The floor of uploads and downloads: an application that only copies one file."""
+    port = _free_port()
+    command = [sys.executable, "-c", _COPY, str(port)]
+    with (
+        tempfile.TemporaryDirectory(prefix="brickyard-bench-") as place,
+        _process(command, {}, f"http://127.0.0.1:{port}", "/", place=place) as served,
+    ):
         yield served
 
 

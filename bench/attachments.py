@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from bench import _attached_scripts
+from bench import _attached_files, _attached_scripts
 
 
 def main() -> int:
-    return max([_attached_scripts.main()])
+    return max([_attached_scripts.main(), _attached_files.main()])
 
 
 if __name__ == "__main__":

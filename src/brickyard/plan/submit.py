@@ -68,7 +68,8 @@ REFUSED_TASK: dict[str, str] = {
 
 
 class TaskFile(NamedTuple):
-    """The location of a Python file: in the workspace's files ("dbfs") or on the server's machine ("file"), and the path."""
+    """The location of a Python file: in the workspace's files ("dbfs", as Spark resolves paths of dbfs:/) or on the server's
+    machine ("file"), and the path."""
 
     place: str
     path: str
@@ -103,18 +104,16 @@ def task_file(python_file: str) -> TaskFile:
     path = "/" + rest.lstrip("/") if colon else python_file
     if "\0" in python_file or ".." in path.split("/"):
         raise InvalidParameterValue(f"python_file must not contain '..' or NUL: {python_file[:_SHOWN]!r}.")
-    if not colon and path.startswith("/dbfs/"):
+    below = scheme in ("", "dbfs", "file") or not colon
+    if below and path.startswith("/dbfs/"):
         return TaskFile("dbfs", path.removeprefix("/dbfs"))
-    if colon and scheme == "file" and path.startswith("/dbfs/"):
-        return TaskFile("dbfs", path.removeprefix("/dbfs"))
+    if below and path.startswith(("/Volumes/", "/Workspace/")):
+        return TaskFile("dbfs", path)
     if colon and scheme in ("dbfs", "file") and path != "/":
         return TaskFile(scheme, path)
-    if not colon and path.startswith("/"):
-        why = "there are no workspace files yet"
-    elif not colon:
-        why = "it must be absolute"
-    else:
-        why = f"{scheme[:_SHOWN]}: files are not supported"
+    if not colon and path.startswith("/") and path != "/":  # as everywhere in the workspace, /Workspace may be left out
+        return TaskFile("dbfs", f"/Workspace{path}")
+    why = f"{scheme[:_SHOWN]}: files are not supported" if colon else "it must be an absolute path of a file"
     raise InvalidParameterValue(
         f"python_file {python_file[:_SHOWN]!r} cannot be run: {why}. Upload it with dbfs/put and give dbfs:/path/to/file.py."
     )

@@ -222,7 +222,11 @@ def _nodes(given: Resources, *, wake: Callable[[str], None]) -> Nodes:
     client, tokens = given.provider.agent_client() or HttpAgentClient(), InstanceTokens(key=given.workspace_key)
     calls = NodeCalls(client=client, tokens=tokens)
     loads = Loads(alone=lambda: given.store.alone)
-    files = TaskFiles(dbfs=given.storage.dbfs, machine=given.settings.task_files_dir)
+    files = TaskFiles(
+        dbfs=given.storage.dbfs,
+        others={"Volumes": given.storage.volumes, "Workspace": given.storage.workspace},
+        machine=given.settings.task_files_dir,
+    )
     return Nodes(
         client=client,
         calls=calls,

@@ -1,8 +1,9 @@
-"""The Python files that tasks run: the workspace's (dbfs:/), and those below one directory of the server's machine (file:/)."""
+"""The Python files that tasks run: the workspace's, and those below one directory of the server's machine (file:/)."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 from brickyard.domain.errors import InvalidParameterValue
@@ -17,10 +18,12 @@ class UnreadableFile(Exception):
 
 
 class TaskFiles:
-    """`dbfs` is the root of the workspace's files; `machine` the directory of this machine whose files may run, or None."""
+    """`dbfs` is the root of the workspace's files at dbfs:/, except for `others`: names at the top of a path, and their roots.
+    `machine` is the directory of this machine whose files may run, or None."""
 
-    def __init__(self, *, dbfs: Path, machine: Path | None) -> None:
+    def __init__(self, *, dbfs: Path, others: Mapping[str, Path] | None = None, machine: Path | None) -> None:
         self._dbfs = SafeTree(root=dbfs)
+        self._others = {name: SafeTree(root=root) for name, root in (others or {}).items()}
         self._machine = machine
         self._machine_tree = SafeTree(root=machine) if machine is not None else None
 
@@ -43,6 +46,8 @@ class TaskFiles:
     def _read(self, file: TaskFile) -> str:
         if file.place == "dbfs":
             tree, parts = self._dbfs, _parts(file.path)
+            if parts and parts[0] in self._others:
+                tree, parts = self._others[parts[0]], parts[1:]
         else:
             parts = self._below(file.path)
             tree = self._machine_tree or self._dbfs

@@ -16,3 +16,9 @@ PREFIXES = {name: prefix for name, (_, prefix) in _TREES.items()}
 def roots(env: Mapping[str, str]) -> dict[str, str]:
     """Returns name -> directory."""
     return {name: env.get(variable) or f"/{name}" for name, (variable, _) in _TREES.items()}
+
+
+def local_path(path: str, places: Mapping[str, object]) -> str:
+    """Returns the file on this node for a path of `dbfs:/`, as Spark resolves it; `places` are the `roots`."""
+    top, _, rest = path.lstrip("/").partition("/")
+    return f"{places[top]}/{rest}" if top in places else f"{places['dbfs']}/{path.lstrip('/')}"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from ..trees import PREFIXES, roots
+from ..trees import PREFIXES, local_path, roots
 from ..wire import EXIT_MIME
 from .widgets import Widgets
 
@@ -107,10 +107,9 @@ class Files:
     def _local(self, path: str) -> Path:
         scheme = next((scheme for scheme in ("file:", "dbfs:") if path.startswith(scheme)), "")
         inner = path[len(scheme) :].lstrip("/")
-        top, _, rest = inner.partition("/")
-        if top in self._roots:  # the paths that programs use; Spark accepts them with both schemes, too
-            return self._roots[top] / rest.lstrip("/")
-        return Path(f"/{inner}") if scheme == "file:" else self._roots["dbfs"] / inner
+        if scheme == "file:" and inner.partition("/")[0] not in self._roots:
+            return Path(f"/{inner}")
+        return Path(local_path(inner, self._roots))
 
     def _info(self, local: Path) -> FileInfo:
         tops = [("file:", Path("/")), *((PREFIXES[name], root) for name, root in self._roots.items())]

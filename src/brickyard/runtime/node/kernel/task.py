@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from ..trees import local_path, roots
 from .wheels import WheelError, add_wheel
 
 MAGIC = "brickyard_task"
@@ -73,8 +74,7 @@ def make_task_magic(namespace: dict[str, Any], run_main: Callable[..., None]) ->
 
 def shown_path(place: str, path: str) -> str:
     """Returns a file's path as seen by code on this node."""
-    root = os.environ.get("DBFS_ROOT") or "/dbfs"
-    return root.rstrip("/") + path if place == "dbfs" else path
+    return local_path(path, roots(os.environ)) if place == "dbfs" else path
 
 
 def _own_directory() -> Path:
