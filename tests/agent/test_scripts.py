@@ -79,7 +79,7 @@ def _message(status: NodeStatus) -> str:
 def test_scripts_run_in_order_with_the_documented_variables(nodes: Nodes) -> None:
     first = nodes.script("first.sh", "#!/bin/sh\necho first >>/tmp/order\nenv | grep -E '^(DB_|ENVIRONMENT|HOME)' | sort\n")
     shared = InitScript(name="for all", script_id="1", content=base64.b64encode(b"echo global >>/tmp/order").decode())
-    second = nodes.script("second one.sh", "echo second >>/tmp/order; cat /tmp/order; echo oops >&2")
+    second = nodes.script("second one.sh", "echo second >>/tmp/order; cat /tmp/order; command -v pip python; echo oops >&2")
     env = {"ENVIRONMENT": "production", "SPARK_HOME": "/nowhere"}
     instance, status = nodes.ready(shared, first, second, spark_env_vars=env, node_type_id="i3.xlarge", cluster_name="my cluster")
     assert status.scripts is not None and not status.scripts.running
@@ -97,7 +97,8 @@ def test_scripts_run_in_order_with_the_documented_variables(nodes: Nodes) -> Non
         "DB_INSTANCE_TYPE": "i3.xlarge", "DB_IS_DRIVER": "TRUE", "DB_IS_JOB_CLUSTER": "FALSE", "DB_PYTHON_VERSION": "3",
         "ENVIRONMENT": "production",
     }  # fmt: skip
-    assert (logs / names[5]).read_text() == "global\nfirst\nsecond\n"
+    programs = instance.node / "python" / "bin"
+    assert (logs / names[5]).read_text() == f"global\nfirst\nsecond\n{programs}/pip\n{programs}/python\n"
     assert (logs / names[4]).read_text() == "oops\n"
     messages = [report.status.message for report in nodes.here.server.reports]  # of quick ones, only the last may be reported
     assert any(message.startswith("init script ") and " of 3: " in message for message in messages)

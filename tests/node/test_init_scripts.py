@@ -98,13 +98,16 @@ def test_its_time_is_limited(node_dir: Path) -> None:
     assert result["tail"] == "waiting"
 
 
-def test_names_and_variables() -> None:
+def test_names_and_variables(tmp_path: Path) -> None:
     assert safe_name("../a b/ü.sh") == "_a_b__.sh"
     assert safe_name("..") == "script"
     manifest = {"spark_home": "/spark", "java_home": "/java"}
-    assert environment({"A": "1", "B": "1"}, [("B", "2")], manifest) == {
-        "A": "1", "B": "2", "SPARK_HOME": "/spark", "JAVA_HOME": "/java",
-    }  # fmt: skip
+    expected = {"A": "1", "B": "2", "SPARK_HOME": "/spark", "JAVA_HOME": "/java"}
+    assert environment({"A": "1", "B": "1"}, [("B", "2")], manifest, venv=tmp_path) == expected
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python").touch()
+    own = {"PATH": f"{tmp_path}/bin:/bin", "VIRTUAL_ENV": str(tmp_path)}
+    assert environment({"A": "1", "PATH": "/bin"}, [("B", "2")], manifest, venv=tmp_path) == expected | own
 
 
 def test_what_a_jvm_has_read(node_dir: Path, tmp_path: Path) -> None:

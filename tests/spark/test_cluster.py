@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 # Every node says who it is, whether a JVM runs already, and leaves a file where Spark's Python workers can see it.
 MARK = b"""#!/bin/bash
 set -eu
+[ "$(command -v pip)" = "$(dirname "$HOME")/python/bin/pip" ]
 mkdir -p /dbfs/marks
 echo "$DB_IS_DRIVER $DB_DRIVER_IP $TEST_VARIABLE $(grep -l java /proc/[0-9]*/comm | wc -l)" >"/dbfs/marks/$DB_CONTAINER_IP"
 echo from the script >"$HOME/mark"

@@ -59,7 +59,9 @@ def script_run(request: dict[str, Any]) -> dict[str, Any]:
         return subprocess.Popen(argv, start_new_session=True, **options)
 
     state["prepared"] = state["prepared"] or request
-    return dict(node_scripts.run_script(request, popen=popen, environ={**os.environ, **request["env"]}))
+    venv = Path(request["node_dir"], "python")
+    environ = node_scripts.environment(os.environ, request["env"].items(), request["manifest"], venv=venv)
+    return dict(node_scripts.run_script(request, popen=popen, environ=environ))
 
 
 def become(request: dict[str, Any]) -> dict[str, Any]:

@@ -139,7 +139,8 @@ class NodeHost:
         with self._lock:
             self._manifest = self._manifest or dict(message["manifest"])
             node_dir = Path(message["node_dir"])
-            env = scripts.environment(os.environ, launch.user_env(message["env"]), self._manifest)
+            own, venv = launch.user_env(message["env"]), node_dir / launch.ENVIRONMENT
+            env = scripts.environment(os.environ, own, self._manifest, venv=venv)
             self._drop_contexts()  # a waiting kernel has imported what a script may install anew
             before = scripts.jvm_files(node_dir, self._manifest)
             result = scripts.run_script(message, popen=self._spawner.popen, environ=env)

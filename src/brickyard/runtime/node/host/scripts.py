@@ -56,9 +56,15 @@ def run_script(message: Message, *, popen: Popen, environ: Mapping[str, str]) ->
     return {"status": status, "seconds": time.monotonic() - began, "message": text, "tail": tail}
 
 
-def environment(base: Mapping[str, str], own: Iterable[tuple[str, str]], manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Returns a script's whole environment: the node's, with the cluster's and the documented variables."""
-    return {**base, "SPARK_HOME": manifest["spark_home"], "JAVA_HOME": manifest["java_home"], **dict(own)}
+def environment(
+    base: Mapping[str, str], own: Iterable[tuple[str, str]], manifest: Mapping[str, Any], *, venv: Path
+) -> dict[str, str]:
+    """Returns a script's whole environment: the node's, with the cluster's and the documented variables. `venv`: the node's
+    Python environment, which is first on the PATH, so that `pip install` installs for notebooks and Spark."""
+    env = {**base, "SPARK_HOME": manifest["spark_home"], "JAVA_HOME": manifest["java_home"], **dict(own)}
+    if (venv / "bin" / "python").exists():
+        env.update(VIRTUAL_ENV=str(venv), PATH=f"{venv / 'bin'}:{env.get('PATH', os.defpath)}")
+    return env
 
 
 def safe_name(name: str) -> str:
