@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brickyard.domain.spec import AutoScale, ClusterSpec, InitScriptInfo, VolumesStorageInfo
-from brickyard.plan.policies.attributes import UnknownAttribute, ValueType, attribute, put, spots
+from brickyard.plan.policies.attributes import UnknownAttribute, ValueType, attribute, put, spots, value_at
 from brickyard.plan.policies.evaluation import Change, apply, enforce, locks, violations
 from brickyard.plan.policies.families import FAMILIES, merged
 from brickyard.plan.policies.language import Definition, parse
@@ -381,10 +381,10 @@ def test_what_is_put_is_found_and_what_is_removed_is_gone(spec: ClusterSpec, pat
     tree = msgspec.to_builtins(spec)
     keys = attribute(path.replace("*", "0")).keys
     put(tree, keys, value)
-    assert next(spots(tree, keys)).value == value
+    assert value_at(tree, keys) == value
     count = len(tree.get("init_scripts", []))
     put(tree, keys, None)
     if keys[0] == "init_scripts":
         assert len(tree.get("init_scripts", [])) == count - 1
     else:
-        assert next(spots(tree, keys)).value is None
+        assert value_at(tree, keys) is None

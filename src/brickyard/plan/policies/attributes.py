@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -107,27 +106,28 @@ class Spot(NamedTuple):
     value: Any
 
 
-def spots(tree: Any, keys: tuple[Key, ...], *, but: frozenset[int] = frozenset()) -> Iterator[Spot]:
+def value_at(tree: Any, keys: tuple[Key, ...]) -> Any:
+    """What is at concrete keys; None if nothing is there."""
+    for key in keys:
+        if tree is None:
+            return None
+        tree = (tree[key] if key < len(tree) else None) if isinstance(key, int) else tree.get(key)
+    return tree
+
+
+def spots(tree: Any, keys: tuple[Key, ...], *, but: frozenset[int] = frozenset()) -> list[Spot]:
     """The places that the keys lead to: one, or with ANY one for each element of the list but those at the positions `but`."""
-    yield from _spots(tree, (), keys, but)
-
-
-def _spots(tree: Any, done: tuple[Key, ...], keys: tuple[Key, ...], but: frozenset[int]) -> Iterator[Spot]:
-    if not keys:
-        yield Spot(done, tree)
-        return
-    key, rest = keys[0], keys[1:]
-    if key == ANY:
-        for position, element in enumerate(tree or ()):
-            if position not in but:
-                yield from _spots(element, (*done, position), rest, but)
-        return
-    inner = None
-    if isinstance(key, int):
-        inner = tree[key] if tree is not None and key < len(tree) else None
-    elif tree is not None:
-        inner = tree.get(key)
-    yield from _spots(inner, (*done, key), rest, but)
+    if ANY not in keys:
+        return [Spot(keys, value_at(tree, keys))]
+    depth = keys.index(ANY)
+    before, after = keys[:depth], keys[depth + 1 :]
+    elements = value_at(tree, before) or ()
+    return [
+        Spot((*before, position, *spot.keys), spot.value)
+        for position, element in enumerate(elements)
+        if position not in but
+        for spot in spots(element, after)
+    ]
 
 
 def put(tree: dict[str, Any], keys: tuple[Key, ...], value: Any) -> None:
@@ -141,7 +141,7 @@ def put(tree: dict[str, Any], keys: tuple[Key, ...], value: Any) -> None:
         if following is None:
             _assign(place, key, value)
             return
-        inner = next(_spots(place, (), (key,), frozenset())).value
+        inner = value_at(place, (key,))
         if inner is None:
             inner = [] if isinstance(following, int) else {}
             _assign(place, key, inner)
@@ -157,7 +157,7 @@ def _assign(place: Any, key: Key, value: Any) -> None:
 
 def _remove(tree: Any, keys: tuple[Key, ...]) -> None:
     key, rest = keys[0], keys[1:]
-    inner = next(_spots(tree, (), (key,), frozenset())).value
+    inner = value_at(tree, (key,))
     if inner is None:
         return
     if rest:

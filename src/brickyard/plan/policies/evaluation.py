@@ -6,13 +6,13 @@ through `violations`. The messages are Databricks' own where they are known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
 from brickyard.domain.spec import ClusterSpec
-from brickyard.plan.policies.attributes import ANY, MAPS, Key, Spot, put, spots
+from brickyard.plan.policies.attributes import MAPS, Key, Spot, put, spots, value_at
 from brickyard.plan.policies.language import AUTO_VERSIONS, Definition, Rule, RuleType, positions, text
 from brickyard.plan.policies.limits import Facts, Matching, meant, nearest, short, wrong
 from brickyard.plan.policies.logconf import apply_log_conf, enforce_log_conf, log_conf
@@ -72,13 +72,13 @@ def resolved(spec: ClusterSpec, facts: Facts) -> ClusterSpec:
 def apply(definition: Definition, spec: ClusterSpec, facts: Facts, *, defaults: bool) -> ClusterSpec:
     """The specification with the policy's fixed values where it has none, and with its default values if those are asked for."""
     tree = _tree(spec)
-    for rule in _by_position(definition):
+    for rule in definition.by_position:
         if rule.on.virtual:
             continue
         value = rule.values[0] if rule.type is RuleType.FIXED else rule.default if defaults else None
         if value is None:
             continue
-        for spot in list(spots(tree, rule.on.keys, but=positions(definition, rule))):
+        for spot in spots(tree, rule.on.keys, but=positions(definition, rule)):
             if spot.value is None:
                 put(tree, spot.keys, meant(rule, value, facts))
     apply_log_conf(definition, tree, defaults=defaults)
@@ -97,11 +97,11 @@ def violations(definition: Definition, *, given: ClusterSpec, effective: Cluster
             continue
         but = positions(definition, rule)
         if rule.type is RuleType.FORBIDDEN:
-            found.extend(_forbidden(rule, spots(stated, rule.on.keys, but=but)))
+            found.extend(_forbidden(spots(stated, rule.on.keys, but=but)))
             continue
         for spot in spots(tree, rule.on.keys, but=but):
             value = spot.value
-            if value is not None and rule.on.path not in _DERIVED and _at(asked, spot.keys) is None:
+            if value is not None and rule.on.path not in _DERIVED and value_at(asked, spot.keys) is None:
                 # Nobody asked for it: the server filled in its own default. That is no violation if the attribute is optional.
                 value = None if not rule.optional else value
             found.extend(_check(rule, spot._replace(value=value), facts, matching))
@@ -133,17 +133,17 @@ def enforce(definition: Definition, spec: ClusterSpec, facts: Facts) -> Enforced
 
 def _enforce_once(definition: Definition, spec: ClusterSpec, facts: Facts, matching: Matching) -> ClusterSpec:
     tree, stated = _tree(spec), _tree(_stated(spec))
-    for rule in _by_position(definition):
+    for rule in definition.by_position:
         if rule.on.virtual:
             continue
         but = positions(definition, rule)
         if rule.type is RuleType.FORBIDDEN:
             # From the last element of a list to the first: removing one moves those behind it.
-            for spot in reversed(list(spots(stated, rule.on.keys, but=but))):
+            for spot in reversed(spots(stated, rule.on.keys, but=but)):
                 if spot.value is not None:
                     put(tree, spot.keys, None)
             continue
-        for spot in list(spots(tree, rule.on.keys, but=but)):
+        for spot in spots(tree, rule.on.keys, but=but):
             if list(_check(rule, spot, facts, matching)) and (value := nearest(rule, spot.value, facts, matching)) is not None:
                 put(tree, spot.keys, value)
     enforce_log_conf(definition, tree)
@@ -181,15 +181,6 @@ def _stated(spec: ClusterSpec) -> ClusterSpec:
     )
 
 
-def _by_position(definition: Definition) -> list[Rule]:
-    """The rules in an order in which list elements can be made: 0 before 1, and rules for every element last."""
-    return sorted(definition.rules, key=lambda rule: [(key == ANY, key if isinstance(key, int) else 0) for key in rule.on.keys])
-
-
-def _at(tree: dict[str, Any], keys: tuple[Key, ...]) -> Any:
-    return next(spots(tree, keys)).value
-
-
 def _leaves(tree: Any, keys: tuple[Key, ...]) -> Iterator[tuple[str, Any]]:
     if isinstance(tree, dict | list):
         for key, inner in tree.items() if isinstance(tree, dict) else enumerate(tree):
@@ -198,7 +189,7 @@ def _leaves(tree: Any, keys: tuple[Key, ...]) -> Iterator[tuple[str, Any]]:
         yield ".".join(str(key) for key in keys), tree
 
 
-def _forbidden(rule: Rule, places: Iterator[Spot]) -> Iterator[Violation]:
+def _forbidden(places: Iterable[Spot]) -> Iterator[Violation]:
     for spot in places:
         if spot.value not in (None, {}, []):
             yield _violation(spot, "the value must not be set" + (_is(spot.value) if _scalar(spot.value) else ""))
@@ -234,7 +225,7 @@ def _virtual(rule: Rule, spec: ClusterSpec, facts: Facts, matching: Matching) ->
     else:
         value = log_conf(_tree(spec))[rule.on.path]
         if rule.type is RuleType.FORBIDDEN:
-            yield from _forbidden(rule, iter([Spot((rule.on.path,), None if value == "NONE" else value)]))
+            yield from _forbidden([Spot((rule.on.path,), None if value == "NONE" else value)])
         elif value is not None or rule.on.path == "cluster_log_conf.type":
             yield from _check(rule, Spot((rule.on.path,), value), facts, matching)
 

@@ -64,7 +64,7 @@ def rules(policy: PolicyRow, runtimes: Iterable[Runtime], *, cluster_type: str) 
             f"your administrator: {said(problems)}"
         )
     if cluster_type == JOB:
-        definition = Definition(tuple(rule for rule in definition.rules if rule.on.path not in _NOT_OF_JOBS))
+        definition = Definition(rule for rule in definition.rules if rule.on.path not in _NOT_OF_JOBS)
     return definition, Facts(cluster_type=cluster_type, versions=auto_versions(runtimes))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -49,7 +50,7 @@ class Rule(NamedTuple):
     on: Attribute
     type: RuleType
     values: tuple[Value, ...] = ()
-    pattern: str = ""
+    pattern: regex.Pattern[str] | None = None
     minimum: float = -math.inf
     maximum: float = math.inf
     default: Value | None = None
@@ -57,10 +58,15 @@ class Rule(NamedTuple):
     hidden: bool = False  # for pages: the field is not shown
 
 
-class Definition(NamedTuple):
-    """The rules of a policy, in the order of the text."""
+class Definition:
+    """The rules of a policy, in the order of the text. `by_position` has them in an order in which the elements of lists can be
+    made: 0 before 1, and the rules for every element last."""
 
-    rules: tuple[Rule, ...] = ()
+    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+        self.rules = tuple(rules)
+        self.by_position = sorted(
+            self.rules, key=lambda rule: [(key == ANY, key if isinstance(key, int) else 0) for key in rule.on.keys]
+        )
 
 
 class Problem(NamedTuple):
@@ -91,7 +97,7 @@ def parse(text: str) -> tuple[Definition, tuple[Problem, ...]]:
         except (UnknownAttribute, _Wrong) as error:
             problems.append(Problem(path, str(error)))
     problems.extend(_skipped(rules))
-    return Definition(tuple(rules)), tuple(problems)
+    return Definition(rules), tuple(problems)
 
 
 class _Wrong(ValueError):
@@ -118,7 +124,7 @@ def _rule(on: Attribute, body: Any) -> Rule:
         on=on,
         type=kind,
         values=tuple(coerced(on, each) for each in _values(kind, body)),
-        pattern=_pattern(body.get("pattern", "")),
+        pattern=_pattern(body["pattern"]) if "pattern" in body else None,
         minimum=_bound(on, body, "minValue", -math.inf),
         maximum=_bound(on, body, "maxValue", math.inf),
         default=None if default is None else coerced(on, default),
@@ -149,16 +155,15 @@ def _values(kind: RuleType, body: dict[str, Any]) -> list[Any]:
     return values
 
 
-def _pattern(pattern: Any) -> str:
+def _pattern(pattern: Any) -> regex.Pattern[str]:
     if not isinstance(pattern, str):
         raise _Wrong("pattern must be text")
     if len(pattern) > MAX_PATTERN:
         raise _Wrong(f"pattern has {len(pattern)} characters; at most {MAX_PATTERN} are allowed")
     try:
-        regex.compile(pattern)
+        return regex.compile(pattern)
     except (regex.error, OverflowError, RecursionError) as error:
         raise _Wrong(f"pattern is not a regular expression: {error}") from None
-    return pattern
 
 
 def _bound(on: Attribute, body: dict[str, Any], name: str, absent: float) -> float:

@@ -33,12 +33,12 @@ class Matching:
     def __init__(self) -> None:
         self._left_s = MATCH_S
 
-    def matches(self, pattern: str, value: str) -> bool | None:
+    def matches(self, pattern: regex.Pattern[str], value: str) -> bool | None:
         """Whether the whole value matches; None if that takes too long."""
         if len(value) > MAX_MATCHED or self._left_s <= 0:
             return None
         try:
-            return regex.fullmatch(pattern, value, timeout=self._left_s) is not None
+            return pattern.fullmatch(value, timeout=self._left_s) is not None
         except TimeoutError:
             self._left_s = 0.0
             return None
@@ -61,7 +61,7 @@ def wrong(rule: Rule, value: Any, facts: Facts, matching: Matching) -> str | Non
             found = f"the value must be one of {_listed(allowed)}"
         case RuleType.BLOCKLIST if same in allowed:
             found = f"the value must not be one of {_listed(allowed)}"
-        case RuleType.REGEX:
+        case RuleType.REGEX if rule.pattern is not None:
             found = _unmatched(rule.pattern, text(value), matching)
         case RuleType.RANGE if value < rule.minimum:
             found = f"the value must be at least {rule.minimum:g}"
@@ -70,11 +70,11 @@ def wrong(rule: Rule, value: Any, facts: Facts, matching: Matching) -> str | Non
     return found
 
 
-def _unmatched(pattern: str, value: str, matching: Matching) -> str | None:
+def _unmatched(pattern: regex.Pattern[str], value: str, matching: Matching) -> str | None:
     fits = matching.matches(pattern, value)
     if fits is None:
-        return f"the value takes too long to compare with the pattern {short(pattern)}"
-    return None if fits else f"the value must match the pattern {short(pattern)}"
+        return f"the value takes too long to compare with the pattern {short(pattern.pattern)}"
+    return None if fits else f"the value must match the pattern {short(pattern.pattern)}"
 
 
 def nearest(rule: Rule, value: Any, facts: Facts, matching: Matching) -> Value | None:
