@@ -18,7 +18,7 @@ from brickyard.domain.places import parse
 from brickyard.domain.scripts import InitScript, ScriptStatus
 from tests.agent.test_network import Net, isolated
 from tests.agent.world import FAKES, SOURCE, Instance, World, assignment, living, world
-from tests.support.objectstore import KEYS, serve
+from tests.support.objectstore import KEYS, ObjectStore, serve
 from tests.support.patience import until
 
 CLUSTER = "0101-000000-abcdefgh"
@@ -189,41 +189,45 @@ def test_a_cluster_that_is_ended_does_not_wait_for_its_scripts(nodes: Nodes) -> 
     assert time.monotonic() - began < 15
 
 
-def test_scripts_in_an_object_store(nodes: Nodes) -> None:
+@pytest.fixture(scope="module")
+def store() -> Iterator[ObjectStore]:
     with serve() as store:
-        store.put("a.sh", b"echo from the store")
-        store.put("b.sh", b"echo too")
-        places = [parse(f"s3://bucket/{name}", endpoint=store.endpoint) for name in ("a.sh", "b.sh", "c.sh")]
-        scripts = [InitScript(name=place.name, place=place) for place in places]
-        instance, _ = nodes.ready(*scripts[:2], spark_env_vars=KEYS)
-        (log,) = (instance.node / "logs").rglob("*_00_a.sh.stdout.log")
-        assert log.read_text() == "from the store\n"
-        assert not list((instance.node / "scripts").glob("*.object"))
-        failed = nodes.failed(*scripts, spark_env_vars=KEYS)
-        assert "init script 3 of 3, s3://bucket/c.sh, failed on the driver" in _message(failed)
-        assert "it could not be fetched: s3://bucket/c.sh does not exist" in _message(failed)
-        assert failed.scripts is not None
-        states = [result.status.value for result in failed.scripts.results]
-        assert states == ["NOT_EXECUTED", "NOT_EXECUTED", "FAILED_FETCH"]
+        yield store
+
+
+def test_scripts_in_an_object_store(nodes: Nodes, store: ObjectStore) -> None:
+    store.put("a.sh", b"echo from the store")
+    store.put("b.sh", b"echo too")
+    places = [parse(f"s3://bucket/{name}", endpoint=store.endpoint) for name in ("a.sh", "b.sh", "c.sh")]
+    scripts = [InitScript(name=place.name, place=place) for place in places]
+    instance, _ = nodes.ready(*scripts[:2], spark_env_vars=KEYS)
+    (log,) = (instance.node / "logs").rglob("*_00_a.sh.stdout.log")
+    assert log.read_text() == "from the store\n"
+    assert not list((instance.node / "scripts").glob("*.object"))
+    failed = nodes.failed(*scripts, spark_env_vars=KEYS)
+    assert "init script 3 of 3, s3://bucket/c.sh, failed on the driver" in _message(failed)
+    assert "it could not be fetched: s3://bucket/c.sh does not exist" in _message(failed)
+    assert failed.scripts is not None
+    states = [result.status.value for result in failed.scripts.results]
+    assert states == ["NOT_EXECUTED", "NOT_EXECUTED", "FAILED_FETCH"]
 
 
 @isolated
-def test_an_object_store_is_reached_from_the_nodes_network(nodes: Nodes) -> None:
+def test_an_object_store_is_reached_from_the_nodes_network(nodes: Nodes, store: ObjectStore) -> None:
     """A cluster must not reach through the agent what its nodes cannot: other services of the machine, or the internet."""
     net = Net(nodes.here)
     try:
-        with serve() as store:
-            store.put("a.sh", b"echo from the store")
-            script = InitScript(name="a.sh", place=parse("s3://bucket/a.sh", endpoint=store.endpoint))
-            wanted = {"spark_env_vars": KEYS, "role": Role.DRIVER}
-            for changes, reached in (({}, False), ({"network_allow": (store.endpoint.removeprefix("http://"),)}, True)):
-                instance = net.instance(node_code_dir=str(nodes.code), init_script_timeout_s=15.0, **changes)
-                nodes.run(instance, script, **wanted)
-                if reached:
-                    nodes.here.server.phase(instance.id, Phase.READY)
-                else:
-                    failed = nodes.here.server.phase(instance.id, Phase.FAILED)
-                    assert "it could not be fetched" in _message(failed)
+        store.put("a.sh", b"echo from the store")
+        script = InitScript(name="a.sh", place=parse("s3://bucket/a.sh", endpoint=store.endpoint))
+        wanted = {"spark_env_vars": KEYS, "role": Role.DRIVER}
+        for changes, reached in (({}, False), ({"network_allow": (store.endpoint.removeprefix("http://"),)}, True)):
+            instance = net.instance(node_code_dir=str(nodes.code), init_script_timeout_s=15.0, **changes)
+            nodes.run(instance, script, **wanted)
+            if reached:
+                nodes.here.server.phase(instance.id, Phase.READY)
+            else:
+                failed = nodes.here.server.phase(instance.id, Phase.FAILED)
+                assert "it could not be fetched" in _message(failed)
     finally:
         os.close(net.switchboard)
 
