@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from brickyard.agent import cgroups, sandbox
+from brickyard.agent import cgroups, environment, sandbox
 from brickyard.agent.view import View, write_unreadable
 from brickyard.domain.node import Phase
 from tests.agent.world import Instance, World, assignment, living, world
@@ -122,6 +122,7 @@ def test_nothing_else_of_the_machine_is_there(prison: Prison) -> None:
         "Volumes",
         "Workspace",
         "cluster",
+        "databricks",
         "nix",
     }
     shown = {Path(path).parts[1] for path in (*_shown(prison), str(prison.instance.node))}
@@ -132,7 +133,8 @@ def test_nothing_else_of_the_machine_is_there(prison: Prison) -> None:
 
 
 def _shown(prison: Prison) -> list[str]:
-    return [sys.prefix, sys.base_prefix, str(prison.here.cache_dir), prison.instance.config.node_code_dir]
+    packages = environment.index_paths(os.environ)  # a package index on this machine's disk, where pip is configured with one
+    return [sys.prefix, sys.base_prefix, str(prison.here.cache_dir), prison.instance.config.node_code_dir, *packages]
 
 
 def test_its_environment_holds_no_token(prison: Prison) -> None:
