@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from brickyard.agent import files, keep
+from brickyard.domain.redaction import Redactor
 from tests.support.trees import deep
 
 
@@ -78,6 +79,14 @@ def test_kept_logs_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert sizes == [5, 10, 10, 10]
     assert (kept / "0.log").read_text() == "6789abcdef"
     assert keep.keep_logs(tmp_path / "nothing", kept) == {}
+
+
+def test_kept_logs_hold_no_secret(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "stdout").write_bytes(b"\xff the password is hunter2\n")
+    assert set(keep.keep_logs(logs, tmp_path / "kept", redact=Redactor(["hunter2"]).data)) == {"stdout"}
+    assert (tmp_path / "kept" / "stdout").read_bytes() == b"\xff the password is *******\n", "bytes keep their places"
 
 
 def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:

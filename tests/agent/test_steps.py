@@ -16,7 +16,7 @@ from brickyard.agent.sandbox import Isolation
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps import LADDER
 from brickyard.agent.steps.work import Work
-from brickyard.domain.node import NodeStatus, Phase, Role
+from brickyard.domain.node import Failure, NodeStatus, Phase, Role
 from tests.agent.world import assignment
 from tests.support.patience import PATIENCE_S
 
@@ -25,7 +25,7 @@ async def _for_ever(_: NodeState) -> None:
     await asyncio.Event().wait()
 
 
-async def _failed(tmp_path: Path, work: Work, *, role: Role = Role.DRIVER) -> NodeStatus:
+async def _failed(tmp_path: Path, work: Work, *, role: Role = Role.DRIVER, refusal: Failure | None = None) -> NodeStatus:
     """The status of a node whose INSTALL is `work`, once it has failed."""
     config = AgentConfig(
         instance_id="i-1", agent_token="a", server_token="s", server_url="", instance_dir=str(tmp_path), cache_dir=str(tmp_path),
@@ -47,10 +47,10 @@ async def _failed(tmp_path: Path, work: Work, *, role: Role = Role.DRIVER) -> No
     )  # fmt: skip
     loop = asyncio.create_task(node.run())
     try:
-        node.want(assignment(role=role))
+        node.want(assignment(role=role, refusal=refusal))
         async with asyncio.timeout(PATIENCE_S):
             await over.wait()
-        assert work.progress in {status.message for status in told}
+        assert refusal is not None or work.progress in {status.message for status in told}
         failed = node.status
         await node.close()
     finally:
@@ -88,3 +88,10 @@ def test_a_step_that_raises_what_it_may_not_is_told_as_a_mistake_of_ours(tmp_pat
     assert failed is not None
     assert failed.code == "INTERNAL_ERROR"
     assert "could not install the node: TimeoutError: a timeout" in failed.message
+
+
+def test_a_node_that_must_not_start_fails_with_the_servers_reason(tmp_path: Path) -> None:
+    refusal = Failure(code="SECRET_RESOLUTION_ERROR", message="secret k of scope s does not exist")
+    failed = asyncio.run(_failed(tmp_path, Work(_for_ever), refusal=refusal)).failure
+    assert failed is not None
+    assert (failed.code, failed.message) == (refusal.code, refusal.message)

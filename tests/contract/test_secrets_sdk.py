@@ -11,6 +11,7 @@ import pytest
 import requests
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.errors import BadRequest, InvalidParameterValue, NotFound, ResourceAlreadyExists
+from databricks.sdk.service.compute import ClusterDetails, State
 from databricks.sdk.service.workspace import (
     AclPermission,
     AzureKeyVaultSecretScopeMetadata,
@@ -18,6 +19,7 @@ from databricks.sdk.service.workspace import (
     SecretScope,
 )
 
+from tests.support.patience import until
 from tests.support.server import TOKEN, Server
 
 
@@ -86,3 +88,41 @@ def test_errors_repeat_no_value(server: Server, scope: str, value: object) -> No
     assert answer.status_code in (200, 400)
     assert "hunter2" not in answer.text
     assert "2002" not in answer.text
+
+
+def _started(w: WorkspaceClient, **fields: Any) -> ClusterDetails:
+    """A cluster once it runs or has ended."""
+    made = w.clusters.create(
+        cluster_name="c", spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=1, **fields
+    ).response
+    try:
+
+        def settled() -> ClusterDetails | None:
+            found = w.clusters.get(str(made.cluster_id))  # type: ignore[attr-defined] # the SDK leaves the type open
+            return found if found.state in (State.RUNNING, State.TERMINATED) else None
+
+        return until(settled)
+    finally:
+        w.clusters.permanent_delete(str(made.cluster_id))  # type: ignore[attr-defined] # as above
+
+
+def test_a_cluster_refers_to_secrets(w: WorkspaceClient, scope: str) -> None:
+    w.secrets.put_secret(scope, "k", string_value="hunter2")
+    found = _started(w, spark_env_vars={"A": "{{secrets/sdk/k}}"}, spark_conf={"spark.a": "x{{ secrets/SDK/K }}"})
+    assert found.state is State.RUNNING, found.state_message
+    assert found.spark_env_vars == {"A": "{{secrets/sdk/k}}"}
+    assert "hunter2" not in repr(found.as_dict())
+
+
+def test_a_missing_secret_ends_the_start_with_its_name(w: WorkspaceClient, scope: str) -> None:
+    found = _started(w, spark_env_vars={"A": "{{secrets/sdk/missing}}"})
+    assert found.state is State.TERMINATED
+    reason = found.termination_reason
+    assert reason is not None
+    assert reason.code is not None and reason.code.value == "SECRET_RESOLUTION_ERROR"
+    assert reason.type is not None and reason.type.value == "CLIENT_ERROR"
+    assert "missing of scope sdk" in str(found.state_message)
+    with pytest.raises(NotFound, match="Scope nowhere does not exist"):
+        _started(w, spark_env_vars={"A": "{{secrets/nowhere/k}}"})
+    with pytest.raises(InvalidParameterValue, match="bad reference"):
+        _started(w, spark_env_vars={"A": "{{secrets/sdk}}"})

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from brickyard.domain.redaction import SHORTEST
 from brickyard.runtime.node.jvm import launch
 from brickyard.runtime.node.spark import conf as sparkconf
 
@@ -167,3 +168,14 @@ def test_the_class_path_that_archives_were_made_with_comes_first() -> None:
     options = launch.JvmOptions(heap_mb=512)
     without = launch.class_path({"spark_home": "/s"}, options)
     assert launch.class_path({"spark_home": "/s", "classes": "/r/1.jar"}, options) == f"{without}:/r/1.jar"
+
+
+def test_spark_hides_the_values_of_secrets_by_value() -> None:
+    """And the settings that say so, which contain them, by name."""
+    made = conf_of(assignment({"spark.redaction.regex": "mine", "spark.a": "p(1)$x"}, redact=("p(1)$x", "abc"))).values
+    pattern = made["spark.redaction.regex"]
+    assert pattern == r"mine|spark[.]redaction|p\x{28}1\x{29}\x{24}x", "a value of three characters would hide other text"
+    assert made["spark.redaction.string.regex"] == r"p\x{28}1\x{29}\x{24}x"
+    assert not [key for key in conf_of(assignment()).values if key.startswith("spark.redaction")]
+    assert conf_of(assignment(redact=("secret1",))).values["spark.redaction.regex"].startswith(sparkconf.REDACTED_NAMES)
+    assert sparkconf.SHORTEST_SECRET == SHORTEST

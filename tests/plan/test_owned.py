@@ -44,7 +44,14 @@ def test_no_variable_is_accepted_that_a_node_leaves_out() -> None:
         {"spark.a\n": "x"},
         {"spark.a=b": "x"},
         {"spark.a": "\0"},
-        {"spark.a": "{{secrets/scope/key}}"},
+        {"spark.a": "{{secrets/scope}}"},
+        {"spark.a": "{{secrets/scope/a key}}"},
+        {"spark.a": "{{secrets/a/b}} {{ secrets/c }}"},
+        {"spark.driver.extraJavaOptions": "-Da={{secrets/scope/key}}"},
+        {"spark.executor.defaultJavaOptions": "{{secrets/scope/key}}"},
+        {"spark.rpc.x": "{{secrets/scope/key}}"},
+        {"spark.jars.repositories": "https://u:{{secrets/scope/key}}@host"},
+        {"spark.app.name": "{{secrets/scope/key}}"},
         {"spark.master": "local[*]"},
         {"spark.authenticate.secret": "guess"},
         {"spark.deploy.recoveryMode": "NONE"},
@@ -68,13 +75,25 @@ def test_settings_that_users_do_set() -> None:
             "spark.hadoop.fs.s3a.endpoint": "http://localhost",
             "spark.sql.shuffle.partitions": "",
             "spark.worker.cleanup.enabled": "true",
+            "spark.hadoop.fs.s3a.secret.key": "{{secrets/scope/key}}",
+            "spark.ssl.keyPassword": "a{{ secrets/s-1/k.2 }}b{{secrets/x@y/z}}",
         },
         single=False,
     )
-    check_variables({"PYSPARK_PYTHON": "/databricks/python3/bin/python3", "ENVIRONMENT": "production", "_A1": "$X {{a}}"})
+    check_variables(
+        {
+            "PYSPARK_PYTHON": "/databricks/python3/bin/python3",
+            "ENVIRONMENT": "production",
+            "_A1": "$X {{a}}",
+            "B": "{{secrets/s/k}}",
+        }
+    )
 
 
-@pytest.mark.parametrize("variables", [{"": "x"}, {"1A": "x"}, {"A-B": "x"}, {"A": "\0"}, {"A": "{{ secrets/s/k }}"}])
+@pytest.mark.parametrize(
+    "variables",
+    [{"": "x"}, {"1A": "x"}, {"A-B": "x"}, {"A": "\0"}, {"A": "{{ secrets/s }}"}, {"JAVA_TOOL_OPTIONS": "{{secrets/s/k}}"}],
+)
 def test_bad_variables(variables: dict[str, str]) -> None:
     with pytest.raises(InvalidParameterValue, match="spark_env_vars"):
         check_variables(variables)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import requests
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.service._internal import Wait
 from databricks.sdk.service.compute import ClusterDetails, CommandStatus, CommandStatusResponse, Language, ResultType, State
@@ -76,6 +77,14 @@ class User:
         """Types of its events, oldest first."""
         found = [event.type.value for event in self.w.clusters.events(cluster_id) if event.type]
         return found[::-1]
+
+    def spark_ui(self, cluster_id: str, page: str) -> str:
+        """A page of the cluster's Spark UI, as a browser gets it."""
+        link = self.w.api_client.do("GET", "/api/2.1/clusters/spark-ui-link", query={"cluster_id": cluster_id})
+        assert isinstance(link, dict)
+        answer = requests.get(str(link["url"]).rstrip("/") + f"/{page}", timeout=PATIENCE_S)
+        answer.raise_for_status()
+        return answer.text
 
     def context(self, cluster_id: str) -> str:
         made = self.w.command_execution.create(cluster_id=cluster_id, language=Language.PYTHON)

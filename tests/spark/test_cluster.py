@@ -3,6 +3,7 @@ piece. One workspace and two clusters for all of it; the tests build on each oth
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -12,7 +13,7 @@ import pytest
 from databricks.sdk.service.compute import ClusterDetails, CommandStatus, DbfsStorageInfo, InitScriptInfo, Kind, State
 
 from brickyard.agent import network, sandbox
-from tests.spark.live import JVM, KERNEL, NODE, Live, living
+from tests.spark.live import JVM, KERNEL, NODE, Live, command_line, living
 from tests.support.patience import until
 from tests.support.runtimes import SPARK_3, SPARK_4
 
@@ -27,6 +28,7 @@ echo "$DB_IS_DRIVER $DB_DRIVER_IP $TEST_VARIABLE $(grep -l java /proc/[0-9]*/com
 echo from the script >"$HOME/mark"
 """
 CONF = {"spark.sql.shuffle.partitions": "4", "spark.test.setting": "first"}
+PASSWORD = 'hunter2-"quoted" & <more>'
 SINGLE: dict[str, Any] = {"is_single_node": True, "kind": Kind.CLASSIC_PREVIEW}
 
 
@@ -40,8 +42,12 @@ def neighbour(live: Live) -> str:
 def cluster(live: Live, neighbour: str) -> str:
     """A cluster of a driver and a worker on Spark 4."""
     live.w.dbfs.upload("/scripts/mark.sh", io.BytesIO(MARK))
+    live.w.secrets.create_scope("main")
+    live.w.secrets.put_secret("main", "password", string_value=PASSWORD)
     return live.create(
-        "main", SPARK_4, num_workers=1, spark_conf=CONF, spark_env_vars={"TEST_VARIABLE": "set"}, custom_tags={"team": "a"},
+        "main", SPARK_4, num_workers=1, custom_tags={"team": "a"},
+        spark_conf=CONF | {"spark.test.hidden": "user:{{secrets/main/password}}"},
+        spark_env_vars={"TEST_VARIABLE": "set", "TEST_HIDDEN": "{{secrets/main/password}}"},
         init_scripts=[InitScriptInfo(dbfs=DbfsStorageInfo("dbfs:/scripts/mark.sh"))],
     )  # fmt: skip
 
@@ -93,6 +99,36 @@ def test_a_failing_init_script_ends_the_start(live: Live) -> None:
     assert "init script 1 of 1, dbfs:/scripts/bad.sh, failed on the driver, node " in message
     assert "exit code 4" in parameters["databricks_error_message"]
     assert message.endswith("no such package")
+
+
+def test_secrets_reach_the_code_and_are_shown_nowhere(live: Live, cluster: str) -> None:
+    said = live.run(cluster, """
+import hashlib, os, sys
+seen = [os.environ["TEST_HIDDEN"], spark.conf.get("spark.test.hidden")[5:]]
+seen += [sc.parallelize([0], 1).map(lambda _: os.environ["TEST_HIDDEN"]).first()]
+print([hashlib.sha256(value.encode()).hexdigest() for value in seen])
+print(seen, os.environ["TEST_HIDDEN"])
+os.write(2, ("to the log: " + seen[0] + "\\n").encode())
+spark.sql("SELECT '" + seen[0] + "' AS secret").count()
+""")  # fmt: skip
+    digests, shown = said.splitlines()
+    assert digests.count(hashlib.sha256(PASSWORD.encode()).hexdigest()) == 3
+    assert shown == "['[REDACTED]', '[REDACTED]', '[REDACTED]'] [REDACTED]"
+    raised = live.context(cluster)
+    error = live.finish(cluster, raised, live.begin(cluster, raised, "import os; raise ValueError(os.environ['TEST_HIDDEN'])"))
+    assert error.results is not None
+    assert "[REDACTED]" in str(error.results.summary)
+    assert "hunter2" not in repr(error.as_dict())
+    now = live.get(cluster)
+    assert now.spark_env_vars is not None and now.spark_env_vars["TEST_HIDDEN"] == "{{secrets/main/password}}"
+    assert "hunter2" not in repr([now.as_dict(), [event.as_dict() for event in live.w.clusters.events(cluster)]])
+    for process in live.processes():
+        assert "hunter2" not in command_line(process), process
+    database = [path.read_bytes() for path in live.data.glob("brickyard.db*")]
+    assert not any(b"hunter2" in data for data in database)
+    environment = live.spark_ui(cluster, "environment/")
+    assert "spark.test.hidden" in environment
+    assert "hunter2" not in environment
 
 
 ATTACK = """

@@ -67,13 +67,13 @@ class StatusEvent(msgspec.Struct, kw_only=True):
     load: Load | msgspec.UnsetType = msgspec.UNSET
     cold_reason: str | msgspec.UnsetType = msgspec.UNSET
 
-    def changes(self) -> dict[str, Any]:
-        """Returns the present fields, cut to size, as keyword arguments for a new NodeStatus."""
+    def changes(self, redact: Callable[[str], str]) -> dict[str, Any]:
+        """Returns the present fields, without secrets and cut to size, as keyword arguments for a new NodeStatus."""
         found = {name: getattr(self, name) for name in self.__struct_fields__}
         found = {name: value for name, value in found.items() if value is not msgspec.UNSET}
         for name in ("message", "master_url", "worker_address", "cold_reason"):
             if name in found:
-                found[name] = found[name][:MAX_TEXT]
+                found[name] = redact(found[name])[:MAX_TEXT]
         if "alive_workers" in found:
             found["alive_workers"] = tuple(worker[:300] for worker in found["alive_workers"][:MAX_WORKERS])
         if isinstance(load := found.get("load"), Load):
@@ -81,7 +81,7 @@ class StatusEvent(msgspec.Struct, kw_only=True):
         if found.get("connect_port") is not None and not 0 <= found["connect_port"] <= 65535:
             del found["connect_port"]
         if isinstance(failure := found.get("failure"), Failure):
-            found["failure"] = cut_failure(failure.code, failure.message, failure.log_tail)
+            found["failure"] = cut_failure(failure.code, redact(failure.message), redact(failure.log_tail))
         return found
 
 
@@ -106,10 +106,13 @@ class NodeHost:
         on_status: Callable[[dict[str, Any]], None],
         on_line: Callable[[str], None],
         on_end: Callable[[NodeHost], None],
+        redact: Callable[[str], str] = lambda text: text,
     ) -> None:
+        """`redact` hides secrets in every text that the host sends, except in answers."""
         self._on_status = on_status
         self._on_line = on_line
         self._on_end = on_end
+        self._redact = redact
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
@@ -225,7 +228,7 @@ class NodeHost:
     def _receive(self, line: bytes) -> None:
         envelope = msgspec.json.decode(line, type=_Envelope)
         if envelope.event == "status":
-            self._on_status(msgspec.json.decode(line, type=StatusEvent).changes())
+            self._on_status(msgspec.json.decode(line, type=StatusEvent).changes(self._redact))
         elif envelope.event == "log":
             self._say(envelope.line if isinstance(envelope.line, str) else "")
         elif envelope.id is not msgspec.UNSET:
@@ -236,7 +239,7 @@ class NodeHost:
         if future is None or future.done():
             return
         if reply.error is not None:
-            future.set_exception(HostError(reply.error.code[:64], reply.error.message[:MAX_TEXT]))
+            future.set_exception(HostError(reply.error.code[:64], self._redact(reply.error.message)[:MAX_TEXT]))
         else:
             future.set_result(reply.result or {})
 
@@ -254,7 +257,8 @@ class NodeHost:
     def _say(self, line: str) -> None:
         """Logs a message on one line, without control characters."""
         text = "".join(
-            character if character.isprintable() or character == "\t" else "?" for character in line.rstrip()[:MAX_TEXT]
+            character if character.isprintable() or character == "\t" else "?"
+            for character in self._redact(line).rstrip()[:MAX_TEXT]
         )
         self._said.append(text)
         self._on_line(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ MAX_FILE_BYTES = 16 << 20
 MAX_TOTAL_BYTES = 64 << 20
 EVENTS = "eventlog/"  # Spark's event logs: kept complete or not at all
 MAX_EVENTS_BYTES = 64 << 20
+Redact = Callable[[bytes], bytes]
 RECORD = ".kept.json"  # in a directory of kept logs; without it, it was written by an older version
 
 
@@ -35,8 +37,9 @@ class KeptNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     files: dict[str, KeptFile] = {}
 
 
-def keep_logs(source: Path, target: Path) -> dict[str, KeptFile]:
-    """Copies the end of every log below `source` to `target`, within the limits above. Best effort; returns what was kept."""
+def keep_logs(source: Path, target: Path, *, redact: Redact = bytes) -> dict[str, KeptFile]:
+    """Copies the end of every log below `source` to `target`, within the limits above. Best effort; returns what was kept.
+    `redact` hides secrets and keeps the length."""
     kept: dict[str, KeptFile] = {}
     total = events = 0
     for name, size in _rolled_last(list(files.list_files(source))):
@@ -45,7 +48,7 @@ def keep_logs(source: Path, target: Path) -> dict[str, KeptFile]:
             continue
         limit = MAX_EVENTS_BYTES if whole else min(MAX_FILE_BYTES, MAX_TOTAL_BYTES - total)
         with contextlib.suppress(OSError, ValueError):
-            kept[name], taken = _keep(source, target, name, limit)
+            kept[name], taken = _keep(source, target, name, limit, bytes if whole else redact)
             events, total = (events + taken, total) if whole else (events, total + taken)
     return kept
 
@@ -55,7 +58,7 @@ def _rolled_last(found: list[tuple[str, int]]) -> list[tuple[str, int]]:
     return sorted(found, key=lambda each: any(is_rolled(each[0], other) for other, _ in found))
 
 
-def _keep(source: Path, target: Path, name: str, limit: int) -> tuple[KeptFile, int]:
+def _keep(source: Path, target: Path, name: str, limit: int, redact: Redact) -> tuple[KeptFile, int]:
     fd = files.open_below(source, name)
     try:
         info = os.fstat(fd)
@@ -66,12 +69,12 @@ def _keep(source: Path, target: Path, name: str, limit: int) -> tuple[KeptFile, 
         data = os.pread(fd, limit, start)
     finally:
         os.close(fd)
-    files.write_atomic(destination, data)
+    files.write_atomic(destination, redact(data))
     os.utime(destination, ns=(info.st_atime_ns, info.st_mtime_ns))  # tells the order in which logs were rolled
     return record, len(data)
 
 
-def keep_node_logs(directory: Path, logs_dir: Path, *, instance_id: str, node: NodeRecord) -> None:
+def keep_node_logs(directory: Path, logs_dir: Path, *, instance_id: str, node: NodeRecord, redact: Redact = bytes) -> None:
     """Copies an instance's logs of a node to their permanent place, where they appear complete or not at all. Does nothing if
     they are there. Also used to clean up after an agent that was killed."""
     place = logs_dir / Path(node.cluster_id or "unknown").name
@@ -82,7 +85,7 @@ def keep_node_logs(directory: Path, logs_dir: Path, *, instance_id: str, node: N
     with contextlib.suppress(OSError):
         shutil.rmtree(copy, ignore_errors=True)
         copy.mkdir(parents=True, exist_ok=True, mode=0o700)
-        kept = keep_logs(directory / "node" / "logs", copy)
+        kept = keep_logs(directory / "node" / "logs", copy, redact=redact)
         for own in ("node.log.1", "node.log"):
             if (directory / own).exists():
                 files.write_atomic(copy / own.replace("node.log", "agent.log"), files.read_tail(directory, own, MAX_FILE_BYTES))

@@ -22,6 +22,7 @@ from brickyard.agent.steps.release import give_room_back
 from brickyard.agent.steps.work import Work
 from brickyard.agent.watch import Watched
 from brickyard.domain.node import Assignment, Failure, NodeStatus, Phase, Role
+from brickyard.domain.redaction import Redactor
 
 WARM_RETRY_S = (5.0, 300.0)  # between two attempts to make a warm node: first, maximum
 _PROTOCOL_CODES = frozenset(
@@ -57,7 +58,13 @@ class Node:
         self._warm_after = 0.0  # time.monotonic() of the next attempt
 
     def _make_host(self) -> NodeHost:
-        return NodeHost(on_status=self._hear, on_line=self._state.node_log.write, on_end=self._host_ended)
+        state = self._state
+        return NodeHost(
+            on_status=self._hear,
+            on_line=state.node_log.write,
+            on_end=self._host_ended,
+            redact=lambda text: state.redactor.text(text),  # noqa: PLW0108 - each generation has its own redactor
+        )
 
     @property
     def status(self) -> NodeStatus:
@@ -67,6 +74,11 @@ class Node:
     def host(self) -> NodeHost | None:
         """The node host, if it is alive and has its role."""
         return self._state.joined_host
+
+    @property
+    def redactor(self) -> Redactor:
+        """Hides the secrets that the node was given."""
+        return self._state.redactor
 
     # ── for the watch over memory and disk ──────────────────────────────────────────────────────────────────────────────────
 
@@ -98,6 +110,7 @@ class Node:
 
     def want(self, wanted: Assignment | None) -> None:
         """Takes a new assignment, which replaces the last one whether that was acted upon or not."""
+        wanted = continued(wanted, self._state.wanted)
         if wanted == self._state.wanted:
             return
         self._state.wanted = wanted
@@ -280,3 +293,12 @@ class Node:
         self._state.advance(Stage.ENDED)
         self._state.update(phase=Phase.FAILED, failure=failure, message=failure.message, busy=False, alive_workers=())
         self._wake.set()  # `run` ends what is left of the node
+
+
+def continued(wanted: Assignment | None, last: Assignment | None) -> Assignment | None:
+    """The assignment, for its whole generation with the secrets that it began with: one that is changed or deleted while it is in
+    use changes nothing on a running node."""
+    if wanted is None or last is None or wanted.generation != last.generation:
+        return wanted
+    kept = ("spark_conf", "spark_env_vars", "redact", "refusal")
+    return msgspec.structs.replace(wanted, **{name: getattr(last, name) for name in kept})

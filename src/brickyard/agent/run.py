@@ -77,7 +77,14 @@ class _Agent:
         self._isolation = asyncio.ensure_future(asyncio.to_thread(sandbox.probe, mode=config.isolation, python=config.python))
         self._networks = Networks(config=config, switchboard=switchboard)
         self._node = Node(config=config, probe=self._probed, networks=self._networks, log=log, on_change=self._changed)
-        routes = Routes(config=config, report=self._report, host=lambda: self._node.host, way=self._networks.way, stop=self._go)
+        routes = Routes(
+            config=config,
+            report=self._report,
+            host=lambda: self._node.host,
+            way=self._networks.way,
+            stop=self._go,
+            redactor=lambda: self._node.redactor,
+        )
         self._server = Server(handler=routes.handle, authorise=self._authorise, host=config.host)
         self._home: Home | None = None
 

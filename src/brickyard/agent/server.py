@@ -15,6 +15,7 @@ from brickyard.agent.http import Request, Response, failure
 from brickyard.agent.logfiles import LogDirectory
 from brickyard.domain import nodeops
 from brickyard.domain.node import StatusReport
+from brickyard.domain.redaction import Redactor
 
 CALL_TIMEOUT_S = 30.0
 MAX_TAIL = 4 << 20
@@ -42,12 +43,14 @@ class Routes:
         host: Callable[[], NodeHost | None],
         way: Callable[[int], Awaitable[str]],
         stop: Callable[[str], None],
+        redactor: Callable[[], Redactor] = Redactor,
     ) -> None:
         self._config = config
         self._report = report
         self._host = host
         self._way = way
         self._stop = stop
+        self._redactor = redactor
 
     async def handle(self, request: Request) -> Response:
         """Serves one request whose token has been checked."""
@@ -80,6 +83,8 @@ class Routes:
         answer = await self._call(op.name, **self._meant_for_us(asked))
         if op.opens:  # a hostile node may name any port, but the socket leads only to ports of that same node
             answer["way"] = await self._way(_port(answer))
+        elif op is nodeops.COMMAND_STATUS or op is nodeops.CONTEXT_STATUS:
+            answer = self._redactor().json(answer)
         return Response(200, msgspec.json.encode(answer))
 
     def _meant_for_us(self, asked: msgspec.Struct) -> dict[str, Any]:
@@ -106,7 +111,8 @@ class Routes:
         self._check_generation(asked.generation)
         logs = LogDirectory(self._config.node_dir / "logs")
         try:
-            return logs.read(asked.name, offset=asked.offset, position=asked.position, limit=asked.limit)
+            piece = logs.read(asked.name, offset=asked.offset, position=asked.position, limit=asked.limit)
+            return msgspec.structs.replace(piece, data=self._redactor().data(piece.data))
         except ValueError as error:
             raise _Refused(400, "INVALID", str(error)) from error
         except OSError as error:
@@ -126,7 +132,7 @@ class Routes:
             raise _Refused(400, "INVALID", str(error)) from error
         except OSError as error:
             raise _Refused(404, "NOT_FOUND", f"there is no log {name!r}") from error
-        return nodeops.Logs(name=name, text=data.decode(errors="replace"))
+        return nodeops.Logs(name=name, text=self._redactor().text(data.decode(errors="replace")))
 
 
 def _port(answer: dict[str, Any]) -> int:

@@ -20,6 +20,7 @@ from brickyard.agent.networks import Networks
 from brickyard.agent.processes import sweep
 from brickyard.agent.watch import Watched
 from brickyard.domain.node import Assignment, Failure, NodeStatus, Phase, Role
+from brickyard.domain.redaction import Redactor
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.domain.scripts import ScriptResult, ScriptsReport, ScriptStatus
 from brickyard.lifecycle.runtimeuse import RuntimeUse
@@ -58,6 +59,7 @@ class NodeState:
         self.cluster_id = ""
         self.role: Role | None = None  # in that cluster
         self.cold_reason = ""  # for the generation that begins next
+        self.redactor = Redactor()  # hides the secrets of the current generation
         self._on_change = on_change
         self._starved = ("", 0.0)  # why one of the node's processes was ended, and when (monotonic)
 
@@ -115,6 +117,7 @@ class NodeState:
         """Makes the assignment's generation the current one."""
         self.current = Current(generation=wanted.generation, stage=stage)
         self.cluster_id, self.role = wanted.cluster_id, wanted.role
+        self.redactor = Redactor(wanted.redact)
         self.node_log.clear()
         kept = {
             name: getattr(self.status, name)

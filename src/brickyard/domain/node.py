@@ -77,6 +77,9 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     driver_host: str = ""  # workers with init scripts: the driver's address; empty until that is known
     master_url: str = ""  # workers: spark://host:port; empty until the driver's master listens
     retiring: bool = False
+    # As delivered; never stored. In the database, conf and variables only name secrets (services/secretvalues.py).
+    redact: tuple[str, ...] = ()  # the values of secrets in this assignment
+    refusal: Failure | None = None  # why this node must not start
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -31,7 +31,8 @@ _NOTHING = NodeStatus()
 
 
 class AgentService:
-    """One per server. Calls `wake` for each cluster and pool whose instances have changed. `servers`: all of the workspace."""
+    """One per server. Calls `wake` for each cluster and pool whose instances have changed. `servers`: all of the workspace.
+    `deliver` completes an assignment with what no row holds."""
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class AgentService:
         silence_s: float,
         loads: Loads,
         servers: Callable[[], tuple[ServerAddress, ...]] = tuple,
+        deliver: Callable[[Tx, Assignment], Assignment] = lambda _, assignment: assignment,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -51,6 +53,7 @@ class AgentService:
         self._wake = wake
         self._loads = loads
         self._servers = servers
+        self._deliver = deliver
         self._monotonic = monotonic
         self._hearing = Hearing(store=store, loads=loads, silence_s=silence_s, monotonic=monotonic)
         self._known: dict[str, tuple[StatusReport, str | None]] = {}  # the last written report, and the cluster
@@ -119,11 +122,18 @@ class AgentService:
         return reply if self._monotonic() < until and self._store.alone else None
 
     async def _read(self, instance_id: str, changed: asyncio.Event) -> AssignmentReply:
-        known, assignment = await self._store.read(lambda tx: _delivered(tx, instance_id), background=True)
+        known, assignment = await self._store.read(lambda tx: self._found(tx, instance_id), background=True)
         reply = AssignmentReply(server_token=self.proof(instance_id), known=known, assignment=assignment, servers=self._servers())
         if known and self._store.alone and not changed.is_set():
             self._answers[instance_id] = (reply, self._monotonic() + ANSWER_S)
         return reply
+
+    def _found(self, tx: Tx, instance_id: str) -> tuple[bool, Assignment | None]:
+        """Whether the instance is wanted, and its assignment as it is delivered: with what its row only names."""
+        instance = tx.instances.get(instance_id)
+        if instance is None or not instance.live:
+            return False, None
+        return True, instance.assignment and self._deliver(tx, _with_scripts(tx, instance.assignment))
 
     async def _change(self, changed: asyncio.Event, deadline: float) -> bool:
         """Waits until the instance's row may have changed and must be read again. False: the last read is the answer."""
@@ -214,17 +224,13 @@ def record_report(tx: Tx, report: StatusReport, *, now: int) -> str | None:
     return instance.owner_id
 
 
-def _delivered(tx: Tx, instance_id: str) -> tuple[bool, Assignment | None]:
-    """Whether the instance is wanted, and its assignment with the contents of global init scripts, which rows only name."""
-    instance = tx.instances.get(instance_id)
-    if instance is None or not instance.live:
-        return False, None
-    assignment = instance.assignment
-    if assignment is None or not (digests := {script.digest for script in assignment.init_scripts} - {""}):
-        return True, assignment
+def _with_scripts(tx: Tx, assignment: Assignment) -> Assignment:
+    """The assignment with the contents of global init scripts."""
+    if not (digests := {script.digest for script in assignment.init_scripts} - {""}):
+        return assignment
     contents = tx.scripts.contents(digests)
     scripts = [msgspec.structs.replace(script, content=contents.get(script.digest, "")) for script in assignment.init_scripts]
-    return True, msgspec.structs.replace(assignment, init_scripts=tuple(scripts))
+    return msgspec.structs.replace(assignment, init_scripts=tuple(scripts))
 
 
 def _lost(instance: Instance) -> Instance:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 from brickyard.domain.errors import InvalidParameterValue
+from brickyard.domain.secrets import malformed, references
 
 _APART = "it isolates this cluster from others"
 _PLACE = "the cluster decides where its parts run"
@@ -59,8 +60,17 @@ OWNED_VARIABLES: dict[str, str] = {
 _SHOWN = 140
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LOCAL_MASTER = re.compile(r"local(\[(\*|\d+)(,\s*(\*|\d+))?\])?")
-_SECRET = re.compile(r"\{\{\s*secrets/")
-_NO_SECRETS = "there are no secret scopes yet; give the value itself"
+_FORM = "write {{secrets/scope/key}}"
+
+# Values that end up on a command line, which every process of the node can read, or that programs print when they start.
+_SHOWN_CONF = re.compile(
+    r"spark\.(driver|executor)\.(\w+JavaOptions|extraClassPath|extraLibraryPath)"
+    r"|spark\.(auth|rpc|network|port).*|spark\.ssl(?!.*Password).*|spark\.(jars|files|archives|submit)(\..*)?|spark\.app\.name"
+)
+_SHOWN_VARIABLES = frozenset(
+    {"_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SPARK_DAEMON_JAVA_OPTS", "SPARK_EXECUTOR_OPTS", "SPARK_JAVA_OPTS"}
+)
+_OPEN = "its value is visible in process lists or in logs; use another setting, or read the secret with dbutils.secrets"
 
 
 def check_conf(conf: Mapping[str, str], *, single: bool) -> None:
@@ -73,8 +83,7 @@ def check_conf(conf: Mapping[str, str], *, single: bool) -> None:
             )
         if "\0" in value:
             raise InvalidParameterValue(f"{name} has a NUL character: remove it.")
-        if _SECRET.search(value):
-            raise InvalidParameterValue(f"{name} refers to a secret, which is not supported here: {_NO_SECRETS}.")
+        _check_references(name, value, shown=_SHOWN_CONF.fullmatch(key) is not None)
         if key == "spark.master" and not (single and _LOCAL_MASTER.fullmatch(value)):
             raise InvalidParameterValue(
                 f"{name} is {value[:_SHOWN]!r}: every cluster has its own master. Leave it out; only a SingleNode cluster may "
@@ -93,10 +102,17 @@ def check_variables(variables: Mapping[str, str]) -> None:
             )
         if "\0" in value:
             raise InvalidParameterValue(f"spark_env_vars.{name} has a NUL character, which no environment can hold: remove it.")
-        if _SECRET.search(value):
-            raise InvalidParameterValue(f"spark_env_vars.{name} refers to a secret, which is not supported here: {_NO_SECRETS}.")
+        _check_references(f"spark_env_vars.{name}", value, shown=name in _SHOWN_VARIABLES)
         if why := OWNED_VARIABLES.get(name):
             raise InvalidParameterValue(f"spark_env_vars.{name} cannot be set: {why}. Leave it out.")
+
+
+def _check_references(name: str, value: str, *, shown: bool) -> None:
+    """Raises InvalidParameterValue for a reference to a secret that is misspelt, or that would be shown (`shown`)."""
+    if malformed(value):
+        raise InvalidParameterValue(f"{name} has a bad reference to a secret: {_FORM}.")
+    if shown and references(value):
+        raise InvalidParameterValue(f"{name} cannot refer to a secret: {_OPEN}.")
 
 
 def _owned(key: str) -> str:

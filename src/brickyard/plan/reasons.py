@@ -15,6 +15,8 @@ _TYPES = {
     TerminationReasonCode.INVALID_ARGUMENT: _CLIENT,
     TerminationReasonCode.INIT_SCRIPT_FAILURE: _CLIENT,
     TerminationReasonCode.GLOBAL_INIT_SCRIPT_FAILURE: _CLIENT,
+    TerminationReasonCode.SECRET_PERMISSION_DENIED: _CLIENT,
+    TerminationReasonCode.SECRET_RESOLUTION_ERROR: _CLIENT,
     TerminationReasonCode.DRIVER_OUT_OF_MEMORY: _CLIENT,
     TerminationReasonCode.UNSUPPORTED_INSTANCE_TYPE: _CLIENT,
     TerminationReasonCode.INSTANCE_POOL_MAX_CAPACITY_REACHED: _CLIENT,

@@ -52,6 +52,7 @@ from brickyard.services.policies import PolicyService
 from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
 from brickyard.services.secrets import SecretService
+from brickyard.services.secretvalues import SecretValues
 from brickyard.services.taskfiles import TaskFiles
 from brickyard.services.tasknodes import DriverTasks
 from brickyard.services.tokens import TokenService
@@ -165,9 +166,11 @@ def assemble(given: Resources) -> Parts:
     def wake(cluster_id: str) -> None:
         loops.owners.wake(cluster_id)  # assigned later: the owners and the agents' service need each other
 
-    nodes = _nodes(given, wake=wake)
+    authorizer = Authorizer()
+    vault = Vault(path=given.storage.secrets_key_file, given=given.settings.encryption_key)
+    nodes = _nodes(given, wake=wake, values=SecretValues(authorizer=authorizer, vault=vault))
     loops = _loops(given, nodes)
-    services = _services(given, nodes, loops)
+    services = _services(given, nodes, loops, authorizer=authorizer, vault=vault)
     authenticator = Authenticator(tokens=services.tokens, links=services.links)
     given.store.on_commit(loops.runs.changed)
     measures = WorkspaceMetrics(given.store, given.provider, loops.room, given.member.servers)
@@ -218,7 +221,7 @@ def application(
     return build_app(context, authenticator=parts.authenticator, mounts={PREFIX: parts.gateway.spark_ui})
 
 
-def _nodes(given: Resources, *, wake: Callable[[str], None]) -> Nodes:
+def _nodes(given: Resources, *, wake: Callable[[str], None], values: SecretValues) -> Nodes:
     client, tokens = given.provider.agent_client() or HttpAgentClient(), InstanceTokens(key=given.workspace_key)
     calls = NodeCalls(client=client, tokens=tokens)
     loads = Loads(alone=lambda: given.store.alone)
@@ -240,6 +243,7 @@ def _nodes(given: Resources, *, wake: Callable[[str], None]) -> Nodes:
             silence_s=given.settings.agent_silence_s,
             loads=loads,
             servers=given.servers,
+            deliver=values.deliver,
         ),
         tasks=DriverTasks(nodes=calls, files=files),
         files=files,
@@ -289,9 +293,8 @@ def _loops(given: Resources, nodes: Nodes) -> Loops:
     )
 
 
-def _services(given: Resources, nodes: Nodes, loops: Loops) -> Services:
+def _services(given: Resources, nodes: Nodes, loops: Loops, *, authorizer: Authorizer, vault: Vault) -> Services:
     settings, store, clock, ids = given.settings, given.store, given.clock, given.ids
-    authorizer = Authorizer()
     uploads = Uploads(place=given.storage.uploads, clock=clock)
     dbfs, volumes, workspace = (FileTree(root=tree, uploads=uploads, refusal=loops.room.refusal) for tree in given.storage.trees)
     clusters = ClusterService(
@@ -336,12 +339,7 @@ def _services(given: Resources, nodes: Nodes, loops: Loops) -> Services:
             files=nodes.files,
             wake=loops.runs.wake,
         ),
-        secrets=SecretService(
-            store=store,
-            clock=clock,
-            authorizer=authorizer,
-            vault=Vault(path=given.storage.secrets_key_file, given=settings.encryption_key),
-        ),
+        secrets=SecretService(store=store, clock=clock, authorizer=authorizer, vault=vault),
         uploads=uploads,
         dbfs=DbfsService(files=dbfs, store=store, authorizer=authorizer),
         volumes=VolumeService(files=volumes, store=store, authorizer=authorizer),

@@ -9,6 +9,7 @@ import msgspec
 
 from brickyard.agent import files
 from brickyard.agent.converge import Stage
+from brickyard.agent.host import HostError
 from brickyard.agent.keep import NodeRecord
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
@@ -22,6 +23,13 @@ async def _begin(node: NodeState) -> None:
     await asyncio.to_thread(make_directories, node)
     await asyncio.to_thread(make_shared, node, wanted)
     await asyncio.to_thread(record, node, wanted)
+    refuse(wanted)
+
+
+def refuse(wanted: Assignment) -> None:
+    """Raises HostError if the server says that this node must not start."""
+    if wanted.refusal is not None:
+        raise HostError(wanted.refusal.code, wanted.refusal.message)
 
 
 def make_directories(node: NodeState) -> None:

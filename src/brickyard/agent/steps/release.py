@@ -36,7 +36,9 @@ def give_room_back(node: NodeState) -> None:
     config = node.config
     files.remove_tree(config.node_dir, keep="logs")
     record = NodeRecord(cluster_id=node.cluster_id, generation=node.current.generation, role=node.role)
-    keep_node_logs(config.directory, Path(config.logs_dir), instance_id=config.instance_id, node=record)
+    keep_node_logs(
+        config.directory, Path(config.logs_dir), instance_id=config.instance_id, node=record, redact=node.redactor.data
+    )
     files.remove_tree(config.node_dir)
     files.remove_tree(config.libraries_dir)
 

@@ -26,6 +26,7 @@ async def _take(node: NodeState) -> None:
         return
     node.adopt(wanted, Stage.STARTED, phase=Phase.STARTING, warm_start=True)
     await asyncio.to_thread(begin.record, node, wanted)
+    begin.refuse(wanted)
 
 
 async def _reveal(node: NodeState, wanted: Assignment) -> str:

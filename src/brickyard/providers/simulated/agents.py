@@ -129,7 +129,9 @@ class SimulatedAgent:
                 self._world.masters[wanted.cluster_id] = set()
                 self._world.drivers[wanted.cluster_id] = self
         self._status = msgspec.structs.replace(self._status, assignment_version=wanted.version, generation=wanted.generation)
-        if wanted.role is Role.WARM:
+        if fresh and wanted.refusal is not None:
+            await self._say(phase=Phase.FAILED, failure=wanted.refusal)
+        elif wanted.role is Role.WARM:
             if fresh:
                 self._background(self._prepare(wanted))
         elif wanted.retiring:

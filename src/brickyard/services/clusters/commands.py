@@ -33,6 +33,7 @@ from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
 from brickyard.services.missing import missing_cluster
 from brickyard.services.policies import check_room, find_policy
+from brickyard.services.secretvalues import SecretUse, principal_of
 from brickyard.store.tx import Tx
 
 Change = Callable[[Cluster, Asked], Changed]
@@ -50,6 +51,7 @@ class ClusterCommands:
         self._offers = offers
         self._authorizer = authorizer
         self._photon = photon
+        self._secret_use = SecretUse(authorizer)
 
     def create(self, tx: Tx, caller: Caller, request: CreateCluster) -> str:
         """Creates a cluster, which starts, and returns its id. If an active cluster has the idempotency token, returns its id."""
@@ -72,6 +74,7 @@ class ClusterCommands:
             self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_cluster(source), to="clone")
         changes.check_single_user(specified.spec, offered, user=caller.user_name)
         check_room(tx, offered.governed.policy if offered.governed else None, caller.user_name)
+        self._secret_use.check(tx, [caller], specified.spec)
         asked = self._asked(caller)
         created = changes.create(self._ids.cluster_id(asked.now), request, asked, specified=specified, secrets=self._secrets())
         tx.clusters.insert(created.cluster)
@@ -113,6 +116,7 @@ class ClusterCommands:
         def change(cluster: Cluster, asked: Asked) -> Changed:
             requested = changes.plain_spec(request)
             offered = self._offered(tx, caller, requested)
+            self._check_references(tx, caller, cluster, requested)
             return changes.edit(cluster, requested, offered, asked, secrets=self._secrets())
 
         return self._change(tx, caller, Permission.CAN_MANAGE, request.cluster_id, change, to="edit")
@@ -123,6 +127,7 @@ class ClusterCommands:
         def change(cluster: Cluster, asked: Asked) -> Changed:
             requested = apply_mask(cluster.request, request.cluster or ClusterSpec(), request.update_mask)
             offered = self._offered(tx, caller, requested)
+            self._check_references(tx, caller, cluster, requested)
             return changes.edit(cluster, requested, offered, asked, secrets=self._secrets(), unless_same=True)
 
         return self._change(tx, caller, Permission.CAN_MANAGE, request.cluster_id, change, to="update")
@@ -173,7 +178,9 @@ class ClusterCommands:
         self._may_create(tx, caller)
         offered = self._offered(tx, caller, requested, cluster_type=JOB)
         check_room(tx, offered.governed.policy if offered.governed else None, caller.user_name)
-        return changes.specify(requested, offered, user=caller.user_name)
+        specified = changes.specify(requested, offered, user=caller.user_name)
+        self._secret_use.check(tx, [caller], specified.spec)
+        return specified
 
     def end_all(self, tx: Tx, why: str) -> None:
         """Terminates all running clusters: the server is about to stop and end all nodes. `why`, a phrase, is the reason."""
@@ -194,6 +201,12 @@ class ClusterCommands:
 
     def _may_create(self, tx: Tx, caller: Caller) -> None:
         self._authorizer.require(tx, caller, Permission.ALLOW_CLUSTER_CREATE, WORKSPACE, to="create clusters in the")
+
+    def _check_references(self, tx: Tx, caller: Caller, cluster: Cluster, requested: ClusterSpec) -> None:
+        """Raises unless both who edits the cluster and its owner may read the secrets that it newly refers to."""
+        owner = tx.users.get(cluster.creator_user_name)
+        principals = [caller] if owner is None else [caller, principal_of(owner)]
+        self._secret_use.check(tx, principals, requested, before=cluster.spec)
 
     def _offered(
         self, tx: Tx, caller: Caller, requested: ClusterSpec, *, cluster_type: str = ALL_PURPOSE, for_compliance: bool = False

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..jvm.launch import PATIENT_COMPILER, SUBMIT_CONF, LaunchError, archive_flags, size_mb, user_env
@@ -22,6 +22,8 @@ CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
 EXECUTOR_SHARE = 0.75  # of a worker's memory; the rest is for Python workers and the JVM's memory outside the heap
 MINIMUM_EXECUTOR_MB = 384
+REDACTED_NAMES = "(?i)secret|password|token|access[.]?key"  # Spark's default
+SHORTEST_SECRET = 4  # as in domain/redaction.py
 
 OWN = (
     "spark.master", "spark.submit.deployMode", "spark.driver.host", "spark.driver.bindAddress", "spark.local.dir",
@@ -124,6 +126,7 @@ def driver_conf(
     values.update(_own(assignment, manifest, place, master_url))
     values.update(_files(manifest, place, values, single=master_url.startswith("local[")))
     values["spark.executor.extraJavaOptions"] = _executor_java_options(asked, executor_archive)
+    _redact(values, assignment.get("redact") or ())
     notes += _leave_out_plugin(values)
     notes += _guard_ui(values, asked, manifest, place)
     _check_size(assignment, values, master_url)
@@ -274,6 +277,22 @@ def keeps_writes(manifest: Mapping[str, Any], place: Place) -> bool:
 def keeps_catalog(manifest: Mapping[str, Any], place: Place, conf: Mapping[str, str]) -> bool:
     """Whether we keep the catalog of tables: Hive's metastore keeps it by itself."""
     return keeps_writes(manifest, place) and conf["spark.sql.catalogImplementation"] == "in-memory"
+
+
+def _redact(values: dict[str, str], secrets: Sequence[str]) -> None:
+    """Has Spark hide the values of secrets in its UI and its event log, whatever setting or query holds them. The settings that
+    say so contain the values, and are hidden by their names."""
+    patterns = "|".join(_quoted(secret) for secret in secrets if len(secret) >= SHORTEST_SECRET)
+    if patterns:
+        theirs = values.get("spark.redaction.regex") or REDACTED_NAMES
+        values["spark.redaction.regex"] = f"{theirs}|spark[.]redaction|{patterns}"
+        of_text = values.get("spark.redaction.string.regex")
+        values["spark.redaction.string.regex"] = f"{of_text}|{patterns}" if of_text else patterns
+
+
+def _quoted(text: str) -> str:
+    """The text as a regular expression of Java."""
+    return "".join(char if char.isalnum() else f"\\x{{{ord(char):x}}}" for char in text)
 
 
 def _leave_out_plugin(values: dict[str, str]) -> list[str]:

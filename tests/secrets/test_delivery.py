@@ -1,0 +1,161 @@
+"""What agents are given: values in place of references, in the name of the cluster's owner, and never in a row."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from brickyard.agent.node import continued
+from brickyard.domain.access import Grant, Permission
+from brickyard.domain.clock import SystemClock
+from brickyard.domain.cluster import Cluster
+from brickyard.domain.errors import PermissionDenied, ResourceDoesNotExist
+from brickyard.domain.node import Assignment, Role
+from brickyard.domain.requests import ClusterId, EditCluster, StartCluster
+from brickyard.domain.secrets import SecretName
+from brickyard.nodes.loads import Loads
+from brickyard.nodes.sessions import AgentService
+from brickyard.nodes.tokens import InstanceTokens
+from brickyard.services.access import Authorizer
+from brickyard.services.secretvalues import SecretValues
+from brickyard.storage.vault import Vault
+from brickyard.store.store import Store
+from brickyard.testing.builders import cluster, instance
+from tests.agent.world import assignment
+from tests.secrets.test_secrets import OTHER, Shelf
+from tests.services.desk import ADMIN, ASK, USER, Desk, refused
+
+CONF, VARIABLES = {"spark.a": "x-{{secrets/s/k}}"}, {"A": "{{ secrets/S/K }}", "B": "plain"}
+
+
+class Delivery:
+    """A cluster of one owner with references, and what its driver's agent is told."""
+
+    def __init__(self, store: Store, place: Path, *, owner: str = USER.user_name) -> None:
+        self.shelf = Shelf(store, place)
+        values = SecretValues(authorizer=Authorizer(), vault=Vault(path=place / "secrets.key"))
+        self.agents = AgentService(
+            store=store, clock=SystemClock(), tokens=InstanceTokens(key=b"k" * 32), wake=lambda _: None, silence_s=30,
+            loads=Loads(), deliver=values.deliver,
+        )  # fmt: skip
+        self.store = store
+        made: Cluster = cluster(creator_user_name=owner)
+        made = msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, spark_conf=CONF, spark_env_vars=VARIABLES))
+        self.driver = instance(made, role=Role.DRIVER)
+        store.write_sync(lambda tx: tx.clusters.insert(made))
+        store.write_sync(lambda tx: tx.instances.insert(self.driver))
+
+    async def told(self) -> Assignment:
+        self.agents.assignments_changed([self.driver.instance_id])
+        reply = await self.agents.assignment(self.driver.instance_id, 0, 0)
+        assert reply.assignment is not None
+        return reply.assignment
+
+    async def refusal(self) -> tuple[str, str]:
+        told = await self.told()
+        assert told.refusal is not None
+        assert not told.spark_conf and not told.spark_env_vars and not told.redact
+        return told.refusal.code, told.refusal.message
+
+
+@pytest.fixture
+def delivery(store: Store, tmp_path: Path) -> Delivery:
+    return Delivery(store, tmp_path)
+
+
+def test_values_are_delivered_and_in_no_row(delivery: Delivery) -> None:
+    async def scenario() -> None:
+        await delivery.shelf.filled()
+        told = await delivery.told()
+        assert told.spark_conf == {"spark.a": "x-hunter2"}
+        assert told.spark_env_vars == {"A": "hunter2", "B": "plain"}
+        assert told.redact == ("hunter2",)
+        assert told.refusal is None
+
+        def rows(tx: Any) -> str:
+            return repr([tx._connection.exec_driver_sql(f"SELECT * FROM {table}").all() for table in ("instances", "clusters")])  # noqa: S608 - our own names
+
+        assert "hunter2" not in delivery.store.read_sync(rows)
+
+    asyncio.run(scenario())
+
+
+def test_what_cannot_be_read_says_which_secret_and_why(delivery: Delivery) -> None:
+    async def scenario() -> None:
+        calls = delivery.shelf.calls
+        code, why = await delivery.refusal()
+        assert (code, "k of scope s" in why, "scope does not exist" in why) == ("SECRET_RESOLUTION_ERROR", True, True)
+        await calls.create_scope(ADMIN, "s")
+        code, why = await delivery.refusal()
+        assert (code, "k of scope s" in why, USER.user_name in why) == ("SECRET_PERMISSION_DENIED", True, True)
+        await calls.put_acl(ADMIN, "s", Grant(USER.user_name, Permission.READ))
+        code, why = await delivery.refusal()
+        assert (code, "k of scope s does not exist" in why) == ("SECRET_RESOLUTION_ERROR", True)
+        for value, problem in ((b"\xff\xfe", "not text"), (b"a\0b", "NUL"), (b"x" * 128 * 1024, "longer than an environment")):
+            await calls.put(ADMIN, SecretName("s", "k"), bytes_value=base64.b64encode(value).decode())
+            code, why = await delivery.refusal()
+            assert (code, problem in why) == ("SECRET_RESOLUTION_ERROR", True), why
+        await calls.put(ADMIN, SecretName("s", "k"), string_value="fine")
+        assert (await delivery.told()).spark_env_vars["A"] == "fine"
+        delivery.shelf.key_file.write_text("3" * 64)
+        code, why = await delivery.refusal()
+        assert (code, "Restore" in why) == ("SECRET_RESOLUTION_ERROR", True)
+
+    asyncio.run(scenario())
+
+
+def test_an_owner_who_is_gone_reads_nothing(store: Store, tmp_path: Path) -> None:
+    delivery = Delivery(store, tmp_path, owner="gone@example.com")
+
+    async def scenario() -> None:
+        await delivery.shelf.filled()
+        await delivery.shelf.calls.put_acl(USER, "s", Grant("users", Permission.READ))
+        assert (await delivery.refusal())[0] == "SECRET_PERMISSION_DENIED"
+
+    asyncio.run(scenario())
+
+
+def _refer(key: str, **more: str) -> EditCluster:
+    fields = {name: getattr(ASK, name) for name in ("cluster_name", "spark_version", "node_type_id", "num_workers")}
+    return EditCluster(**fields, cluster_id=key, spark_env_vars={"A": "{{secrets/s/k}}", **more})
+
+
+def test_only_who_may_read_a_secret_can_refer_to_it(store: Store, tmp_path: Path) -> None:
+    """Else whoever may change a cluster could read its owner's secrets there."""
+    desk, shelf = Desk(store), Shelf(store, tmp_path)
+
+    async def scenario() -> None:
+        asked = msgspec.structs.replace(ASK, spark_env_vars={"A": "{{secrets/s/k}}"})
+        await refused(ResourceDoesNotExist, desk.service.create(USER, asked))
+        await shelf.filled()
+        await shelf.calls.create_scope(USER, "t")
+        why = await refused(PermissionDenied, desk.service.create(OTHER, asked))
+        assert "READ" in why
+        mine = await desk.service.create(USER, asked)
+        await desk.service.delete(USER, ClusterId(cluster_id=mine))
+        await desk.settle(mine, ended=True)
+        await desk.service.edit(OTHER, _refer(mine))  # what is there already may stay
+        for more in ("{{secrets/t/k}}", "{{secrets/s/another}}"):
+            await refused(PermissionDenied, desk.service.edit(OTHER, _refer(mine, B=more)))
+            await desk.service.edit(USER, _refer(mine, B=more))
+            await desk.service.edit(USER, _refer(mine))
+        theirs = await desk.service.create(OTHER, ASK)
+        await desk.service.delete(USER, ClusterId(cluster_id=theirs))
+        await desk.settle(theirs, ended=True)
+        assert OTHER.user_name in await refused(PermissionDenied, desk.service.edit(USER, _refer(theirs)))
+        await desk.service.start(OTHER, StartCluster(cluster_id=mine))
+
+    asyncio.run(scenario())
+
+
+def test_a_running_node_keeps_what_it_was_given() -> None:
+    first = assignment(spark_env_vars={"A": "hunter2"}, redact=("hunter2",))
+    later = assignment(version=2, master_url="spark://x:1", refusal=None, spark_env_vars={})
+    assert continued(later, first) == msgspec.structs.replace(first, version=2, master_url="spark://x:1")
+    assert continued(assignment(version=3, generation=2), first) == assignment(version=3, generation=2)
+    assert continued(None, first) is None
