@@ -127,7 +127,8 @@ async def _run(node: NodeState, number: int, script: InitScript, fetched: str, s
         outcome = msgspec.convert(answer, _Outcome)
     except msgspec.ValidationError as error:
         raise HostError(script.failure, f"{script_said(node.assignment, number)}: the node's answer makes no sense") from error
-    outcome.message, outcome.tail = outcome.message[:MAX_TEXT], outcome.tail[-MAX_TAIL:]
+    hide = node.redactor.text
+    outcome.message, outcome.tail = hide(outcome.message)[:MAX_TEXT], hide(outcome.tail)[-MAX_TAIL:]
     return outcome
 
 
