@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import ctypes
 import json
 import os
 import selectors
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 LOOK_EVERY_S = 0.5
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 class CommandFailed(Exception):
@@ -28,11 +32,11 @@ def run_watched(
 ) -> None:
     """Runs `command` to its end. Passes its process id and new lines to `watch` twice a second. Raises CommandFailed.
 
-    The command has its own process group, which is killed with it.
+    The command has its own process group, which is killed with it. On Linux the command also ends when this process is killed.
     """
     process = subprocess.Popen(
         list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env=None if environment is None else dict(environment), start_new_session=True,
+        env=None if environment is None else dict(environment), start_new_session=True, preexec_fn=_end_with_parent,  # noqa: PLW1509 - prctl only
     )  # fmt: skip
     assert process.stdout is not None  # noqa: S101 - requested above; for the type checker
     lines: collections.deque[str] = collections.deque(maxlen=20)
@@ -60,6 +64,12 @@ def run_watched(
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def _end_with_parent() -> None:
+    """Runs in the child: has the kernel kill it when the thread that waits for it is gone."""
+    if _libc is not None:
+        _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def _plain(line: bytes) -> str:
