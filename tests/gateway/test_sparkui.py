@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import hmac
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -269,12 +270,12 @@ def test_a_cluster_that_left_no_event_log_says_why(tmp_path: Path) -> None:
         history = HistoryServers(settings=Settings(data_dir=tmp_path, cache_dir=tmp_path), storage=Storage(tmp_path))
         with pytest.raises(ResourceDoesNotExist, match=r"spark\.eventLog\.enabled"):
             await history.find(ID, "")
-        log = tmp_path / "logs" / ID / "i-1-1" / "executor-0-stdout.log"
+        log = tmp_path / "logs" / ID / "i-1-1" / "executor" / "app-1" / "0" / "stdout"
         log.parent.mkdir(parents=True)
         log.write_bytes(b"hello")
-        assert await history.kept_log(ID, "executor-0-stdout.log", 3) == b"llo"
-        assert await history.kept_log(ID, "executor-1-stdout.log", 3) is None
-        assert await history.kept_log(ID, "../../../secret", 3) is None
+        assert await history.kept_log(ID, re.compile("executor/[^/]+/0/stdout"), 3) == b"llo"
+        assert await history.kept_log(ID, re.compile("executor/[^/]+/1/stdout"), 3) is None
+        assert await history.kept_log(ID, re.compile("secret"), 3) is None
 
     run(work())
 

@@ -116,7 +116,7 @@ class Node:
             assert time.monotonic() < deadline, state
             time.sleep(0.05)
 
-    def log(self, name: str = "driver.log") -> str:
+    def log(self, name: str = "log4j-active.log") -> str:
         return (self.directory / "logs" / name).read_text(errors="replace")
 
     def processes(self) -> list[psutil.Process]:

@@ -135,7 +135,7 @@ def test_a_worker_without_the_secret_stays_outside(cluster: Cluster) -> None:
     stranger = cluster.node()
     stranger.become("worker", secret="another secret", master_url=cluster.driver.status["master_url"])
     stranger.wait(lambda status: "worker_address" in status)
-    until(lambda: "Failed to connect to master" in stranger.log("worker.log"), "the master did not turn it away")
+    until(lambda: "Failed to connect to master" in stranger.log(), "the master did not turn it away")
     assert stranger.status["phase"] != "ready"
     assert len(cluster.driver.status["alive_workers"]) == 2
     stranger.close()

@@ -83,6 +83,7 @@ class Jvm:
         self.options = JvmOptions(heap_mb=512)
         self.node_dir = directory
         self.log_file, self.stderr_file = directory / "driver.log", directory / "stderr.log"
+        self.stdout_file = directory / "stdout.log"
         self._last_words = last_words
         self._on_end: Callable[[int], None] = lambda _: None
         self.alive = True

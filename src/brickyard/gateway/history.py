@@ -72,8 +72,8 @@ class HistoryServers:
     def forget(self, cluster_id: str) -> None:
         """Does nothing: when a server does not answer, the next `find` notices."""
 
-    async def kept_log(self, cluster_id: str, name: str, limit: int) -> bytes | None:
-        """The end of the cluster's newest kept log of that name, or None if there is none."""
+    async def kept_log(self, cluster_id: str, name: re.Pattern[str], limit: int) -> bytes | None:
+        """The end of the cluster's newest kept log with such a name, or None if there is none."""
         return await asyncio.to_thread(self._storage.logs.tail, cluster_id, name, limit)
 
     async def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import NamedTuple
 
 from brickyard.domain.cluster import Cluster, Instance
@@ -58,14 +59,18 @@ class UiSources:
 
     async def executor_log(self, caller: Caller, cluster_id: str, executor: int, stream: str) -> bytes:
         """The end of an executor's output, from its worker or from the kept logs. Raises ApiError."""
-        name = f"executor-{executor}-{stream}.log"
+        wanted = re.compile(rf"executor/[^/]+/{executor}/{stream}")
         for worker in await self._attach.workers(caller, cluster_id):
             try:
+                listed = await self._attach.ask(worker, LOGS, ReadLogs())
+                name = next((each.name for each in listed.files if wanted.fullmatch(each.name)), None)
+                if name is None:
+                    continue  # not this worker's executor
                 answer = await self._attach.ask(worker, LOGS, ReadLogs(name=name, tail=TAIL))
             except ApiError:
-                continue  # not this worker's executor, or the worker is gone
+                continue  # the worker is gone
             return answer.text.encode()
-        kept = await self._history.kept_log(cluster_id, name, TAIL)
+        kept = await self._history.kept_log(cluster_id, wanted, TAIL)
         if kept is None:
             raise ResourceDoesNotExist(f"The {stream} of executor {executor} of cluster {cluster_id} no longer exists.")
         return kept

@@ -4,6 +4,7 @@ ended. Its name is the node's: `<instance id>-<generation>`."""
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 from pathlib import Path
 
@@ -28,11 +29,12 @@ class KeptLogs:
         """The directories of a cluster's nodes, last ended first."""
         return _newest_first(self.of(cluster_id))
 
-    def tail(self, cluster_id: str, name: str, limit: int) -> bytes | None:
-        """The end of the newest log with that name, or None if there is none."""
+    def tail(self, cluster_id: str, name: re.Pattern[str], limit: int) -> bytes | None:
+        """The end of the newest log with such a name, or None if there is none."""
         for directory in self.nodes(cluster_id):
-            with contextlib.suppress(OSError, ValueError):
-                return files.read_tail(directory, name, limit)
+            for found in (each for each, _ in files.list_files(directory) if name.fullmatch(each)):
+                with contextlib.suppress(OSError, ValueError):
+                    return files.read_tail(directory, found, limit)
         return None
 
     def has(self, cluster_id: str, node: str) -> bool:

@@ -199,7 +199,7 @@ class NodeHost:
         if worker or assignment.get("user_isolation"):  # a waiting kernel would give its user access to the JVM
             self._drop_contexts()
         try:
-            prepared.log_to(launch.log_name(worker=worker))
+            prepared.log_to(launch.LOG)
         except Exception as error:
             raise OpError("INTERNAL_ERROR", f"the warm JVM cannot log to another file: {error}") from error
 
@@ -237,7 +237,7 @@ class NodeHost:
             jvm.spawn(submit_conf=submit_conf)
             jvm.connect()
         except JvmError as error:
-            log = failures.tail([jvm.stderr_file, jvm.log_file])
+            log = failures.tail([jvm.stderr_file, jvm.stdout_file, jvm.log_file])
             jvm.stop(0)
             role = role or (launch.WORKER if options.worker else "driver")
             failure = failures.jvm_death(jvm.exit_code or 0, log, role=role, ready=False)

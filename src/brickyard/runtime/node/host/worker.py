@@ -30,7 +30,6 @@ class WorkerRole(Role):
         self._master_url = str(self._assignment.get("master_url") or "")
         self._master_known = threading.Event()
         self._retiring = threading.Event()
-        self._kept: set[Executor] = set()
         if self._master_url:
             self._master_known.set()
 
@@ -93,13 +92,25 @@ class WorkerRole(Role):
             self._retiring.wait(SLOW_S) if not asked else self._stopping.wait(FAST_S)
 
     def _keep_logs(self, executors: list[Executor]) -> None:
-        """Links each executor's output into the logs directory: otherwise it is removed with the worker's directory."""
+        """Links the executors' output into the logs directory, since Spark removes it with the worker's directory: `stdout` and
+        `stderr` in `executor/<application>/<number>/`, and what Spark has rolled of them."""
         for executor in executors:
-            if executor in self._kept:
-                continue
-            source = Path(self._place.node_dir, "work", "executors", executor.app_id, str(executor.number))
-            for stream in ("stdout", "stderr"):
-                target = self._jvm.node_dir / "logs" / f"executor-{executor.number}-{stream}.log"
-                with contextlib.suppress(OSError):  # not there yet: the next round links it
-                    os.link(source / stream, target)
-                    self._kept.add(executor)
+            name = Path(executor.app_id, str(executor.number))
+            source = Path(self._place.node_dir, "work", "executors", name)
+            target = self._jvm.node_dir / "logs" / "executor" / name
+            with contextlib.suppress(OSError):  # nothing is there yet: the next round links it
+                found = [each for each in os.listdir(source) if each.startswith(("stdout", "stderr"))]  # noqa: PTH208 - names only
+                target.mkdir(parents=True, exist_ok=True)
+                for each in sorted(found, key=len, reverse=True):  # rolled ones first, so that no output is without a name
+                    link_again(source / each, target / each)
+
+
+def link_again(source: Path, target: Path) -> None:
+    """Makes `target` a link to the file that `source` is now. Raises OSError."""
+    if target.exists() and target.samefile(source):
+        return
+    fresh = target.with_name(f".{target.name}")
+    with contextlib.suppress(FileNotFoundError):
+        fresh.unlink()
+    os.link(source, fresh)
+    fresh.replace(target)

@@ -282,25 +282,33 @@ def properties_text(settings: Mapping[str, str]) -> str:
     return "".join(f"{escape(key, ':= #!')}={escape(value, ' ')}\n" for key, value in settings.items())
 
 
-def log_name(*, worker: bool) -> str:
-    """Returns the name of a JVM's log file among the node's logs."""
-    return "worker.log" if worker else "driver.log"
+# What a JVM logs, among the node's logs; the first is Databricks' name. A full file gets the next number, which it keeps.
+LOG, WARM_LOG = "log4j-active.log", "warm.log"
+KEPT_LOGS = 3  # full files
 
 
-def log4j_text(log_file: Path) -> str:
-    """Returns the JVM's logging configuration: INFO into one file of bounded size."""
+def log4j_text(log_file: Path, *, size: str = "32MB") -> str:
+    """Returns the JVM's logging configuration: INFO into one file, which becomes another one when it is full."""
+    rolled = log_file.name.removesuffix(".log").removesuffix("-active")
     return f"""status = error
 appender.file.type = RollingFile
 appender.file.name = file
 appender.file.fileName = {log_file}
-appender.file.filePattern = {log_file}.%i
+appender.file.filePattern = {log_file.parent}/{rolled}-%i.log
 appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
 appender.file.policies.type = Policies
 appender.file.policies.size.type = SizeBasedTriggeringPolicy
-appender.file.policies.size.size = 32MB
+appender.file.policies.size.size = {size}
 appender.file.strategy.type = DefaultRolloverStrategy
-appender.file.strategy.max = 3
+appender.file.strategy.fileIndex = nomax
+appender.file.strategy.action.type = Delete
+appender.file.strategy.action.basePath = {log_file.parent}
+appender.file.strategy.action.maxDepth = 1
+appender.file.strategy.action.name.type = IfFileName
+appender.file.strategy.action.name.regex = {rolled}-[0-9]+[.]log
+appender.file.strategy.action.name.count.type = IfAccumulatedFileCount
+appender.file.strategy.action.name.count.exceeds = {KEPT_LOGS}
 rootLogger.level = info
 rootLogger.appenderRef.file.ref = file
 logger.repl.name = {GATEWAY}

@@ -36,8 +36,9 @@ class Jvm:
         self.secret = ""
         self.gateway: Any = None
         self.exit_code: int | None = None
-        self.log_file = node_dir / "logs" / ("warm.log" if options.frugal else launch.log_name(worker=options.worker))
-        self.stderr_file = node_dir / "logs" / "jvm-stderr.log"
+        self.log_file = node_dir / "logs" / (launch.WARM_LOG if options.frugal else launch.LOG)
+        self.stdout_file = node_dir / "logs" / "stdout"
+        self.stderr_file = node_dir / "logs" / "stderr"
         self._spawner = spawner
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = threading.Event()
@@ -65,14 +66,15 @@ class Jvm:
         )
         env = launch.environment(self.manifest, self.options, os.environ, host=self.host, node_dir=self.node_dir)
         env["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(info)
-        with self.stderr_file.open("ab") as log:
-            self._process = self._start(argv, env, log)
+        with self.stdout_file.open("ab") as stdout, self.stderr_file.open("ab") as stderr:
+            self._process = self._start(argv, env, stdout, stderr)
         threading.Thread(target=self._wait, name="jvm-wait", daemon=True).start()
 
-    def _start(self, argv: list[str], env: dict[str, str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _start(self, argv: list[str], env: dict[str, str], stdout: IO[bytes], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
         try:
             # The gateway ends when its stdin does: closing this pipe ends it gracefully, and so does our death.
-            return self._spawner.popen(argv, env=env, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=self.node_dir / "work")
+            work = self.node_dir / "work"
+            return self._spawner.popen(argv, env=env, stdin=subprocess.PIPE, stdout=stdout, stderr=stderr, cwd=work)
         except OSError as error:
             raise JvmError(f"Java cannot be started from {argv[0]}: {error.strerror}.") from error
 
