@@ -65,6 +65,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     agent_silence_s: float = 60.0  # an agent that is silent for this long counts as lost
     spark_silence_s: float = 60.0  # Spark silent for this long hangs: a driver is reported, a worker replaced
     driver_give_up_s: float = 300.0  # a driver that hangs for this long ends its cluster
+    log_delivery_s: float = 300.0  # between two deliveries of a cluster's logs (cluster_log_conf)
     launch_timeout_s: float = 1200.0  # from request to READY, including installation of the runtime
     init_script_timeout_s: float = 600.0  # an init script that runs for longer has failed
     autoscale_up_after_s: float = 1.0  # tasks that have waited this long add workers to an autoscaling cluster
@@ -217,6 +218,7 @@ def _check(settings: Settings, sources: Mapping[str, str]) -> None:
         "agent_silence_s",
         "spark_silence_s",
         "driver_give_up_s",
+        "log_delivery_s",
         "launch_timeout_s",
         "init_script_timeout_s",
         "autoscale_up_after_s",

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from brickyard.domain.node import Phase, Role
+from brickyard.domain.node import LogDestination, Phase, Role
 from brickyard.lifecycle.runtimeuse import RuntimeInUse
 from brickyard.runtime import installer
 from tests.agent.world import World, assignment, living
@@ -35,6 +35,27 @@ def test_it_becomes_what_its_assignment_says_and_cleans_up_after_it(here: World)
     assert (kept / "driver.log").read_text() == "the driver's log\n"
     assert (kept / "stopped.log").exists(), "it was stopped in order"
     assert "the host is prepared" in (kept / "agent.log").read_text()
+
+
+def test_logs_are_delivered_while_the_node_runs_and_when_it_ends(here: World) -> None:
+    one = here.instance(log_delivery_s=0.2).start()
+    there = here.data_dir / "dbfs" / "logs" / "0101-000000-abcdefgh" / "driver"
+    here.ready(one, logs=LogDestination(kind="dbfs", path="logs"))
+    until((there / "driver.log").exists, "the first delivery")
+    done = here.server.status(one.id, lambda status: status.log_delivery is not None).log_delivery
+    assert done is not None and done.error == "" and done.attempted_ms > 0
+    assert (there / "driver.log").read_text() == "the driver's log\n"
+    with (one.node / "logs" / "driver.log").open("a") as log:
+        log.write("last words")
+    there.parents[2].rename(here.data_dir / "away")
+    here.server.status(one.id, lambda status: status.log_delivery is not None and "dbfs" in status.log_delivery.error)
+    (here.data_dir / "away").rename(there.parents[2])
+    here.server.assign(one.id, None)
+    here.server.phase(one.id, Phase.IDLE)
+    assert (there / "driver.log").read_text() == "the driver's log\nlast words"
+    assert (there / "stopped.log").exists()
+    assert not (one.directory / "delivery.json").exists()
+    assert not (here.data_dir / "logs" / "0101-000000-abcdefgh" / f"{one.id}-1" / ".delivery.json").exists()
 
 
 def test_a_new_generation_is_a_new_node(here: World) -> None:

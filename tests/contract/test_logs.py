@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from datetime import timedelta
@@ -12,6 +13,7 @@ import pytest
 import requests
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.errors import BadRequest, InvalidParameterValue, NotFound
+from databricks.sdk.service.compute import ClusterLogConf, DbfsStorageInfo, S3StorageInfo, VolumesStorageInfo
 
 from brickyard.providers.nodetypes import cloud_types
 from brickyard.providers.simulated import Knobs, SimulatedProvider
@@ -55,7 +57,7 @@ def logs(w: WorkspaceClient, cluster_id: str) -> dict[str, dict[str, Any]]:
     """The logs of a cluster, by role and path."""
     found = w.api_client.do("GET", "/api/2.1/clusters/logs/list", query={"cluster_id": cluster_id})
     assert found["unreachable"] == []
-    return {f"{each['role']}/{each['path']}": each for each in found["files"]}
+    return {f"{each['role']}/{each['path']}": each for each in reversed(found["files"])}
 
 
 def read(w: WorkspaceClient, cluster_id: str, file: str, **query: Any) -> dict[str, Any]:
@@ -129,6 +131,54 @@ def test_the_logs_of_every_start_are_there(w: WorkspaceClient) -> None:
     mine = [each for each in found if each["role"] == "driver" and each["path"] == "stdout"]
     assert [each["running"] for each in mine] == [True, False]
     assert len({each["file"] for each in mine}) == 2
+
+
+def test_logs_are_delivered(w: WorkspaceClient, server: Server, machines: SimulatedProvider, place: Path) -> None:
+    """While the cluster runs and at its end; by a server, if the driver was killed; and beside those of the start before."""
+    conf = ClusterLogConf(dbfs=DbfsStorageInfo(destination="dbfs:/cluster-logs"))
+    cluster_id = new_cluster(w, cluster_log_conf=conf)
+    status = w.clusters.get(cluster_id).cluster_log_status
+    assert status is not None and status.last_attempted and not status.last_exception
+    there = place / "dbfs" / "cluster-logs" / cluster_id
+    first = f"stdout of the simulated driver of {cluster_id}, generation 1\n"
+    assert (there / "driver" / "stdout").read_text() == first
+    node = logs(w, cluster_id)["driver/stdout"]["node"].rpartition("-")[0]
+    machines.logs.write(node, "stdout", b"no end of line")
+    machines.logs.write(node, "executor/app-1/0/stderr", b"an executor\n")
+    w.clusters.restart(cluster_id).result(WAIT)
+    assert (there / "driver" / "stdout").read_text() == first + "no end of line"
+    assert (there / "executor" / "app-1" / "0" / "stderr").read_text() == "an executor\n"
+    assert [path.read_text() for path in (there / "worker").glob("*/stdout")] == [
+        f"stdout of the simulated worker of {cluster_id}, generation 1\n"
+    ]
+    again = logs(w, cluster_id)["driver/stdout"]["node"]
+    machines.logs.write(again.rpartition("-")[0], "stdout", b"last words")
+    machines.kill(again.rpartition("-")[0])
+    second = there / "driver" / f"stdout--{again}"
+    assert second.read_text().endswith("generation 2\n")
+    assert server.application is not None
+    delivering = server.application.parts.loops.log_delivery
+    assert asyncio.run(delivering.deliver()) > 0
+    assert second.read_text().endswith("generation 2\nlast words")
+    assert asyncio.run(delivering.deliver()) == 0
+    assert (there / "driver" / "stdout").read_text() == first + "no end of line"
+
+
+def test_a_destination_that_cannot_be_used_is_told(w: WorkspaceClient) -> None:
+    conf = ClusterLogConf(volumes=VolumesStorageInfo(destination="/Volumes/main/default/nothing/logs"))
+    key = w.clusters.select_spark_version(latest=True)
+    cluster_id = new_cluster(w, cluster_log_conf=conf)
+    status = w.clusters.get(cluster_id).cluster_log_status
+    assert status is not None and status.last_exception is not None and "main" in status.last_exception
+    for wrong, why in (
+        (ClusterLogConf(dbfs=DbfsStorageInfo(destination="/Workspace/a")), "dbfs:/"),
+        (ClusterLogConf(volumes=VolumesStorageInfo(destination="dbfs:/a")), "/Volumes/"),
+        (ClusterLogConf(dbfs=DbfsStorageInfo(destination="dbfs:/a/../b")), r"\.\."),
+        (ClusterLogConf(s3=S3StorageInfo(destination="s3://a")), "S3"),
+    ):
+        with pytest.raises(InvalidParameterValue, match=why) as error:
+            w.clusters.create(spark_version=key, node_type_id="i3.xlarge", num_workers=1, cluster_log_conf=wrong)
+        assert "cluster_log_conf" in str(error.value)
 
 
 def test_what_cannot_be_read_is_refused(w: WorkspaceClient) -> None:

@@ -11,11 +11,11 @@ from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.spec import (
     AwsAttributes,
     AzureAttributes,
-    ClusterLogConf,
     ClusterSpec,
     DockerImage,
     GcpAttributes,
     NodeTypeFlexibility,
+    S3StorageInfo,
 )
 from brickyard.plan.owned import OWNED_VARIABLES, check_conf, check_variables
 from brickyard.plan.refused import REFUSED, check_refused
@@ -101,7 +101,7 @@ def test_bad_variables(variables: dict[str, str]) -> None:
 
 # A value that each refused field might carry, where one can be made of its type alone.
 EXAMPLES: dict[str, Any] = {
-    "cluster_log_conf": msgspec.convert({"dbfs": {"destination": "dbfs:/logs"}}, ClusterLogConf),
+    "cluster_log_conf.s3": S3StorageInfo(destination="s3://logs"),
     "data_security_mode": "LEGACY_TABLE_ACL",
     "dependency_mode": "DEPENDENCY_MODE_ENVIRONMENTS",
     "docker_image": DockerImage(url="image"),

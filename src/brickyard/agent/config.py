@@ -50,6 +50,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     network_allow: tuple[str, ...] = ()
     isolation: Literal["auto", "required", "off"] = "auto"
     orphan_grace_s: float = 600.0
+    log_delivery_s: float = 300.0  # between two deliveries of logs
     cores: float = 1.0
     memory_mb: int = 4096
     gpus: tuple[int, ...] = ()  # device numbers
@@ -91,6 +92,12 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     def libraries_dir(self) -> Path:
         """The cluster's libraries on this node. Its processes can read it, and only the agent writes to it."""
         return self.directory / "libraries"
+
+    @property
+    def log_roots(self) -> dict[str, Path]:
+        """The directories in which logs are delivered, by the kind of place."""
+        kinds = {"dbfs": self.dbfs_dir, "volumes": self.volumes_dir}
+        return {kind: Path(place) for kind, place in kinds.items() if place}
 
     def cluster_dir(self, cluster_id: str) -> Path | None:
         """The directory that all nodes of the cluster share, or None if there is no cluster or nothing is shared."""

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # NONBLOCK: opening a planted FIFO must not hang
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR)
 
@@ -77,7 +77,7 @@ def open_directory(path: Path | str, *, dir_fd: int | None = None) -> int:
                 os.chmod(f"/proc/self/fd/{handle}", 0o700)  # noqa: PTH101 - by descriptor: the name could be swapped
         finally:
             os.close(handle)
-    return os.open(path, _DIRECTORY, dir_fd=dir_fd)
+    return os.open(path, DIRECTORY, dir_fd=dir_fd)
 
 
 class _Emptying:
@@ -140,7 +140,7 @@ def list_files(root: Path) -> Iterator[tuple[str, int]]:
     """Yields `(relative name, bytes)` of the regular files below `root`, at most MAX_FILES files and MAX_DEPTH deep. Skips
     names that are not UTF-8, because no message could carry them."""
     try:
-        top = os.open(root, _DIRECTORY)
+        top = os.open(root, DIRECTORY)
     except OSError:
         return
     try:
@@ -157,7 +157,7 @@ def _walk(directory: int, prefix: str, depth: int, budget: Iterator[None]) -> It
         try:
             entry.encode()
             info = os.stat(entry, dir_fd=directory, follow_symlinks=False)
-            inner = os.open(entry, _DIRECTORY, dir_fd=directory) if stat.S_ISDIR(info.st_mode) and depth else None
+            inner = os.open(entry, DIRECTORY, dir_fd=directory) if stat.S_ISDIR(info.st_mode) and depth else None
         except (OSError, UnicodeEncodeError):
             continue
         if inner is not None:
@@ -175,10 +175,10 @@ def open_below(root: Path, name: str) -> int:
     parts = name.split("/")
     if not name or any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise ValueError(f"{name!r} is not the name of a log")
-    fd = os.open(root, _DIRECTORY)
+    fd = os.open(root, DIRECTORY)
     for index, part in enumerate(parts):
         try:
-            inner = os.open(part, _FILE if index == len(parts) - 1 else _DIRECTORY, dir_fd=fd)
+            inner = os.open(part, _FILE if index == len(parts) - 1 else DIRECTORY, dir_fd=fd)
         finally:
             os.close(fd)
         fd = inner

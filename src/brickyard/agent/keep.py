@@ -18,6 +18,8 @@ MAX_FILE_BYTES = 16 << 20
 MAX_TOTAL_BYTES = 64 << 20
 EVENTS = "eventlog/"  # Spark's event logs: kept complete or not at all
 MAX_EVENTS_BYTES = 64 << 20
+DELIVERY_RECORD = "delivery.json"  # in an instance's directory: how far the delivery of its logs is; absent when it is complete
+DELIVERY = ".delivery.json"  # the same beside kept logs
 Redact = Callable[[bytes], bytes]
 RECORD = ".kept.json"  # in a directory of kept logs; without it, it was written by an older version
 
@@ -89,6 +91,8 @@ def keep_node_logs(directory: Path, logs_dir: Path, *, instance_id: str, node: N
         for own in ("node.log.1", "node.log"):
             if (directory / own).exists():
                 files.write_atomic(copy / own.replace("node.log", "agent.log"), files.read_tail(directory, own, MAX_FILE_BYTES))
+        with contextlib.suppress(FileNotFoundError):  # a server delivers what is left (reconcile/logdelivery.py)
+            files.write_atomic(copy / DELIVERY, (directory / DELIVERY_RECORD).read_bytes())
         files.write_atomic(copy / RECORD, msgspec.json.encode(KeptNode(role=node.role, files=kept)))
         copy.rename(target)
 

@@ -23,6 +23,7 @@ from brickyard.domain.nodeops import LogPiece
 MAX_PIECE = 256 << 10  # bytes
 _HEAD = 64  # first bytes by which a file is recognised
 _POSITION = re.compile(r"([0-9a-f]{1,16})\.([0-9a-f]{1,16})\.(\d{1,2})\.([0-9a-f]{16}|)\.(\d{1,18})")
+_ROLLED = re.compile(r"(?:(.*/)?)(?:(log4j)-\d+(\.log)|(stdout|stderr)--[^/]*)")
 ACTIVE = re.compile(r"(.+)-active(\.[a-z]+)")  # log4j-active.log is rolled to log4j-...log
 
 
@@ -115,6 +116,19 @@ class LogDirectory:
                 return self._piece(newest, wanted.offset, limit, at_end=True)
             return self._after_rolling(name, newest, wanted, limit, stack)
 
+    def names(self) -> list[str]:
+        """The names of all logs, and those under which rolled ones were written."""
+        return sorted({active_name(name) for name, _ in files.list_files(self._root) if not name.startswith(".")})
+
+    def first(self, name: str, *, limit: int = MAX_PIECE) -> LogPiece:
+        """Reads from the oldest that there is of a log, which may have been rolled."""
+        with contextlib.ExitStack() as stack:
+            older = sorted(self._older(name, stack), key=lambda each: each.modified_ns)
+            if older:
+                return self._piece(older[0], older[0].first, limit, at_end=False)
+            file = self._open(name, stack)
+            return self._piece(file, file.first, limit, at_end=True)
+
     def _after_rolling(
         self, name: str, newest: _Open | None, wanted: Position, limit: int, stack: contextlib.ExitStack
     ) -> LogPiece:
@@ -166,6 +180,14 @@ def is_rolled(name: str, active: str) -> bool:
     if match := ACTIVE.fullmatch(active):
         return name.startswith(f"{match[1]}-") and name.endswith(match[2]) and not ACTIVE.fullmatch(name)
     return name.startswith((f"{active}-", f"{active}."))
+
+
+def active_name(name: str) -> str:
+    """The name that a rolled log had while it was written; for others, their name."""
+    match = _ROLLED.fullmatch(name)
+    if match is None:
+        return name
+    return (match[1] or "") + (f"{match[2]}-active{match[3]}" if match[2] else match[4])
 
 
 def describe(name: str, fd: int, *, start: int) -> KeptFile:

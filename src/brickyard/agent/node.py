@@ -13,6 +13,7 @@ from brickyard.agent import sandbox, silence
 from brickyard.agent.addresses import master_host
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.converge import Current, Stage, Step, decide
+from brickyard.agent.delivering import deliver_regularly
 from brickyard.agent.host import HostError, HostGone, NodeHost, cut_failure
 from brickyard.agent.log import LogFile
 from brickyard.agent.networks import Networks
@@ -132,6 +133,10 @@ class Node:
     async def watch(self) -> None:
         """Watches forever whether Spark on the node answers, and reports since when it does not."""
         await silence.watch(self._state)
+
+    async def deliver_logs(self) -> None:
+        """Delivers the node's logs from time to time, forever."""
+        await deliver_regularly(self._state)
 
     async def close(self) -> None:
         """Ends the node and cleans up, while `run` goes on. Returns when nothing is left."""

@@ -101,7 +101,7 @@ class _Agent:
         )  # fmt: skip
         node = asyncio.create_task(self._node.run())
         watch = Watch(config=self._config, node=self._node, log=self._log)
-        works = (home.report(), home.follow(), home.watch(), self._node.watch(), watch.run())
+        works = (home.report(), home.follow(), home.watch(), self._node.watch(), watch.run(), self._node.deliver_logs())
         tasks = [node, *(asyncio.create_task(work) for work in works)]
         for task in tasks:
             task.add_done_callback(self._ended)

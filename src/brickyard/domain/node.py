@@ -43,6 +43,21 @@ class Phase(StrEnum):
     FAILED = "failed"  # see `failure`; final for this generation
 
 
+class LogDestination(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a node delivers its logs: a directory among the workspace's files, whose first `volume` parts must exist."""
+
+    kind: str  # domain.places.Kind
+    path: str
+    volume: int = 0
+
+
+class LogDelivery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The last delivery of a node's logs: when it was tried, and why it failed ("": it did not)."""
+
+    attempted_ms: int
+    error: str = ""
+
+
 class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a node should be. The server makes a new `version` with every change.
 
@@ -75,6 +90,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     job_cluster: bool = False  # it was made for a run
     init_scripts: tuple[InitScript, ...] = ()  # run in this order before Spark starts
     driver_host: str = ""  # workers with init scripts: the driver's address; empty until that is known
+    logs: LogDestination | None = None  # where its logs are delivered; None: they are only kept
     master_url: str = ""  # workers: spark://host:port; empty until the driver's master listens
     retiring: bool = False
     # As delivered; never stored. In the database, conf and variables only name secrets (services/secretvalues.py).
@@ -136,6 +152,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     warm_error: str = ""  # role WARM: why it could not be prepared; the agent retries
     warm_start: bool = False  # a cluster's node: it took over the waiting JVM
     cold_reason: str = ""  # a cluster's node: why it could not use the waiting JVM; "" if it did or there was none
+    log_delivery: LogDelivery | None = None  # None: nothing has been delivered
 
 
 class ServerAddress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -10,6 +10,7 @@ from brickyard.domain.node import Assignment, Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.spec import ISOLATING_MODES
 from brickyard.domain.states import ClusterSource
+from brickyard.plan.logconf import log_destination
 from brickyard.plan.scripts import scripts_of
 
 
@@ -49,6 +50,7 @@ def assignment_for(
         user_isolation=spec.data_security_mode in ISOLATING_MODES,
         default_tags=default_tags(cluster),
         custom_tags=custom_tags(cluster),
+        logs=log_destination(spec.cluster_log_conf),
     )
 
 

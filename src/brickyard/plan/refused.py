@@ -29,7 +29,7 @@ def _any(_value: Any) -> bool:
 _NO_EBS = "there are no EBS volumes; disks are the machine's own"
 
 REFUSED: dict[str, tuple[_Test, str]] = {
-    "cluster_log_conf": (_any, "logs are kept in the workspace's storage directory; delivery elsewhere is not supported yet"),
+    "cluster_log_conf.s3": (_any, "logs are delivered to dbfs or volumes; delivery to S3 is not supported yet"),
     "docker_image": (_any, "nodes run on the machine itself, without containers"),
     "enable_local_disk_encryption": (_any, "the machine's disks are used unchanged"),
     "ssh_public_keys": (_any, "nodes have no SSH server"),

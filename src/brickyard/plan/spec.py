@@ -20,6 +20,7 @@ from brickyard.domain.runtimes import Runtime
 from brickyard.domain.spec import ISOLATING_MODES, AutoScale, ClusterSpec, DataSecurityMode, Kind
 from brickyard.plan.autoscale import check_autoscale, check_window
 from brickyard.plan.launching import types_of
+from brickyard.plan.logconf import log_destination
 from brickyard.plan.owned import check_conf, check_variables
 from brickyard.plan.refused import check_refused
 from brickyard.plan.scripts import check_init_scripts
@@ -63,6 +64,7 @@ def normalise(
     _check_name_and_tags(spec)
     _check_clouds(spec)
     check_init_scripts(spec.init_scripts or [])
+    log_destination(spec.cluster_log_conf)
     check_variables(spec.spark_env_vars or {})
     check_conf(spec.spark_conf or {}, single=is_single_node(spec))
     return msgspec.structs.replace(

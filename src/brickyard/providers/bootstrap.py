@@ -66,6 +66,7 @@ def agent_config(
         isolation=settings.isolation,
         orphan_grace_s=settings.orphan_grace_s,
         init_script_timeout_s=settings.init_script_timeout_s,
+        log_delivery_s=settings.log_delivery_s,
         cores=request.node_type.num_cores,
         memory_mb=request.node_type.memory_mb,
         min_free_disk=int(settings.min_free_disk_gb * (1 << 30)),

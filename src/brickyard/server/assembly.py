@@ -32,6 +32,7 @@ from brickyard.providers.base import Provider
 from brickyard.providers.capacity import GIB, allowance
 from brickyard.providers.fleet import Providers
 from brickyard.reconcile.instances import InstanceMonitor
+from brickyard.reconcile.logdelivery import LogDelivery
 from brickyard.reconcile.loops import OwnerLoops
 from brickyard.reconcile.measures import ClusterMeasures
 from brickyard.reconcile.retention import Retention
@@ -111,6 +112,7 @@ class Loops:
     monitor: InstanceMonitor
     runs: RunLoop
     retention: Retention
+    log_delivery: LogDelivery
     room: DiskRoom
 
 
@@ -282,6 +284,7 @@ def _loops(given: Resources, nodes: Nodes) -> Loops:
         ),
         runs=RunLoop(store=store, clock=clock, ids=ids, nodes=nodes.tasks, wake_cluster=owners.wake),
         retention=retention,
+        log_delivery=LogDelivery(storage=given.storage, held=given.member.lease("log delivery")),
         room=DiskRoom(
             store=store,
             storage=given.storage,

@@ -149,6 +149,7 @@ class Application:
             "instances": loops.monitor.run,
             "agents": self.parts.nodes.agents.run,
             "retention": loops.retention.run,
+            "log_delivery": loops.log_delivery.run,
             "runs": loops.runs.run,
             "room": loops.room.run,
             "event loop": self._loop_lag.watch,

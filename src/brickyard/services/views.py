@@ -12,7 +12,14 @@ from brickyard.domain.node import Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.spec import AwsAttributes, AwsAvailability
 from brickyard.domain.states import State
-from brickyard.domain.views import ClusterDetails, NodeInstanceType, NodeTypeView, SparkNode, SparkNodeAwsAttributes
+from brickyard.domain.views import (
+    ClusterDetails,
+    LogSyncStatus,
+    NodeInstanceType,
+    NodeTypeView,
+    SparkNode,
+    SparkNodeAwsAttributes,
+)
 from brickyard.plan.zones import DEFAULT_ZONE
 
 JDBC_PORT = 10_000
@@ -43,6 +50,7 @@ def cluster_details(
         "last_state_loss_time": cluster.last_state_loss_ms,
         "terminated_time": (cluster.terminated_ms or None) if state is State.TERMINATED else None,
         "termination_reason": cluster.termination_reason if state in _ENDED else None,
+        "cluster_log_status": _log_status(cluster, instances),
     }
     if cluster.up:
         fields |= _serving(cluster, instances, sizes)
@@ -55,6 +63,15 @@ def _aws_attributes(cluster: Cluster, sizes: Mapping[str, NodeType]) -> AwsAttri
     if node_type is None or node_type.cloud != "AWS" or cluster.spec.instance_pool_id:
         return None
     return AwsAttributes(availability=AwsAvailability.ON_DEMAND, zone_id=DEFAULT_ZONE)
+
+
+def _log_status(cluster: Cluster, instances: Sequence[Instance]) -> LogSyncStatus | None:
+    """The delivery of the logs of the present nodes: the last failure, if there is one, otherwise the last success."""
+    found = [each.current_status.log_delivery for each in instances if each.generation == cluster.incarnation]
+    last = max((each for each in found if each is not None), key=lambda each: (bool(each.error), each.attempted_ms), default=None)
+    if last is None:
+        return None
+    return LogSyncStatus(last_attempted=last.attempted_ms, last_exception=last.error or None)
 
 
 def _progress(cluster: Cluster, instances: Sequence[Instance], state: State) -> str:

@@ -52,6 +52,11 @@ class Storage:
         return self.root / "workspace"
 
     @property
+    def log_roots(self) -> dict[str, Path]:
+        """The directories in which logs are delivered, by the kind of place."""
+        return {"dbfs": self.dbfs, "volumes": self.volumes}
+
+    @property
     def clusters(self) -> Path:
         """One directory per cluster, shared by all of its nodes."""
         return self.root / "clusters"

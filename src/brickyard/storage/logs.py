@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from brickyard.agent import files
-from brickyard.agent.keep import read_record
+from brickyard.agent.keep import DELIVERY, read_record
 from brickyard.agent.logfiles import LogDirectory
 from brickyard.domain.node import Role
 from brickyard.domain.nodeops import LogFile, LogPiece, ReadLog
@@ -52,8 +52,16 @@ class KeptLogs:
     def read(self, cluster_id: str, node: str, asked: ReadLog) -> LogPiece:
         """Reads from a log of a node. Raises OSError if there is none, and ValueError."""
         directory = self.of(cluster_id) / Path(node).name
-        logs = LogDirectory(directory, read_record(directory).files)
-        return logs.read(asked.name, offset=asked.offset, position=asked.position, limit=asked.limit)
+        return self.directory(directory).read(asked.name, offset=asked.offset, position=asked.position, limit=asked.limit)
+
+    def undelivered(self) -> list[Path]:
+        """The records of deliveries that are not complete (`agent/delivery.py`)."""
+        nodes = [node for cluster in directories(self.root) for node in directories(cluster) if not node.name.startswith(".")]
+        return [node / DELIVERY for node in nodes if (node / DELIVERY).exists()]
+
+    def directory(self, node: Path) -> LogDirectory:
+        """The logs in a directory of a node."""
+        return LogDirectory(node, read_record(node).files)
 
     def clusters(self) -> list[str]:
         """The ids of the clusters with kept logs."""

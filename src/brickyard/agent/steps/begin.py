@@ -9,8 +9,9 @@ import msgspec
 
 from brickyard.agent import files
 from brickyard.agent.converge import Stage
+from brickyard.agent.delivery import DeliveryRecord
 from brickyard.agent.host import HostError
-from brickyard.agent.keep import NodeRecord
+from brickyard.agent.keep import DELIVERY_RECORD, NodeRecord
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
 from brickyard.domain.node import Assignment, Phase, Role
@@ -54,6 +55,12 @@ def record(node: NodeState, wanted: Assignment) -> None:
     """Records whose node this is, for the provider that cleans up after an agent that was killed."""
     record = NodeRecord(cluster_id=wanted.cluster_id, generation=wanted.generation, role=wanted.role)
     files.write_atomic(node.config.directory / "node.json", msgspec.json.encode(record))
+    delivery = node.config.directory / DELIVERY_RECORD
+    delivery.unlink(missing_ok=True)
+    if wanted.logs is not None:
+        name = f"{node.config.instance_id}-{wanted.generation}"
+        begun = DeliveryRecord(destination=wanted.logs, cluster_id=wanted.cluster_id, node=name, role=wanted.role)
+        files.write_atomic(delivery, msgspec.json.encode(begun))
 
 
 WORK = Work(_begin, progress="preparing the node")

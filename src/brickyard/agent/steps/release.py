@@ -7,12 +7,14 @@ from pathlib import Path
 
 from brickyard.agent import files
 from brickyard.agent.converge import Current
+from brickyard.agent.delivering import deliver
 from brickyard.agent.keep import NodeRecord, keep_node_logs
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
 from brickyard.domain.node import NodeStatus
 
 STOP_GRACE_S = 4.0
+FINAL_DELIVERY_S = 3.0  # what takes longer is left to a server
 
 
 async def _release(node: NodeState) -> None:
@@ -35,6 +37,7 @@ def give_room_back(node: NodeState) -> None:
     """
     config = node.config
     files.remove_tree(config.node_dir, keep="logs")
+    deliver(node, final=True, limit_s=FINAL_DELIVERY_S)
     record = NodeRecord(cluster_id=node.cluster_id, generation=node.current.generation, role=node.role)
     keep_node_logs(
         config.directory, Path(config.logs_dir), instance_id=config.instance_id, node=record, redact=node.redactor.data

@@ -185,7 +185,10 @@ class SimulatedAgent:
         await self._say(phase=Phase.STARTING, master_url=f"spark://{self._instance_id}:7077")
         if await self._came_up("DRIVER_UNEXPECTED_FAILURE"):
             workers = self._world.masters.setdefault(wanted.cluster_id, set())
-            await self._say(phase=Phase.READY, alive_workers=tuple(sorted(workers)), load=self._load())
+            delivered = self._world.logs.deliver(self._instance_id)
+            await self._say(
+                phase=Phase.READY, alive_workers=tuple(sorted(workers)), load=self._load(), log_delivery=delivered
+            )  # fmt: skip
 
     async def _become_worker(self, wanted: Assignment) -> None:
         if not await self._came_up("WORKER_SETUP_FAILURE"):

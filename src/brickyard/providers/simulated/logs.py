@@ -5,6 +5,7 @@ Nothing is written unless the knob `logs` is set: thousands of nodes would write
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from brickyard.agent import files
-from brickyard.agent.keep import NodeRecord, keep_node_logs
+from brickyard.agent.delivery import Delivery, DeliveryRecord, deliver_within
+from brickyard.agent.keep import DELIVERY_RECORD, NodeRecord, keep_node_logs
 from brickyard.agent.logfiles import LogDirectory
 from brickyard.domain import nodeops
-from brickyard.domain.node import Assignment, Role
+from brickyard.domain.node import Assignment, LogDelivery, Role
 from brickyard.providers.simulated.kernels import KernelRefused
 from brickyard.providers.simulated.knobsfile import Knobs
 from brickyard.storage.directory import Storage
@@ -37,6 +39,12 @@ class SimulatedLogs:
             return
         record = NodeRecord(cluster_id=wanted.cluster_id, generation=wanted.generation, role=wanted.role)
         self._nodes[instance_id] = record
+        if wanted.logs is not None:
+            node = f"{instance_id}-{wanted.generation}"
+            begun = DeliveryRecord(destination=wanted.logs, cluster_id=wanted.cluster_id, node=node, role=wanted.role)
+            place = self._storage.instances / instance_id
+            place.mkdir(parents=True, exist_ok=True)
+            files.write_atomic(place / DELIVERY_RECORD, msgspec.json.encode(begun))
         what = f"{wanted.role.value} of {wanted.cluster_id}, generation {wanted.generation}"
         for name in ("stdout", "stderr", "log4j-active.log"):
             self.write(instance_id, name, f"{name} of the simulated {what}\n".encode())
@@ -52,8 +60,21 @@ class SimulatedLogs:
         assert self._storage is not None  # noqa: S101 - only nodes of a world with storage have logs
         return self._storage.instance_logs(instance_id)
 
-    def end(self, instance_id: str) -> None:
-        """The instance's node has ended: keeps its logs."""
+    def deliver(self, instance_id: str, *, final: bool = False) -> LogDelivery | None:
+        """Delivers the logs of the instance's node; returns how that went, or None if they are only kept."""
+        if instance_id not in self._nodes or self._storage is None:
+            return None
+        record = self._storage.instances / instance_id / DELIVERY_RECORD
+        if not record.exists():
+            return None
+        delivery = Delivery(record, roots=self._storage.log_roots)
+        error = deliver_within(delivery, LogDirectory(self.directory(instance_id)), final=final, limit_s=1.0)
+        return LogDelivery(attempted_ms=time.time_ns() // 1_000_000, error=error)
+
+    def end(self, instance_id: str, *, killed: bool = False) -> None:
+        """The instance's node has ended: keeps its logs. One that was killed has not delivered the last of them."""
+        if not killed:
+            self.deliver(instance_id, final=True)
         record = self._nodes.pop(instance_id, None)
         if record is not None and self._storage is not None:
             place = self._storage.instances / instance_id

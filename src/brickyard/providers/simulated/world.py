@@ -115,6 +115,7 @@ class World:
 
     def kill(self, instance_id: str) -> None:
         """Removes the machine without notice."""
+        self.logs.end(instance_id, killed=True)
         self.gone(instance_id)
 
     def fail(self, instance_id: str, failure: Failure) -> None:

@@ -1,0 +1,202 @@
+"""Delivers a node's logs to the destination of its cluster's `cluster_log_conf`, a directory of the workspace's files.
+
+Each pass copies what was written since the last one. A log goes to one file of the destination, under the name that Databricks
+uses; what it was before it was rolled goes to the same file. A file belongs to the node that created it: another start of the
+cluster, which would use the same name, adds its node's name to it. So the same bytes are always written at the same place, and a
+pass may be cut off anywhere and repeated. The record of this (`keep.DELIVERY_RECORD`) is written before a file is created. After
+a kill, whoever has the logs and the record can go on: the agent, or a server with the logs that the node has left.
+
+Users' code can change the destination and the logs: nothing follows links, and only regular files are read or written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import threading
+from pathlib import Path
+
+import msgspec
+
+from brickyard.agent import files
+from brickyard.agent.keep import Redact
+from brickyard.agent.logfiles import LogDirectory
+from brickyard.agent.pressure import DBFS_FULL
+from brickyard.domain import nodeops
+from brickyard.domain.node import LogDestination, Role
+
+CHUNK = 1 << 20
+_BINARY = "eventlog/"
+
+
+class Delivered(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """How far one file of the destination is. `position` is after the last delivered byte of the log."""
+
+    target: str
+    position: str = ""
+    size: int = 0  # of the file so far
+
+
+class DeliveryRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`node` names the node among the cluster's. The record is removed once everything is delivered."""
+
+    destination: LogDestination
+    cluster_id: str
+    node: str
+    role: Role
+    logs: dict[str, Delivered] = {}
+
+
+class Delivery:
+    """Delivers the logs of one node. `record` is the file with the record. Methods block, and raise OSError: what was delivered
+    before stays, and the next pass goes on from there."""
+
+    def __init__(self, record: Path, *, roots: dict[str, Path], redact: Redact = bytes) -> None:
+        """`roots`: the directory for each kind of place. `redact` hides secrets and keeps the length."""
+        self._file = record
+        self._redact = redact
+        self._roots = roots
+        self.record = msgspec.json.decode(record.read_bytes(), type=DeliveryRecord)
+
+    def run(self, logs: LogDirectory, *, final: bool = False) -> None:
+        """One pass. Only complete lines are delivered, unless it is the `final` one."""
+        top = self._open_top()
+        try:
+            for name in logs.names():
+                self._deliver(logs, name, top, final=final)
+            if final:
+                self._file.unlink(missing_ok=True)
+        finally:
+            os.close(top)
+
+    def _open_top(self) -> int:
+        """The cluster's directory in the destination."""
+        wanted = self.record.destination
+        if wanted.kind in self._roots and (self._roots[wanted.kind].parent / DBFS_FULL).exists():
+            raise OSError(errno.ENOSPC, "the workspace's files take as much as they may (dbfs_gb)")
+        root = self._roots.get(wanted.kind)
+        if root is None or not root.is_dir():
+            raise FileNotFoundError(f"the directory of {wanted.kind} is not there")
+        return make_directories(root, (*filter(None, wanted.path.split("/")), self.record.cluster_id), owned=wanted.volume)
+
+    def _deliver(self, logs: LogDirectory, name: str, top: int, *, final: bool) -> None:
+        """Copies what is new of a log, and of what it was before."""
+        done = self.record.logs.get(name)
+        position = done.position if done else ""
+        while True:
+            piece = logs.read(name, position=position, limit=CHUNK) if position else logs.first(name, limit=CHUNK)
+            data = piece.data
+            ends = piece.offset + len(data) >= piece.size
+            if not name.startswith(_BINARY):
+                if not ends or (piece.at_end and not final):  # lines are whole, so that no secret is cut in two
+                    data = data[: data.rfind(b"\n") + 1 or (0 if ends else None)]
+                data = self._redact(data)
+            if data:
+                done = done or self._claim(name, top)
+                self._write(top, done, data)
+                position = done.position = nodeops.moved(piece.start, len(data))
+                done.size += len(data)
+                self._save()
+            elif piece.at_end or piece.next == position:
+                return
+            else:
+                position = piece.next  # an empty file; the next one follows
+
+    def _claim(self, name: str, top: int) -> Delivered:
+        """Creates the file for a log, under a name that is free. Recorded first: a file that is empty is ours after a kill."""
+        first = target_name(name, self.record.role, self.record.node)
+        for target in (first, f"{first}--{self.record.node}"):
+            found = self.record.logs[name] = Delivered(target=target)
+            self._save()
+            fd = open_target(top, target)
+            try:
+                if os.fstat(fd).st_size == 0:
+                    return found
+            finally:
+                os.close(fd)
+        return found  # ours: no other node has this name
+
+    def _write(self, top: int, done: Delivered, data: bytes) -> None:
+        fd = open_target(top, done.target)
+        try:
+            written = 0
+            while written < len(data):
+                written += os.pwrite(fd, data[written:], done.size + written)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def _save(self) -> None:
+        files.write_atomic(self._file, msgspec.json.encode(self.record))
+
+
+def target_name(name: str, role: Role, node: str) -> str:
+    """Where a log goes, below the cluster's directory."""
+    if name.startswith(("executor/", _BINARY)):
+        return name
+    if name.startswith("init_scripts/"):
+        return f"init_scripts/{node}/{name.removeprefix('init_scripts/')}"
+    return f"worker/{node}/{name}" if role is Role.WORKER else f"driver/{name}"
+
+
+def make_directories(root: Path, parts: tuple[str, ...], *, owned: int = 0) -> int:
+    """Opens a directory below `root`, making what is missing after the first `owned` parts, without following links."""
+    fd = os.open(root, files.DIRECTORY)
+    try:
+        for number, part in enumerate(parts):
+            if number >= owned:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, 0o700, dir_fd=fd)
+            inner = os.open(part, files.DIRECTORY, dir_fd=fd)
+            os.close(fd)
+            fd = inner
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def open_target(top: int, name: str) -> int:
+    """Opens a file below an open directory for writing, and makes it if need be. Raises OSError."""
+    *directories, last = name.split("/")
+    fd = os.dup(top)
+    try:
+        for part in directories:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(part, 0o700, dir_fd=fd)
+            inner = os.open(part, files.DIRECTORY, dir_fd=fd)
+            os.close(fd)
+            fd = inner
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        target = os.open(last, flags, 0o600, dir_fd=fd)
+    finally:
+        os.close(fd)
+    if not stat.S_ISREG(os.fstat(target).st_mode):
+        os.close(target)
+        raise OSError(f"{name} is there already, and is not a file")
+    return target
+
+
+def deliver_within(delivery: Delivery, logs: LogDirectory, *, final: bool, limit_s: float) -> str:
+    """One pass; returns why it failed, or "". A destination that hangs holds up only a thread of its own."""
+    outcome: list[str] = []
+
+    def work() -> None:
+        try:
+            delivery.run(logs, final=final)
+            outcome.append("")
+        except (OSError, ValueError) as error:
+            outcome.append(_plain(error))
+
+    thread = threading.Thread(target=work, name="delivery", daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    return outcome[0] if outcome else f"the destination did not take the logs within {limit_s:g} s"
+
+
+def _plain(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    return str(error) or type(error).__name__
