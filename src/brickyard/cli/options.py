@@ -51,6 +51,7 @@ def serving(function: F) -> F:
             "--autoscale-up-after-s", type=float, help="Seconds of waiting tasks after which an autoscaling cluster grows."
         ),
         click.option("--launch-timeout-s", type=float, help="Seconds that a cluster may take to start."),
+        click.option("--init-script-timeout-s", type=float, help="Seconds that each init script may run."),
         click.option(
             "--driver-give-up-s", type=float, help="Seconds without an answer from a driver's Spark after which its cluster ends."
         ),
