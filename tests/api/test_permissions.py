@@ -154,6 +154,7 @@ class World:
                 wake=lambda _: None,
             ),
             secrets=SecretService(store=store, clock=clock, authorizer=recorder, vault=Vault(path=root / "secrets.key")),
+            context_secrets=None,  # type: ignore[arg-type] # for agents
             attach=attach,
             logs=logged,
             log_followers=LogFollowers(logs=logged, store=store, clock=clock),

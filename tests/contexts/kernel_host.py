@@ -4,6 +4,7 @@ runtime's interpreter; with `isolate`, users are kept apart. One JSON line `{"op
 
 from __future__ import annotations
 
+import base64
 import importlib
 import json
 import os
@@ -37,6 +38,14 @@ class Server:
 
     def close_session(self, session_id: str) -> None:
         self._connect.close_session(session_id)
+
+
+def answer(context_id: str, scope: str, key: str) -> dict[str, Any]:
+    """As the agent would: one scope, whose secrets tell who has asked."""
+    if scope not in ("", "scope"):
+        return {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": f"Scope {scope} does not exist!"}
+    value = base64.b64encode(f"{context_id}: {scope}/{key}".encode()).decode()
+    return {"value": value} if key else {"names": ["key" if scope else "scope"]}
 
 
 def main() -> None:
@@ -74,6 +83,7 @@ def main() -> None:
         env=dict(os.environ),
         cancel_group=cancel_group,
         limit=4,
+        ask=answer,
     )
 
     def active_jobs() -> list[int]:

@@ -39,6 +39,7 @@ square = udf(lambda value: value * value, "long")
 sum(row[0] for row in spark.range(4).select(square("id")).collect())
 """
     assert python.text(squares) == "14"
+    assert python.text("dbutils.secrets.get('scope', 'key')") == f"'{python.name}: scope/key'"
 
 
 def test_tables_and_sql(python: Context) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import datetime
 import decimal
 import json
 import operator
 import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +20,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brickyard.runtime.node.contexts import asking
 from brickyard.runtime.node.kernel import dbutils as kernel_dbutils
 from brickyard.runtime.node.kernel import display as kernel_display
 from brickyard.runtime.node.kernel import fs as kernel_fs
 from brickyard.runtime.node.kernel import sql as kernel_sql
+from brickyard.runtime.node.kernel.secrets import Line
 from brickyard.runtime.node.wire import EXIT_MIME, TABLE_MIME
+from tests.support.patience import PATIENCE_S
 
 
 @pytest.mark.parametrize(
@@ -140,7 +149,7 @@ def test_what_the_fs_magic_does_not_understand_is_explained(line: str, words: st
 
 def test_leaving_a_notebook_publishes_the_value() -> None:
     said: list[dict[str, Any]] = []
-    utils = kernel_dbutils.make_dbutils(said.append)
+    utils = kernel_dbutils.make_dbutils(said.append, Line(None))
     with pytest.raises(kernel_dbutils.NotebookExit):
         utils.notebook.exit({"a": 1})
     assert said == [{EXIT_MIME: {"value": "{'a': 1}"}, "text/plain": "{'a': 1}"}]
@@ -149,12 +158,55 @@ def test_leaving_a_notebook_publishes_the_value() -> None:
 @pytest.mark.parametrize("name", ["jobs", "fs.mount", "notebook.run"])
 def test_what_is_not_offered_is_named(name: str) -> None:
     with pytest.raises(AttributeError, match=rf"dbutils\.{name} is not offered on this cluster"):
-        operator.attrgetter(name)(kernel_dbutils.make_dbutils(lambda _: None))
+        operator.attrgetter(name)(kernel_dbutils.make_dbutils(lambda _: None, Line(None)))
 
 
-def test_secrets_say_what_is_missing() -> None:
-    secrets: Any = kernel_dbutils.make_dbutils(lambda _: None).secrets
-    assert secrets.listScopes() == []
-    for ask, what in ((secrets.get, ("scope", "key")), (secrets.getBytes, ("scope", "key")), (secrets.list, ("scope",))):
-        with pytest.raises(NotImplementedError, match="'scope' does not exist: this workspace has no secret scopes"):
-            ask(*what)
+@contextlib.contextmanager
+def secrets_of(answer: Callable[[str, str], dict[str, Any]]) -> Iterator[Any]:
+    """`dbutils.secrets` with a node host behind it that answers so."""
+    ours, theirs = socket.socketpair()
+    thread = threading.Thread(target=asking.serve, args=(ours, answer))
+    thread.start()
+    with theirs:
+        yield kernel_dbutils.make_dbutils(lambda _: None, Line(theirs)).secrets
+        theirs.shutdown(socket.SHUT_RDWR)
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
+def answers(scope: str, key: str) -> dict[str, Any]:
+    if scope == "missing":
+        return {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "Scope missing does not exist!"}
+    return {"value": base64.b64encode(f"{scope}/{key}".encode()).decode()} if key else {"names": [f"{scope}1", f"{scope}2"]}
+
+
+def test_secrets_are_asked_for_and_come_back(capsys: pytest.CaptureFixture[str]) -> None:
+    with secrets_of(answers) as secrets:
+        assert secrets.get("s", "k") == "s/k"
+        assert secrets.getBytes(scope="s", key="k") == b"s/k"
+        assert [each.key for each in secrets.list("s")] == ["s1", "s2"]
+        assert [each.name for each in secrets.listScopes()] == ["1", "2"]
+        with pytest.raises(Exception, match="Scope missing does not exist!") as caught:
+            secrets.get("missing", "k")
+        assert getattr(caught.value, "error_code", "") == "RESOURCE_DOES_NOT_EXIST"
+        with pytest.raises(ValueError, match="needs the key"):
+            secrets.get("s", "")
+        secrets.help()
+        assert "getBytes" in capsys.readouterr().out
+
+
+def test_many_threads_ask_at_once() -> None:
+    with secrets_of(answers) as secrets, ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda number: secrets.get("s", str(number)), range(100))) == [
+            f"s/{number}" for number in range(100)
+        ]
+
+
+def test_nonsense_on_the_line_ends_it_and_nothing_else() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        theirs.sendall(b'{"id": 1}\n')
+        asking.serve(ours, answers)
+        assert theirs.recv(10) == b""
+    with pytest.raises(Exception, match="own process only"):
+        kernel_dbutils.make_dbutils(lambda _: None, Line(None)).secrets.listScopes()

@@ -96,7 +96,9 @@ def test_widgets_files_and_secrets(python: Context) -> None:
         assert listed["resultType"] == "table", listed
         assert [f"file:{here}/note.txt", "note.txt", 5] in [row[:3] for row in listed["data"]]
     assert "%fs rm [-r] PATH" in python.failure("%fs rm")
-    assert "spark_env_vars" in python.failure("dbutils.secrets.get('scope', 'key')")
+    assert python.text("dbutils.secrets.get('scope', 'key')") == f"'{python.name}: scope/key'"
+    assert python.text("dbutils.secrets.listScopes()[0].name") == "'scope'"
+    assert "does not exist" in python.failure("dbutils.secrets.get('another', 'key')")
 
 
 def test_leaving_a_notebook(python: Context) -> None:

@@ -38,6 +38,9 @@ class Kernel:
     def interrupt(self) -> None:
         """It runs nothing."""
 
+    def answer(self, ask: Any) -> None:
+        """It asks nothing."""
+
     def end(self) -> None:
         self.ended = True
 

@@ -19,8 +19,9 @@ from databricks.sdk.service.workspace import (
     SecretScope,
 )
 
+from brickyard.nodes.tokens import InstanceTokens
 from tests.support.patience import until
-from tests.support.server import TOKEN, Server
+from tests.support.server import TOKEN, WORKSPACE_KEY, Server
 
 
 @pytest.fixture
@@ -126,3 +127,31 @@ def test_a_missing_secret_ends_the_start_with_its_name(w: WorkspaceClient, scope
         _started(w, spark_env_vars={"A": "{{secrets/nowhere/k}}"})
     with pytest.raises(InvalidParameterValue, match="bad reference"):
         _started(w, spark_env_vars={"A": "{{secrets/sdk}}"})
+
+
+def test_an_agent_asks_in_the_name_of_a_contexts_user(w: WorkspaceClient, server: Server, scope: str) -> None:
+    w.secrets.put_secret(scope, "k", string_value="hunter2")
+    tokens, user = InstanceTokens(key=WORKSPACE_KEY), w.current_user.me().user_name or ""
+    body = {
+        "instance_id": "i-1",
+        "context_id": "c",
+        "user": user,
+        "ticket": tokens.ticket("i-1", "c", user),
+        "scope": scope,
+        "key": "k",
+    }
+
+    def ask(bearer: str, **changes: str) -> Any:
+        headers = {"Authorization": f"Bearer {bearer}"}
+        return requests.post(f"{server.url}/agent/v1/secrets", json={**body, **changes}, headers=headers, timeout=60)
+
+    answer = ask(tokens.agent_token("i-1")).json()
+    assert base64.b64decode(answer["value"]) == b"hunter2"
+    assert answer["server_token"] == tokens.server_token("i-1")
+    assert ask(tokens.agent_token("i-1"), key="").json()["names"] == ["k"]
+    assert ask(tokens.agent_token("i-1"), key="missing").json()["error_code"] == "RESOURCE_DOES_NOT_EXIST"
+    assert ask(tokens.agent_token("i-1"), context_id="other").json()["error_code"] == "PERMISSION_DENIED"
+    for bearer in (TOKEN, tokens.agent_token("i-2")):
+        refused = ask(bearer)
+        assert refused.status_code == 401
+        assert "hunter2" not in refused.text

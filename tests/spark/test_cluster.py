@@ -44,6 +44,7 @@ def cluster(live: Live, neighbour: str) -> str:
     live.w.dbfs.upload("/scripts/mark.sh", io.BytesIO(MARK))
     live.w.secrets.create_scope("main")
     live.w.secrets.put_secret("main", "password", string_value=PASSWORD)
+    live.w.secrets.put_secret("main", "other", string_value="read by dbutils")
     return live.create(
         "main", SPARK_4, num_workers=1, custom_tags={"team": "a"},
         spark_conf=CONF | {"spark.test.hidden": "user:{{secrets/main/password}}"},
@@ -119,6 +120,10 @@ spark.sql("SELECT '" + seen[0] + "' AS secret").collect() and None
     assert error.results is not None
     assert "[REDACTED]" in str(error.results.summary)
     assert "hunter2" not in repr(error.as_dict())
+    read = live.run(
+        cluster, "value = dbutils.secrets.get('main', 'other'); print(len(value), value, dbutils.secrets.list('main'))"
+    )
+    assert read == "15 [REDACTED] [SecretMetadata(key='other'), SecretMetadata(key='password')]"
     now = live.get(cluster)
     assert now.spark_env_vars is not None and now.spark_env_vars["TEST_HIDDEN"] == "{{secrets/main/password}}"
     assert "hunter2" not in repr([now.as_dict(), [event.as_dict() for event in live.w.clusters.events(cluster)]])

@@ -20,7 +20,7 @@ from brickyard.agent.config import AgentConfig
 from brickyard.agent.http import Client, HttpError
 from brickyard.agent.log import LogFile
 from brickyard.agent.servers import Servers
-from brickyard.domain.node import Assignment, AssignmentReply, StatusReply, StatusReport
+from brickyard.domain.node import AskSecrets, Assignment, AssignmentReply, SecretsReply, StatusReply, StatusReport
 
 HEARTBEAT_S = 5.0
 COALESCE_S = 0.02
@@ -30,7 +30,7 @@ TIMEOUT_S = 12.0  # a server reports after 10 s that its database hangs
 QUICK_S = 3.0  # for an answer, if other servers can be asked and have answered recently
 BACKOFF_S = (0.1, 2.0)
 
-_Reply = TypeVar("_Reply", StatusReply, AssignmentReply)
+_Reply = TypeVar("_Reply", StatusReply, AssignmentReply, SecretsReply)
 
 
 class _Unreachable(Exception):
@@ -147,6 +147,17 @@ class Home:
             await asyncio.sleep(min(grace - silence + 0.01, 5.0))
         self._on_leave(f"nothing was heard of the server for {silence:.0f} s (orphan_grace_s is {grace:g})")
 
+    async def ask(self, asked: AskSecrets) -> SecretsReply:
+        """Asks a server for secrets. Never raises: an error is a reply."""
+        client = Client()
+        try:
+            return await self._ask(client, "POST", "/agent/v1/secrets", SecretsReply, body=msgspec.json.encode(asked))
+        except _Unreachable:
+            text = "no server of the workspace can be reached to read secrets. Repeat the call."
+            return SecretsReply(server_token="", error_code="TEMPORARILY_UNAVAILABLE", message=text)
+        finally:
+            client.close()
+
     async def _ask(
         self,
         client: Client,
@@ -155,6 +166,7 @@ class Home:
         kind: type[_Reply],
         *,
         report: StatusReport | None = None,
+        body: bytes = b"",
         timeout_s: float = TIMEOUT_S,
         patient: bool = True,
     ) -> _Reply:
@@ -162,7 +174,6 @@ class Home:
         problem = _Unreachable("no server of this workspace is running")
         urls = self._servers.candidates()
         for url in urls:
-            body = b""
             if report is not None:
                 body = msgspec.json.encode(msgspec.structs.replace(report, moves=self._servers.reporting_to(url)))
             limit_s = timeout_s if patient or len(urls) == 1 else QUICK_S
@@ -172,7 +183,7 @@ class Home:
                 client.close()
                 problem = error
                 continue
-            self._found(url, polling=report is None)
+            self._found(url, polling=not body)
             self._servers.told(reply.servers)
             return reply
         client.close()

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from brickyard.agent.contexts import Question
 from brickyard.domain.node import Failure, Load, Phase
 
 MAX_LINE = 16 << 20
@@ -106,6 +107,7 @@ class NodeHost:
         on_status: Callable[[dict[str, Any]], None],
         on_line: Callable[[str], None],
         on_end: Callable[[NodeHost], None],
+        on_ask: Callable[[NodeHost, Question], None] = lambda host, question: None,
         redact: Callable[[str], str] = lambda text: text,
     ) -> None:
         """`redact` hides secrets in every text that the host sends, except in answers."""
@@ -113,6 +115,7 @@ class NodeHost:
         self._on_line = on_line
         self._on_end = on_end
         self._redact = redact
+        self._on_ask = on_ask
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
@@ -229,6 +232,8 @@ class NodeHost:
         envelope = msgspec.json.decode(line, type=_Envelope)
         if envelope.event == "status":
             self._on_status(msgspec.json.decode(line, type=StatusEvent).changes(self._redact))
+        elif envelope.event == "ask":
+            self._on_ask(self, msgspec.json.decode(line, type=Question))
         elif envelope.event == "log":
             self._say(envelope.line if isinstance(envelope.line, str) else "")
         elif envelope.id is not msgspec.UNSET:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -12,6 +13,7 @@ import msgspec
 from brickyard.agent import sandbox, silence
 from brickyard.agent.addresses import master_host
 from brickyard.agent.config import AgentConfig
+from brickyard.agent.contexts import Ask, Contexts, Question
 from brickyard.agent.converge import Current, Stage, Step, decide
 from brickyard.agent.delivering import deliver_regularly
 from brickyard.agent.host import HostError, HostGone, NodeHost, cut_failure
@@ -25,6 +27,7 @@ from brickyard.agent.watch import Watched
 from brickyard.domain.node import Assignment, Failure, NodeStatus, Phase, Role
 from brickyard.domain.redaction import Redactor
 
+ANSWER_S = 10.0  # for the node host to take the answer to a kernel's question
 WARM_RETRY_S = (5.0, 300.0)  # between two attempts to make a warm node: first, maximum
 _PROTOCOL_CODES = frozenset(
     {"NOT_FOUND", "LIMIT", "DEAD", "INVALID", "TIMEOUT", "INTERNAL", ""}
@@ -43,6 +46,7 @@ class Node:
         networks: Networks,
         log: LogFile,
         on_change: Callable[[], None],
+        ask: Ask | None = None,
         ladder: Mapping[Step, Work] = LADDER,
     ) -> None:
         self._config = config
@@ -51,9 +55,11 @@ class Node:
             config=config, probe=probe, networks=networks, log=log, make_host=self._make_host, on_change=on_change
         )  # fmt: skip
         networks.on_end = self._cut_off
+        self._ask = ask
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()  # set while nothing is wanted and nothing exists
         self._running: tuple[Step, asyncio.Task[None]] | None = None
+        self._answering: set[asyncio.Task[None]] = set()
         self._killing: set[asyncio.Task[None]] = set()
         self._warm_failures = 0  # in a row
         self._warm_after = 0.0  # time.monotonic() of the next attempt
@@ -64,6 +70,7 @@ class Node:
             on_status=self._hear,
             on_line=state.node_log.write,
             on_end=self._host_ended,
+            on_ask=self._asked,
             redact=lambda text: state.redactor.text(text),  # noqa: PLW0108 - each generation has its own redactor
         )
 
@@ -80,6 +87,23 @@ class Node:
     def redactor(self) -> Redactor:
         """Hides the secrets that the node was given."""
         return self._state.redactor
+
+    @property
+    def contexts(self) -> Contexts:
+        return self._state.contexts
+
+    def _asked(self, host: NodeHost, question: Question) -> None:
+        """A kernel asks for a secret."""
+        task = asyncio.create_task(self._answer(host, question))
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+
+    async def _answer(self, host: NodeHost, question: Question) -> None:
+        if self._ask is not None:
+            reply = await self._state.contexts.answer(question, self._ask)
+            with contextlib.suppress(HostError):  # it has ended, and the kernel with it
+                fields = {"names": reply.names, "value": reply.value, "error_code": reply.error_code, "message": reply.message}
+                await host.call("answer", timeout_s=ANSWER_S, ask=question.ask, **fields)
 
     # ── for the watch over memory and disk ──────────────────────────────────────────────────────────────────────────────────
 
@@ -293,6 +317,8 @@ class Node:
             self._end_generation(self._state.death() if gone else cut_failure(code, str(error), tail))
 
     def _end_generation(self, failure: Failure) -> None:
+        hide = self._state.redactor.text
+        failure = Failure(code=failure.code, message=hide(failure.message), log_tail=hide(failure.log_tail))
         self._state.say(f"the node failed: {failure.code}: {failure.message}")
         self._state.scripts_over(failure.message)
         self._state.advance(Stage.ENDED)

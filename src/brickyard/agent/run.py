@@ -21,7 +21,7 @@ from brickyard.agent.networks import Networks
 from brickyard.agent.node import Node
 from brickyard.agent.server import Routes
 from brickyard.agent.watch import Watch
-from brickyard.domain.node import Assignment, StatusReport
+from brickyard.domain.node import AskSecrets, Assignment, SecretsReply, StatusReport
 
 LOCK_PATIENCE_S = 1.0
 LEAVE_PATIENCE_S = 9.0  # more than a node needs to end (STOP_GRACE_S) and clean up
@@ -76,7 +76,9 @@ class _Agent:
         self._leave: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._isolation = asyncio.ensure_future(asyncio.to_thread(sandbox.probe, mode=config.isolation, python=config.python))
         self._networks = Networks(config=config, switchboard=switchboard)
-        self._node = Node(config=config, probe=self._probed, networks=self._networks, log=log, on_change=self._changed)
+        self._node = Node(
+            config=config, probe=self._probed, networks=self._networks, log=log, on_change=self._changed, ask=self._ask
+        )
         routes = Routes(
             config=config,
             report=self._report,
@@ -84,6 +86,7 @@ class _Agent:
             way=self._networks.way,
             stop=self._go,
             redactor=lambda: self._node.redactor,
+            contexts=lambda: self._node.contexts,
         )
         self._server = Server(handler=routes.handle, authorise=self._authorise, host=config.host)
         self._home: Home | None = None
@@ -124,6 +127,10 @@ class _Agent:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._log.write(f"a loop of the agent failed: {type(error).__name__}: {error}")
             self._go("a loop of the agent failed")
+
+    async def _ask(self, asked: AskSecrets) -> SecretsReply:
+        assert self._home is not None  # noqa: S101 - a node exists only after an assignment, which `home` brings
+        return await self._home.ask(asked)
 
     async def _probed(self) -> sandbox.Isolation:
         return await asyncio.shield(self._isolation)

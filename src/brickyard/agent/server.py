@@ -10,6 +10,7 @@ import msgspec
 
 from brickyard.agent import files
 from brickyard.agent.config import AgentConfig
+from brickyard.agent.contexts import Contexts
 from brickyard.agent.host import HostError, NodeHost
 from brickyard.agent.http import Request, Response, failure
 from brickyard.agent.logfiles import LogDirectory
@@ -43,7 +44,8 @@ class Routes:
         host: Callable[[], NodeHost | None],
         way: Callable[[int], Awaitable[str]],
         stop: Callable[[str], None],
-        redactor: Callable[[], Redactor] = Redactor,
+        redactor: Callable[[], Redactor],
+        contexts: Callable[[], Contexts],
     ) -> None:
         self._config = config
         self._report = report
@@ -51,6 +53,7 @@ class Routes:
         self._way = way
         self._stop = stop
         self._redactor = redactor
+        self._contexts = contexts
 
     async def handle(self, request: Request) -> Response:
         """Serves one request whose token has been checked."""
@@ -80,17 +83,23 @@ class Routes:
             return Response(200, msgspec.json.encode(await asyncio.to_thread(self._logs, asked)))
         if op is nodeops.READ_LOG:
             return Response(200, msgspec.json.encode(await asyncio.to_thread(self._read_log, asked)))
+        contexts = self._contexts()
+        if isinstance(asked, nodeops.NewContext):
+            contexts.made(asked.context_id, asked.user, asked.ticket)
         answer = await self._call(op.name, **self._meant_for_us(asked))
         if op.opens:  # a hostile node may name any port, but the socket leads only to ports of that same node
             answer["way"] = await self._way(_port(answer))
-        elif op is nodeops.COMMAND_STATUS or op is nodeops.CONTEXT_STATUS:
-            answer = self._redactor().json(answer)
+        elif isinstance(asked, nodeops.OfContext | nodeops.OfCommand):
+            answer = contexts.redactor(asked.context_id).json(answer)
+        if op is nodeops.CONTEXT_DESTROY:
+            contexts.forget(asked.context_id)
         return Response(200, msgspec.json.encode(answer))
 
     def _meant_for_us(self, asked: msgspec.Struct) -> dict[str, Any]:
         """Returns the request's fields for the node host. Refuses fields that are too long or meant for a node of another
         generation."""
         fields = msgspec.structs.asdict(asked)
+        fields.pop("ticket", None)  # nothing on the node may see it
         if len(fields.get("command", "")) > nodeops.MAX_COMMAND:
             raise _Refused(400, "INVALID", f"the command is longer than {nodeops.MAX_COMMAND >> 20} MiB")
         if fields.pop("generation", 0) not in (0, self._report().status.generation):

@@ -13,6 +13,7 @@ import msgspec
 
 from brickyard.agent import cgroups, sandbox
 from brickyard.agent.config import AgentConfig
+from brickyard.agent.contexts import Contexts
 from brickyard.agent.converge import Current, Stage
 from brickyard.agent.host import HostGone, NodeHost, cut_failure
 from brickyard.agent.log import LogFile
@@ -59,7 +60,9 @@ class NodeState:
         self.cluster_id = ""
         self.role: Role | None = None  # in that cluster
         self.cold_reason = ""  # for the generation that begins next
-        self.redactor = Redactor()  # hides the secrets of the current generation
+        self._hidden: set[str] = set()
+        self.redactor = Redactor()  # hides the secrets of the current generation, and those that its contexts have read
+        self.contexts = Contexts(instance_id=config.instance_id, hide=self.hide)
         self._on_change = on_change
         self._starved = ("", 0.0)  # why one of the node's processes was ended, and when (monotonic)
 
@@ -117,7 +120,9 @@ class NodeState:
         """Makes the assignment's generation the current one."""
         self.current = Current(generation=wanted.generation, stage=stage)
         self.cluster_id, self.role = wanted.cluster_id, wanted.role
-        self.redactor = Redactor(wanted.redact)
+        self._hidden = set(wanted.redact)
+        self.redactor = Redactor(self._hidden)
+        self.contexts = Contexts(instance_id=self.config.instance_id, hide=self.hide, given=wanted.redact)
         self.node_log.clear()
         kept = {
             name: getattr(self.status, name)
@@ -126,6 +131,11 @@ class NodeState:
         fresh = NodeStatus(**kept, generation=wanted.generation, started_ms=now_ms())
         self.replace_status(msgspec.structs.replace(fresh, **status))
         self.say(f"node of cluster {wanted.cluster_id}: {wanted.role.value}, generation {wanted.generation}")
+
+    def hide(self, secret: str) -> None:
+        """Hides one more value in everything that leaves the node."""
+        self._hidden.add(secret)
+        self.redactor = Redactor(self._hidden)
 
     # ── the node host ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

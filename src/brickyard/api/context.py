@@ -38,6 +38,7 @@ from brickyard.domain.requests import (
 from brickyard.domain.views import GetEventsResponse
 from brickyard.services.caller import Caller
 from brickyard.services.changes import Changes
+from brickyard.services.contextsecrets import ContextSecrets
 from brickyard.services.globalscripts import GlobalScriptService
 from brickyard.services.policies import PolicyService
 from brickyard.services.runs import RunService
@@ -115,6 +116,7 @@ class ApiContext:
     commands: Any  # services.commands.CommandService; its operations declare what they call
     runs: RunService
     secrets: SecretService
+    context_secrets: ContextSecrets
     dbfs: Any  # services.files.DbfsService; likewise
     volumes: Any  # services.files.VolumeService
     workspace: Any  # services.files.WorkspaceService

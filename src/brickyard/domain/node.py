@@ -183,6 +183,29 @@ class StatusReply(msgspec.Struct, frozen=True, kw_only=True):
     servers: tuple[ServerAddress, ...] = ()
 
 
+class AskSecrets(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Agent to server, for `dbutils.secrets` in a context: the value of a secret, or, without a key, the keys of a scope, or,
+    without a scope, all scopes. `ticket` is the one with which the server made the context."""
+
+    instance_id: str
+    context_id: str
+    user: str
+    ticket: str
+    scope: str = ""
+    key: str = ""
+
+
+class SecretsReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Server to agent: names, or a value in base64; or the API's error."""
+
+    server_token: str
+    names: tuple[str, ...] = ()
+    value: str = ""
+    error_code: str = ""
+    message: str = ""
+    servers: tuple[ServerAddress, ...] = ()
+
+
 class AssignmentReply(msgspec.Struct, frozen=True, kw_only=True):
     """Server to agent. No assignment means the instance is idle: the agent ends everything. `servers`: as in StatusReply."""
 

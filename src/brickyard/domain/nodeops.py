@@ -40,6 +40,7 @@ class NewContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     context_id: Id
     language: str
     user: str = ""
+    ticket: str = ""  # for the agent alone: proves to any server that this context on this instance is the user's
     generation: int = 0  # of the intended node: a node of another generation refuses; 0: any
 
 

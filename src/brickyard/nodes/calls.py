@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from brickyard.domain.cluster import Instance
-from brickyard.domain.nodeops import AgentClient, AgentRefused, NodeOp, Reply, Request
+from brickyard.domain.nodeops import AgentClient, AgentRefused, NewContext, NodeOp, Reply, Request
 from brickyard.nodes.tokens import InstanceTokens
 
 
@@ -18,6 +18,9 @@ class NodeCalls:
 
     async def ask(self, node: Instance, op: NodeOp[Request, Reply], request: Request) -> Reply:
         """Has the node perform the operation. Raises AgentUnreachable or AgentRefused."""
+        if isinstance(request, NewContext):  # so that the agent can ask for secrets in the name of the context's user
+            ticket = self._tokens.ticket(node.instance_id, request.context_id, request.user)
+            request = msgspec.structs.replace(request, ticket=ticket)
         path, body = op.call(request)
         token = self._tokens.server_token(node.instance_id)
         answer = await self._client.call(node.endpoint, token, op.method, path, body)

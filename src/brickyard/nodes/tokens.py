@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import json
 
 
 class InstanceTokens:
@@ -25,5 +26,13 @@ class InstanceTokens:
         """Whether the token belongs to that instance. Constant time."""
         return hmac.compare_digest(self.agent_token(instance_id).encode(), token.encode())
 
-    def _derive(self, purpose: str, instance_id: str) -> str:
-        return hmac.digest(self._key, f"{purpose}/{instance_id}".encode(), "sha256").hex()
+    def ticket(self, instance_id: str, context_id: str, user: str) -> str:
+        """What proves that a context on that instance is the user's."""
+        return self._derive("context", json.dumps([instance_id, context_id, user]))
+
+    def is_ticket(self, ticket: str, instance_id: str, context_id: str, user: str) -> bool:
+        """Whether the ticket is that context's. Constant time."""
+        return hmac.compare_digest(self.ticket(instance_id, context_id, user).encode(), ticket.encode())
+
+    def _derive(self, purpose: str, about: str) -> str:
+        return hmac.digest(self._key, f"{purpose}/{about}".encode(), "sha256").hex()

@@ -46,6 +46,7 @@ from brickyard.services.changes import Changes
 from brickyard.services.clusterlogs import ClusterLogs
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
+from brickyard.services.contextsecrets import ContextSecrets
 from brickyard.services.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
 from brickyard.services.globalscripts import GlobalScriptService
 from brickyard.services.logfollowing import LogFollowers
@@ -134,6 +135,7 @@ class Services:
     runs: RunService
     secrets: SecretService
     uploads: Uploads
+    context_secrets: ContextSecrets
     dbfs: DbfsService
     volumes: VolumeService
     workspace: WorkspaceService
@@ -205,6 +207,7 @@ def application(
         commands=services.commands,
         runs=services.runs,
         secrets=services.secrets,
+        context_secrets=services.context_secrets,
         dbfs=services.dbfs,
         volumes=services.volumes,
         workspace=services.workspace,
@@ -312,6 +315,7 @@ def _services(given: Resources, nodes: Nodes, loops: Loops, *, authorizer: Autho
     )
     attach = AttachService(store=store, authorizer=authorizer, nodes=nodes.calls, start=clusters.start)
     logs = ClusterLogs(attach=attach, store=store, nodes=nodes.calls, kept=given.storage.logs)
+    secrets = SecretService(store=store, clock=clock, authorizer=authorizer, vault=vault)
     return Services(
         tokens=TokenService(store=store, clock=clock, ids=ids, authorizer=authorizer),
         users=UserService(store=store, authorizer=authorizer),
@@ -342,7 +346,8 @@ def _services(given: Resources, nodes: Nodes, loops: Loops, *, authorizer: Autho
             files=nodes.files,
             wake=loops.runs.wake,
         ),
-        secrets=SecretService(store=store, clock=clock, authorizer=authorizer, vault=vault),
+        secrets=secrets,
+        context_secrets=ContextSecrets(store=store, secrets=secrets, tokens=nodes.tokens, servers=given.servers),
         uploads=uploads,
         dbfs=DbfsService(files=dbfs, store=store, authorizer=authorizer),
         volumes=VolumeService(files=volumes, store=store, authorizer=authorizer),

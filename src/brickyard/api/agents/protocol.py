@@ -10,7 +10,7 @@ from brickyard.api.context import ApiContext
 from brickyard.api.edge.dialects import PLAIN, Reply
 from brickyard.api.edge.registry import Auth, Operation
 from brickyard.domain.errors import DatabaseTrouble
-from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
+from brickyard.domain.node import AskSecrets, AssignmentReply, SecretsReply, StatusReply, StatusReport
 from brickyard.domain.spec import Wire
 from brickyard.services.caller import Caller
 
@@ -35,6 +35,13 @@ async def _status(ctx: ApiContext, caller: Caller, request: StatusReport) -> Sta
 async def _assignment(ctx: ApiContext, caller: Caller, request: AssignmentQuery) -> AssignmentReply | Reply:
     try:
         return await ctx.agents.assignment(request.instance_id, request.have, request.wait)
+    except DatabaseTrouble as error:
+        return _not_now(ctx, request.instance_id, error)
+
+
+async def _secrets(ctx: ApiContext, caller: Caller, request: AskSecrets) -> SecretsReply | Reply:
+    try:
+        return await ctx.context_secrets.ask(request)
     except DatabaseTrouble as error:
         return _not_now(ctx, request.instance_id, error)
 
@@ -70,6 +77,19 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="An agent waits for what its node should be",
         needs=(),
         auth=Auth.AGENT,
+        documented=False,
+    ),
+    Operation(
+        name="agents.secrets",
+        method="POST",
+        paths=("/agent/v1/secrets",),
+        handler=_secrets,
+        request=AskSecrets,
+        response=SecretsReply,
+        summary="An agent asks for secrets in the name of a context's user",
+        needs=(),
+        auth=Auth.AGENT,
+        body_limit=REPORT_LIMIT,
         documented=False,
     ),
 )

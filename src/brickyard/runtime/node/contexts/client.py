@@ -8,7 +8,9 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -19,6 +21,7 @@ import zmq
 from jupyter_client.session import Session
 
 from ..wire import GROUP_KEY
+from .asking import Ask, serve
 from .door import Doors
 from .process import Home, Process, Starter
 
@@ -76,20 +79,21 @@ class KernelFactory:
         argv = [self._python, str(START), "kernel", str(home.inside), str(self._starter.parent)]
         argv += [str(self._node_dir / "work"), *(["hold"] if hold else [])]
         env = {**self._env, **door.env, **_own_env(home.inside)}
-        waits, go = os.pipe() if hold else (subprocess.DEVNULL, -1)
+        ours, theirs = socket.socketpair() if hold else (None, None)
         try:
             with (home.root / "log").open("wb") as log:
-                process = self._starter.start(home, argv, env, node_dir=self._node_dir, stdin=waits, log=log)
+                stdin = theirs.fileno() if theirs is not None else subprocess.DEVNULL
+                process = self._starter.start(home, argv, env, node_dir=self._node_dir, stdin=stdin, log=log)
         except OSError:
             door.close()
-            if hold:
-                os.close(go)
+            if ours is not None:
+                ours.close()
             raise
         finally:
-            if hold:
-                os.close(waits)
+            if theirs is not None:
+                theirs.close()
         on_end = partial(self._later, door.close)
-        return Kernel(process=process, home=home, go=go, key=key.encode(), context=self._zmq, on_end=on_end)
+        return Kernel(process=process, home=home, line=ours, key=key.encode(), context=self._zmq, on_end=on_end)
 
     def close(self) -> None:
         """Frees what kernels share. All kernels must have been ended."""
@@ -110,7 +114,7 @@ class Kernel:
         *,
         process: Process,
         home: Home,
-        go: int,  # pipe on which a kernel waits for its driver; -1: it does not wait
+        line: socket.socket | None,  # on which a kernel waits for its driver, and then asks questions; None: it does neither
         key: bytes,
         context: zmq.Context[Any],
         on_end: Callable[[], None],
@@ -118,7 +122,8 @@ class Kernel:
         self._process = process
         self._home = home
         self._directory = home.directory
-        self._go = go
+        self._line = line
+        self._waits = line is not None
         self._context = context
         self._on_end = on_end
         self._session = Session(key=key, username="brickyard")
@@ -128,11 +133,16 @@ class Kernel:
 
     def proceed(self) -> None:
         """Tells a waiting kernel that there is a driver. Does nothing for a kernel that does not wait."""
-        go, self._go = self._go, -1
-        if go >= 0:
+        waits, self._waits = self._waits, False
+        if waits and self._line is not None:
             with contextlib.suppress(OSError):  # it has ended; `connect` will notice
-                os.write(go, b"go\n")
-            os.close(go)
+                self._line.sendall(b"go\n")
+
+    def answer(self, ask: Ask) -> None:
+        """Begins to answer the kernel's questions."""
+        line, self._line = self._line, None
+        if line is not None:
+            threading.Thread(target=serve, args=(line, ask), name="kernel-questions", daemon=True).start()
 
     def connect(self, *, timeout_s: float, wanted: Callable[[], bool]) -> None:
         """Waits until the kernel answers on both channels. Raises KernelDied, also after the time limit or if it is no longer
@@ -241,11 +251,11 @@ class Kernel:
         """Kills the process and everything that it started, and removes its directory."""
         self._process.kill()
         self._process.wait()
-        go, self._go = self._go, -1
-        if go >= 0:
-            os.close(go)
-        for socket in self._sockets.values():
-            socket.close(linger=0)
+        line, self._line = self._line, None
+        if line is not None:
+            line.close()
+        for channel in self._sockets.values():
+            channel.close(linger=0)
         self._sockets.clear()
         if self._fd >= 0:
             os.close(self._fd)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import results
+from .asking import Ask
 from .client import Event, Kernel, KernelDied
 
 KEEP_COMMANDS = 100  # finished commands whose results can still be read
@@ -72,6 +73,7 @@ class Context:
         start_kernel: Callable[[Callable[[], bool]], Kernel | None],
         cancel_jobs: Callable[[str], None],
         touch: Callable[[], None],
+        ask: Ask,
     ) -> None:
         self.language = language
         self._user = user
@@ -80,6 +82,7 @@ class Context:
         self._start_kernel = start_kernel
         self._cancel_jobs = cancel_jobs
         self._touch = touch
+        self._ask = ask
         self._kernel = kernel
         self._state = "Pending" if kernel is None else "Running"
         self._failure = ""
@@ -174,6 +177,7 @@ class Context:
         try:
             while True:
                 kernel = self._kernel or self._obtain()
+                kernel.answer(self._ask)
                 self._run(kernel, self._next(kernel))
         except _Destroyed:
             pass

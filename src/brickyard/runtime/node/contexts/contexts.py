@@ -34,12 +34,17 @@ OPEN_LOOK_S = 0.1  # how often to check whether a kernel is still wanted while S
 LANGUAGES = ("python", "sql")
 
 
+def _nobody(context_id: str, scope: str, key: str) -> dict[str, Any]:
+    return {"error_code": "BAD_REQUEST", "message": "There is no workspace here that has secrets."}
+
+
 class Contexts:
     """All contexts of a node. Every method may be called from any thread and returns immediately.
 
     `doors` give kernels access to the driver's JVM; `env` is the complete environment for user code; `cancel_group` cancels
     the Spark jobs of a job group (a command's id) and may block; `spark_open` waits at most the given seconds until the driver
-    accepts sessions and returns whether it does; `starter` starts the processes.
+    accepts sessions and returns whether it does; `starter` starts the processes; `ask` has the server answer a context's question
+    (`host/questions.py`).
     """
 
     def __init__(
@@ -52,6 +57,7 @@ class Contexts:
         cancel_group: Callable[[str], None],
         spark_open: Callable[[float], bool] = lambda _: True,
         starter: Starter | None = None,
+        ask: Callable[[str, str, str], dict[str, Any]] = _nobody,
         limit: int = 145,
     ) -> None:
         own = {
@@ -73,6 +79,7 @@ class Contexts:
         self._cancellers = ThreadPoolExecutor(4, thread_name_prefix="kernel-cancel")
         self._cancel_group = cancel_group
         self._spark_open = spark_open
+        self._ask = ask
         self._limit = limit
         self._lock = threading.Lock()
         self._starting = threading.BoundedSemaphore(STARTS_AT_ONCE)
@@ -118,6 +125,7 @@ class Contexts:
                 start_kernel=start,
                 cancel_jobs=self._cancel_jobs,
                 touch=self._touch,
+                ask=partial(self._ask, context_id),
             )
             taken = spare is not None
         self._touch()

@@ -25,6 +25,7 @@ from ..processes import Reaper, Spawner, adopt_orphans, hide_memory, kill_descen
 from ..protocol import Channel, OpError
 from ..spark import conf as sparkconf
 from . import failures, scripts
+from .questions import Questions
 from .report import Report
 
 OP_THREADS = 16
@@ -44,6 +45,7 @@ class NodeHost:
         self._spawner = spawner
         self._cells = cells
         self._report = Report(channel)
+        self._questions = Questions(channel)
         self._lock = threading.Lock()  # held by prepare, become or stop
         self._jvm: Jvm | None = None
         self._role: Any = None
@@ -59,7 +61,7 @@ class NodeHost:
             "context_create": self._context_create, "context_status": self._context_status,
             "context_destroy": self._context_destroy, "command_execute": self._command_execute,
             "command_status": self._command_status, "command_cancel": self._command_cancel,
-            "script_run": self._script_run,
+            "script_run": self._script_run, "answer": self._answer,
             "connect_open": self._connect_open, "ui_open": self._ui_open, "attached": self._attached, "pulse": self._pulse,
         }  # fmt: skip
 
@@ -296,6 +298,10 @@ class NodeHost:
     def _ui_open(self, _: Message) -> Result:
         return dict(self._needs_driver("the web UI").open_web_ui())
 
+    def _answer(self, message: Message) -> Result:
+        self._questions.answered(dict(message))
+        return {}
+
     def _attached(self, _: Message) -> Result:
         contexts = self._contexts.overview() if self._contexts is not None else []
         return {"contexts": contexts, "connect_sessions": self._needs_driver("who is attached").connect_sessions()}
@@ -323,6 +329,7 @@ class NodeHost:
                 self._contexts = Contexts(
                     python=python, node_dir=str(self._node_dir), doors=self._doors(jvm), env=env,
                     cancel_group=self._cancel_group, spark_open=self._spark_open, starter=self._starter(),
+                    ask=self._questions.ask,
                 )  # fmt: skip
             return self._contexts
 

@@ -1,4 +1,4 @@
-"""`dbutils` as far as a cluster can offer it: notebook exit, widgets, files. Secrets raise an error that says what is missing."""
+"""`dbutils` as far as a cluster can offer it: notebook exit, widgets, files, secrets."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from ..trees import PREFIXES, local_path, roots
 from ..wire import EXIT_MIME
+from .secrets import Line, Secrets
 from .widgets import Widgets
 
 
@@ -123,37 +124,14 @@ class Files:
         raise _not_offered(f"fs.{name}")
 
 
-class Secrets:
-    """`dbutils.secrets`: the workspace has no secrets yet, and the methods say so."""
-
-    def get(self, scope: str, key: str) -> NoReturn:
-        raise self._missing(f"secret {key!r} of scope {scope!r}")
-
-    def getBytes(self, scope: str, key: str) -> NoReturn:
-        raise self._missing(f"secret {key!r} of scope {scope!r}")
-
-    def listScopes(self) -> list[Any]:
-        """Returns an empty list: there are no scopes."""
-        return []
-
-    def list(self, scope: str) -> NoReturn:  # last, because in the class its name hides the built-in type
-        raise self._missing(f"secret scope {scope!r}")
-
-    def _missing(self, what: str) -> NotImplementedError:
-        return NotImplementedError(
-            f"{what} does not exist: this workspace has no secret scopes yet. Pass the value in spark_env_vars of the cluster and"
-            " read it with os.environ; everybody who may see the cluster can read it there."
-        )
-
-
 class DBUtils:
     """The object that users know as `dbutils`."""
 
-    def __init__(self, *, publish: Callable[[dict[str, Any]], None], files: Files) -> None:
+    def __init__(self, *, publish: Callable[[dict[str, Any]], None], files: Files, line: Line) -> None:
         self.notebook = Notebook(publish=publish)
         self.fs = files
         self.widgets = Widgets()
-        self.secrets = Secrets()
+        self.secrets = Secrets(line)
 
     def __getattr__(self, name: str) -> NoReturn:
         raise _not_offered(name)
@@ -162,10 +140,11 @@ class DBUtils:
 def _not_offered(what: str) -> AttributeError:
     return AttributeError(
         f"dbutils.{what} is not offered on this cluster. Available: dbutils.fs (ls, head, put, mkdirs, rm, cp, mv),"
-        " dbutils.notebook.exit, dbutils.widgets."
+        " dbutils.notebook.exit, dbutils.secrets, dbutils.widgets."
     )
 
 
-def make_dbutils(publish: Callable[[dict[str, Any]], None]) -> DBUtils:
-    """Makes `dbutils` over the workspace's files where the node shows them."""
-    return DBUtils(publish=publish, files=Files(**{name: Path(root) for name, root in roots(os.environ).items()}))
+def make_dbutils(publish: Callable[[dict[str, Any]], None], line: Line) -> DBUtils:
+    """Makes `dbutils` over the workspace's files where the node shows them. `line` leads to the node host."""
+    files = Files(**{name: Path(root) for name, root in roots(os.environ).items()})
+    return DBUtils(publish=publish, files=files, line=line)

@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 import warnings
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from .display import make_display, pandas_table
 from .fs import make_fs_magic
 from .jar import run_main
 from .paths import runtime_last
+from .secrets import PATIENCE_S, Line
 from .sql import run
 from .task import MAGIC, TaskFailed, make_task_magic
 
@@ -138,7 +140,7 @@ def quiet_failed_queries() -> None:
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def fill_namespace(app: Any, kernel_spark: Any) -> None:
+def fill_namespace(app: Any, kernel_spark: Any, line: Line) -> None:
     """Fills the user's namespace: spark, sc, sql, display, displayHTML, dbutils, and the %%sql magic."""
     from pyspark.errors import PySparkException
 
@@ -172,7 +174,7 @@ def fill_namespace(app: Any, kernel_spark: Any) -> None:
     shell.set_custom_exc((NotebookExit, RecursionError, TaskFailed), show_error)
     # For a cell's last value; what the user prints stays text. This imports nothing.
     shell.display_formatter.mimebundle_formatter.for_type_by_name("pandas.core.frame", "DataFrame", frame_bundle)
-    dbutils = make_dbutils(publish)
+    dbutils = make_dbutils(publish, line)
     shell.register_magic_function(make_fs_magic(dbutils.fs, publish), "line", "fs")
     names: dict[str, Any] = {
         "spark": spark,
@@ -222,13 +224,17 @@ def join_spark() -> Any:
     return KernelSpark()
 
 
-def await_driver() -> None:
-    """Waits until the parent says that there is a driver. The slow part that needs no driver, the imports, is done before."""
-    if not sys.stdin.readline():
+def await_driver() -> socket.socket:
+    """Waits until the parent says that there is a driver. The slow part that needs no driver, the imports, is done before.
+    Returns the socket over which it said so, for questions to it."""
+    parent = socket.socket(fileno=os.dup(0))  # no child inherits it
+    if parent.recv(3) != b"go\n":
         sys.exit(0)  # this kernel will never be needed
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
+    parent.settimeout(PATIENCE_S)
+    return parent
 
 
 def hide_ourselves() -> None:
@@ -242,15 +248,14 @@ def hide_ourselves() -> None:
 def main() -> None:
     directory, parent, work_dir = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     die_with_parent(parent)
-    if "hold" in sys.argv[4:]:
-        await_driver()
+    line = Line(await_driver() if "hold" in sys.argv[4:] else None)
     kernel_spark = join_spark()
     app = make_app(directory)
     budget = OutputBudget()
     budget.guard(sys.stdout)
     budget.guard(sys.stderr)
     quiet_failed_queries()
-    fill_namespace(app, kernel_spark)
+    fill_namespace(app, kernel_spark, line)
     app.shell.events.register("pre_run_cell", before_each(app, kernel_spark, budget))
     os.chdir(work_dir)
     hide_ourselves()

@@ -1,0 +1,100 @@
+"""The execution contexts of a node as the agent knows them: whose they are, and which secrets they have read.
+
+A kernel asks the node host for a secret, the host asks the agent, and the agent asks the server in the name of the context's
+user. The server gave the agent a ticket for each context, which no process of the node sees: so nothing that runs there can ask
+for another user, and one node's contexts cannot ask through another's.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from brickyard.domain.node import AskSecrets, SecretsReply
+from brickyard.domain.redaction import Redactor
+
+MAX_CONTEXTS = 1_000
+MAX_ASKING = 16  # at once
+
+Ask = Callable[[AskSecrets], Awaitable[SecretsReply]]
+
+
+class Question(msgspec.Struct):
+    """What the node host asks for a context. Users' code chooses every field but the context."""
+
+    ask: int  # names the question in the answer
+    context_id: str
+    scope: str = ""
+    key: str = ""
+
+
+class _Known(msgspec.Struct):
+    user: str
+    ticket: str
+    redactor: Redactor
+    read: set[str] = msgspec.field(default_factory=set)
+
+
+class Contexts:
+    """Of one generation of the node. `hide` is told every value that a context has read."""
+
+    def __init__(self, *, instance_id: str, hide: Callable[[str], None], given: tuple[str, ...] = ()) -> None:
+        self._instance_id = instance_id
+        self._hide = hide
+        self._given = given
+        self._redactor = Redactor(given)
+        self._known: dict[str, _Known] = {}
+        self._asking = 0
+
+    def made(self, context_id: str, user: str, ticket: str) -> None:
+        """Records a context that the node host is about to make. The first one of a name counts, as it does there."""
+        if len(self._known) < MAX_CONTEXTS:
+            self._known.setdefault(context_id, _Known(user, ticket, self._redactor))
+
+    def forget(self, context_id: str) -> None:
+        self._known.pop(context_id, None)
+
+    def redactor(self, context_id: str) -> Redactor:
+        """Hides the cluster's secrets and those that this context has read: not others', or anybody could guess at those."""
+        known = self._known.get(context_id)
+        return known.redactor if known is not None else self._redactor
+
+    async def answer(self, question: Question, ask: Ask) -> SecretsReply:
+        """Asks a server. Never raises: what cannot be answered is an error in the reply."""
+        known = self._known.get(question.context_id)
+        if known is None or not known.ticket:
+            return _error("PERMISSION_DENIED", "this context was made by a server that knows no secrets. Make another one.")
+        if self._asking >= MAX_ASKING:
+            return _error("REQUEST_LIMIT_EXCEEDED", f"{MAX_ASKING} threads of this node read secrets already. Repeat the call.")
+        self._asking += 1
+        try:
+            reply = await ask(
+                AskSecrets(
+                    instance_id=self._instance_id,
+                    context_id=question.context_id,
+                    user=known.user,
+                    ticket=known.ticket,
+                    scope=question.scope,
+                    key=question.key,
+                )
+            )
+        finally:
+            self._asking -= 1
+        if reply.value:
+            self._has_read(known, base64.b64decode(reply.value))
+        return reply
+
+    def _has_read(self, known: _Known, value: bytes) -> None:
+        with contextlib.suppress(UnicodeDecodeError):  # bytes that are not text appear in none
+            text = value.decode()
+            if text not in known.read:
+                known.read.add(text)
+                known.redactor = Redactor((*self._given, *known.read))
+                self._hide(text)
+
+
+def _error(code: str, message: str) -> SecretsReply:
+    return SecretsReply(server_token="", error_code=code, message=message)

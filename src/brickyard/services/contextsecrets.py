@@ -1,0 +1,57 @@
+"""`dbutils.secrets`: what contexts on nodes ask for, in the name of their users. The answers are kept nowhere."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+
+from brickyard.domain.errors import ApiError, DatabaseTrouble, PermissionDenied
+from brickyard.domain.node import AskSecrets, SecretsReply, ServerAddress
+from brickyard.domain.secrets import SecretName
+from brickyard.nodes.tokens import InstanceTokens
+from brickyard.services.caller import Caller
+from brickyard.services.secrets import SecretService
+from brickyard.store.store import Store
+
+
+class ContextSecrets:
+    """One per server."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        secrets: SecretService,
+        tokens: InstanceTokens,
+        servers: Callable[[], tuple[ServerAddress, ...]] = tuple,
+    ) -> None:
+        self._store = store
+        self._secrets = secrets
+        self._tokens = tokens
+        self._servers = servers
+
+    async def ask(self, asked: AskSecrets) -> SecretsReply:
+        """Answers an agent, whose own token has been checked. Refusals are answers too."""
+        proof, servers = self._tokens.server_token(asked.instance_id), self._servers()
+        try:
+            caller = await self._caller(asked)
+            if asked.key:
+                _, value = await self._secrets.get(caller, SecretName(asked.scope, asked.key))
+                return SecretsReply(server_token=proof, value=base64.b64encode(value).decode(), servers=servers)
+            if asked.scope:
+                names = [row.key for row in await self._secrets.list_secrets(caller, asked.scope)]
+            else:
+                names = [row.name for row in await self._secrets.list_scopes(caller)]
+            return SecretsReply(server_token=proof, names=tuple(names), servers=servers)
+        except DatabaseTrouble:
+            raise
+        except ApiError as error:
+            return SecretsReply(server_token=proof, error_code=error.error_code, message=error.message, servers=servers)
+
+    async def _caller(self, asked: AskSecrets) -> Caller:
+        if not self._tokens.is_ticket(asked.ticket, asked.instance_id, asked.context_id, asked.user):
+            raise PermissionDenied(f"Context {asked.context_id} on this node is not a context of {asked.user}.")
+        user = await self._store.read(lambda tx: tx.users.get(asked.user))
+        if user is None:
+            raise PermissionDenied(f"{asked.user} is no user of the workspace.")
+        return Caller(user_name=user.user_name, user_id=user.user_id, is_admin=user.is_admin, token_id="")
