@@ -35,6 +35,7 @@ class Node:
         self._last = 0
         directory.mkdir(parents=True)
         env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(directory / "home"), "USER": "spark"}
+        env |= {f"{name.upper()}_ROOT": str(directory / name) for name in ("dbfs", "volumes", "workspace")}
         self.process = subprocess.Popen(
             [manifest["python"], str(NODE_CODE / "start.py"), "host"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env
         )

@@ -23,6 +23,9 @@ def test_a_prepared_node_becomes_a_single_one_and_stops_in_order(new_node: NewNo
     assert node.run("spark.range(10).count()") == "10"
     assert node.run("sc.master") == "'local[2]'"
     assert "3" in node.run("SELECT 1 + 2 AS three", "sql")
+    for path in ("/Volumes/a", "file:/Volumes/b", "file:/dbfs/c", "file:/Workspace/d"):  # all of them elsewhere on this node
+        there = f"(spark.range(3).write.parquet('{path}'), spark.read.parquet('{path}').count())[1]"
+        assert node.run(there) == "3", path
     assert node.call("master", master_url="x")["error"]["code"] == "INVALID"
     assert node.call("become", role="single", assignment={"role": "single"})["error"]["code"] == "INVALID"
     assert node.call("nonsense")["error"]["code"] == "INVALID"

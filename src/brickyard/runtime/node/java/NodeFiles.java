@@ -68,6 +68,33 @@ final class Trees {
     static boolean within(String name, String top) {
         return !top.isEmpty() && (name.equals(top) || name.startsWith(top + "/"));
     }
+
+    /** What Hadoop asks about a file, under the path that the program named: Spark looks for what it has listed by its path. */
+    static FileStatus status(File file, Path named, long block) throws IOException {
+        PosixFileAttributes found;
+        try {
+            found = (PosixFileAttributes) Files.readAttributes(
+                file.toPath(), PosixFileAttributes.class, new java.nio.file.LinkOption[0]);
+        } catch (java.nio.file.FileSystemException missing) {
+            if (file.exists()) {
+                throw missing;
+            }
+            throw new FileNotFoundException("File " + named + " does not exist");
+        }
+        return new FileStatus(
+            found.isDirectory() ? 0L : found.size(), found.isDirectory(), 1, block,
+            found.lastModifiedTime().toMillis(), found.lastAccessTime().toMillis(),
+            new FsPermission(mode(found)), found.owner().getName(), found.group().getName(), named);
+    }
+
+    private static short mode(PosixFileAttributes found) {
+        String text = PosixFilePermissions.toString(found.permissions());
+        int bits = 0;
+        for (int index = 0; index < 9; index++) {
+            bits = bits * 2 + (text.charAt(index) == '-' ? 0 : 1);
+        }
+        return (short) bits;
+    }
 }
 
 /** The workspace's files, without checksum files beside them. */
@@ -126,31 +153,7 @@ final class DbfsFiles extends RawLocalFileSystem {
     }
 
     private FileStatus status(Path f) throws IOException {
-        File file = pathToFile(f);
-        PosixFileAttributes found;
-        try {
-            found = (PosixFileAttributes) Files.readAttributes(
-                file.toPath(), PosixFileAttributes.class, new java.nio.file.LinkOption[0]);
-        } catch (java.nio.file.FileSystemException missing) {
-            if (file.exists()) {
-                throw missing;
-            }
-            throw new FileNotFoundException("File " + f + " does not exist");
-        }
-        return new FileStatus(
-            found.isDirectory() ? 0L : found.size(), found.isDirectory(), 1, getDefaultBlockSize(f),
-            found.lastModifiedTime().toMillis(), found.lastAccessTime().toMillis(),
-            new FsPermission(mode(found)),
-            found.owner().getName(), found.group().getName(), f.makeQualified(NAME, getWorkingDirectory()));
-    }
-
-    private static short mode(PosixFileAttributes found) {
-        String text = PosixFilePermissions.toString(found.permissions());
-        int bits = 0;
-        for (int index = 0; index < 9; index++) {
-            bits = bits * 2 + (text.charAt(index) == '-' ? 0 : 1);
-        }
-        return (short) bits;
+        return Trees.status(pathToFile(f), f.makeQualified(NAME, getWorkingDirectory()), getDefaultBlockSize(f));
     }
 
     /** Without starting `chmod` for every file. */
@@ -198,6 +201,13 @@ final class OwnFiles extends RawLocalFileSystem {
         }
         File shared = this.trees.named(name);
         return shared != null ? shared : file;
+    }
+
+    public FileStatus getFileStatus(Path f) throws IOException {
+        if (!"dbfs".equals(f.toUri().getScheme()) && this.trees.named(super.pathToFile(f).getPath()) == null) {
+            return super.getFileStatus(f);
+        }
+        return Trees.status(pathToFile(f), f.makeQualified(getUri(), getWorkingDirectory()), getDefaultBlockSize(f));
     }
 
     public boolean mkdirs(Path f) throws IOException {
