@@ -25,7 +25,7 @@ from brickyard.runtime.node.kernel import dbutils as kernel_dbutils
 from brickyard.runtime.node.kernel import display as kernel_display
 from brickyard.runtime.node.kernel import fs as kernel_fs
 from brickyard.runtime.node.kernel import sql as kernel_sql
-from brickyard.runtime.node.kernel.secrets import Line
+from brickyard.runtime.node.kernel.dbsecrets import Line
 from brickyard.runtime.node.wire import EXIT_MIME, TABLE_MIME
 from tests.support.patience import PATIENCE_S
 

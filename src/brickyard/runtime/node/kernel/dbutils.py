@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from ..trees import PREFIXES, local_path, roots
 from ..wire import EXIT_MIME
-from .secrets import Line, Secrets
+from .dbsecrets import Line, Secrets
 from .widgets import Widgets
 
 

@@ -26,12 +26,12 @@ from jupyter_client.jsonutil import json_default
 from traitlets.config import Config
 
 from ..wire import GROUP_KEY, TABLE_MIME
+from .dbsecrets import PATIENCE_S, Line
 from .dbutils import NotebookExit, make_dbutils
 from .display import make_display, pandas_table
 from .fs import make_fs_magic
 from .jar import run_main
 from .paths import runtime_last
-from .secrets import PATIENCE_S, Line
 from .sql import run
 from .task import MAGIC, TaskFailed, make_task_magic
 
