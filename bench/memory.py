@@ -62,7 +62,8 @@ def _agents() -> list[Sequence[object]]:
             time.sleep(0.2)
         time.sleep(REST_S)
         # The idle instance of the pool, the driver and the worker.
-        largest = max(rss_mib(int(pid.read_text())) for pid in Path(served.place).glob("instances/*/agent.pid"))
+        agents = [json.loads(each.read_text())["pid"] for each in Path(served.place).glob("instances/*/agent.pid")]
+        largest = max(map(rss_mib, agents))
     return [_row("agent, the largest of an idle instance, a driver and a worker", largest, AGENT_MIB)]
 
 

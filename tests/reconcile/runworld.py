@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +72,18 @@ def answer(command: str) -> Answer:
 class RunWorld(World):
     """One server process; make a second one over the same store, provider and files to play a restart."""
 
-    def __init__(self, store: Store, provider: SimulatedProvider, root: Path, *, clock: Clock = CLOCK) -> None:
-        """`clock`: that of the runs."""
+    def __init__(
+        self,
+        store: Store,
+        provider: SimulatedProvider,
+        root: Path,
+        *,
+        clock: Clock = CLOCK,
+        runs_store: Store | None = None,
+        around_drivers: Callable[[DriverTasks], Any] = lambda tasks: tasks,
+    ) -> None:
+        """`clock`: that of the runs. `runs_store` and what `around_drivers` makes are what the run loop uses in place of the store and of its calls to
+        drivers."""
         super().__init__(store, provider)
         provider.kernels.compute = answer
         (root / "dbfs").mkdir(exist_ok=True)
@@ -89,11 +99,12 @@ class RunWorld(World):
             authorizer=Authorizer(),
             wake=self.loop.wake,
         )
+        drivers = DriverTasks(nodes=NodeCalls(client=provider.agent_client(), tokens=tokens), files=files)
         self.runs = RunLoop(
-            store=store,
+            store=runs_store or store,
             clock=clock,
             ids=Ids(),
-            nodes=DriverTasks(nodes=NodeCalls(client=provider.agent_client(), tokens=tokens), files=files),
+            nodes=around_drivers(drivers),
             wake_cluster=self.loop.wake,
         )
         self.service = RunService(

@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from brickyard.config import Settings
 from brickyard.domain.cluster import Instance
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.states import State
@@ -101,9 +100,8 @@ def test_rows_from_before_belong_to_the_configured_provider(store: Store) -> Non
 
 def test_a_server_records_the_provider_and_tells_agents_the_public_url(tmp_path: Path) -> None:
     async def scenario() -> None:
-        workspace = Workspace(tmp_path)
-        machines = workspace.machines = Noted(node_types=[SMALL])
-        workspace._settings = Settings(data_dir=tmp_path, provider="simulated", public_url="http://10.0.0.7:8080/")
+        machines = Noted(node_types=[SMALL])
+        workspace = Workspace(tmp_path, machines=machines, public_url="http://10.0.0.7:8080/")
         await workspace.boot()
         body = {"spark_version": "17.3.x-scala2.13", "node_type_id": "small", "num_workers": 1}
         _, made = await workspace.post("create", **body)

@@ -13,6 +13,7 @@ import pytest
 
 from brickyard.domain.run import RunResultState
 from brickyard.domain.runviews import RunId
+from brickyard.providers.simulated import SimulatedProvider
 from brickyard.store.store import Store
 from tests.reconcile.crashes import Fuse, FusedStore, first_of, killed_at_every_step
 from tests.reconcile.runworld import ADMIN, RunWorld, task
@@ -37,14 +38,21 @@ class FusedNodes:
         return call
 
 
+def fused_runs(store: Store, simulated: SimulatedProvider, root: Path, fuse: Fuse, *, before: bool) -> RunWorld:
+    """A server whose run loop burns the fuse with each write and each call to a driver."""
+    written: Any = FusedStore(store, fuse, before=before)
+    return RunWorld(
+        store, simulated, root, runs_store=written, around_drivers=lambda tasks: FusedNodes(tasks, fuse, before=before)
+    )
+
+
 async def crash_and_recover(root: Path, store: Store, steps: int, *, before: bool, cancel: bool) -> bool:
     """Returns whether the crash came before the run was over."""
     simulated = provider()
-    first, fuse = RunWorld(store, simulated, root), Fuse(steps)
+    fuse = Fuse(steps)
+    first = fused_runs(store, simulated, root, fuse, before=before)
     first.file("a", "one")
     first.file("b", "slow" if cancel else "two")
-    first.runs._store = FusedStore(store, fuse, before=before)  # type: ignore[assignment] # a test's stand-in
-    first.runs._nodes = FusedNodes(first.runs._nodes, fuse, before=before)
     async with first.running():
         run_id = await first.submit(task("a"), task("b", "a"))
         if cancel:

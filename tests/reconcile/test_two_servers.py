@@ -28,7 +28,7 @@ from tests.reconcile.crashes import Fuse, FusedStore, end
 from tests.reconcile.runworld import RunWorld, task
 from tests.reconcile.test_crashes import fused
 from tests.reconcile.test_pools import POOL, create, make_pool, taken_over
-from tests.reconcile.test_run_crashes import FusedNodes
+from tests.reconcile.test_run_crashes import fused_runs
 from tests.reconcile.world import World, provider
 from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres import Postgres
@@ -173,10 +173,7 @@ def test_runs_of_dead_servers_go_on_in_seconds_and_no_task_begins_twice(two: tup
         fuses = [Fuse(3 * steps + 1) for steps in range(6)]
         doomed = []
         for steps, fuse in enumerate(fuses):
-            world = RunWorld(one, simulated, tmp_path)
-            world.runs._store = FusedStore(one, fuse, before=bool(steps % 2))  # type: ignore[assignment] # a test's stand-in
-            world.runs._nodes = FusedNodes(world.runs._nodes, fuse, before=bool(steps % 2))
-            doomed.append(world)
+            doomed.append(fused_runs(one, simulated, tmp_path, fuse, before=bool(steps % 2)))
         line = AnyServer(survivor.agents, *(world.agents for world in doomed))
         simulated.attach(line)
         async with loops(survivor):

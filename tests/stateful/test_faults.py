@@ -13,7 +13,7 @@ import pytest
 
 from brickyard.domain.clock import SystemClock
 from brickyard.providers.simulated import Knobs
-from tests.stateful.workspace import Workspace
+from tests.stateful.workspace import Workspace, now
 
 HOUR = 3_600_000
 SLOW = Knobs(register_s=0.3, start_s=0.3, stop_s=0.3)
@@ -200,10 +200,10 @@ def test_a_flood_of_events(tmp_path: Path) -> None:
 
 
 class Wall:
-    """A machine's clocks, which `Workspace.clock` moves on; the one on the wall can be set."""
+    """A machine's clocks, which go as `passed` does; the one on the wall can be set."""
 
-    def __init__(self, workspace_clock: Callable[[], int]) -> None:
-        self._passed = workspace_clock
+    def __init__(self, passed: Callable[[], int]) -> None:
+        self._passed = passed
         self.set_by = 0
         self.clock = SystemClock(
             wall_ns=lambda: (self._passed() + self.set_by) * 1_000_000, monotonic_ns=lambda: self._passed() * 1_000_000
@@ -214,9 +214,9 @@ class Wall:
 @pytest.mark.parametrize("state", ["PENDING", "RUNNING", "RESIZING", "RESTARTING", "TERMINATING"])
 def test_a_clock_that_is_set_stops_nothing(tmp_path: Path, state: str, step: int) -> None:
     async def life() -> None:
-        workspace = Workspace(tmp_path)
-        wall = Wall(workspace.clock.now_ms)
-        workspace._clock = wall.clock
+        passed = now()
+        wall = Wall(passed.now_ms)
+        workspace = Workspace(tmp_path, passed=passed, clock=wall.clock)
         await workspace.boot()
         try:
             workspace.machines.knobs = Knobs()

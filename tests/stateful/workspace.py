@@ -84,15 +84,29 @@ class Line:
                 self._calls.discard(running)
 
 
+def now() -> ManualClock:
+    """A clock that starts at the true time: simulated drivers tell the true time of their load."""
+    return ManualClock(time.time_ns() // 1_000_000)
+
+
 class Workspace:
     """Make it on the event loop that it shall live on."""
 
-    def __init__(self, directory: Path, *, database_url: str = "", clock: Clock | None = None) -> None:
-        self.clock = ManualClock(time.time_ns() // 1_000_000)  # simulated drivers tell the true time of their load
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        passed: ManualClock | None = None,
+        clock: Clock | None = None,
+        machines: SimulatedProvider | None = None,
+        **settings: Any,
+    ) -> None:
+        """`passed` is the time that `pass_time` moves on; `clock` is the server's, if that shows another one."""
+        self.clock = passed or now()
         self._clock = clock or self.clock
-        self.machines = SimulatedProvider(node_types=[SMALL])
+        self.machines = machines or SimulatedProvider(node_types=[SMALL])
         # Its clock jumps, so nobody is taken for silent.
-        self._settings = Settings(data_dir=directory, provider="simulated", database_url=database_url, agent_silence_s=1e9)
+        self._settings = Settings(data_dir=directory, provider="simulated", **{"agent_silence_s": 1e9, **settings})
         self._line = Line()
         self._life = contextlib.AsyncExitStack()
         self.app: Application
