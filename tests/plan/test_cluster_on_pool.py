@@ -17,7 +17,7 @@ from brickyard.domain.states import State
 from brickyard.domain.terminations import TerminationReasonCode
 from brickyard.plan.cluster import Plan, plan
 from brickyard.plan.policy import Policy
-from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, Room, pools_needed
+from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, PoolStock, pools_needed
 from brickyard.testing.builders import NOW, SIZES, cluster, nodes, up
 from tests.plan.test_pool_plan import idle, pool
 
@@ -40,7 +40,7 @@ def own(of: Cluster, workers: int) -> list[Instance]:
     return [msgspec.structs.replace(node, pool_id=POOL) for node in nodes(of, workers)]
 
 
-def decide(of: Cluster, instances: list[Instance], room: Room | None, *, now: int = NOW, load: Load | None = None) -> Plan:
+def decide(of: Cluster, instances: list[Instance], room: PoolStock | None, *, now: int = NOW, load: Load | None = None) -> Plan:
     rooms = {POOL: room} if room is not None else {}
     return plan(of, instances, now=now, sizes=SIZES, policy=POLICY, rooms=rooms, load=load)
 
@@ -56,7 +56,7 @@ def taken(decided: Plan, before: list[Instance]) -> list[Instance]:
 
 def test_a_start_takes_warm_instances_and_launches_the_rest_for_the_pool() -> None:
     of = on_pool()
-    decided = decide(of, [], Room(pool(), idle=[idle(1), idle(2, Standing.IDLE)], live=2))
+    decided = decide(of, [], PoolStock(pool(), idle=[idle(1), idle(2, Standing.IDLE)], live=2))
     got = {row.instance_id: row for row in taken(decided, [])}
     assert got.keys() == {"i-0001", "i-0002"}
     assert got["i-0001"].role is Role.DRIVER
@@ -70,7 +70,7 @@ def test_a_start_takes_warm_instances_and_launches_the_rest_for_the_pool() -> No
 def test_a_start_beyond_the_capacity_ends_with_its_numbers_and_takes_nothing() -> None:
     of = on_pool(num_workers=20)
     rows = [idle(number) for number in range(20)]
-    decided = decide(of, [], Room(pool(max_capacity=20), idle=rows, live=20))
+    decided = decide(of, [], PoolStock(pool(max_capacity=20), idle=rows, live=20))
     assert public_state(decided.cluster) is State.TERMINATED
     reason = decided.cluster.termination_reason
     assert reason is not None
@@ -83,7 +83,7 @@ def test_a_start_beyond_the_capacity_ends_with_its_numbers_and_takes_nothing() -
 def test_a_cluster_that_runs_grows_as_far_as_the_pool_does() -> None:
     of = resized(up(on_pool(num_workers=1)), 5)
     before = own(of, 1)
-    decided = decide(of, before, Room(pool(max_capacity=4), idle=[idle(1)], live=3))
+    decided = decide(of, before, PoolStock(pool(max_capacity=4), idle=[idle(1)], live=3))
     assert len(taken(decided, before)) == 1
     assert len(decided.new) == 1
     assert decided.cluster.target is Target.RUNNING
@@ -100,7 +100,7 @@ def test_an_autoscaling_cluster_does_not_grow_and_says_why() -> None:
         backlog_since_ms=NOW - 2_000,
         workers=(WorkerLoad(address="127.0.0.1:9000", slots=1, running=1, idle_since_ms=0, held_mb=0),),
     )
-    decided = decide(of, before, Room(pool(max_capacity=2), idle=(), live=2), load=busy)
+    decided = decide(of, before, PoolStock(pool(max_capacity=2), idle=(), live=2), load=busy)
     assert public_state(decided.cluster) is State.RUNNING
     assert decided.cluster.num_workers == 1
     failed = next(event for event in decided.events if event.type is EventType.AUTOSCALING_FAILED)
@@ -117,11 +117,11 @@ def test_a_deleted_pool_ends_a_start_and_not_what_runs() -> None:
     assert "Edit the cluster" in decided.cluster.state_message
     of = resized(up(on_pool(num_workers=1)), 2)
     deleted = msgspec.structs.replace(pool(), deleted_ms=NOW)
-    running = decide(of, own(of, 1), Room(deleted, idle=(), live=2))
+    running = decide(of, own(of, 1), PoolStock(deleted, idle=(), live=2))
     assert running.cluster.target is Target.RUNNING
     assert EventType.ADD_NODES_FAILED in kinds(running)
     # Nodes cannot go back to it: they end.
-    ended = decide(msgspec.structs.replace(of, target=Target.TERMINATED), own(of, 1), Room(deleted, idle=(), live=2))
+    ended = decide(msgspec.structs.replace(of, target=Target.TERMINATED), own(of, 1), PoolStock(deleted, idle=(), live=2))
     assert {row.state for row in ended.instances.values()} == {InstanceState.TERMINATING}
 
 
@@ -129,7 +129,7 @@ def test_a_restart_keeps_its_nodes_with_new_generations() -> None:
     of = up(on_pool(num_workers=1))
     before = own(of, 1)
     again = msgspec.structs.replace(of, incarnation=2, restarting=True)
-    decided = decide(again, before, Room(pool(max_capacity=2), idle=(), live=2))
+    decided = decide(again, before, PoolStock(pool(max_capacity=2), idle=(), live=2))
     assert not decided.new
     assert {row.generation for row in decided.instances.values()} == {2}
     assert all(row.assignment is not None and row.assignment.generation > 1 for row in decided.instances.values())
@@ -137,7 +137,7 @@ def test_a_restart_keeps_its_nodes_with_new_generations() -> None:
 
 def released(of: Cluster, before: list[Instance]) -> list[Instance]:
     ending = msgspec.structs.replace(of, target=Target.TERMINATED, ended=False)
-    decided = decide(ending, before, Room(pool(), idle=(), live=len(before)))
+    decided = decide(ending, before, PoolStock(pool(), idle=(), live=len(before)))
     return [decided.instances[row.instance_id] for row in before]
 
 
@@ -148,12 +148,12 @@ def test_nodes_go_back_when_they_are_clean_and_not_before() -> None:
     assert all(row.state is InstanceState.REGISTERED and row.cluster_id == of.cluster_id for row in going)
     assert all(row.assignment is not None and row.assignment.role is Role.WARM for row in going)
     assert all(row.assignment is not None and (row.assignment.cluster_id, row.assignment.secret) == ("", "") for row in going)
-    waiting = decide(ending, going, Room(pool(), idle=(), live=2), now=NOW + 5)
+    waiting = decide(ending, going, PoolStock(pool(), idle=(), live=2), now=NOW + 5)
     assert not waiting.cluster.ended
     assert not waiting.returned
     reported = [NodeStatus(generation=row.assignment.generation if row.assignment else 0) for row in going]
     clean = [msgspec.structs.replace(row, status=status) for row, status in zip(going, reported, strict=True)]
-    done = decide(ending, clean, Room(pool(), idle=(), live=2), now=NOW + 5)
+    done = decide(ending, clean, PoolStock(pool(), idle=(), live=2), now=NOW + 5)
     assert done.cluster.ended
     assert [(row.cluster_id, row.pool_id, row.idle_ms) for row in done.returned] == [("", POOL, NOW + 5)] * 2
 
@@ -161,7 +161,7 @@ def test_nodes_go_back_when_they_are_clean_and_not_before() -> None:
 def test_what_is_not_clean_in_time_ends() -> None:
     of = up(on_pool(num_workers=1))
     ending = msgspec.structs.replace(of, target=Target.TERMINATED, ended=False)
-    late = decide(ending, released(of, own(of, 1)), Room(pool(), idle=(), live=2), now=NOW + CLEAN_TIMEOUT_MS)
+    late = decide(ending, released(of, own(of, 1)), PoolStock(pool(), idle=(), live=2), now=NOW + CLEAN_TIMEOUT_MS)
     assert {row.state for row in late.instances.values()} == {InstanceState.TERMINATING}
 
 
@@ -169,7 +169,7 @@ def test_a_node_that_failed_does_not_go_back() -> None:
     of = up(on_pool(num_workers=1))
     driver, worker = own(of, 1)
     broken = msgspec.structs.replace(worker, status=msgspec.structs.replace(worker.status, phase=Phase.FAILED))
-    decided = decide(of, [driver, broken], Room(pool(), idle=[idle(1)], live=3))
+    decided = decide(of, [driver, broken], PoolStock(pool(), idle=[idle(1)], live=3))
     assert decided.instances[worker.instance_id].state is InstanceState.TERMINATING
     assert decided.instances["i-0001"].cluster_id == of.cluster_id, "an idle one takes its place"
 
@@ -207,7 +207,7 @@ def test_whatever_happens_nothing_is_taken_twice_or_beyond_the_capacity(
     situation: tuple[Cluster, list[Instance], Pool, list[Instance], int],
 ) -> None:
     of, before, of_pool, rows, used = situation
-    decided = decide(of, before, Room(of_pool, idle=rows, live=used + len(rows)))
+    decided = decide(of, before, PoolStock(of_pool, idle=rows, live=used + len(rows)))
     got = taken(decided, before)
     assert {row.instance_id for row in got} <= {row.instance_id for row in rows}
     assert all(row.cluster_id == of.cluster_id for row in got)
@@ -226,5 +226,5 @@ def test_whatever_happens_nothing_is_taken_twice_or_beyond_the_capacity(
 
 def test_a_node_of_a_type_that_is_no_longer_offered_ends() -> None:
     of = msgspec.structs.replace(up(on_pool(num_workers=1)), target=Target.TERMINATED, ended=False)
-    decided = plan(of, own(of, 1), now=NOW, sizes={}, policy=POLICY, rooms={POOL: Room(pool(), idle=(), live=2)})
+    decided = plan(of, own(of, 1), now=NOW, sizes={}, policy=POLICY, rooms={POOL: PoolStock(pool(), idle=(), live=2)})
     assert {row.state for row in decided.instances.values()} == {InstanceState.TERMINATING}

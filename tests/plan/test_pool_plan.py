@@ -17,7 +17,7 @@ from brickyard.domain.terminations import TerminationReason, TerminationReasonCo
 from brickyard.plan.assignments import idle_assignment
 from brickyard.plan.policy import Policy
 from brickyard.plan.pool import PoolPlan, plan_pool
-from brickyard.plan.poolroom import Room, Taken, cold_reason
+from brickyard.plan.poolroom import PoolStock, Taken, cold_reason
 from brickyard.testing.builders import NOW, SMALL
 
 POLICY = Policy()
@@ -269,7 +269,7 @@ def test_a_pass_over_1000_instances_takes_under_5_ms() -> None:
 # -- taking ------------------------------------------------------------------------------------------------------------
 
 
-def take_all(room: Room) -> tuple[list[str], TerminationReason]:
+def take_all(room: PoolStock) -> tuple[list[str], TerminationReason]:
     names: list[str] = []
     while True:
         taken = room.take()
@@ -280,19 +280,19 @@ def take_all(room: Room) -> tuple[list[str], TerminationReason]:
 
 def test_warm_instances_are_taken_first_and_then_new_ones_up_to_the_capacity() -> None:
     rows = [idle(1, Standing.LAUNCHING), idle(2, Standing.IDLE), idle(3), idle(4, Standing.PREPARING), idle(5)]
-    names, reason = take_all(Room(pool(max_capacity=9), idle=rows, live=7))
+    names, reason = take_all(PoolStock(pool(max_capacity=9), idle=rows, live=7))
     assert names == ["i-0003", "i-0005", "i-0002", "i-0004", "i-0001", "new", "new"]
     assert reason.code is TerminationReasonCode.INSTANCE_POOL_MAX_CAPACITY_REACHED
     assert "9 of max_capacity 9" in (reason.parameters or {})["databricks_error_message"]
 
 
 def test_without_a_capacity_there_is_always_one_more() -> None:
-    room = Room(pool(), idle=(), live=10_000)
+    room = PoolStock(pool(), idle=(), live=10_000)
     assert all(room.take() == Taken(instance=None) for _ in range(100))
 
 
 def test_a_deleted_pool_gives_nothing() -> None:
-    room = Room(msgspec.structs.replace(pool(), deleted_ms=NOW), idle=[idle(1)], live=1)
+    room = PoolStock(msgspec.structs.replace(pool(), deleted_ms=NOW), idle=[idle(1)], live=1)
     taken = room.take()
     assert isinstance(taken, TerminationReason)
     assert taken.code is TerminationReasonCode.INSTANCE_POOL_NOT_FOUND
@@ -300,7 +300,7 @@ def test_a_deleted_pool_gives_nothing() -> None:
 
 def test_one_whose_launch_was_refused_is_not_given_out() -> None:
     refused = idle(1, Standing.LAUNCHING, launch_error=LaunchError(kind="CapacityError", message="no"))
-    assert Room(pool(), idle=[refused], live=1).take() == Taken(instance=None)
+    assert PoolStock(pool(), idle=[refused], live=1).take() == Taken(instance=None)
 
 
 def test_why_a_start_is_cold() -> None:

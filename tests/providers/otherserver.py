@@ -17,7 +17,7 @@ from typing import Any
 from brickyard.config import Settings
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import CapacityError, LaunchRequest
-from brickyard.providers.capacity import Room
+from brickyard.providers.capacity import Hardware
 from brickyard.providers.local import LocalProvider
 from brickyard.providers.local.launching import Launcher
 
@@ -31,7 +31,7 @@ def open_provider(data_dir: Path, storage_dir: Path, cache_dir: Path, server_fil
         settings=Settings(data_dir=data_dir, storage_url=str(storage_dir), cache_dir=cache_dir, cpu_overcommit=4.0),
         server_file=server_file,
         node_types=(TINY,),
-        machine=Room(TOTAL / 4, 32 * 1024, 0),
+        machine=Hardware(TOTAL / 4, 32 * 1024, 0),
         environments={"fake": "fake"},
         node_code_dir=code,
     )

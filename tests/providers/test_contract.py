@@ -16,7 +16,7 @@ from brickyard.config import Settings
 from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import CapacityError, LaunchRequest, TransientError
-from brickyard.providers.capacity import Room
+from brickyard.providers.capacity import Hardware
 from brickyard.providers.local import LocalProvider
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.testing.builders import SMALL
@@ -85,7 +85,7 @@ class TestLocal(ProviderContract):
                 settings=settings,
                 server_file=tmp_path / "data" / "server.json",
                 node_types=(SMALL, HUGE),
-                machine=Room(8, 32 * 1024),
+                machine=Hardware(8, 32 * 1024),
                 environments={"fake": "fake"},
                 node_code_dir=FAKES,
             )

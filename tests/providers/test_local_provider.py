@@ -23,7 +23,7 @@ from brickyard.config import Settings
 from brickyard.domain.node import Phase
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import CapacityError, InvalidError, LaunchRequest
-from brickyard.providers.capacity import Room, require
+from brickyard.providers.capacity import Hardware, require
 from brickyard.providers.local import LocalProvider, ending, loopback_address
 from tests.agent.world import FAKES, World, assignment, living, world
 from tests.support.patience import until
@@ -54,7 +54,7 @@ class Shop:
             settings=Settings(**{**values, **settings}),  # type: ignore[arg-type]
             server_file=self.here.server.file,
             node_types=(SMALL, LARGE, GPU),
-            machine=Room(2, 32 * 1024, 2),
+            machine=Hardware(2, 32 * 1024, 2),
             environments={"fake": "fake"},
             node_code_dir=FAKES,
         )
@@ -201,13 +201,13 @@ def test_running_out_says_how_much_was_asked_and_left(shop: Shop) -> None:
 
 def test_a_node_counts_for_no_more_than_the_machine() -> None:
     """A driver and two workers of 30.5 GiB each on a laptop of 8 GiB, which shows 7.5 of them: what people's code asks for."""
-    laptop = Room(4, 7680)
+    laptop = Hardware(4, 7680)
     total = laptop.times(cores=Settings().cpu_overcommit, memory=Settings().memory_overcommit)
-    nodes = [Room.of(LARGE, laptop)] * 3
+    nodes = [Hardware.of(LARGE, laptop)] * 3
     for count in range(3):
         require(LARGE, machine=laptop, total=total, left=total.without(nodes[:count]))
     with pytest.raises(CapacityError, match=r"i3.xlarge needs 4 cores and 7.5 GiB; 52 cores and 7 GiB are left"):
-        require(LARGE, machine=laptop, total=total, left=total.without([*nodes, Room(0, 512)]))
+        require(LARGE, machine=laptop, total=total, left=total.without([*nodes, Hardware(0, 512)]))
 
 
 def test_what_is_ending_or_dead_takes_no_room(shop: Shop) -> None:

@@ -14,7 +14,7 @@ from databricks.sdk.service.compute import ClusterDetails, Language, State
 from brickyard.config import Settings
 from brickyard.domain.node import Phase
 from brickyard.domain.nodetypes import NodeType
-from brickyard.providers.capacity import Room
+from brickyard.providers.capacity import Hardware
 from brickyard.providers.local import LocalProvider
 from brickyard.reconcile import room
 from tests.agent.world import FAKES, World, world
@@ -81,7 +81,7 @@ def workspace(disk: Path, **settings: float) -> Iterator[Workspace]:
     here = World(disk)
     chosen = Settings(data_dir=here.data_dir, cache_dir=here.cache_dir, **settings)  # type: ignore[arg-type] # numbers only
     provider = LocalProvider(
-        settings=chosen, server_file=here.server.file, node_types=(SMALL,), machine=Room(8, 64 * 1024, 0),
+        settings=chosen, server_file=here.server.file, node_types=(SMALL,), machine=Hardware(8, 64 * 1024, 0),
         environments={RUNTIME: "fake"}, node_code_dir=FAKES,
     )  # fmt: skip
     with Server.running(here.data_dir, instances=provider, cache_dir=here.cache_dir, connect_port=0, **settings) as server:  # type: ignore[arg-type]

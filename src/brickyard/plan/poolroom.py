@@ -30,7 +30,7 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     instance: Instance | None
 
 
-class Room:
+class PoolStock:
     """A pool as seen by one pass over a cluster: its idle instances, and how many more it may have. Taking uses it up."""
 
     def __init__(self, pool: Pool, *, idle: Iterable[Instance], live: int) -> None:
@@ -123,7 +123,7 @@ def cold_reason(instance: Instance, *, runtime: str, preloaded: str) -> str:
     return _COLD.get(standing(instance), "")
 
 
-def can_release(node: Instance, rooms: Mapping[str, Room]) -> bool:
+def can_release(node: Instance, rooms: Mapping[str, PoolStock]) -> bool:
     """Whether a node may return to its pool: it must be sound, and the pool must exist."""
     room = rooms.get(node.pool_id)
     sound = node.state is InstanceState.REGISTERED and not node.lost and node.current_status.phase is not Phase.FAILED

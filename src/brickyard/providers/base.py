@@ -104,7 +104,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         return self.data_dir / "server.json"
 
 
-class Home(Protocol):
+class AgentApi(Protocol):
     """What agents call: the part of the server that its HTTP API offers them."""
 
     async def report(self, report: StatusReport) -> StatusReply: ...
@@ -163,7 +163,7 @@ class Provider(Protocol):
         """The client with which the server calls agents. None: HTTP, at the endpoint that each agent has reported."""
         return None
 
-    def attach(self, home: Home) -> None:
+    def attach(self, home: AgentApi) -> None:
         """Receives the server, for agents that live in its process; all others call `LaunchRequest.server_url`."""
         del home
 

@@ -15,7 +15,7 @@ from brickyard.providers.base import CapacityError
 GIB = 1 << 30
 
 
-class Room(msgspec.Struct, frozen=True):
+class Hardware(msgspec.Struct, frozen=True):
     """An amount of cores, memory and GPUs. Cores are logical, memory is MiB."""
 
     cores: float
@@ -23,7 +23,7 @@ class Room(msgspec.Struct, frozen=True):
     gpus: int = 0
 
     @classmethod
-    def of(cls, node_type: NodeType, machine: Room) -> Room:
+    def of(cls, node_type: NodeType, machine: Hardware) -> Hardware:
         """What one node of this type takes. Its memory is capped at the machine's, since it can use no more."""
         return cls(node_type.num_cores, min(node_type.memory_mb, machine.memory_mb), node_type.num_gpus)
 
@@ -35,29 +35,29 @@ class Room(msgspec.Struct, frozen=True):
             parts.append(f"{self.gpus} GPU{'' if self.gpus == 1 else 's'}")
         return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
-    def without(self, used: Iterable[Room]) -> Room:
+    def without(self, used: Iterable[Hardware]) -> Hardware:
         """What is left; never below zero."""
         left = self
         for each in used:
-            left = Room(left.cores - each.cores, left.memory_mb - each.memory_mb, left.gpus - each.gpus)
-        return Room(max(0.0, left.cores), max(0, left.memory_mb), max(0, left.gpus))
+            left = Hardware(left.cores - each.cores, left.memory_mb - each.memory_mb, left.gpus - each.gpus)
+        return Hardware(max(0.0, left.cores), max(0, left.memory_mb), max(0, left.gpus))
 
-    def holds(self, need: Room) -> bool:
+    def holds(self, need: Hardware) -> bool:
         """Whether `need` fits."""
         return need.cores <= self.cores and need.memory_mb <= self.memory_mb and need.gpus <= self.gpus
 
-    def times(self, *, cores: float, memory: float) -> Room:
+    def times(self, *, cores: float, memory: float) -> Hardware:
         """This machine with overcommit applied. GPUs are never shared."""
-        return Room(self.cores * cores, int(self.memory_mb * memory), self.gpus)
+        return Hardware(self.cores * cores, int(self.memory_mb * memory), self.gpus)
 
 
-def require(node_type: NodeType, *, machine: Room, total: Room, left: Room) -> None:
+def require(node_type: NodeType, *, machine: Hardware, total: Hardware, left: Hardware) -> None:
     """Raises CapacityError unless a node of this type fits into what is left."""
-    need = Room.of(node_type, machine)
+    need = Hardware.of(node_type, machine)
     if left.holds(need):
         return
     if not need.gpus:  # then the message does not mention GPUs
-        total, left = Room(total.cores, total.memory_mb), Room(left.cores, left.memory_mb)
+        total, left = Hardware(total.cores, total.memory_mb), Hardware(left.cores, left.memory_mb)
     if not total.holds(need):
         remedy = "Choose a smaller node type, or raise cpu_overcommit/memory_overcommit."
         if need.gpus > total.gpus:
@@ -78,9 +78,9 @@ def allowance(asked_gb: float | None, place: Path) -> int:
     return int(asked_gb * GIB) if asked_gb is not None else shutil.disk_usage(place).total // 2
 
 
-def this_machine(*, gpus: int = 0) -> Room:
+def this_machine(*, gpus: int = 0) -> Hardware:
     """The cores and memory available to this process."""
-    return Room(float(len(os.sched_getaffinity(0))), _memory_mb(), gpus)
+    return Hardware(float(len(os.sched_getaffinity(0))), _memory_mb(), gpus)
 
 
 def _memory_mb() -> int:

@@ -6,22 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Instance, Target
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Load, Role
-from brickyard.domain.nodetypes import Catalogue, NodeType
+from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.pools import Standing
 from brickyard.nodes.loads import Loads
 from brickyard.plan.assignments import assignment_for
 from brickyard.plan.cluster import NewNode, Plan, plan
 from brickyard.plan.policy import Policy
-from brickyard.plan.poolroom import Room, pools_needed
-from brickyard.reconcile.launches import Launches, ProviderCalls, lease_launches
+from brickyard.plan.poolroom import PoolStock, pools_needed
+from brickyard.reconcile.launches import OwnerContext, ProviderCalls, lease_launches
 from brickyard.reconcile.loop import KeyedLoop
 from brickyard.reconcile.measures import Came, ClusterMeasures, came, ended
 from brickyard.store.clusters import ClusterRows
-from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 # A pass mostly waits for the database and for its turn on the event loop: with few at once, a busy server would make few passes
@@ -35,26 +34,16 @@ class ClusterLoop(KeyedLoop[str]):
 
     def __init__(
         self,
+        given: OwnerContext,
         *,
-        store: Store,
-        clock: Clock,
-        ids: Ids,
-        policy: Policy,
-        node_types: Catalogue,
-        launches: Launches,
-        number: Callable[[], int],
         silent: Callable[[], frozenset[str]],
         loads: Loads,
         measures: ClusterMeasures,
         wake_pool: Callable[[str], None],
         on_gone: Callable[[], None],
     ) -> None:
-        super().__init__(name="clusters", store=store, clock=clock, at_once=AT_ONCE)
-        self._ids = ids
-        self._policy = policy
-        self._node_types = node_types
-        self._launches = launches
-        self._number = number
+        super().__init__(name="clusters", store=given.store, clock=given.clock, at_once=AT_ONCE)
+        self._given = given
         self._silent = silent
         self._loads = loads
         self._measures = measures
@@ -65,8 +54,9 @@ class ClusterLoop(KeyedLoop[str]):
         return tx.clusters
 
     async def work(self, key: str, *, timed: bool) -> None:
-        now, silent, sizes = self._clock.now_ms(), self._silent(), self._node_types.now()
-        server = self._number()
+        given = self._given
+        now, silent, sizes = self._clock.now_ms(), self._silent(), given.node_types.now()
+        server = given.number()
 
         def one_pass(tx: Tx) -> FollowUp:
             return pass_over_cluster(
@@ -74,8 +64,8 @@ class ClusterLoop(KeyedLoop[str]):
                 key,
                 now=now,
                 sizes=sizes,
-                policy=self._policy,
-                ids=self._ids,
+                policy=given.policy,
+                ids=given.ids,
                 silent=silent,
                 loads=self._loads,
                 server=server,
@@ -89,7 +79,7 @@ class ClusterLoop(KeyedLoop[str]):
             self._on_gone()
         for pool_id in left.pools:
             self._wake_pool(pool_id)
-        self._launches.begin(left.calls, sizes)
+        given.launches.begin(left.calls, sizes)
 
 
 class FollowUp(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,14 +163,14 @@ def _with_global_scripts(tx: Tx, cluster: Cluster) -> Cluster:
     return msgspec.structs.replace(cluster, global_scripts=scripts, scripts_incarnation=cluster.incarnation)
 
 
-def _rooms(tx: Tx, cluster: Cluster, instances: Sequence[Instance]) -> dict[str, Room]:
+def _rooms(tx: Tx, cluster: Cluster, instances: Sequence[Instance]) -> dict[str, PoolStock]:
     """The pools that the pass may take from or return to, locked, with as many of their idle instances as it may take."""
     needed, wanted = pools_needed(cluster, instances)
-    rooms: dict[str, Room] = {}
+    rooms: dict[str, PoolStock] = {}
     for pool_id, pool in tx.pools.many(needed).items():
         live = sum(count for kind, count in tx.instances.standings(pool_id).get(pool_id, {}).items() if kind is not Standing.NONE)
         idle = tx.instances.to_take(pool_id, wanted) if wanted and pool.active else ()
-        rooms[pool_id] = Room(pool, idle=idle, live=live)
+        rooms[pool_id] = PoolStock(pool, idle=idle, live=live)
     return rooms
 
 

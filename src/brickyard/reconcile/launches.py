@@ -11,16 +11,17 @@ import contextlib
 import functools
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import msgspec
 import structlog
 
-from brickyard.domain.clock import Clock
+from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.cluster import Instance, LaunchError
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import ServerAddress
-from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.nodetypes import Catalogue, NodeType
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.plan.policy import Policy
 from brickyard.providers.base import CapacityError, LaunchRequest, ProviderError
@@ -130,6 +131,18 @@ class Launches:
             await asyncio.get_running_loop().run_in_executor(
                 self._threads, lambda: provider.terminate(instance.instance_id, reason=instance.lost or "released")
             )
+
+
+class OwnerContext(NamedTuple):
+    """What passes over clusters and pools work with. `number` returns this server's number."""
+
+    store: Store
+    clock: Clock
+    ids: Ids
+    policy: Policy
+    node_types: Catalogue
+    launches: Launches
+    number: Callable[[], int]
 
 
 def _threads() -> ThreadPoolExecutor:

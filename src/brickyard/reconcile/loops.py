@@ -18,7 +18,7 @@ from brickyard.nodes.tokens import InstanceTokens
 from brickyard.plan.policy import Policy
 from brickyard.providers.fleet import Providers
 from brickyard.reconcile.clusters import ClusterLoop
-from brickyard.reconcile.launches import Launches, take_over_launches
+from brickyard.reconcile.launches import Launches, OwnerContext, take_over_launches
 from brickyard.reconcile.measures import ClusterMeasures
 from brickyard.reconcile.pools import PoolLoop
 from brickyard.store.store import Store
@@ -54,18 +54,18 @@ class OwnerLoops:
         self._launches = Launches(
             store=store, providers=providers, clock=clock, tokens=tokens, server_url=server_url, servers=servers, wake=self.wake
         )
-        node_types = Catalogue(providers.default.node_types)
-        self._pools = PoolLoop(
-            store=store, clock=clock, ids=ids, policy=policy, node_types=node_types, launches=self._launches, number=number
-        )
-        self._clusters = ClusterLoop(
+        given = OwnerContext(
             store=store,
             clock=clock,
             ids=ids,
             policy=policy,
-            node_types=node_types,
+            node_types=Catalogue(providers.default.node_types),
             launches=self._launches,
             number=number,
+        )
+        self._pools = PoolLoop(given)
+        self._clusters = ClusterLoop(
+            given,
             silent=silent,
             loads=loads,
             measures=measures or ClusterMeasures(registry=CollectorRegistry()),

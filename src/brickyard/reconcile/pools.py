@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Instance
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Role
-from brickyard.domain.nodetypes import Catalogue, NodeType
+from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.pools import Pool, Standing
 from brickyard.plan.assignments import idle_assignment
 from brickyard.plan.policy import Policy
 from brickyard.plan.pool import plan_pool
-from brickyard.reconcile.launches import Launches, ProviderCalls, lease_launches
+from brickyard.reconcile.launches import OwnerContext, ProviderCalls, lease_launches
 from brickyard.reconcile.loop import KeyedLoop
 from brickyard.store.pools import PoolRows
-from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 AT_ONCE = 16
@@ -25,34 +24,21 @@ AT_ONCE = 16
 class PoolLoop(KeyedLoop[str]):
     """Passes over instance pools."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        clock: Clock,
-        ids: Ids,
-        policy: Policy,
-        node_types: Catalogue,
-        launches: Launches,
-        number: Callable[[], int],
-    ) -> None:
-        super().__init__(name="pools", store=store, clock=clock, at_once=AT_ONCE)
-        self._ids = ids
-        self._policy = policy
-        self._node_types = node_types
-        self._launches = launches
-        self._number = number
+    def __init__(self, given: OwnerContext) -> None:
+        super().__init__(name="pools", store=given.store, clock=given.clock, at_once=AT_ONCE)
+        self._given = given
 
     def rows(self, tx: Tx) -> PoolRows:
         return tx.pools
 
     async def work(self, key: str, *, timed: bool) -> None:
-        now, sizes, server = self._clock.now_ms(), self._node_types.now(), self._number()
+        given = self._given
+        now, sizes, server = self._clock.now_ms(), given.node_types.now(), given.number()
 
         def one_pass(tx: Tx) -> ProviderCalls:
-            return pass_over_pool(tx, key, now=now, sizes=sizes, policy=self._policy, ids=self._ids, server=server)
+            return pass_over_pool(tx, key, now=now, sizes=sizes, policy=given.policy, ids=given.ids, server=server)
 
-        self._launches.begin(await self._store.write(one_pass, background=True), sizes)
+        given.launches.begin(await self._store.write(one_pass, background=True), sizes)
 
 
 def pass_over_pool(

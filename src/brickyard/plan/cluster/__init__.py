@@ -18,7 +18,7 @@ from brickyard.domain.nodetypes import NodeType
 from brickyard.plan.cluster.books import NewNode, Plan
 from brickyard.plan.cluster.serve import ServePhases
 from brickyard.plan.policy import Policy
-from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, Room
+from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, PoolStock
 
 __all__ = ["NewNode", "Plan", "plan"]
 
@@ -32,7 +32,7 @@ def plan(
     policy: Policy,
     silent: frozenset[str] = frozenset(),
     load: Load | None = None,
-    rooms: Mapping[str, Room] = MappingProxyType({}),
+    rooms: Mapping[str, PoolStock] = MappingProxyType({}),
 ) -> Plan:
     """Decides about one cluster.
 

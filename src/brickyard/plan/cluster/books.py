@@ -19,7 +19,7 @@ from brickyard.domain.terminations import TerminationReason
 from brickyard.plan.assignments import assignment_for
 from brickyard.plan.launching import is_spot, next_attempt, types_of, unsupported
 from brickyard.plan.policy import Policy
-from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, Room, can_release, joined, pool_not_found, pool_of, releasing
+from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, PoolStock, can_release, joined, pool_not_found, pool_of, releasing
 
 
 class NewNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class Books:
         policy: Policy,
         silent: frozenset[str],
         load: Load | None,
-        rooms: Mapping[str, Room],
+        rooms: Mapping[str, PoolStock],
     ) -> None:
         self.cluster = cluster
         self.nodes = {instance.instance_id: instance for instance in instances}

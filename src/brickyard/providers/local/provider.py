@@ -19,7 +19,7 @@ from brickyard.domain.clock import Clock, SystemClock
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers import bootstrap, nodetypes
 from brickyard.providers.base import Capacity, InvalidError, LaunchRequest, Observed, Provider, TransientError
-from brickyard.providers.capacity import Room, require, this_machine
+from brickyard.providers.capacity import Hardware, require, this_machine
 from brickyard.providers.local.ending import Ender
 from brickyard.providers.local.instances import Instances
 from brickyard.providers.local.launching import Launcher
@@ -44,7 +44,7 @@ class LocalProvider(Provider):
         settings: Settings,
         server_file: Path,
         node_types: Sequence[NodeType] | None = None,
-        machine: Room | None = None,
+        machine: Hardware | None = None,
         environments: Mapping[str, str] | None = None,
         node_code_dir: Path | None = None,
         python: str = sys.executable,
@@ -94,10 +94,10 @@ class LocalProvider(Provider):
         except OSError as error:
             raise TransientError(f"instance {instance_id} cannot be started here: {error}") from error
 
-    def _left(self) -> Room:
+    def _left(self) -> Hardware:
         """The room beside the living instances. Those that are ending do not count: a cluster that restarts must not be refused
         because of itself."""
-        return self._total.without(Room.of(each.node_type, self._machine) for each in self._instances.living())
+        return self._total.without(Hardware.of(each.node_type, self._machine) for each in self._instances.living())
 
     def _free_gpus(self) -> tuple[int, ...]:
         taken = {gpu for each in self._instances.living() for gpu in each.gpus}

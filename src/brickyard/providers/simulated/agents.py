@@ -20,7 +20,7 @@ from brickyard.domain.node import (
     WorkerLoad,
 )
 from brickyard.domain.scripts import ScriptResult, ScriptsReport, ScriptStatus
-from brickyard.providers.base import Home, LaunchRequest
+from brickyard.providers.base import AgentApi, LaunchRequest
 from brickyard.providers.simulated.home import HomeMoved
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ POLL_S = 30.0
 class SimulatedAgent:
     """Behaves like a real agent towards the server: reports changes, polls for its assignment, follows it."""
 
-    def __init__(self, request: LaunchRequest, *, world: World, home: Home) -> None:
+    def __init__(self, request: LaunchRequest, *, world: World, home: AgentApi) -> None:
         self.request = request
         self.spot = request.spot
         self._instance_id = request.instance_id

@@ -6,7 +6,7 @@ import asyncio
 
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
-from brickyard.providers.base import Home, TransientError
+from brickyard.providers.base import AgentApi, TransientError
 
 PAUSE_S = 0.5  # while the server cannot use its database, which nodes survive
 
@@ -19,10 +19,10 @@ class AttachedHome:
     """The last attached server. Earlier ones have ended: calls that were waiting for them raise HomeMoved."""
 
     def __init__(self) -> None:
-        self._home: Home | None = None
+        self._home: AgentApi | None = None
         self._polls: set[asyncio.Future[AssignmentReply]] = set()
 
-    def attach(self, home: Home) -> None:
+    def attach(self, home: AgentApi) -> None:
         """Makes this the server that agents call."""
         self._home = home
         for poll in self._polls:
@@ -51,7 +51,7 @@ class AttachedHome:
         finally:
             self._polls.discard(poll)
 
-    def _attached(self) -> Home:
+    def _attached(self) -> AgentApi:
         if self._home is None:
             raise TransientError("the simulated provider is not attached to a server yet")
         return self._home

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from brickyard.domain.nodetypes import NodeType
-from brickyard.providers.base import Home, Provider
+from brickyard.providers.base import AgentApi, Provider
 from brickyard.providers.simulated import knobsfile
 from brickyard.providers.simulated.client import SimulatedAgentClient, endpoint
 from brickyard.providers.simulated.home import AttachedHome
@@ -41,7 +41,7 @@ class SimulatedProvider(World, Provider):
         self._node_types = tuple(node_types)
         self._knobs_file = knobs_file
 
-    def attach(self, home: Home) -> None:
+    def attach(self, home: AgentApi) -> None:
         """Runs agents on the current event loop, calling `home`. Agents that outlived an earlier server call the new one."""
         self._attached.attach(home)
         self.begin()

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from brickyard.domain.node import Failure
-from brickyard.providers.base import CapacityError, Home, InvalidError, LaunchRequest, Observed, TransientError
+from brickyard.providers.base import AgentApi, CapacityError, InvalidError, LaunchRequest, Observed, TransientError
 from brickyard.providers.simulated.agents import SimulatedAgent
 from brickyard.providers.simulated.kernels import SimulatedKernels
 from brickyard.providers.simulated.knobsfile import Knobs
@@ -27,7 +27,7 @@ class World:
     def __init__(
         self,
         *,
-        home: Callable[[LaunchRequest], Home],
+        home: Callable[[LaunchRequest], AgentApi],
         endpoint: Callable[[str], str],
         knobs: Knobs | None = None,
         storage: Storage | None = None,
