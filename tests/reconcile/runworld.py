@@ -82,8 +82,8 @@ class RunWorld(World):
         runs_store: Store | None = None,
         around_drivers: Callable[[DriverTasks], Any] = lambda tasks: tasks,
     ) -> None:
-        """`clock`: that of the runs. `runs_store` and what `around_drivers` makes are what the run loop uses in place of the store and of its calls to
-        drivers."""
+        """`clock`: that of the runs. `runs_store` and what `around_drivers` makes: what the run loop uses in place of the store
+        and of its calls to drivers."""
         super().__init__(store, provider)
         provider.kernels.compute = answer
         (root / "dbfs").mkdir(exist_ok=True)
