@@ -32,6 +32,9 @@ NOT_RUN = {
     ("clients.md", "import choppa"): "choppa is no dependency; tried by hand, in the version that the page names",
     ("clients.md", 'curl -N -H "Authorization: Bearer $DATABRICKS_TOKEN" "$DATABRICKS_HOST/api/2.1/changes"'):
         "does not end; tests/api/test_changes.py reads the stream",
+    ("logs.md", 'curl -H "Authorization: Bearer $DATABRICKS_TOKEN" '
+     '"$DATABRICKS_HOST/api/2.1/clusters/logs/list?cluster_id=$CLUSTER_ID"'):
+        "needs a cluster's id; tests/contract/test_logs.py makes the call",
     ("replicas.md", "export BRICKYARD_DATABASE_URL=postgresql://brickyard:PASSWORD@db.internal/brickyard"):
         "tests/replicas/ starts several servers with these settings",
     ("replicas.md", "map $http_upgrade $connection_header {"): "tests/replicas::test_behind_a_proxy runs nginx with it",

@@ -188,9 +188,7 @@ def test_hostile_code_finds_nothing_that_is_not_its_own(live: Live, cluster: str
     instances = live.data / "instances"
     paths = [live.data / name for name in ("brickyard.db", "workspace.key", "admin-token", "server.json", "server.log")]
     paths += [instances / str(ours.instance_id) / name for name in ("agent.json", "agent.log")]
-    paths += [
-        instances / str(theirs.instance_id) / name for name in ("agent.json", "node/work/secret.txt", "node/logs/driver.log")
-    ]
+    paths += [instances / str(theirs.instance_id) / name for name in ("agent.json", "node/work/secret.txt", "node/logs/stdout")]
     assert all(path.exists() for path in paths), "the attack aims at what is there"
     agent, stranger = live.driver_agent(cluster), live.below(live.driver_agent(neighbour), JVM)
     pids = [live.server().pid, agent.pid, stranger.pid, os.getpid()]

@@ -50,6 +50,7 @@ def serving(function: F) -> F:
         click.option(
             "--autoscale-up-after-s", type=float, help="Seconds of waiting tasks after which an autoscaling cluster grows."
         ),
+        click.option("--log-delivery-s", type=float, help="Seconds between two deliveries of a cluster's logs."),
         click.option("--launch-timeout-s", type=float, help="Seconds that a cluster may take to start."),
         click.option("--init-script-timeout-s", type=float, help="Seconds that each init script may run."),
         click.option(
