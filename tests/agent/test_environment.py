@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -13,38 +12,18 @@ import pytest
 from brickyard.agent import environment, files
 from brickyard.agent.config import AgentConfig
 from brickyard.domain.runtimes import RuntimeManifest
+from tests.agent.runtime import make_config, make_runtime
 from tests.support.packages import make_index, make_wheel
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> AgentConfig:
-    made = AgentConfig(
-        instance_id="i-1", agent_token="a", server_token="s", server_url="", instance_dir=str(tmp_path / "i-1"),
-        cache_dir=str(tmp_path / "cache"), logs_dir=str(tmp_path / "logs"), node_code_dir="",
-    )  # fmt: skip
-    made.node_dir.mkdir(parents=True)
-    return made
+    return make_config(tmp_path)
 
 
 @pytest.fixture
 def manifest(tmp_path: Path) -> RuntimeManifest:
-    """A runtime that holds one package: `base`, version 1."""
-    venv = tmp_path / "runtime" / "venv"
-    packages = venv / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
-    packages.mkdir(parents=True)
-    (venv / "bin").mkdir()
-    real = Path(sys.executable).resolve()
-    (venv / "bin" / "python").symlink_to(real)
-    (venv / "pyvenv.cfg").write_text(f"home = {real.parent}\n")
-    (packages / "base.py").write_text("VERSION = '1.0'\n")
-    for name in ("base", "pyspark"):
-        (packages / f"{name}-1.0.dist-info").mkdir()
-        (packages / f"{name}-1.0.dist-info" / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    version = ".".join(map(str, sys.version_info[:3]))
-    return RuntimeManifest(
-        environment="fake", spark_version="0", scala_version="0", home=str(venv.parent), python=str(venv / "bin" / "python"),
-        python_version=version, python_base=sys.base_prefix, spark_home="", java_home="", java_real="", java_version="",
-    )  # fmt: skip
+    return make_runtime(tmp_path)
 
 
 def python(config: AgentConfig, *arguments: str) -> str:

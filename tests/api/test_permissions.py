@@ -29,6 +29,7 @@ from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Target
 from brickyard.domain.errors import PermissionDenied
 from brickyard.domain.identity import UserRow
+from brickyard.domain.libraries import InstallLibraries, Library, PythonPyPiLibrary, UninstallLibraries
 from brickyard.domain.secrets import SecretName
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask
@@ -44,6 +45,7 @@ from brickyard.services.commands import CommandService
 from brickyard.services.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
 from brickyard.services.files.workspace import Format
 from brickyard.services.globalscripts import GlobalScriptService
+from brickyard.services.libraries import LibraryService
 from brickyard.services.logfollowing import LogFollowers
 from brickyard.services.policies import PolicyService
 from brickyard.services.pools import PoolService
@@ -161,6 +163,7 @@ class World:
             dbfs=DbfsService(files=files[0], store=store, authorizer=recorder),
             volumes=VolumeService(files=files[1], store=store, authorizer=recorder),
             workspace=WorkspaceService(files=files[2], store=store, authorizer=recorder),
+            libraries=LibraryService(store=store, authorizer=recorder, clusters=clusters),
             ui_links=UiLinks(key=b"k" * 32, store=store, clock=clock),
             workspace_id="1",
             ready=_ready,
@@ -477,6 +480,10 @@ EXAMPLES: dict[str, Example] = {
     "global_init_scripts.get": global_script(scripts.GlobalInitScriptId),
     "global_init_scripts.update": global_script(scripts.UpdateGlobalInitScript),
     "global_init_scripts.delete": global_script(scripts.GlobalInitScriptId),
+    "libraries.install": by_cluster(InstallLibraries, libraries=[Library(pypi=PythonPyPiLibrary(package="a"))]),
+    "libraries.uninstall": by_cluster(UninstallLibraries, libraries=[Library(pypi=PythonPyPiLibrary(package="a"))]),
+    "libraries.cluster_status": by_cluster(ask.ClusterId),
+    "libraries.all_cluster_statuses": plain(Empty()),
     "contexts.create": by_cluster(commands.CreateContext, language="python"),
     "contexts.status": by_cluster(commands.ContextRef, context_id=ID),
     "contexts.destroy": by_cluster(commands.ContextRef, context_id=ID),

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from brickyard.domain.libraries import Library
 from brickyard.domain.node import Assignment, Role
 
 
@@ -35,6 +36,7 @@ class Step(StrEnum):
     HOST = "host"  # start the sandbox with the node host
     SCRIPTS = "scripts"  # run the init scripts
     START = "start"  # start the JVM
+    LIBRARIES = "libraries"  # install the cluster's libraries that are not there yet
     JOIN = "join"
     TELL_MASTER = "tell_master"
     RETIRE = "retire"
@@ -60,6 +62,8 @@ class Current(msgspec.Struct, frozen=True, kw_only=True):
     scripted: bool = False  # its init scripts have run
     master_url: str = ""  # the master URL given to the node host
     retiring: bool = False
+    libraries: tuple[Library, ...] = ()  # dealt with, whether that worked or not
+    libraries_late: bool = False  # the node takes its role before they are all there
     prepared: Size | None = None  # the size of the warm node that exists, complete or not
     warm: bool = False  # the warm node is complete
 
@@ -84,12 +88,14 @@ def decide(current: Current, wanted: Assignment | None) -> tuple[Step, ...]:
         if wanted.role is Role.WORKER and not wanted.driver_host:
             return tuple(steps)  # the scripts need the driver's address: the assignment will name it
         steps.append(Step.SCRIPTS)
-    for stage, step in ((Stage.STARTED, Step.START), (Stage.JOINED, Step.JOIN)):
-        if current.stage < stage:
-            steps.append(step)
+    if current.stage < Stage.STARTED:
+        steps.append(Step.START)
+    joins = [Step.JOIN] if current.stage < Stage.JOINED else []
     if current.stage is Stage.JOINED and wanted.master_url and wanted.master_url != current.master_url:
-        steps.append(Step.TELL_MASTER)
-    return tuple(steps)
+        joins = [Step.TELL_MASTER]
+    libraries = [] if set(wanted.libraries) <= set(current.libraries) else [Step.LIBRARIES]
+    before = current.stage < Stage.JOINED and not current.libraries_late
+    return (*steps, *libraries, *joins) if before else (*steps, *joins, *libraries)
 
 
 def _decide_idle(current: Current, wanted: Assignment | None) -> tuple[Step, ...]:

@@ -52,7 +52,7 @@ def python_name(manifest: RuntimeManifest) -> str:
 def make_libraries(config: AgentConfig, manifest: RuntimeManifest, environ: Mapping[str, str]) -> None:
     top = config.libraries_dir
     files.remove_tree(top)
-    for path in (top, top / "site", top / "jars"):
+    for path in (top, top / "site", top / "bin"):
         path.mkdir(mode=0o755)
     found = installed(runtime_packages(manifest))
     (top / "constraints.txt").write_text("".join(f"{name}=={found[name]}\n" for name in PINNED if name in found))

@@ -18,6 +18,7 @@ from brickyard.api.databricks import (
     globalscripts,
     identity,
     jobs,
+    libraries,
     logs,
     policies,
     pools,
@@ -35,6 +36,7 @@ def all_operations() -> tuple[Operation, ...]:
     """All operations of the server."""
     groups = (
         clusters,
+        libraries,
         changes,
         logs,
         policies,

@@ -120,6 +120,7 @@ class ApiContext:
     dbfs: Any  # services.files.DbfsService; likewise
     volumes: Any  # services.files.VolumeService
     workspace: Any  # services.files.WorkspaceService
+    libraries: Any  # services.libraries.LibraryService; likewise
     attach: Any  # services.attach.AttachService; likewise
     logs: Any  # services.clusterlogs.ClusterLogs; likewise
     log_followers: Any  # services.logfollowing.LogFollowers; likewise

@@ -12,6 +12,7 @@ import msgspec
 
 from brickyard.domain.events import EventDetailsCause
 from brickyard.domain.instances import InstanceState
+from brickyard.domain.libraries import ClusterLibrary
 from brickyard.domain.node import Assignment, NodeStatus, Phase, Role
 from brickyard.domain.scripts import GlobalScriptRef
 from brickyard.domain.spec import ClusterSpec
@@ -58,6 +59,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     secret: str = ""  # Spark's authentication secret, new for every incarnation
     connect_token: str = ""
     pool_tags: dict[str, str] = {}  # inherited from the instance pool
+    libraries: tuple[ClusterLibrary, ...] = ()  # in the order they were added
 
     # Observed
     ready_incarnation: int = 0

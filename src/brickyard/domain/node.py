@@ -19,6 +19,7 @@ from enum import StrEnum
 
 import msgspec
 
+from brickyard.domain.libraries import Library, LibraryReport
 from brickyard.domain.scripts import InitScript, ScriptsReport
 
 
@@ -62,8 +63,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a node should be. The server makes a new `version` with every change.
 
     A new `generation` is a new node: the agent ends everything of the previous one, cleans its directories and starts over.
-    Within one generation only `driver_host` and `master_url` (from empty to set) and `retiring` (from false to true) change.
-    Generations and versions belong to the instance and only increase, across all the clusters it works for.
+    Within one generation only `driver_host` and `master_url` (from empty to set), `retiring` (from false to true) and `libraries`
+    (which grow) change. Generations and versions belong to the instance and only increase, across all the clusters it works for.
     """
 
     version: int
@@ -91,6 +92,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     init_scripts: tuple[InitScript, ...] = ()  # run in this order before Spark starts
     driver_host: str = ""  # workers with init scripts: the driver's address; empty until that is known
     logs: LogDestination | None = None  # where its logs are delivered; None: they are only kept
+    libraries: tuple[Library, ...] = ()  # to be installed, in this order
     master_url: str = ""  # workers: spark://host:port; empty until the driver's master listens
     retiring: bool = False
     # As delivered; never stored. In the database, conf and variables only name secrets (services/secretvalues.py).
@@ -151,6 +153,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     warm: str = ""  # role WARM: the runtime key of the waiting JVM; "" if there is none
     warm_error: str = ""  # role WARM: why it could not be prepared; the agent retries
     warm_start: bool = False  # a cluster's node: it took over the waiting JVM
+    libraries: tuple[LibraryReport, ...] = ()
     cold_reason: str = ""  # a cluster's node: why it could not use the waiting JVM; "" if it did or there was none
     log_delivery: LogDelivery | None = None  # None: nothing has been delivered
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 
 from brickyard.domain.cluster import Cluster, custom_tags, default_tags
+from brickyard.domain.libraries import Library
 from brickyard.domain.node import Assignment, Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.spec import ISOLATING_MODES
@@ -51,7 +52,13 @@ def assignment_for(
         default_tags=default_tags(cluster),
         custom_tags=custom_tags(cluster),
         logs=log_destination(spec.cluster_log_conf),
+        libraries=wanted_libraries(cluster),
     )
+
+
+def wanted_libraries(cluster: Cluster) -> tuple[Library, ...]:
+    """The libraries of every node of the current incarnation: those that leave stay until the cluster starts again."""
+    return tuple(each.library for each in cluster.libraries)
 
 
 def idle_assignment(*, node_type: NodeType, runtime: str, after: Assignment | None = None) -> Assignment:

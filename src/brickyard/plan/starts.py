@@ -20,6 +20,7 @@ def next_incarnation(cluster: Cluster, *, now: int, secret: str, connect_token: 
         sized=True,
         secret=secret,
         connect_token=connect_token,
+        libraries=tuple(each for each in cluster.libraries if not each.leaving),
         launch_started_ms=now,
         start_ms=cluster.start_ms if restarting else now,
         grow_after_ms=0,

@@ -49,6 +49,7 @@ from brickyard.services.commands import CommandService
 from brickyard.services.contextsecrets import ContextSecrets
 from brickyard.services.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
 from brickyard.services.globalscripts import GlobalScriptService
+from brickyard.services.libraries import LibraryService
 from brickyard.services.logfollowing import LogFollowers
 from brickyard.services.policies import PolicyService
 from brickyard.services.pools import PoolService
@@ -139,6 +140,7 @@ class Services:
     dbfs: DbfsService
     volumes: VolumeService
     workspace: WorkspaceService
+    libraries: LibraryService
     links: UiLinks
 
 
@@ -214,6 +216,7 @@ def application(
         attach=services.attach,
         logs=services.logs,
         log_followers=services.log_followers,
+        libraries=services.libraries,
         ui_links=services.links,
         workspace_id=given.workspace_id,
         lag_s=lambda: max(given.store.lag_s, loops.owners.lag_s, loop_lag_s()),
@@ -352,6 +355,7 @@ def _services(given: Resources, nodes: Nodes, loops: Loops, *, authorizer: Autho
         dbfs=DbfsService(files=dbfs, store=store, authorizer=authorizer),
         volumes=VolumeService(files=volumes, store=store, authorizer=authorizer),
         workspace=WorkspaceService(files=workspace, store=store, authorizer=authorizer),
+        libraries=LibraryService(store=store, authorizer=authorizer, clusters=clusters),
         links=UiLinks(key=given.workspace_key, store=store, clock=clock),
     )
 

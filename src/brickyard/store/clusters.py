@@ -137,6 +137,12 @@ class ClusterRows:
         states = (State.PENDING, State.RUNNING, State.RESTARTING, State.RESIZING)
         return list(self._connection.execute(select(t.c.cluster_id).where(t.c.state.in_(states), t.c.deleted_ms == 0)).scalars())
 
+    def with_libraries(self) -> list[Cluster]:
+        """The clusters that have libraries, oldest first."""
+        query = select(t.c.doc).where(t.c.deleted_ms == 0, t.c.doc.contains('"libraries":[{', autoescape=True))
+        found = map(_decode, self._connection.execute(query.order_by(t.c.created_ms, t.c.cluster_id)).scalars())
+        return [each for each in found if each.libraries]
+
     def count_pinned(self) -> int:
         return self._connection.execute(
             select(func.count()).select_from(t).where(t.c.pinned_ms > 0, t.c.deleted_ms == 0)

@@ -9,7 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from brickyard.agent.converge import Step
-from brickyard.agent.steps import begin, cool, host, install, join, release, retire, scripts, start, take, tell_master, warm
+from brickyard.agent.steps import (
+    begin,
+    cool,
+    host,
+    install,
+    join,
+    libraries,
+    release,
+    retire,
+    scripts,
+    start,
+    take,
+    tell_master,
+    warm,
+)
 from brickyard.agent.steps.work import Work
 
 LADDER: Mapping[Step, Work] = {
@@ -19,6 +33,7 @@ LADDER: Mapping[Step, Work] = {
     Step.HOST: host.WORK,
     Step.SCRIPTS: scripts.WORK,
     Step.START: start.WORK,
+    Step.LIBRARIES: libraries.WORK,
     Step.JOIN: join.WORK,
     Step.TELL_MASTER: tell_master.WORK,
     Step.RETIRE: retire.WORK,

@@ -59,6 +59,7 @@ async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManif
     command = [manifest.python, str(Path(config.node_code_dir, "start.py")), "host"]
     tmp = str(config.node_dir / "tmp") if walls.kind == "none" else "/tmp"  # noqa: S108 - the node's own, inside
     env = sandbox.environment(config.instance_id, node_dir=config.node_dir, tmp=tmp, source=os.environ)
+    env["PATH"] += f":{config.libraries_dir / 'bin'}"  # last: a library's script takes the place of no other program
     env["PIP_CONFIG_FILE"] = str(config.libraries_dir / "pip.conf")
     env |= {tree.variable: tree.source if walls.kind == "none" else tree.target for tree in config.trees}
     if walls.kind == "none":  # without isolation, only this convention keeps it from other nodes' devices

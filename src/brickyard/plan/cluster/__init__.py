@@ -64,6 +64,7 @@ class _Pass(ServePhases):
             self._size()
         if self.cluster.target is Target.RUNNING:
             self._tell_master()
+            self._tell_libraries()
             self._serve()
         if self.cluster.target is Target.RUNNING:
             self._describe()

@@ -10,7 +10,7 @@ from brickyard.domain.cluster import Instance
 from brickyard.domain.events import EventDetails, EventType
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
-from brickyard.plan.assignments import spark_context_id
+from brickyard.plan.assignments import spark_context_id, wanted_libraries
 from brickyard.plan.cluster.size import SizePhases
 from brickyard.plan.launching import remarks
 from brickyard.plan.poolroom import warmth
@@ -38,6 +38,15 @@ class ServePhases(SizePhases):
             )
             if told != before:
                 self._set(node, assignment=msgspec.structs.replace(told, version=before.version + 1))
+
+    def _tell_libraries(self) -> None:
+        """Tells nodes of libraries that were added after their assignment was made."""
+        wanted = wanted_libraries(self.cluster)
+        for node in (self._driver_node(), *self._current_workers()):
+            if node is None or node.assignment is None or node.retiring or node.assignment.libraries == wanted:
+                continue
+            told = msgspec.structs.replace(node.assignment, version=node.assignment.version + 1, libraries=wanted)
+            self._set(node, assignment=told)
 
     def _serve(self) -> None:
         """Decides whether the cluster is up, and whether it has the requested size."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from brickyard.domain.libraries import Library, LibraryInstallStatus, LibraryReport
 from brickyard.domain.node import (
     Assignment,
     Failure,
@@ -43,6 +44,7 @@ class SimulatedAgent:
         self._assignment: Assignment | None = None
         self._warm = False  # whether the runtime of the current generation was prepared before
         self._speaking = asyncio.Lock()
+        self._installing = asyncio.Lock()
         self.alive = True
 
     def start(self) -> None:
@@ -129,6 +131,8 @@ class SimulatedAgent:
                 self._world.masters[wanted.cluster_id] = set()
                 self._world.drivers[wanted.cluster_id] = self
         self._status = msgspec.structs.replace(self._status, assignment_version=wanted.version, generation=wanted.generation)
+        if wanted.libraries:
+            self._background(self._install(wanted))
         if fresh and wanted.refusal is not None:
             await self._say(phase=Phase.FAILED, failure=wanted.refusal)
         elif wanted.role is Role.WARM:
@@ -180,6 +184,33 @@ class SimulatedAgent:
             results.append(ScriptResult(status=ScriptStatus.SUCCEEDED))
         await self._say(scripts=ScriptsReport(results=tuple(results)))
         return True
+
+    async def _install(self, wanted: Assignment) -> None:
+        """Installs the libraries that it has not, one after the other."""
+        async with self._installing:
+            for library in wanted.libraries:
+                if self._assignment is None or self._assignment.generation != wanted.generation:
+                    return
+                if any(each.library == library for each in self._status.libraries):
+                    continue
+                await self._report_library(LibraryReport(library=library, status=LibraryInstallStatus.INSTALLING))
+                await self._world.pause(self._world.knobs.library_s)
+                await self._report_library(self._installed(library))
+
+    def _installed(self, library: Library) -> LibraryReport:
+        if library.cran is not None:
+            return LibraryReport(library=library, status=LibraryInstallStatus.SKIPPED, message="there is no R on this node")
+        address = library.whl or library.requirements or ""
+        name = library.pypi.package if library.pypi is not None else address.rpartition("/")[2]
+        if name in self._world.knobs.bad_libraries:
+            return LibraryReport(
+                library=library, status=LibraryInstallStatus.FAILED, message=f"simulated: no such library {name}"
+            )
+        return LibraryReport(library=library, status=LibraryInstallStatus.INSTALLED)
+
+    async def _report_library(self, report: LibraryReport) -> None:
+        others = tuple(each for each in self._status.libraries if each.library != report.library)
+        await self._say(libraries=(*others, report))
 
     async def _become_driver(self, wanted: Assignment) -> None:
         await self._say(phase=Phase.STARTING, master_url=f"spark://{self._instance_id}:7077")

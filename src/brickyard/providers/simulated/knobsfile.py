@@ -14,7 +14,9 @@ from brickyard.providers.base import SetupError
 
 LOOK_EVERY_S = 0.1
 _PROBABILITIES = dict.fromkeys(("prepare_error", "launch_error", "node_failure", "never_registers", "jitter"), 1.0)
-_SECONDS = dict.fromkeys(("register_s", "start_s", "warm_start_s", "prepare_s", "script_s", "stop_s", "command_s"), 86_400.0)
+_SECONDS = dict.fromkeys(
+    ("register_s", "start_s", "warm_start_s", "prepare_s", "script_s", "stop_s", "command_s", "library_s"), 86_400.0
+)
 
 log = structlog.get_logger(__name__)
 
@@ -37,6 +39,8 @@ class Knobs(msgspec.Struct, kw_only=True):
     launch_error: float = 0.0  # probability that a launch raises TransientError
     node_failure: float = 0.0  # probability that a node fails instead of becoming ready
     never_registers: float = 0.0
+    library_s: float = 0.0  # from the assignment until a library is installed
+    bad_libraries: frozenset[str] = frozenset()  # PyPI packages, and names of files, that cannot be installed
     commands_file: str = ""  # if set, commands are accepted and each appends its id to this file when it begins; "": refused
     command_s: float = 0.0  # from a command's start until it finishes
     logs: bool = False  # nodes write logs, which are read, delivered and kept as a real node's

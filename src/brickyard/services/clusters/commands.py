@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from brickyard.domain.access import Permission
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.cluster import Cluster
@@ -24,6 +26,7 @@ from brickyard.domain.requests import (
 from brickyard.domain.spec import ClusterSpec
 from brickyard.plan import changes
 from brickyard.plan.changes import Asked, Changed, Offered, Secrets, Specified
+from brickyard.plan.libraries import copied as copied_libraries
 from brickyard.plan.mask import apply_mask
 from brickyard.plan.policies.governing import ALL_PURPOSE, JOB, govern
 from brickyard.plan.spec import named_pools
@@ -77,6 +80,8 @@ class ClusterCommands:
         self._secret_use.check(tx, [caller], specified.spec)
         asked = self._asked(caller)
         created = changes.create(self._ids.cluster_id(asked.now), request, asked, specified=specified, secrets=self._secrets())
+        if source is not None:
+            created = created._replace(cluster=msgspec.structs.replace(created.cluster, libraries=copied_libraries(source)))
         tx.clusters.insert(created.cluster)
         _tell(tx, created)
         return created.cluster.cluster_id
@@ -172,6 +177,10 @@ class ClusterCommands:
             return changes.change_owner(cluster, owner, exists=tx.users.get(owner) is not None)
 
         return self._change(tx, caller, Permission.ADMIN, request.cluster_id, change, to="change the owner of")
+
+    def change_libraries(self, tx: Tx, caller: Caller, cluster_id: str, change: Change, *, to: str) -> bool:
+        """Adds or removes libraries."""
+        return self._change(tx, caller, Permission.CAN_MANAGE, cluster_id, change, to=to)
 
     def specify(self, tx: Tx, caller: Caller, requested: ClusterSpec) -> Specified:
         """The specification that a new job cluster of the caller would get."""

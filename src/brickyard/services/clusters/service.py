@@ -36,7 +36,7 @@ from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
-from brickyard.services.clusters.commands import ClusterCommands
+from brickyard.services.clusters.commands import Change, ClusterCommands
 from brickyard.services.clusters.compliance import ClusterCompliances
 from brickyard.services.clusters.reads import ClusterReads
 from brickyard.store.store import Store
@@ -163,6 +163,11 @@ class ClusterService:
     async def cancel_enforcement(self, caller: Caller, cluster_id: str, *, allow_missing: bool) -> None:
         """Cancels an enforcement that waits for the cluster's termination. There are none (`ClusterCompliances.enforce`)."""
         await self._store.read(lambda tx: self._compliances.cancel(tx, caller, cluster_id, allow_missing=allow_missing))
+
+    async def change_libraries(self, caller: Caller, cluster_id: str, change: Change, *, to: str) -> None:
+        """Adds or removes libraries."""
+        if await self._store.write(lambda tx: self.commands.change_libraries(tx, caller, cluster_id, change, to=to)):
+            self._changed(cluster_id)
 
     async def end_all(self, why: str) -> None:
         """Terminates all running clusters: the server is about to stop and end all nodes. `why`, a phrase, is the reason."""

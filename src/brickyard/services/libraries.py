@@ -1,0 +1,85 @@
+"""The Libraries API's calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from brickyard.domain.access import ObjectKind, Permission
+from brickyard.domain.cluster import Cluster
+from brickyard.domain.libraries import (
+    ClusterLibraryStatuses,
+    InstallLibraries,
+    Library,
+    ListAllClusterLibraryStatusesResponse,
+    UninstallLibraries,
+)
+from brickyard.plan import libraries
+from brickyard.plan.changes import Asked, Changed
+from brickyard.services.access import Authorizer
+from brickyard.services.access.objects import of_cluster
+from brickyard.services.caller import Caller
+from brickyard.services.clusters import ClusterService
+from brickyard.services.missing import missing_cluster
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+
+class LibraryService:
+    """One per server. Methods raise ApiError. Installing and uninstalling only write what is wanted; nodes do it later."""
+
+    def __init__(self, *, store: Store, authorizer: Authorizer, clusters: ClusterService) -> None:
+        self._store = store
+        self._authorizer = authorizer
+        self._clusters = clusters
+
+    async def install(self, caller: Caller, request: InstallLibraries) -> None:
+        """Adds libraries to a cluster."""
+        await self._change(caller, request, libraries.install, to="install libraries on")
+
+    async def uninstall(self, caller: Caller, request: UninstallLibraries) -> None:
+        """Removes libraries from a cluster when it starts again."""
+        await self._change(caller, request, libraries.uninstall, to="uninstall libraries from")
+
+    async def cluster_status(self, caller: Caller, cluster_id: str) -> ClusterLibraryStatuses:
+        """The statuses of one cluster's libraries."""
+
+        def read(tx: Tx) -> ClusterLibraryStatuses:
+            cluster = tx.clusters.get(cluster_id)
+            if cluster is None or cluster.deleted_ms:
+                raise missing_cluster(tx, cluster_id)
+            self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_cluster(cluster), to="see the libraries of")
+            found = libraries.statuses(cluster, list(tx.instances.of_cluster(cluster_id)))
+            return ClusterLibraryStatuses(cluster_id=cluster_id, library_statuses=found)
+
+        return await self._store.read(read)
+
+    async def all_cluster_statuses(self, caller: Caller) -> ListAllClusterLibraryStatusesResponse:
+        """The statuses of the libraries of every cluster that has any."""
+
+        def read(tx: Tx) -> ListAllClusterLibraryStatusesResponse:
+            visible = self._authorizer.visible(tx, caller, ObjectKind.CLUSTER)
+            found = [each for each in tx.clusters.with_libraries() if visible.shows(each.creator_user_name)]
+            nodes = tx.instances.of_clusters(each.cluster_id for each in found)
+            return ListAllClusterLibraryStatusesResponse(
+                statuses=[
+                    ClusterLibraryStatuses(
+                        cluster_id=each.cluster_id, library_statuses=libraries.statuses(each, nodes.get(each.cluster_id, []))
+                    )
+                    for each in found
+                ]
+            )
+
+        return await self._store.read(read)
+
+    async def _change(
+        self,
+        caller: Caller,
+        request: InstallLibraries | UninstallLibraries,
+        decide: Callable[[Cluster, Sequence[Library], Asked], Changed],
+        *,
+        to: str,
+    ) -> None:
+        def change(cluster: Cluster, asked: Asked) -> Changed:
+            return decide(cluster, request.libraries, asked)
+
+        await self._clusters.change_libraries(caller, request.cluster_id, change, to=to)

@@ -1,0 +1,157 @@
+"""The Libraries API, driven by the official SDK on the simulated provider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from databricks.sdk import WorkspaceClient
+from databricks.sdk.errors import InvalidParameterValue
+from databricks.sdk.service.compute import (
+    CloneCluster,
+    Library,
+    LibraryFullStatus,
+    LibraryInstallStatus,
+    MavenLibrary,
+    PythonPyPiLibrary,
+    RCranLibrary,
+    State,
+)
+
+from brickyard.providers.simulated import SimulatedProvider
+from tests.support.patience import until
+
+GOOD, BAD = "simplejson==3.8.0", "no-such-package"
+INSTALLED, FAILED, PENDING = LibraryInstallStatus.INSTALLED, LibraryInstallStatus.FAILED, LibraryInstallStatus.PENDING
+
+
+def pypi(package: str, repo: str | None = None) -> Library:
+    return Library(pypi=PythonPyPiLibrary(package=package, repo=repo))
+
+
+@pytest.fixture
+def cluster(w: WorkspaceClient, machines: SimulatedProvider) -> Iterator[str]:
+    """A running cluster of a driver and two workers."""
+    machines.knobs.bad_libraries = frozenset({BAD})
+    made = w.clusters.create(spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=2)
+    made.result()
+    assert made.cluster_id is not None
+    yield made.cluster_id
+    w.clusters.permanent_delete(made.cluster_id)
+
+
+def statuses(w: WorkspaceClient, cluster_id: str) -> list[LibraryFullStatus]:
+    return list(w.libraries.cluster_status(cluster_id))
+
+
+def settled(w: WorkspaceClient, cluster_id: str) -> dict[str, LibraryInstallStatus]:
+    """Waits until nothing is on its way, as Terraform does; the statuses by package."""
+    open_ones = (PENDING, LibraryInstallStatus.RESOLVING, LibraryInstallStatus.INSTALLING)
+
+    def over() -> dict[str, LibraryInstallStatus] | None:
+        now = statuses(w, cluster_id)
+        found = {
+            str(each.library.pypi.package): each.status for each in now if each.library and each.library.pypi and each.status
+        }
+        return found if not any(each.status in open_ones for each in now) else None
+
+    return until(over, f"libraries are never settled: {statuses(w, cluster_id)}")
+
+
+def test_installed_on_a_running_cluster_and_again_at_every_start(w: WorkspaceClient, cluster: str) -> None:
+    w.libraries.install(cluster, [pypi(GOOD), pypi(BAD)])
+    assert settled(w, cluster) == {GOOD: INSTALLED, BAD: FAILED}
+    assert w.clusters.get(cluster).state is State.RUNNING, "a failed library fails no cluster"
+    good, bad = statuses(w, cluster)
+    assert (good.messages, bad.messages) == (None, [f"simulated: no such library {BAD}"])
+    assert good.is_library_for_all_clusters is False
+    w.libraries.install(cluster, [pypi(GOOD)])
+    assert len(statuses(w, cluster)) == 2, "it is there already"
+
+    w.clusters.resize_and_wait(cluster, num_workers=3)
+    assert settled(w, cluster)[GOOD] is INSTALLED, "on the node that joined later, too"
+    w.clusters.delete_and_wait(cluster)
+    assert {each.status for each in statuses(w, cluster)} == {PENDING}, "a terminated cluster keeps what is wanted"
+    w.clusters.start_and_wait(cluster)
+    assert settled(w, cluster) == {GOOD: INSTALLED, BAD: FAILED}
+
+
+def test_uninstalled_when_the_cluster_starts_again(w: WorkspaceClient, cluster: str) -> None:
+    w.libraries.install(cluster, [pypi("a"), pypi("b"), pypi("c")])
+    settled(w, cluster)
+    w.libraries.uninstall(cluster, [pypi("a"), pypi("never-installed")])
+    found = [(each.library.pypi.package, each.status) for each in statuses(w, cluster) if each.library and each.library.pypi]
+    assert found == [("b", INSTALLED), ("c", INSTALLED), ("a", LibraryInstallStatus.UNINSTALL_ON_RESTART)]
+    w.libraries.install(cluster, [pypi("a")])
+    assert settled(w, cluster)["a"] is INSTALLED, "it stays after all"
+    w.libraries.uninstall(cluster, [pypi("a")])
+    w.clusters.restart_and_wait(cluster)
+    assert settled(w, cluster) == {"b": INSTALLED, "c": INSTALLED}
+    w.clusters.delete_and_wait(cluster)
+    w.libraries.uninstall(cluster, [pypi("b")])
+    assert [each.library for each in statuses(w, cluster)] == [pypi("c")], "nothing runs: it is gone at once"
+
+
+def test_a_clone_has_the_libraries_of_its_source(w: WorkspaceClient, cluster: str) -> None:
+    w.libraries.install(cluster, [pypi("a"), pypi("b")])
+    w.libraries.uninstall(cluster, [pypi("b")])
+    made = w.clusters.create(
+        spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=1, clone_from=CloneCluster(cluster)
+    )
+    made.result()
+    assert made.cluster_id is not None
+    assert settled(w, made.cluster_id) == {"a": INSTALLED}
+    everything = {each.cluster_id: len(each.library_statuses or []) for each in w.libraries.all_cluster_statuses()}
+    assert (everything[cluster], everything[made.cluster_id]) == (2, 1)
+    w.clusters.permanent_delete(made.cluster_id)
+    assert made.cluster_id not in {each.cluster_id for each in w.libraries.all_cluster_statuses()}
+
+
+def test_what_a_node_cannot_have_is_skipped_with_a_reason(w: WorkspaceClient, cluster: str) -> None:
+    w.libraries.install(cluster, [Library(cran=RCranLibrary(package="ggplot2"))])
+    until(lambda: statuses(w, cluster)[0].status is LibraryInstallStatus.SKIPPED, "it is never skipped")
+    assert statuses(w, cluster)[0].messages == ["there is no R on this node"]
+
+
+@pytest.mark.parametrize(
+    ("library", "said"),
+    [
+        (Library(), "exactly one of pypi, whl"),
+        (Library(whl="dbfs:/a.whl", requirements="dbfs:/r.txt"), "exactly one of"),
+        (Library(egg="dbfs:/a.egg"), "build a wheel"),
+        (Library(jar="dbfs:/a.jar"), "spark.jars"),
+        (Library(maven=MavenLibrary(coordinates="a:b:1")), "spark.jars.packages"),
+        (Library(whl="dbfs:/a.egg"), "must end in .whl"),
+        (Library(whl="dbfs:/../a.whl"), "'..'"),
+        (Library(whl="file:/etc/a.whl"), "a file of the node"),
+        (pypi(""), "printable characters"),
+        (pypi("a\n--index-url=http://b"), "printable characters"),
+        (pypi("--index-url=http://b"), "not a package"),
+        (pypi("a @ http://127.0.0.1/a.whl"), "not a package"),
+        (pypi("/etc/passwd"), "not a package"),
+        (pypi("a", repo="file:///etc"), "not an http or https URL"),
+    ],
+)
+def test_a_library_that_no_cluster_can_have_is_refused(w: WorkspaceClient, library: Library, said: str) -> None:
+    with pytest.raises(InvalidParameterValue, match="libraries") as caught:
+        w.libraries.install(_any(w), [pypi("fine"), library])
+    assert said in str(caught.value)
+    assert list(w.libraries.cluster_status(_any(w))) == [], "one bad library, and none is installed"
+
+
+def _any(w: WorkspaceClient) -> str:
+    """A cluster that needs not run."""
+    for cluster in w.clusters.list():
+        if cluster.cluster_name == "for refusals" and cluster.cluster_id:
+            return cluster.cluster_id
+    made = w.clusters.create(
+        cluster_name="for refusals", spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=1
+    )
+    return str(made.cluster_id)
+
+
+def test_a_cluster_that_does_not_exist(w: WorkspaceClient) -> None:
+    with pytest.raises(InvalidParameterValue, match="Cluster none does not exist"):
+        w.libraries.install("none", [pypi("a")])
+    with pytest.raises(InvalidParameterValue, match="Cluster none does not exist"):
+        list(w.libraries.cluster_status("none"))
