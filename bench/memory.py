@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from bench import api
@@ -15,6 +16,7 @@ from bench._common import rss_mib, table
 from bench._servers import Served, brickyard
 from bench.replicas import postgres
 from bench.start import NODE_TYPE, RUNTIMES, install
+from tests.support.ports import free_port
 
 SERVER_MIB, AGENT_MIB = 150, 50
 REST_S = 10.0  # longer than what a server does at its start
@@ -28,17 +30,22 @@ def main() -> int:
 
 
 def _servers() -> list[Sequence[object]]:
-    with brickyard(provider="local") as served:
+    with _local() as served:
         sqlite = at_rest(served)
     with (
         postgres() as database,
         tempfile.TemporaryDirectory(prefix="brickyard-bench-") as storage,
         contextlib.ExitStack() as stack,
     ):
-        settings = {"database_url": database.new_database(), "storage_url": storage, "provider": "local"}
-        served, _ = (stack.enter_context(brickyard(**settings)) for _ in range(2))
+        settings = {"database_url": database.new_database(), "storage_url": storage}
+        served, _ = (stack.enter_context(_local(**settings)) for _ in range(2))
         postgresql = at_rest(served)
     return [_row("server, SQLite", sqlite, SERVER_MIB), _row("one of two servers, PostgreSQL", postgresql, SERVER_MIB)]
+
+
+def _local(**settings: str) -> AbstractContextManager[Served]:
+    """A server of real nodes, with its Spark Connect gateway."""
+    return brickyard(provider="local", connect_port=str(free_port()), **settings)
 
 
 def at_rest(served: Served) -> float:
@@ -50,7 +57,7 @@ def at_rest(served: Served) -> float:
 
 def _agents() -> list[Sequence[object]]:
     install(RUNTIMES[0])
-    with brickyard(provider="local") as served:
+    with _local() as served:
         pool = {"instance_pool_name": "memory", "node_type_id": NODE_TYPE, "min_idle_instances": 1}
         api.call(served, "/api/2.0/instance-pools/create", json.dumps(pool))
         spec = {"cluster_name": "memory", "spark_version": RUNTIMES[0], "node_type_id": NODE_TYPE, "num_workers": 1}
