@@ -40,7 +40,7 @@ class Server:
         self._connect.close_session(session_id)
 
 
-def answer(context_id: str, scope: str, key: str) -> dict[str, Any]:
+def answer_as_agent(context_id: str, scope: str, key: str) -> dict[str, Any]:
     """As the agent would: one scope, whose secrets tell who has asked."""
     if scope not in ("", "scope"):
         return {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": f"Scope {scope} does not exist!"}
@@ -83,7 +83,7 @@ def main() -> None:
         env=dict(os.environ),
         cancel_group=cancel_group,
         limit=4,
-        ask=answer,
+        ask=answer_as_agent,
     )
 
     def active_jobs() -> list[int]:
