@@ -126,7 +126,7 @@ def test_two_tenants_of_one_warm_instance(tmp_path: Path) -> None:
         w.dbfs.upload("/setup.sh", io.BytesIO(b"echo from the second >/tmp/script; mkdir -p ~/.config"))
         setup = compute.InitScriptInfo(dbfs=compute.DbfsStorageInfo("dbfs:/setup.sh"))
         second = start(w, "second", pool_id, init_scripts=[setup])
-        assert User(w).run(str(second.cluster_id), "print(open('/tmp/script').read())") == "from the second"
+        assert User(w).run(str(second.cluster_id), "print(open('/tmp/script').read())").strip() == "from the second"
         assert remark(w, str(second.cluster_id)) == "1 of 1 nodes from the instance pool started warm"
         wrote, rows, tables = User(w).run(str(second.cluster_id), LEAVE).split(maxsplit=2)
         assert (wrote, rows, tables) == ("True", "40", "['left_table']"), "its own directory came into sight as it was taken over"
