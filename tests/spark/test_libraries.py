@@ -72,12 +72,12 @@ def worker():
     return sys.prefix, importlib.util.find_spec("greeting") is None, pandas.__version__
 prefix, missing, version = on_worker(worker)
 print(prefix != sys.prefix, missing, version == pandas.__version__)
-print(on_worker(lambda: pip("install", "greeting")).splitlines()[-1], not on_worker(worker)[1])
+print("Successfully installed greeting" in on_worker(lambda: pip("install", "greeting")), not on_worker(worker)[1])
 """)  # fmt: skip
     first, second, third = said.strip().splitlines()
     assert "/node/python'" in first and "/node/python/bin/pip" in first and "/node/python/bin/python" in first
     assert second == "True True True", "another environment, in which nobody has installed anything"
-    assert third == "Successfully installed greeting-1.0 True"
+    assert third == "True True"
 
 
 def test_a_newer_version_of_the_runtimes_package_is_the_users_but_never_sparks_own(live: Live, cluster: str) -> None:
