@@ -73,9 +73,11 @@ class Node:
         (root / "cluster").mkdir()
         (root / "runtime").mkdir()
         (root / "runtime" / "file").write_text("the runtime's")
+        (self.dir / "python").mkdir()
         view = View(
             read_only=(sys.prefix, sys.base_prefix, str(NODE_CODE), str(HOST.parent)), interpreter=sys.executable,
-            node_dir=str(self.dir), trees=((str(root / "dbfs"), "/dbfs"),), cluster_dir=str(root / "cluster"), cells=True,
+            node_dir=str(self.dir), environment=str(self.dir / "python"), trees=((str(root / "dbfs"), "/dbfs"),),
+            cluster_dir=str(root / "cluster"), cells=True,
         )  # fmt: skip
         view = msgspec.structs.replace(view, read_only=(*view.read_only, str(root / "runtime")))
         command = Namespaces().command([sys.executable, str(HOST), str(NODE_CODE), str(self.dir)], view=view, cgroups=groups)
@@ -186,7 +188,7 @@ def test_its_files_are_its_own(node: Node, victim: Kernel) -> None:
     found = [each for each in found if "secret" in each and not each.startswith(own)]
     print(found, os.path.exists(NODE + "/logs"), sorted(os.listdir(NODE)))
     """.replace("NODE", repr(str(node.dir)))
-    assert node.run(walk) == "[] False ['home', 'tmp', 'work']"
+    assert node.run(walk) == "[] False ['home', 'python', 'tmp', 'work']"
     assert node.beside(walk).startswith("[] True")
     assert node.run("import os; print(os.getcwd(), os.environ['HOME'])") == f"{node.dir}/work {node.dir}/home"
     assert node.run("import os; open('/dbfs/x', 'w'); open('/cluster/x', 'w'); print(os.path.exists('/dbfs/x'))") == "True"
@@ -295,6 +297,40 @@ def test_what_lies_below_tmp_cannot_be_exchanged(tmp_path: Path) -> None:
     assert made.beside(f"print(open({str(runtime / 'file')!r}).read())") == "somebody's"
     assert f"sandbox: {runtime} is not what it was" in made.run("print(1)")
     made.end()
+
+
+def test_what_all_kernels_run_can_be_made_read_only_for_the_whole_node(tmp_path: Path) -> None:
+    """The node's Python environment: Spark's cell, where users' functions run, must not change what other users' kernels run."""
+    made = Node(tmp_path)
+    try:
+        place = made.dir / "python"
+        (place / "module.py").write_text("good")
+        before = made.start(f"import time\nwhile open({str(place / 'module.py')!r}).read() != 'new':\n    time.sleep(0.05)")
+        change = f"""
+        import os
+        said = []
+        for change in (
+            lambda: open({str(place / "module.py")!r}, "w"), lambda: open({str(place / "more.py")!r}, "w"),
+            lambda: os.rename({str(place)!r}, {str(made.dir / "moved")!r}), lambda: os.unlink({str(place / "module.py")!r}),
+            lambda: os.chmod({str(place / "module.py")!r}, 0o777),
+        ):
+            try:
+                change()
+            except OSError as error:
+                said.append(error.strerror)
+        print(said)
+        """
+        command = sandbox.reveal(
+            sys.executable, source=place, target=str(place), launcher=made.process.pid, kind="namespaces", read_only=True
+        )
+        subprocess.run(command, check=True, env={})
+        refused, busy = "Read-only file system", "Device or resource busy"
+        assert made.beside(change) == str([refused, refused, busy, refused, refused])
+        (place / "module.py").write_text("new")  # the agent may
+        before.end()
+        assert made.run(f"print(open({str(place / 'module.py')!r}).read())") == "new"
+    finally:
+        made.end()
 
 
 def test_nonsense_is_dropped(node: Node) -> None:

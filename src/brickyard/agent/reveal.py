@@ -1,8 +1,9 @@
-"""Shows a directory to a running node: `python -I -S reveal.py SOURCE TARGET PID LEVELS`, run by the agent.
+"""Shows a directory to a running node: `python -I -S reveal.py SOURCE TARGET PID LEVELS [read-only]`, run by the agent.
 
 PID is the node's launcher, and the node host is LEVELS below it. TARGET is the directory that the node's view reserves for this;
-afterwards it shows SOURCE. Nothing else of the machine becomes visible, not even for a moment. This needs no privileges on the
-machine: it copies a mount in our own namespace and moves it into the node's, which we also own because we made it.
+afterwards it shows SOURCE. They may be the same directory, which thereby becomes read-only for the node. Nothing else of the
+machine becomes visible, not even for a moment. This needs no privileges on the machine: it copies a mount in our own namespace
+and moves it into the node's, which we also own because we made it.
 
 Exit code 71 after a line on stderr that says what could not be done.
 """
@@ -26,7 +27,7 @@ OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
 OPEN_TREE_CLONE = 1
 AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
 MOVE_MOUNT_F_EMPTY_PATH = 4
-MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV = 2, 4
+MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV = 1, 2, 4
 NS_GET_USERNS = 0xB701
 
 
@@ -37,30 +38,31 @@ def syscall(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_uint64]
     return result
 
 
-def copy_mount(source: str) -> int:
+def copy_mount(source: str, *, read_only: bool) -> int:
     """Returns a detached mount of `source`, made in our own namespaces, where that is permitted."""
     check(libc.unshare(CLONE_NEWUSER | CLONE_NEWNS), "cannot make namespaces")
     flags = OPEN_TREE_CLONE | os.O_CLOEXEC
     tree = syscall(OPEN_TREE, AT_FDCWD, os.fsencode(source), flags, what=f"cannot copy the mount of {source}")
-    attributes = (ctypes.c_uint64 * 4)(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, 0, 0, 0)
+    flags = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (MOUNT_ATTR_RDONLY if read_only else 0)
+    attributes = (ctypes.c_uint64 * 4)(flags, 0, 0, 0)
     size = ctypes.sizeof(attributes)
     syscall(MOUNT_SETATTR, tree, b"", AT_EMPTY_PATH, attributes, size, what=f"cannot restrict the mount of {source}")
     return tree
 
 
-def send_mount(source: str, to: socket.socket) -> None:
-    tree = array.array("i", [copy_mount(source)])
+def send_mount(source: str, read_only: bool, to: socket.socket) -> None:
+    tree = array.array("i", [copy_mount(source, read_only=read_only)])
     to.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, tree)])
     os._exit(0)
 
 
-def receive_mount(source: str) -> int:
+def receive_mount(source: str, *, read_only: bool) -> int:
     """Gets the same mount from a child process, because a process that has entered other namespaces cannot enter the node's."""
     ours, theirs = socket.socketpair()
     child = os.fork()
     if child == 0:
         ours.close()
-        guarded(send_mount, source, theirs)
+        guarded(send_mount, source, read_only, theirs)
     theirs.close()
     _, fds, _, _ = socket.recv_fds(ours, 1, 1)
     os.waitpid(child, 0)
@@ -100,9 +102,9 @@ def enter_node(pid: int) -> None:
     check(libc.setns(mounts, CLONE_NEWNS), "cannot enter the node's mounts")
 
 
-def reveal(source: str, target: str, launcher: int, levels: int) -> None:
+def reveal(source: str, target: str, launcher: int, levels: int, *, read_only: bool) -> None:
     wanted = os.stat(source)
-    tree = receive_mount(source)
+    tree = receive_mount(source, read_only=read_only)
     enter_node(inside(launcher, levels))
     place = os.fsencode(target)
     syscall(MOVE_MOUNT, tree, b"", AT_FDCWD, place, MOVE_MOUNT_F_EMPTY_PATH, what=f"cannot show {source} at {target}")
@@ -113,7 +115,7 @@ def reveal(source: str, target: str, launcher: int, levels: int) -> None:
 
 def main() -> None:
     try:
-        reveal(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        reveal(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), read_only="read-only" in sys.argv[5:])
     except (SetupError, OSError) as error:
         complain(error)
         os._exit(FAILED)

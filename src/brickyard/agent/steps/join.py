@@ -6,6 +6,7 @@ import msgspec
 
 from brickyard.agent.converge import Stage
 from brickyard.agent.host import HostError
+from brickyard.agent.showing import show
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps import start
 from brickyard.agent.steps.work import Work
@@ -21,10 +22,24 @@ async def _join(node: NodeState) -> None:
             "data_security_mode USER_ISOLATION keeps users apart by the walls around a node, and there are none here: "
             f"{node.status.isolation}. Make isolation possible, or choose SINGLE_USER or NONE.",
         )
+    if wanted.user_isolation:
+        await _seal(node)
     node.update(phase=Phase.STARTING)
     await node.networks.join(wanted)
     await node.call("become", assignment=wanted, cluster_dir=_cluster_dir(node), **start.settings(node, wanted.role))
     node.current = msgspec.structs.replace(node.current, stage=Stage.JOINED, master_url=wanted.master_url)
+
+
+async def _seal(node: NodeState) -> None:
+    """Makes the node's Python environment read-only for everything on the node. Kernels of all users run it, and users' functions
+    in Spark's cell could otherwise change it under them. Init scripts have run by now; the agent can still install."""
+    place = node.config.python_dir
+    if why := await show(node, place, str(place), read_only=True):
+        raise HostError(
+            "WORKSPACE_CONFIGURATION_ERROR",
+            f"data_security_mode USER_ISOLATION makes the node's Python environment read-only, and that failed: {why}. It takes "
+            "Linux 5.12 or newer; or choose SINGLE_USER or NONE.",
+        )
 
 
 def _cluster_dir(node: NodeState) -> str:

@@ -1,0 +1,28 @@
+"""Changes what a running node sees of its machine (`reveal.py`)."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+from brickyard.agent import sandbox
+from brickyard.agent.state import NodeState
+
+TIMEOUT_S = 20.0  # it normally takes about 30 ms
+
+
+async def show(node: NodeState, source: Path, target: str, *, read_only: bool = False) -> str:
+    """Shows a directory to the node, which has a host and walls. Returns why that failed, or "" if it worked."""
+    assert node.host is not None  # noqa: S101 - the caller's to see to
+    command = sandbox.reveal(
+        node.config.python, source=source, target=target, launcher=node.host.pid, kind=node.status.isolation, read_only=read_only
+    )  # fmt: skip
+    try:
+        done = await asyncio.to_thread(
+            subprocess.run, command, env={}, capture_output=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    return (lines[-1] if lines else f"exit code {done.returncode}") if done.returncode else ""
