@@ -13,7 +13,7 @@ from brickyard.agent.log import LogFile
 from brickyard.agent.networks import Networks
 from brickyard.agent.node import Node
 from brickyard.agent.sandbox import Isolation
-from brickyard.agent.state import NodeState
+from brickyard.agent.state import NodeState, explained
 from brickyard.agent.steps import LADDER
 from brickyard.agent.steps.work import Work
 from brickyard.domain.node import Failure, NodeStatus, Phase, Role
@@ -95,3 +95,12 @@ def test_a_node_that_must_not_start_fails_with_the_servers_reason(tmp_path: Path
     failed = asyncio.run(_failed(tmp_path, Work(_for_ever), refusal=refusal)).failure
     assert failed is not None
     assert (failed.code, failed.message) == (refusal.code, refusal.message)
+
+
+def test_a_lack_of_memory_explains_a_death_unless_the_jvm_knows_better() -> None:
+    killed = Failure(code="DRIVER_UNREACHABLE", message="the driver's JVM ended by signal SIGKILL")
+    heap = Failure(code="DRIVER_OUT_OF_MEMORY", message="the driver ran out of memory (Java heap space)")
+    why = "the node ran out of memory"
+    assert explained(killed, want_of_memory="", code="DRIVER_OUT_OF_MEMORY") == killed
+    assert explained(killed, want_of_memory=why, code="DRIVER_OUT_OF_MEMORY").message == why
+    assert explained(heap, want_of_memory=why, code="DRIVER_OUT_OF_MEMORY") == heap

@@ -19,7 +19,7 @@ from brickyard.agent.delivering import deliver_regularly
 from brickyard.agent.host import HostError, HostGone, NodeHost, cut_failure
 from brickyard.agent.log import LogFile
 from brickyard.agent.networks import Networks
-from brickyard.agent.state import NodeState
+from brickyard.agent.state import explained, NodeState
 from brickyard.agent.steps import LADDER
 from brickyard.agent.steps.release import give_room_back
 from brickyard.agent.steps.work import Work
@@ -274,8 +274,7 @@ class Node:
             del changes["phase"]
         if changes.get("phase") is Phase.FAILED:
             failure = changes.get("failure") or Failure(code=state.death_code, message="the node failed")
-            if starved := state.want_of_memory:  # the host can only say that the process was killed
-                failure = msgspec.structs.replace(failure, code=state.death_code, message=starved)
+            failure = explained(failure, want_of_memory=state.want_of_memory, code=state.death_code)
             self._end_generation(failure if failure.log_tail else msgspec.structs.replace(failure, log_tail=state.tail))
             self._give_up()
             return

@@ -240,3 +240,11 @@ def now_ms() -> int:
 def script_said(wanted: Assignment, number: int) -> str:
     """Names an init script, for people."""
     return f"init script {number + 1} of {len(wanted.init_scripts)}, {wanted.init_scripts[number].address},"
+
+
+def explained(failure: Failure, *, want_of_memory: str, code: str) -> Failure:
+    """A failure that the host reports, with the lack of memory behind it: the host can only say that a process was killed. A JVM
+    that ran out of its own heap knows better: then an earlier kill of another process was not the reason."""
+    if not want_of_memory or failure.code == "DRIVER_OUT_OF_MEMORY":
+        return failure
+    return msgspec.structs.replace(failure, code=code, message=want_of_memory)
