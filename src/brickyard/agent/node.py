@@ -19,7 +19,7 @@ from brickyard.agent.delivering import deliver_regularly
 from brickyard.agent.host import HostError, HostGone, NodeHost, cut_failure
 from brickyard.agent.log import LogFile
 from brickyard.agent.networks import Networks
-from brickyard.agent.state import explained, NodeState
+from brickyard.agent.state import NodeState, explained
 from brickyard.agent.steps import LADDER
 from brickyard.agent.steps.release import give_room_back
 from brickyard.agent.steps.work import Work
