@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import brickyard
 from brickyard.domain import nodeops
-from brickyard.domain.nodeops import NewCommand, NewContext, NodeOp, Nothing, OfCommand, OfContext, ReadLogs, Stop
+from brickyard.domain.nodeops import NewCommand, NewContext, NodeOp, Nothing, OfCommand, OfContext, ReadLog, ReadLogs, Stop
 
 HOST = Path(brickyard.__file__).parent / "runtime" / "node" / "host" / "main.py"
 ids = st.text("abcXYZ019_.-", min_size=1, max_size=100)
@@ -27,6 +27,7 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     NewCommand: st.builds(NewCommand, context_id=ids, command_id=ids, language=texts, command=texts),
     OfCommand: st.builds(OfCommand, context_id=ids, command_id=ids),
     ReadLogs: st.builds(ReadLogs, name=texts, tail=st.integers(0, 2**40)),
+    ReadLog: st.builds(ReadLog, name=texts, offset=st.integers(-(2**40), 2**40), position=texts, limit=st.integers(1, 2**20)),
 }
 
 

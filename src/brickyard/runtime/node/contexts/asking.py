@@ -5,21 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Callable  # noqa: UP035 - Python 3.8 cannot subscript the other one
 
 MAX_LINE = 4096  # bytes: names of a scope and a key
 
 Ask = Callable[[str, str], "dict[str, Any]"]  # scope and key -> the answer
+_NONSENSE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
 def serve(kernel: socket.socket, ask: Ask) -> None:
     """Answers until the kernel ends, or says something that is no question. Closes the socket."""
-    with (
-        contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError),
-        kernel,
-        kernel.makefile("rb") as questions,
-    ):
+    with contextlib.suppress(*_NONSENSE), kernel, kernel.makefile("rb") as questions:
         while line := questions.readline(MAX_LINE):
             asked = json.loads(line)
             answer = ask(str(asked["scope"]), str(asked["key"]))
