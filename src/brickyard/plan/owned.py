@@ -27,6 +27,7 @@ OWNED_CONF: dict[str, str] = {
     "spark.driver.bindAddress": _PLACE,
     "spark.driver.host": _PLACE,
     "spark.driver.port": _PLACE,
+    "spark.executorEnv.PATH": "every node has its own Python environment first on the path; set PATH in spark_env_vars",
     "spark.hadoop.fs.brickyard.": _PLACE,
     "spark.hadoop.fs.dbfs.impl": _PLACE,
     "spark.hadoop.fs.file.impl": _PLACE,
