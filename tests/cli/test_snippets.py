@@ -35,6 +35,8 @@ NOT_RUN = {
     ("logs.md", 'curl -H "Authorization: Bearer $DATABRICKS_TOKEN" '
      '"$DATABRICKS_HOST/api/2.1/clusters/logs/list?cluster_id=$CLUSTER_ID"'):
         "needs a cluster's id; tests/contract/test_logs.py makes the call",
+    ("secrets.md", "databricks secrets create-scope warehouse"): "needs the CLI; tests/contract/test_secrets_sdk.py calls these",
+    ("files.md", "import sys"): "runs on a cluster; tests/spark/test_data.py does the same there",
     ("replicas.md", "export BRICKYARD_DATABASE_URL=postgresql://brickyard:PASSWORD@db.internal/brickyard"):
         "tests/replicas/ starts several servers with these settings",
     ("replicas.md", "map $http_upgrade $connection_header {"): "tests/replicas::test_behind_a_proxy runs nginx with it",
@@ -56,11 +58,11 @@ def typed_in(page: Path) -> list[Block]:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """A workspace in the default place of an empty home."""
+    """A workspace in the default place of an empty home, and a profile for it, as the README makes them."""
     home = tmp_path_factory.mktemp("home")
     made = home_environment(home, BRICKYARD_PORT="0", BRICKYARD_PROVIDER="simulated", BRICKYARD_CACHE_DIR=str(home / "cache"))
     up = Reader(environment=made)
-    up.follow(Block("a start", 1, "bash", "brickyard up --detach\n"))
+    up.follow(Block("a start", 1, "bash", "brickyard up --detach\nbrickyard configure\n"))
     try:
         w = client(made)
         w.clusters.create(

@@ -108,6 +108,7 @@ def test_the_newest_log_of_a_cluster_is_found_and_none_elsewhere(tmp_path: Path)
     assert logs.tail("c", re.compile("driver.log"), 100) == b"i-2-1"
     assert logs.tail("c", re.compile("driver.log"), 3) == b"2-1"
     (logs.of("c") / "i-2-1" / "secret").symlink_to(tmp_path / "secret")
+    os.utime(logs.of("c") / "i-2-1", (1001, 1001))
     assert logs.tail("c", re.compile("secret"), 100) is None
     assert logs.tail("../..", re.compile("secret"), 100) is None
     assert logs.trim("c", before_s=1001) == 1
