@@ -82,8 +82,9 @@ class NodeState:
 
     @property
     def joined_host(self) -> NodeHost | None:
-        """The node host, if it is alive and has its role."""
-        return self.host if self.host is not None and self.host.alive and self.current.stage is Stage.JOINED else None
+        """The node host, if it is alive and has its role. It may say READY before it answers the step that gives it the role."""
+        joined = self.current.stage is Stage.JOINED or self.status.phase is Phase.READY
+        return self.host if self.host is not None and self.host.alive and joined else None
 
     @property
     def watched(self) -> Watched | None:
