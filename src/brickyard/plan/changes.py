@@ -64,6 +64,11 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
     governed: Governed | None = None  # the specification under its policy; None: it names none, or one that does not exist
     users: frozenset[str] = frozenset()
 
+    @property
+    def policy(self) -> PolicyRow | None:
+        """The policy that governs the specification."""
+        return self.governed.policy if self.governed is not None else None
+
 
 class Specified(NamedTuple):
     """The effective specification of a cluster, and the tags it inherits from its pool."""

@@ -1,11 +1,20 @@
-"""The error for a missing cluster."""
+"""Looks a cluster up, and the error for a missing one."""
 
 from __future__ import annotations
 
+from brickyard.domain.cluster import Cluster
 from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidState
 from brickyard.store.tx import Tx
 
 _SHOWN = 140  # characters of the client's value that a message repeats: more than any id has
+
+
+def existing_cluster(tx: Tx, cluster_id: str) -> Cluster:
+    """The cluster. Raises `missing_cluster` if there is none, or if it is permanently deleted."""
+    cluster = tx.clusters.get(cluster_id)
+    if cluster is None or cluster.deleted_ms:
+        raise missing_cluster(tx, cluster_id)
+    return cluster
 
 
 def missing_cluster(tx: Tx, cluster_id: str) -> ApiError:

@@ -34,6 +34,7 @@ from brickyard.store.tx import Tx
 
 MAX_NAME = 100
 MAX_DESCRIPTION = 1_000
+_SHOWN = 140  # characters of the client's value that a message repeats: more than any id has
 _NAMES = "policy names"  # writers lock this so that no two of them assign the same name
 
 
@@ -52,9 +53,17 @@ def _default_of(family: Family) -> PolicyRow:
 _DEFAULTS = {row.policy_id: row for row in map(_default_of, FAMILIES)}
 
 
-def find_policy(tx: Tx, policy_id: str) -> PolicyRow | None:
-    """The policy with that id, the families' own included."""
-    return tx.policies.get(policy_id) or _DEFAULTS.get(policy_id)
+def find_policy(tx: Tx, policy_id: str | None) -> PolicyRow | None:
+    """The policy with that id, the families' own included. None if no id is given, or there is no such policy."""
+    return tx.policies.get(policy_id) or _DEFAULTS.get(policy_id) if policy_id else None
+
+
+def existing_policy(tx: Tx, policy_id: str) -> PolicyRow:
+    """The policy with that id. Raises ResourceDoesNotExist."""
+    row = find_policy(tx, policy_id)
+    if row is None:
+        raise ResourceDoesNotExist(f"Can't find a cluster policy with id: {policy_id[:_SHOWN]}.")
+    return row
 
 
 def check_room(tx: Tx, policy: PolicyRow | None, user_name: str) -> None:
@@ -165,9 +174,7 @@ class PolicyService:
         return self._authorizer.visible(tx, caller, of_policy(row).kind).shows(row.creator_user_name)
 
     def _find(self, tx: Tx, caller: Caller, policy_id: str, permission: Permission, *, to: str) -> PolicyRow:
-        row = find_policy(tx, policy_id)
-        if row is None:
-            raise ResourceDoesNotExist(f"Can't find a cluster policy with id: {policy_id}.")
+        row = existing_policy(tx, policy_id)
         self._authorizer.require(tx, caller, permission, of_policy(row), to=to)
         return row
 

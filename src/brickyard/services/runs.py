@@ -22,7 +22,7 @@ from brickyard.plan.submit import checked_tasks, task_file
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster, of_run
 from brickyard.services.caller import Caller
-from brickyard.services.missing import missing_cluster
+from brickyard.services.missing import existing_cluster
 from brickyard.services.pagetokens import RunCursor, encode, run_cursor
 from brickyard.services.runviews import attempt_view, run_view
 from brickyard.services.taskfiles import TaskFiles
@@ -218,9 +218,7 @@ class RunService:
         return specified
 
     def _check_existing(self, tx: Tx, caller: Caller, cluster_id: str) -> None:
-        cluster = tx.clusters.get(cluster_id)
-        if cluster is None or cluster.deleted_ms:
-            raise missing_cluster(tx, cluster_id)
+        cluster = existing_cluster(tx, cluster_id)
         if cluster.source is ClusterSource.JOB:
             raise InvalidParameterValue(
                 f"Cluster {cluster_id} is a job cluster: it only accepts the run that it was created for."

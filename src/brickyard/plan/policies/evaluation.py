@@ -13,7 +13,7 @@ import msgspec
 
 from brickyard.domain.spec import ClusterSpec
 from brickyard.plan.policies.attributes import MAPS, Key, Spot, put, spots, value_at
-from brickyard.plan.policies.language import AUTO_VERSIONS, Definition, Rule, RuleType, positions, text
+from brickyard.plan.policies.language import Definition, Rule, RuleType, positions, text
 from brickyard.plan.policies.limits import Facts, Matching, meant, nearest, short, wrong
 from brickyard.plan.policies.logconf import apply_log_conf, enforce_log_conf, log_conf
 
@@ -228,10 +228,3 @@ def _virtual(rule: Rule, spec: ClusterSpec, facts: Facts, matching: Matching) ->
             yield from _forbidden([Spot((rule.on.path,), None if value == "NONE" else value)])
         elif value is not None or rule.on.path == "cluster_log_conf.type":
             yield from _check(rule, Spot((rule.on.path,), value), facts, matching)
-
-
-def special_versions(definition: Definition) -> frozenset[str]:
-    """The auto: versions that the definition names."""
-    return frozenset(
-        str(value) for rule in definition.rules for value in (*rule.values, rule.default) if value in AUTO_VERSIONS
-    )  # fmt: skip

@@ -14,10 +14,6 @@ from brickyard.plan.policies.attributes import ANY, Attribute, UnknownAttribute,
 
 MAX_DEFINITION = 256 * 1024  # characters
 MAX_PATTERN = 4_096  # characters
-AUTO_VERSIONS = frozenset(
-    "auto:" + name
-    for name in ("latest", "latest-lts", "latest-ml", "latest-lts-ml", "prev-major", "prev-major-ml", "prev-lts", "prev-lts-ml")
-)
 
 
 class RuleType(StrEnum):

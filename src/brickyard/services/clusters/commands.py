@@ -34,7 +34,7 @@ from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE, of_cluster, of_policy, of_pool
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
-from brickyard.services.missing import missing_cluster
+from brickyard.services.missing import existing_cluster, missing_cluster
 from brickyard.services.policies import check_room, find_policy
 from brickyard.services.secretvalues import SecretUse, principal_of
 from brickyard.store.tx import Tx
@@ -76,7 +76,7 @@ class ClusterCommands:
                 raise missing_cluster(tx, copied)
             self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_cluster(source), to="clone")
         changes.check_single_user(specified.spec, offered, user=caller.user_name)
-        check_room(tx, offered.governed.policy if offered.governed else None, caller.user_name)
+        check_room(tx, offered.policy, caller.user_name)
         self._secret_use.check(tx, [caller], specified.spec)
         asked = self._asked(caller)
         created = changes.create(self._ids.cluster_id(asked.now), request, asked, specified=specified, secrets=self._secrets())
@@ -90,8 +90,7 @@ class ClusterCommands:
         """Starts a terminated cluster at its last size."""
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
-            policy = find_policy(tx, cluster.spec.policy_id) if cluster.spec.policy_id else None
-            check_room(tx, policy, cluster.creator_user_name)
+            check_room(tx, find_policy(tx, cluster.spec.policy_id), cluster.creator_user_name)
             return changes.start(cluster, asked, secrets=self._secrets())
 
         return self._change(tx, caller, Permission.CAN_RESTART, request.cluster_id, change, to="start")
@@ -119,10 +118,7 @@ class ClusterCommands:
         """Replaces the specification. A running cluster restarts with it; a terminated one uses it at its next start."""
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
-            requested = changes.plain_spec(request)
-            offered = self._offered(tx, caller, requested)
-            self._check_references(tx, caller, cluster, requested)
-            return changes.edit(cluster, requested, offered, asked, secrets=self._secrets())
+            return self._edited(tx, caller, cluster, changes.plain_spec(request), asked)
 
         return self._change(tx, caller, Permission.CAN_MANAGE, request.cluster_id, change, to="edit")
 
@@ -131,9 +127,7 @@ class ClusterCommands:
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
             requested = apply_mask(cluster.request, request.cluster or ClusterSpec(), request.update_mask)
-            offered = self._offered(tx, caller, requested)
-            self._check_references(tx, caller, cluster, requested)
-            return changes.edit(cluster, requested, offered, asked, secrets=self._secrets(), unless_same=True)
+            return self._edited(tx, caller, cluster, requested, asked, unless_same=True)
 
         return self._change(tx, caller, Permission.CAN_MANAGE, request.cluster_id, change, to="update")
 
@@ -150,7 +144,7 @@ class ClusterCommands:
         """Changes a running cluster's number of workers, or its autoscaling range."""
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
-            policy = find_policy(tx, cluster.spec.policy_id) if cluster.spec.policy_id else None
+            policy = find_policy(tx, cluster.spec.policy_id)
             return changes.resize(cluster, request, asked, policy=policy, runtimes=self._offers.runtimes.values())
 
         return self._change(tx, caller, Permission.CAN_MANAGE, request.cluster_id, change, to="resize")
@@ -186,7 +180,7 @@ class ClusterCommands:
         """The specification that a new job cluster of the caller would get."""
         self._may_create(tx, caller)
         offered = self._offered(tx, caller, requested, cluster_type=JOB)
-        check_room(tx, offered.governed.policy if offered.governed else None, caller.user_name)
+        check_room(tx, offered.policy, caller.user_name)
         specified = changes.specify(requested, offered, user=caller.user_name)
         self._secret_use.check(tx, [caller], specified.spec)
         return specified
@@ -202,14 +196,19 @@ class ClusterCommands:
 
     def _change(self, tx: Tx, caller: Caller, permission: Permission, cluster_id: str, change: Change, *, to: str) -> bool:
         """Finds the cluster, authorises the caller and applies the change. If the cluster stays the same, writes nothing."""
-        cluster = tx.clusters.get(cluster_id)
-        if cluster is None or cluster.deleted_ms:
-            raise missing_cluster(tx, cluster_id)
+        cluster = existing_cluster(tx, cluster_id)
         self._authorizer.require(tx, caller, permission, of_cluster(cluster), to=to)
         return _write(tx, cluster, change(cluster, self._asked(caller)))
 
     def _may_create(self, tx: Tx, caller: Caller) -> None:
         self._authorizer.require(tx, caller, Permission.ALLOW_CLUSTER_CREATE, WORKSPACE, to="create clusters in the")
+
+    def _edited(
+        self, tx: Tx, caller: Caller, cluster: Cluster, requested: ClusterSpec, asked: Asked, *, unless_same: bool = False
+    ) -> Changed:
+        offered = self._offered(tx, caller, requested)
+        self._check_references(tx, caller, cluster, requested)
+        return changes.edit(cluster, requested, offered, asked, secrets=self._secrets(), unless_same=unless_same)
 
     def _check_references(self, tx: Tx, caller: Caller, cluster: Cluster, requested: ClusterSpec) -> None:
         """Raises unless both who edits the cluster and its owner may read the secrets that it newly refers to."""
@@ -224,7 +223,7 @@ class ClusterCommands:
 
         `for_compliance`: who enforces the policy of a cluster needs no permission on the policy.
         """
-        policy = find_policy(tx, requested.policy_id) if requested.policy_id else None
+        policy = find_policy(tx, requested.policy_id)
         if policy is not None and not for_compliance:
             self._authorizer.require(tx, caller, Permission.CAN_USE, of_policy(policy), to="create clusters under")
         runtimes = self._offers.runtimes

@@ -27,9 +27,9 @@ from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
 from brickyard.services.clusters.commands import ClusterCommands
 from brickyard.services.listing import page_size
-from brickyard.services.missing import missing_cluster
+from brickyard.services.missing import existing_cluster
 from brickyard.services.pagetokens import ClusterCursor, cluster_cursor, encode
-from brickyard.services.policies import find_policy
+from brickyard.services.policies import existing_policy
 from brickyard.store.tx import Tx
 
 _ORDER = ClusterSort()
@@ -49,11 +49,11 @@ class ClusterCompliances:
         cluster = self._find(tx, caller, cluster_id, Permission.CAN_ATTACH_TO, to="see")
         if not cluster.spec.policy_id:
             return COMPLIES
-        return self._judge(_policy(tx, cluster.spec.policy_id), cluster)
+        return self._judge(existing_policy(tx, cluster.spec.policy_id), cluster)
 
     def of_policy(self, tx: Tx, caller: Caller, request: ListCompliance) -> ListComplianceResponse:
         """A page of the clusters that a policy governs. Administrators see all of them."""
-        policy = _policy(tx, request.policy_id)
+        policy = existing_policy(tx, request.policy_id)
         self._authorizer.require(tx, caller, Permission.ADMIN, of_policy(policy), to="see the compliance of clusters with")
         size = page_size(request.page_size)
         cursor = cluster_cursor(request.page_token, _ORDER)
@@ -80,7 +80,7 @@ class ClusterCompliances:
         cluster = self._find(tx, caller, request.cluster_id, Permission.CAN_MANAGE, to="enforce compliance of")
         if not cluster.spec.policy_id:
             raise InvalidParameterValue(f"Cluster {cluster.cluster_id} has no policy.")
-        policy = _policy(tx, cluster.spec.policy_id)
+        policy = existing_policy(tx, cluster.spec.policy_id)
         wanted = cluster.spec
         if not self._judge(policy, cluster).is_compliant:
             wanted = compliant(policy, cluster.spec, self._offers.runtimes.values())
@@ -103,15 +103,6 @@ class ClusterCompliances:
         return Compliance(is_compliant=not found, violations={each.path: each.message for each in found})
 
     def _find(self, tx: Tx, caller: Caller, cluster_id: str, permission: Permission, *, to: str) -> Cluster:
-        cluster = tx.clusters.get(cluster_id)
-        if cluster is None or cluster.deleted_ms:
-            raise missing_cluster(tx, cluster_id)
+        cluster = existing_cluster(tx, cluster_id)
         self._authorizer.require(tx, caller, permission, of_cluster(cluster), to=to)
         return cluster
-
-
-def _policy(tx: Tx, policy_id: str) -> PolicyRow:
-    policy = find_policy(tx, policy_id)
-    if policy is None:
-        raise ResourceDoesNotExist(f"Can't find a cluster policy with id: {policy_id[:140]}.")
-    return policy
