@@ -36,10 +36,10 @@ def main(rounds: int = ROUNDS) -> int:
         logs = (path.read_text() for path in Path(served.place, "logs").rglob("agent.log"))
         own = [float(found) for text in logs for found in TOOK.findall(text)]
     median, added = statistics.median(own), statistics.median(having) - statistics.median(without)
-    mark = "" if median <= LIMIT_S else " ✗"
+    mark = f" (fastest {min(own):.3f})" + ("" if median <= LIMIT_S else " ✗")
     table(
         f"Three init scripts that do nothing, a driver and one worker, medians of {rounds} starts",
         ["RUNNING without, s", "with, s", "difference, s", "the scripts on one node, s", "at most"],
         [[statistics.median(without), statistics.median(having), added, f"{median:.3f}{mark}", LIMIT_S]],
     )
-    return int(bool(mark))
+    return int(median > LIMIT_S)

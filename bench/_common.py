@@ -7,7 +7,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import aiohttp
 import psutil
@@ -58,10 +58,19 @@ class Load:
 
 
 async def load(
-    pid: int, method: str, url: str, *, token: str, body: str = "", requests: int, rounds: int = 5, width: int = 16
+    pid: int,
+    method: str,
+    url: str,
+    *,
+    token: str,
+    body: str = "",
+    requests: int,
+    rounds: int = 5,
+    width: int = 16,
+    statuses: Container[int] = (200,),
 ) -> Load:
     """Send `requests` requests, `width` at a time, in each of `rounds` rounds after a warm-up. Requests that are refused for now
-    are repeated. Raises unless all others are 200."""
+    are repeated. Raises unless all others are of `statuses`."""
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     rates, costs = [], []
     async with aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(limit=width)) as session:
@@ -71,7 +80,7 @@ async def load(
                 async with session.request(method, url, data=body or None) as answer:
                     data = await answer.read()
                     wait_s = later_s(answer.status, answer.headers.get("Retry-After"))
-                    if wait_s is None and answer.status != 200:
+                    if wait_s is None and answer.status not in statuses:
                         raise RuntimeError(f"{url} answered {answer.status}: {data[:300]!r}")
                 if wait_s is None:
                     return

@@ -11,8 +11,9 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import uv
 
@@ -21,6 +22,8 @@ from brickyard.lifecycle.packageindex import uv_environment
 
 TOKEN = "dapi" + "1" * 32
 MINILAKE = "minilake"
+NO_SAMPLES = {"sample_s": 0.0}  # simulated nodes tell nothing of what they use
+SILENT = {**NO_SAMPLES, "register_s": 3_600.0}  # nodes are launched, and never call
 _ECHO = """
 import sys, uvicorn
 async def app(scope, receive, send):
@@ -71,10 +74,13 @@ class Served:
 
 
 @contextlib.contextmanager
-def brickyard(**settings: str) -> Iterator[Served]:
-    """Our server on the simulated provider, unless told otherwise."""
+def brickyard(knobs: Mapping[str, float] = MappingProxyType({}), /, **settings: str) -> Iterator[Served]:
+    """Our server on the simulated provider, unless told otherwise. `knobs` are those of the simulated world."""
     with tempfile.TemporaryDirectory(prefix="brickyard-bench-") as data:
         port = _free_port()
+        if knobs:
+            settings["simulated_knobs"] = str(Path(data, "knobs.toml"))
+            Path(data, "knobs.toml").write_text("".join(f"{name} = {value}\n" for name, value in knobs.items()))
         environment = {
             "BRICKYARD_DATA_DIR": data,
             "BRICKYARD_CACHE_DIR": os.environ.get("BRICKYARD_CACHE_DIR") or str(default_cache_dir()),
@@ -82,6 +88,7 @@ def brickyard(**settings: str) -> Iterator[Served]:
             "BRICKYARD_PORT": str(port),
             "BRICKYARD_ADMIN_TOKEN": TOKEN,
             "BRICKYARD_LOG_LEVEL": "warning",
+            "BRICKYARD_RATE_LIMITS": "off",
             "BRICKYARD_ENDS_WITH": str(os.getpid()),
             **{f"BRICKYARD_{key.upper()}": value for key, value in settings.items()},
         }

@@ -1,18 +1,29 @@
-"""The API's rate and CPU cost, against the peer `minilake` and a bare ASGI echo, in one run."""
+"""The API's rate and CPU cost, against the peer `minilake` and a bare ASGI echo, in one run.
+
+Nodes send no samples of what they use meanwhile: the simulated ones live in the server's process, so that their part would count
+as the server's, and the 2,000 of this workspace would take a tenth of a core. `./dev bench attachments` measures samples.
+
+minilake's `create` starts nothing. Ours starts nodes, which here live in the server's process, so `create` is measured a second
+time with nodes that are launched and then stay silent.
+"""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
+import statistics
 import time
 import urllib.error
 import urllib.request
+from contextlib import AbstractContextManager
 from typing import Any
 
 from bench._common import Load, later_s, load, table
-from bench._servers import TOKEN, Served, brickyard, echo, minilake
+from bench._servers import NO_SAMPLES, SILENT, TOKEN, Served, brickyard, echo, minilake
 
 CLUSTERS = 1_000
+CALLS = ("get", "list", "create")
 BODY = json.dumps({"cluster_name": "b", "spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge", "num_workers": 1})
 
 
@@ -31,10 +42,16 @@ def call(served: Served, path: str, body: str = "") -> dict[str, Any]:
             time.sleep(wait_s)
 
 
+def creates(served: Served) -> Load:
+    """Measures `create`, and what clusters do meanwhile."""
+    url = f"{served.url}/api/2.1/clusters/create"
+    return asyncio.run(load(served.pid, "POST", url, token=TOKEN, body=BODY, requests=150, rounds=3))
+
+
 def measure(served: Served, lists: str) -> dict[str, Load]:
     """Measures the three calls; `lists` is the API version whose list has no pages, so that both servers return every cluster."""
     base = "/api/2.1/clusters"
-    create = asyncio.run(load(served.pid, "POST", f"{served.url}{base}/create", token=TOKEN, body=BODY, requests=150, rounds=3))
+    create = creates(served)
     names = [call(served, f"{base}/create", BODY)["cluster_id"] for _ in range(max(0, CLUSTERS - 480))]
     # Our clusters go on starting after the answer; the next measurement needs a workspace at rest.
     while any(each["state"] != "RUNNING" for each in call(served, f"/api/{lists}/clusters/list")["clusters"]):
@@ -46,25 +63,47 @@ def measure(served: Served, lists: str) -> dict[str, Load]:
     return {"get": get, "list": listed, "create": create}
 
 
+def at_rest() -> AbstractContextManager[Served]:
+    """Our server, whose nodes send no samples."""
+    return brickyard(NO_SAMPLES)
+
+
 def main() -> None:
-    with echo() as served:
-        floor = asyncio.run(load(served.pid, "GET", served.url, token=TOKEN, requests=3_000))
-    with minilake() as served:
-        peer = measure(served, "2.1")
-    with brickyard() as served:
-        ours = measure(served, "2.0")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="how often everything is measured, on fresh servers")
+    floors: list[Load] = []
+    peers: dict[str, list[Load]] = {name: [] for name in CALLS}
+    ours: dict[str, list[Load]] = {name: [] for name in CALLS}
+    silent: list[Load] = []
+    for _ in range(parser.parse_args().rounds):
+        with echo() as served:
+            floors.append(asyncio.run(load(served.pid, "GET", served.url, token=TOKEN, requests=3_000)))
+        for make, lists, found in ((minilake, "2.1", peers), (at_rest, "2.0", ours)):
+            with make() as served:
+                for name, each in measure(served, lists).items():
+                    found[name].append(each)
+        with brickyard(SILENT) as served:
+            silent.append(creates(served))
+    floor = median(floors)
     rows = [["ASGI echo", "any", floor.rate, floor.cpu_us, "", ""]]
-    for name in ("get", "list", "create"):
-        for who, found in (("minilake (in memory)", peer), ("Brickyard (durable)", ours)):
-            against = found[name].rate / peer[name].rate
-            rows.append(
-                [who, name, found[name].rate, found[name].cpu_us, f"{against:.2f}", f"{found[name].cpu_us / floor.cpu_us:.2f}"]
-            )
+    for name in CALLS:
+        peer = median(peers[name])
+        measured = [("minilake (in memory)", peer), ("Brickyard (durable)", median(ours[name]))]
+        if name == "create":
+            measured.append(("Brickyard (durable), silent nodes", median(silent)))
+        for who, each in measured:
+            against, cost = f"{each.rate / peer.rate:.2f}", f"{each.cpu_us / floor.cpu_us:.2f}"
+            rows.append([who, name, each.rate, each.cpu_us, against, cost])
     table(
-        f"API, {CLUSTERS} clusters",
+        f"API, {CLUSTERS} clusters, medians of {len(floors)} rounds",
         ["server", "call", "requests/s", "CPU us/request", "rate / minilake", "CPU / echo"],
         rows,
     )
+
+
+def median(loads: list[Load]) -> Load:
+    """The median rate and the median cost."""
+    return Load(statistics.median(each.rate for each in loads), statistics.median(each.cpu_us for each in loads))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 through one server and through two.
 
 CPU is that of the servers alone; a column shows what PostgreSQL itself used. On SQLite the simulated nodes live in the server's
-process, on PostgreSQL in one of their own, so two servers are compared with one on PostgreSQL. Exit code 1 when a ratio is above
-its limit (marked ✗). Options: --clusters N, --rounds N.
+process, on PostgreSQL in one of their own, which they call the server from. So `create` is measured with nodes that stay silent,
+and two servers are compared with one on PostgreSQL. Nodes send no samples of what they use, as in `api`. Exit code 1 when a
+ratio is above its limit (marked ✗). Options: --clusters N, --rounds N.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +25,7 @@ import aiohttp
 
 from bench import api
 from bench._common import Load, cpu_s, later_s, table
-from bench._servers import TOKEN, Served, brickyard
+from bench._servers import NO_SAMPLES, SILENT, TOKEN, Served, brickyard
 from bench.scale import at_rest
 from tests.support.postgres import Postgres
 
@@ -70,14 +72,11 @@ def postgres() -> Iterator[Postgres]:
         try:
             yield database
         finally:
-            database.stop()
+            database.end()
 
 
 def _calls(database: Postgres) -> list[Sequence[object]]:
-    with brickyard() as served:
-        before = _measured(served)
-    with brickyard(database_url=database.new_database()) as served:
-        after = _measured(served)
+    before, after = _measured(), _measured(database_url=database.new_database(), create_url=database.new_database())
     return [
         [name, before[name].cpu_us, after[name].cpu_us, *against(after[name].cpu_us / before[name].cpu_us, most),
          before[name].rate, after[name].rate]
@@ -85,13 +84,20 @@ def _calls(database: Postgres) -> list[Sequence[object]]:
     ]  # fmt: skip
 
 
-def _measured(served: Served) -> dict[str, Load]:
+def _measured(database_url: str = "", create_url: str = "") -> dict[str, Load]:
     """The calls, less what the server does for its running nodes meanwhile: on PostgreSQL they call it over HTTP."""
-    calls = api.measure(served, "2.0")
-    upkeep = at_rest(served.pid)
-    for name in ("get", "list"):  # `create` is measured while the nodes start
+    with _server(NO_SAMPLES, database_url) as served:
+        calls = api.measure(served, "2.0")
+        upkeep = at_rest(served.pid)
+    for name in ("get", "list"):
         calls[name].cpu_us -= upkeep * 1e6 / calls[name].rate
+    with _server(SILENT, create_url) as served:
+        calls["create"] = api.creates(served)
     return calls
+
+
+def _server(knobs: Mapping[str, float], database_url: str) -> AbstractContextManager[Served]:
+    return brickyard(knobs, database_url=database_url) if database_url else brickyard(knobs)
 
 
 def _starts(database: Postgres, clusters: int, rounds: int) -> list[Sequence[object]]:
@@ -111,7 +117,7 @@ def _starts(database: Postgres, clusters: int, rounds: int) -> list[Sequence[obj
 def servers(database_url: str, count: int) -> Iterator[list[Served]]:
     """So many servers of one workspace."""
     with tempfile.TemporaryDirectory(prefix="brickyard-bench-") as storage, contextlib.ExitStack() as stack:
-        yield [stack.enter_context(brickyard(database_url=database_url, storage_url=storage)) for _ in range(count)]
+        yield [stack.enter_context(brickyard(NO_SAMPLES, database_url=database_url, storage_url=storage)) for _ in range(count)]
 
 
 async def start(served: list[Served], database: Postgres, clusters: int) -> Start:

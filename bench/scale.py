@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 import psutil
 
-from bench._common import cpu_s, table
+from bench._common import cpu_s, later_s, table
 from bench._servers import TOKEN, brickyard
 
 BODY = json.dumps({"cluster_name": "s", "spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge", "num_workers": 3})
@@ -31,8 +31,13 @@ async def run(url: str, count: int) -> None:
 
         async def create() -> None:
             for _ in left:
-                async with session.post(f"{url}/api/2.1/clusters/create", data=BODY) as answer:
-                    answer.raise_for_status()
+                while True:
+                    async with session.post(f"{url}/api/2.1/clusters/create", data=BODY) as answer:
+                        wait_s = later_s(answer.status, answer.headers.get("Retry-After"))
+                        if wait_s is None:
+                            answer.raise_for_status()
+                            break
+                    await asyncio.sleep(wait_s)
 
         await asyncio.gather(*(create() for _ in range(16)))
         while True:

@@ -131,13 +131,13 @@ class Api:
         _check(text)
         return Took(ready, answer)
 
-    def first_result(self, cluster_id: str) -> str:
-        """The query's output, from a new context's first command."""
+    def first_result(self, cluster_id: str, code: str = QUERY) -> str:
+        """The output of the query, or other code, from a new context's first command."""
         where = {"clusterId": cluster_id, "language": "python"}
         context = self.call("POST", "/api/1.2/contexts/create", where)["id"]
         at = f"clusterId={cluster_id}&contextId={context}"
         self.until(f"/api/1.2/contexts/status?{at}", "status", "Running", ("Error",))
-        ran = self.call("POST", "/api/1.2/commands/execute", {**where, "contextId": context, "command": QUERY})
+        ran = self.call("POST", "/api/1.2/commands/execute", {**where, "contextId": context, "command": code})
         found = self.until(f"/api/1.2/commands/status?{at}&commandId={ran['id']}", "status", "Finished", ("Error", "Cancelled"))
         return str(found["results"].get("data") or found["results"]).strip()
 

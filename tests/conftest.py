@@ -7,16 +7,34 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from brickyard.store.store import Store
+from tests.support.databases import empty_sqlite
+from tests.support.depth import DEEP
 from tests.support.postgres import Postgres, PostgresMissing
+from tests.support.runtimes import SPARK_3
 
 BACKENDS = ("sqlite", "postgresql")
+
+# How long an example takes depends on what else the machine does. Speed is measured by the benchmarks.
+hypothesis.settings.register_profile("no clock", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("no clock")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A test run in a shell's background ignores it, and so would all that is started here, also what tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests on every line of Spark, of something that no line does in its own way, run on one; deep runs have them on all."""
+    if DEEP:
+        return
+    again = [item for item in items if item.get_closest_marker("any_runtime") and SPARK_3 in item.name]
+    if again:
+        config.hook.pytest_deselected(items=again)
+        items[:] = [item for item in items if item not in set(again)]
 
 
 @pytest.fixture(scope="session")
@@ -31,16 +49,25 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
     try:
         yield server
     finally:
-        server.stop()
+        server.end()
+
+
+@pytest.fixture(params=BACKENDS)
+def bare_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database without a schema, once for each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'bare.db'}"
+    server: Postgres = request.getfixturevalue("postgres")
+    return server.new_database()
 
 
 @pytest.fixture(params=BACKENDS)
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty database, once for each kind."""
+    """The URL of an empty database with the newest schema, once for each kind."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'test.db'}"
+        return empty_sqlite(tmp_path / "test.db")
     server: Postgres = request.getfixturevalue("postgres")
-    return server.new_database()
+    return server.new_database(template=server.migrated)
 
 
 @pytest.fixture

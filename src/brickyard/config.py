@@ -14,16 +14,23 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from brickyard.domain.printable import hiding
+from brickyard.domain.ratelimits import rates
 from brickyard.domain.secrets import key_entries
+from brickyard.domain.signin import Provider, group_names, trusted_url, words
 from brickyard.lifecycle import providernames
 from brickyard.storage import urls
 
-_SECRET = ("admin_token", "metrics_token", "database_url", "encryption_key")
+_SECRET = ("admin_token", "metrics_token", "database_url", "encryption_key", "oidc_client_secret")
 _DATABASES = ("postgresql", "postgresql+psycopg", "sqlite")
 
 
 class ConfigError(Exception):
     """A setting is wrong. The message is one line: which setting, why, and what a correct value is."""
+
+
+CONNECT_PORT = 15002  # Spark's own
+SESSION_IDLE_S = 300.0  # the shortest session_idle_s
 
 
 def default_data_dir() -> Path:
@@ -61,6 +68,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     min_free_disk_gb: float = 1.0  # at most a twentieth of the disk; below this, the node that uses the most is ended
     node_disk_gb: float | None = None  # limit for one node's files; None: half of the disk
     dbfs_gb: float | None = None  # limit for the workspace's files; None: half of the disk
+    snapshot_gb: float | None = None  # limit for the files in one snapshot of a workspace directory; None: half of the disk
+    snapshots_gb: float | None = None  # limit for all snapshots together, compressed; None: half of the disk
+    snapshot_days: float = 0.0  # snapshots are removed after this time; 0: when somebody deletes them
     orphan_grace_s: float = 600.0  # agents that hear nothing for this long stop their node and exit
     agent_silence_s: float = 60.0  # an agent that is silent for this long counts as lost
     spark_silence_s: float = 60.0  # Spark silent for this long hangs: a driver is reported, a worker replaced
@@ -75,12 +85,32 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         "strict"  # when a policy with mistakes is refused: when it is saved, or when it is used
     )
     task_files_dir: Path | None = None  # files below this directory may run as tasks (file:/...); None: no local files may
+    node_prices: Path | None = None  # a TOML file with prices of node types; None: the catalogue's list prices
     default_runtime: str = ""  # empty: the newest Spark 4 LTS of the catalogue
     keep_nodes: bool = False
     ends_with: int | None = None  # a process id: when it ends, the server stops and ends its nodes; None: no such process
     connect_port: int | None = None  # Spark Connect; None: 15002 if free, off with the simulated provider; 0: off
     connect_start_clusters: bool = False  # a connection to a terminated cluster starts it
+    session_idle_s: float = 8 * 3600.0  # a browser session that is not used for this long ends
+    session_lifetime_s: float = 7 * 86_400.0  # every browser session ends then
+    oidc_issuer: str = ""  # an external OpenID Connect provider for people (docs/authentication.md); empty: none
+    oidc_client_id: str = ""
+    oidc_client_secret: str = ""  # empty: this server is a public client of the provider, with PKCE alone
+    oidc_name: str = ""  # what people know the provider by; empty: the issuer's host
+    oidc_scopes: str = "openid profile email"
+    oidc_user_claim: str = "email"  # the claim that is the user's name here
+    oidc_domains: str = ""  # domains of user names that may log in with the provider; empty: all
+    oidc_create_users: bool = False  # at their first log-in; otherwise only known users may log in
+    oidc_single_log_out: bool = False  # log-out here leads to the provider's log-out
+    oidc_groups_claim: str = "groups"
+    oidc_groups: str = ""  # VALUE=GROUP, comma-separated: who has the value in that claim is in the group, and nobody else
+    port_addresses: str = (
+        ""  # IP addresses of this machine, besides loopback, on which tcp port mappings may listen, comma-separated
+    )
     trusted_proxies: str = ""  # comma-separated addresses or networks whose X-Forwarded-For and -Proto are trusted; empty: none
+    rate_limits: str = ""  # off, or changes of the documented ones, like "dbfs=100, *=50" (domain/ratelimits.py)
+    audit_log_days: float = 365.0  # how long entries of the audit log are kept
+    log_days: float = 30.0  # how long the logs that nodes leave are kept
     metrics_token: str = ""  # bearer token required for /metrics; empty: none required
     tls_cert: Path | None = None  # PEM, for the Spark Connect port
     tls_key: Path | None = None
@@ -92,6 +122,34 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def storage_dir(self) -> Path:
         """The directory of `storage_url`."""
         return urls.directory(self.storage_url) or self.data_dir
+
+    def __repr__(self) -> str:
+        """Without secrets, since it may get into a log or a report."""
+        return hiding(self, _SECRET)
+
+    @property
+    def oidc(self) -> Provider | None:
+        """The external provider for people. Raises ValueError for wrong `oidc_groups`."""
+        if not self.oidc_issuer:
+            return None
+        return Provider(
+            issuer=self.oidc_issuer,
+            client_id=self.oidc_client_id,
+            client_secret=self.oidc_client_secret,
+            name=self.oidc_name,
+            scopes=words(self.oidc_scopes),
+            user_claim=self.oidc_user_claim,
+            domains=words(self.oidc_domains.lower()),
+            create_users=self.oidc_create_users,
+            single_log_out=self.oidc_single_log_out,
+            groups_claim=self.oidc_groups_claim,
+            groups=group_names(self.oidc_groups),
+        )
+
+    @property
+    def allowed_port_addresses(self) -> tuple[str, ...]:
+        """The entries of `port_addresses`, in their usual form. Raises ValueError."""
+        return tuple(str(ipaddress.ip_address(each.strip())) for each in self.port_addresses.split(",") if each.strip())
 
     @property
     def allowed_places(self) -> tuple[str, ...]:
@@ -117,7 +175,7 @@ def load(
     _check(settings, sources)
     places = {
         name: getattr(settings, name)
-        for name in ("data_dir", "cache_dir", "task_files_dir", "simulated_knobs", "tls_cert", "tls_key")
+        for name in ("data_dir", "cache_dir", "task_files_dir", "node_prices", "simulated_knobs", "tls_cert", "tls_key")
     }
     resolved: dict[str, Any] = {name: path and path.expanduser().resolve() for name, path in places.items()}
     if settings.storage_url:
@@ -208,9 +266,12 @@ def _check(settings: Settings, sources: Mapping[str, str]) -> None:
         raise ConfigError(f"driver_give_up_s is {give_up_s:g}; it must be at least spark_silence_s ({silence_s:g}).")
     if settings.ends_with is not None and settings.ends_with <= 0:
         raise _wrong("ends_with", settings.ends_with, sources, "a process id")
+    _check_sessions(settings, sources)
     _check_room(settings)
     _check_proxies(settings, sources)
+    _check_rates(settings, sources)
     _check_network(settings, sources)
+    _check_oidc(settings, sources)
     for name in (
         "cpu_overcommit",
         "memory_overcommit",
@@ -223,9 +284,50 @@ def _check(settings: Settings, sources: Mapping[str, str]) -> None:
         "init_script_timeout_s",
         "autoscale_up_after_s",
         "autoscale_down_after_s",
+        "session_lifetime_s",
+        "audit_log_days",
+        "log_days",
     ):
         if not 0 < getattr(settings, name) < math.inf:
             raise _wrong(name, getattr(settings, name), sources, "a number above 0")
+
+
+def _check_rates(settings: Settings, sources: Mapping[str, str]) -> None:
+    try:
+        rates(settings.rate_limits)
+    except ValueError as error:
+        raise _wrong("rate_limits", settings.rate_limits, sources, str(error)) from error
+
+
+def _check_sessions(settings: Settings, sources: Mapping[str, str]) -> None:
+    if not SESSION_IDLE_S <= settings.session_idle_s < math.inf:  # use is recorded once a minute
+        raise _wrong("session_idle_s", settings.session_idle_s, sources, f"a number of {SESSION_IDLE_S:g} or more")
+
+
+def _check_oidc(settings: Settings, sources: Mapping[str, str]) -> None:
+    changed = [field.name for field in msgspec.structs.fields(Settings) if getattr(settings, field.name) != field.default]
+    named = [name for name in changed if name.startswith("oidc_")]
+    if not settings.oidc_issuer:
+        if named:
+            raise ConfigError(f"{sources[named[0]]} needs oidc_issuer, the URL of the identity provider.")
+        return
+    if not trusted_url(settings.oidc_issuer) or "?" in settings.oidc_issuer:
+        rule = "https://HOST or https://HOST/PATH, exactly as the provider writes it (http on this machine only)"
+        raise _wrong("oidc_issuer", settings.oidc_issuer.rpartition("@")[2], sources, rule)
+    for name in ("oidc_client_id", "oidc_user_claim", "oidc_groups_claim"):
+        if not getattr(settings, name).strip():
+            raise _wrong(name, getattr(settings, name), sources, "non-empty text where oidc_issuer is set")
+    if "openid" not in words(settings.oidc_scopes):
+        raise _wrong("oidc_scopes", settings.oidc_scopes, sources, "a list with openid, such as openid profile email")
+    if settings.oidc_create_users and not settings.oidc_domains.strip():
+        rule = "false, unless oidc_domains says whose e-mail addresses may come in (* for all that the provider has)"
+        raise _wrong("oidc_create_users", settings.oidc_create_users, sources, rule)
+    try:
+        groups = group_names(settings.oidc_groups)
+    except ValueError as error:
+        raise _wrong("oidc_groups", settings.oidc_groups, sources, str(error)) from error
+    if "users" in {name.lower() for name in groups.values()}:
+        raise _wrong("oidc_groups", settings.oidc_groups, sources, "without the group users, which everyone is in")
 
 
 def _check_keys(settings: Settings, sources: Mapping[str, str]) -> None:
@@ -257,7 +359,9 @@ def _is_origin(url: str) -> bool:
 def _check_room(settings: Settings) -> None:
     if not 0 <= settings.min_free_disk_gb < math.inf:
         raise ConfigError(f"min_free_disk_gb is {settings.min_free_disk_gb}; it must be a number, 0 or more.")
-    for name in ("node_disk_gb", "dbfs_gb"):
+    if not 0 <= settings.snapshot_days < math.inf:
+        raise ConfigError(f"snapshot_days is {settings.snapshot_days}; it must be a number, 0 or more (0: for good).")
+    for name in ("node_disk_gb", "dbfs_gb", "snapshot_gb", "snapshots_gb"):
         if (room := getattr(settings, name)) is not None and not 0 < room < math.inf:
             raise ConfigError(f"{name} is {room}; it must be a number above 0. Leave it out for half of the disk.")
 
@@ -288,6 +392,11 @@ def _check_network(settings: Settings, sources: Mapping[str, str]) -> None:
         if not good:
             rule = "IPv4 addresses with a port, like 127.0.0.1:3141, comma-separated"
             raise _wrong("network_allow", settings.network_allow, sources, rule)
+    try:
+        _ = settings.allowed_port_addresses
+    except ValueError as error:
+        rule = "IP addresses of this machine, like 10.0.0.5, comma-separated (0.0.0.0: all)"
+        raise _wrong("port_addresses", settings.port_addresses, sources, rule) from error
     if settings.network == "isolated" and settings.isolation == "off":
         raise ConfigError('network = "isolated" requires isolation, but isolation is off: set isolation to auto or required.')
 

@@ -9,9 +9,11 @@ import socket
 import time
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
+from brickyard.agent.keep import NodeRecord
 from brickyard.domain.node import LogDestination, Phase, Role
 from brickyard.lifecycle.runtimeuse import RuntimeInUse
 from brickyard.runtime import installer
@@ -41,10 +43,10 @@ def test_logs_are_delivered_while_the_node_runs_and_when_it_ends(here: World) ->
     one = here.instance(log_delivery_s=0.2).start()
     there = here.data_dir / "dbfs" / "logs" / "0101-000000-abcdefgh" / "driver"
     here.ready(one, logs=LogDestination(kind="dbfs", path="logs"))
-    until((there / "driver.log").exists, "the first delivery")
+    delivered = there / "driver.log"
+    until(lambda: delivered.exists() and delivered.read_text() == "the driver's log\n", "the first delivery")
     done = here.server.status(one.id, lambda status: status.log_delivery is not None).log_delivery
     assert done is not None and done.error == "" and done.attempted_ms > 0
-    assert (there / "driver.log").read_text() == "the driver's log\n"
     with (one.node / "logs" / "driver.log").open("a") as log:
         log.write("last words")
     there.parents[2].rename(here.data_dir / "away")
@@ -147,6 +149,41 @@ def test_contexts_and_commands_are_passed_on(here: World) -> None:
     assert one.request("DELETE", "/v1/contexts/c")[0] == 200
     assert one.request("GET", "/v1/contexts/c")[0] == 404
     assert one.request("GET", "/v1/nothing")[0] == 404
+
+
+def test_a_context_is_its_users_alone(here: World) -> None:
+    """The agent knows whose it is; it tells the server who has contexts, and ends those of a user."""
+    one = here.instance().start()
+    here.ready(one)
+    for name, user in (("a1", "anna"), ("a2", "anna"), ("b1", "bob")):
+        assert one.request("POST", "/v1/contexts", {"context_id": name, "language": "python", "user": user})[0] == 200
+    here.server.status(one.id, lambda status: status.users == ("anna", "bob"))
+    command = {"command_id": "x", "language": "python", "command": "1"}
+    for method, path, body in (
+        ("GET", "/v1/contexts/a1", None),
+        ("POST", "/v1/contexts/a1/commands", command),
+        ("GET", "/v1/contexts/a1/commands/x", None),
+        ("POST", "/v1/contexts/a1/commands/x/cancel", {}),
+        ("DELETE", "/v1/contexts/a1", None),
+    ):
+        for user, status in (("bob", 404), ("anna", 200)):
+            given = (path, {**body, "user": user}) if body is not None else (f"{path}?user={user}", None)
+            found, answer = one.request(method, *given)
+            assert found == status, (method, path, user, answer)
+    for user, session in (("anna", "s1"), ("anna", "s2"), ("carla", "s2")):
+        used = {"user": user, "session_user": "root", "session_id": session}
+        assert one.request("POST", "/v1/connect/sessions", used)[0] == 200
+    assert one.request("POST", "/v1/connect/sessions", {**used, "generation": 99})[0] == 400
+    here.server.status(one.id, lambda status: status.users == ("anna", "bob", "carla"))
+    withdrawn = one.request("POST", "/v1/withdrawn", {"user": "anna", "reason": "she left"})
+    assert withdrawn == (200, {"context_ids": ["a2"]})
+    here.server.status(one.id, lambda status: status.users == ("bob", "carla"))
+    assert one.request("POST", "/v1/withdrawn", {"user": "carla", "reason": "so did she"}) == (200, {"context_ids": []})
+    here.server.status(one.id, lambda status: status.users == ("bob",))
+    assert (one.node / "work" / "ended").read_text() == "root s1\nroot s2\nroot s2\n"
+    assert one.request("GET", "/v1/contexts/a2?user=anna")[0] == 200, "it stays hers, and tells why it ended"
+    one.request("DELETE", "/v1/contexts/b1?user=bob")
+    here.server.status(one.id, lambda status: status.users == ())
 
 
 def test_strangers_are_turned_away(here: World) -> None:
@@ -301,8 +338,10 @@ def test_a_second_agent_of_an_instance_ends_at_once(here: World) -> None:
 @pytest.mark.parametrize("mode", ["auto", "off"])
 def test_a_sigkill_of_the_agent_ends_everything(here: World, mode: str) -> None:
     one = here.instance(isolation=mode).start()
-    status = here.ready(one, spark_conf={"test.child": "yes"})
+    status = here.ready(one, spark_conf={"test.child": "yes"}, redact=("hunter2",), sealed="c2VhbGVk")
     assert status.isolation.startswith("none") == (mode == "off")
+    record = msgspec.json.decode((one.directory / "node.json").read_bytes(), type=NodeRecord)
+    assert record.sealed == ("c2VhbGVk",), "whoever keeps the logs knows what to hide"
     inside = one.execute("import os; print(os.getpid())")
     mine = set(_marked(one.id))
     assert len(mine) >= 3, inside

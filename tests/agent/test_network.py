@@ -278,7 +278,7 @@ def test_a_shared_network_is_told_and_refused_where_it_must_not_be(tmp_path: Pat
 def test_what_cannot_be_had_is_said() -> None:
     place = Path(tempfile.mkdtemp())
     try:
-        with pytest.raises(addresses.NetworkError, match="without walls"):
+        with pytest.raises(addresses.NetworkError, match="without a sandbox"):
             network.probe(place / "ways", sandbox.Plain())
     finally:
         shutil.rmtree(place)

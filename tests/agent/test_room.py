@@ -29,11 +29,12 @@ WRITE = """
 """
 OPEN = """
     import os
+    with open(os.environ["HOME"] + "/../logs/kept.log", "w") as log:  # first: it is ended as soon as it has taken too much
+        log.write("what it said")
     state["file"] = open(os.environ["TMPDIR"] + "/hidden", "wb")
     os.unlink(os.environ["TMPDIR"] + "/hidden")
     state["file"].write(os.urandom({mb} << 20))
     os.fsync(state["file"].fileno())
-    open(os.environ["HOME"] + "/../logs/kept.log", "w").write("what it said")
 """
 
 
@@ -98,7 +99,7 @@ class Ended:
     def __init__(self, pid: int, shared_dir: Path | None = None) -> None:
         self.watched: Watched | None = Watched(
             pid=pid, group=cgroups.Group(), walled=False, limits=cgroups.Limits(memory_mb=4096, cores=1), share=1,
-            shared_dir=str(shared_dir or ""),
+            shared_dirs=(str(shared_dir),) if shared_dir else (),
         )  # fmt: skip
         self.code = ""
 

@@ -132,6 +132,14 @@ def test_a_failing_script_ends_the_node_with_everything_that_helps(nodes: Nodes)
     assert nodes.kept("*_01_install.sh.stdout.log")[0].read_text() == "starting\n"
 
 
+def test_a_script_of_600_mb_is_refused_before_it_is_copied(nodes: Nodes) -> None:
+    huge = nodes.script("huge.sh", "#!/bin/sh\n")
+    os.truncate(nodes.here.data_dir / "dbfs" / "huge.sh", 600_000_000)
+    message = _message(nodes.failed(huge))
+    assert message.startswith("init script 1 of 1, dbfs:/huge.sh, failed on ")
+    assert message.endswith("it is larger than 500 MB, which is the most an init script may have.")
+
+
 def test_a_global_script_that_fails_has_its_own_code(nodes: Nodes) -> None:
     status = nodes.failed(InitScript(name="corporate proxy", script_id="1", content=base64.b64encode(b"exit 3").decode()))
     assert status.failure is not None

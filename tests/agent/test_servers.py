@@ -126,6 +126,38 @@ def test_its_token_goes_to_nobody_on_a_dead_servers_port(here: World) -> None:
                 stranger.accept()
 
 
+def test_it_moves_to_the_server_that_its_own_names(here: World) -> None:
+    """To a stranger it does not go, and where nobody answers it does not stay."""
+    second = FakeServer(here.data_dir, file="second.json")
+    second.start()
+    gone = FakeServer(here.data_dir, file="gone.json")
+    gone.start()
+    gone.stop()
+    try:
+        here.server.servers = second.servers = (here.server.address, second.address, gone.address)
+        one = here.instance().start()
+        here.server.assign(one.id, assignment())
+        here.server.phase(one.id, Phase.READY)
+        for nobody in (ServerAddress(url="http://127.0.0.1:9", file=str(here.data_dir / "stranger.json")), gone.address):
+            here.server.move_to = nobody
+            here.server.reports.clear()
+            until(lambda: len(here.server.reports) >= 3, "it stays")
+        assert not second.reports
+        second.assign(one.id, assignment())
+        here.server.move_to = second.address
+        until(lambda: second.reports and second.polls, "reports and a long poll at the other server")
+        here.server.reports.clear()
+        polls = here.server.polls
+        second.assign(one.id, assignment(2, 2))
+        assert second.phase(one.id, Phase.READY).generation in (1, 2)
+        second.status(one.id, lambda status: status.phase is Phase.READY and status.generation == 2)
+        assert not here.server.reports
+        assert here.server.polls == polls
+        assert min(each.moves for each in second.reports) > 0
+    finally:
+        second.stop()
+
+
 def test_it_goes_back_and_forth_and_says_which_report_is_the_newest(here: World) -> None:
     second = FakeServer(here.data_dir, file="second.json")
     second.start()

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from brickyard.agent.transfers import Done, Job, TransferFailed, credentials, run
+from brickyard.agent import transfers
+from brickyard.agent.transfers import Done, Job, TransferFailed, credentials, run, run_patiently
 from brickyard.domain.places import Kind, Place, parse
 from tests.support.objectstore import KEYS, ObjectStore, serve
 
@@ -82,7 +83,34 @@ def test_what_goes_wrong_with_objects(store: ObjectStore, tmp_path: Path) -> Non
 def test_storage_that_hangs_or_is_away(tmp_path: Path, unused_tcp_port_listener: int) -> None:
     place = parse("s3://bucket/x", endpoint=f"http://127.0.0.1:{unused_tcp_port_listener}")
     error = _refused(Job(place=place, local=str(tmp_path / "x"), limit_s=1.0))
-    assert (error.code, str(error)) == ("TIMEOUT", "it was not done after 1 s")
+    assert (error.code, str(error)) == ("TIMEOUT", "it was not done within 1 s")
+
+
+def test_storage_that_is_away_for_a_while_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = list[str]()
+    limits = list[float]()
+
+    async def answer(job: Job, **_: object) -> Done:
+        limits.append(job.limit_s)
+        if code := answers.pop(0):
+            raise TransferFailed(code, "no")
+        return Done(1, 1)
+
+    def outcome(*codes: str, patience_s: float = 60.0, limit_s: float = 60.0) -> str:
+        answers[:], limits[:] = codes, []
+        job = Job(place=parse("s3://bucket/x", region="r"), local="/x", limit_s=limit_s)
+        try:
+            asyncio.run(run_patiently(job, env={}, patience_s=patience_s, again_s=0.001))
+        except TransferFailed as error:
+            return error.code
+        return ""
+
+    monkeypatch.setattr(transfers, "run", answer)
+    assert outcome("UNAVAILABLE", "UNAVAILABLE", "") == ""
+    assert 60 >= limits[0] > limits[1] > limits[2], "all attempts share one limit"
+    assert outcome("UNAVAILABLE", "DENIED") == "DENIED"
+    assert outcome("UNAVAILABLE", patience_s=0) == "UNAVAILABLE"
+    assert outcome("UNAVAILABLE", limit_s=0) == "UNAVAILABLE"
 
 
 @pytest.fixture

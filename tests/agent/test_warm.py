@@ -6,7 +6,9 @@ import contextlib
 import os
 import signal
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import pytest
 
 from brickyard.domain.node import NodeStatus, Phase, Role
 from tests.agent.world import Instance, World, assignment, living, preparation
@@ -174,3 +176,28 @@ def test_nodes_of_a_cluster_share_a_directory_whether_they_were_warm_or_not(here
     here.server.warm(first.id, 3)
     assert ready(here, first, 4).warm_start, "the same cluster, started again"
     assert first.execute(READ).strip() == "55 ['rows', 'scratch']"
+
+
+NOTE = "import os; open(os.environ['CLUSTER_WORKSPACE'] + '/note', 'a').write('5')"
+NOTES = "import os; top = os.environ['CLUSTER_WORKSPACE']; print(top, sorted(os.listdir(top)), os.path.exists(top + '/note'))"
+
+
+@pytest.mark.parametrize("isolation", ["auto", "off"])
+def test_nodes_of_a_cluster_share_its_workspace_directory_and_find_it_again(
+    here: World, isolation: Literal["auto", "off"]
+) -> None:
+    first, second = here.instance(isolation=isolation).start(), here.instance(isolation=isolation).start()
+    here.server.assign(first.id, preparation(1, 1))
+    here.server.warm(first.id, 1)
+    assert ready(here, first, 2).warm_start
+    assert not ready(here, second, 2, role=Role.WORKER, master_url="spark://127.0.0.1:1").warm_start
+    first.execute(NOTE)
+    for node in (first, second):
+        seen = "/workspace" if isolation == "auto" else str(node.node / "workspace")
+        assert node.execute(NOTES).strip() == f"{seen} ['note'] True"
+    here.server.assign(first.id, preparation(3, 3))
+    here.server.warm(first.id, 3)
+    ready(here, first, 4, cluster_id="0303-000000-abcdefgh")
+    assert first.execute(NOTES).strip().endswith("[] False"), "another cluster's is another one"
+    ready(here, second, 3)
+    assert second.execute(NOTES).strip().endswith("['note'] True"), "the same cluster, started again"

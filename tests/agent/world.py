@@ -51,6 +51,7 @@ class FakeServer:
         self.reports: list[StatusReport] = []
         self.assignments: dict[str, Assignment] = {}
         self.known = True
+        self.move_to: ServerAddress | None = None  # where it sends agents that report
         self.database_away = False
         self.server_token = SERVER_TOKEN
         self.polls = 0
@@ -113,7 +114,7 @@ class FakeServer:
         with self._condition:
             self.reports.append(report)
             self._condition.notify_all()
-        return self._answer(StatusReply(server_token=self.server_token, known=self.known))
+        return self._answer(StatusReply(server_token=self.server_token, known=self.known, move_to=self.move_to))
 
     async def _assignment(self, request: web.Request) -> web.Response:
         if request.headers.get("Authorization") != "Bearer agent-secret":
@@ -297,6 +298,7 @@ class World:
             data_dir=str(self.data_dir), cache_dir=str(self.cache_dir), logs_dir=str(self.data_dir / "logs"),
             dbfs_dir=str(self.data_dir / "dbfs"), volumes_dir=str(self.data_dir / "volumes"),
             workspace_dir=str(self.data_dir / "workspace"), clusters_dir=str(self.data_dir / "clusters"),
+            workspaces_dir=str(self.data_dir / "workspaces"),
             node_code_dir=str(FAKES), environments={"fake": "fake"},
         )  # fmt: skip
         made = Instance(self, msgspec.structs.replace(config, **changes))

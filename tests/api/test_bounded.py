@@ -16,8 +16,9 @@ from uvicorn.server import ServerState
 
 from brickyard.api.edge import bounded
 from brickyard.api.edge.serving import serving
+from brickyard.nodes.tokens import InstanceTokens
 from tests.support.patience import PATIENCE_S, until
-from tests.support.server import TOKEN, Server
+from tests.support.server import TOKEN, WORKSPACE_KEY, Server
 
 AUTHORIZED = f"Authorization: Bearer {TOKEN}\r\n"
 
@@ -206,6 +207,34 @@ def test_one_peer_holds_a_bounded_number_of_connections(server: Server, monkeypa
     until(served, "the others are gone")
 
 
+def test_connections_of_agents_do_not_count(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def poll(token: str) -> str:
+        path = "/agent/v1/assignment?instance_id=i-1&have=0&wait=0"
+        return f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n"
+
+    def status(opened: socket.socket) -> str:
+        """The status of an answer whose connection stays open."""
+        said = opened.recv(1 << 16)
+        assert b"connection: close" not in said.lower()
+        return said[9:12].decode()
+
+    monkeypatch.setattr(bounded, "MOST_OF_PEER", 5)
+    right = InstanceTokens(key=WORKSPACE_KEY).agent_token("i-1")
+    with contextlib.ExitStack() as held:
+        agents = [held.enter_context(connection(server)) for _ in range(4)]
+        for _ in range(4):
+            for opened in agents:
+                opened.sendall(poll(right).encode())
+            assert {status(opened) for opened in agents} == {"200"}
+            agents = [held.enter_context(connection(server)) for _ in range(4)]
+        for opened in agents:  # these keep what they hold
+            opened.sendall(poll("wrong").encode())
+        assert {status(opened) for opened in agents} == {"401"}
+        held.enter_context(connection(server))
+        with connection(server, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") as opened:
+            assert answer(opened).startswith("HTTP/1.1 503 ")
+
+
 def test_connections_are_kept_between_requests(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded, "HEAD_S", 1.0)
     request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -245,7 +274,7 @@ def test_measurements_may_ask_for_a_token(server: Server) -> None:
 
 def test_discovery_names_what_there_is(server: Server) -> None:
     found: Any = requests.get(f"{server.url}/.well-known/databricks-config", timeout=PATIENCE_S).json()
-    assert found.keys() == {"account_id", "workspace_id", "host_type"}
+    assert found.keys() == {"account_id", "workspace_id", "host_type", "oidc_endpoint"}
     assert len(found["account_id"]) == 36
     config = server.client().config
     assert (config.account_id, config.workspace_id) == (found["account_id"], found["workspace_id"])

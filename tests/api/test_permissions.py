@@ -7,66 +7,103 @@ import base64
 import itertools
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
 from brickyard.api.app import all_operations
+from brickyard.api.browser import links
 from brickyard.api.context import ApiContext
-from brickyard.api.databricks import attached, changes, commands, dbfs, logs, secrets, volumes, wire, workspace
+from brickyard.api.databricks import (
+    attached,
+    changes,
+    commands,
+    dbfs,
+    logs,
+    metrics,
+    namedgroups,
+    oauth,
+    permissions,
+    scim,
+    secrets,
+    tokens,
+    volumes,
+    workspace,
+)
 from brickyard.api.databricks.policies import CancelPendingEnforcement
 from brickyard.api.edge.registry import EVERY, Answer, Auth, Empty, Need, Operation
 from brickyard.api.edge.streaming import Stream
-from brickyard.domain import policies, pools, scripts
+from brickyard.domain import gpuclusters as gpu
+from brickyard.domain import gpuschedules, gpusnapshots, policies, pools, ports, scripts
 from brickyard.domain import requests as ask
 from brickyard.domain import runviews as view
-from brickyard.domain.access import PERMISSIONS, ObjectKind, Permission, Principal, SecurableObject, Visible
+from brickyard.domain.access import PERMISSIONS, Grant, ObjectKind, Permission, Place, Principal, SecurableObject, Visible
+from brickyard.domain.audit import ListAuditLogs
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Target
 from brickyard.domain.errors import PermissionDenied
-from brickyard.domain.identity import UserRow
+from brickyard.domain.gpumetrics import GetGpuMetrics
+from brickyard.domain.identity import IdentityKind, UserRow
 from brickyard.domain.libraries import InstallLibraries, Library, PythonPyPiLibrary, UninstallLibraries
+from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.secrets import SecretName
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask
 from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.services.access import Acl, Authorizer
+from brickyard.services.access.objects import path_of
 from brickyard.services.attach import AttachService
+from brickyard.services.audit import AuditLog
 from brickyard.services.caller import Caller
 from brickyard.services.changes import Changes
 from brickyard.services.clusterlogs import ClusterLogs
-from brickyard.services.clusters import ClusterService
+from brickyard.services.clustermetrics import AskRange, ClusterMetrics
 from brickyard.services.commands import CommandService
 from brickyard.services.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
 from brickyard.services.files.workspace import Format
 from brickyard.services.globalscripts import GlobalScriptService
+from brickyard.services.gpu import GpuClusterService, GpuDetails, PortPlanner, PortService
+from brickyard.services.gpu.schedules import ScheduleService
+from brickyard.services.identity import IdentityServices
+from brickyard.services.identity.namedgroups import Member
 from brickyard.services.libraries import LibraryService
 from brickyard.services.logfollowing import LogFollowers
+from brickyard.services.loginlinks import LoginLinks
+from brickyard.services.oauth import ClientSecrets, OAuthService
+from brickyard.services.permissions import PermissionService
 from brickyard.services.policies import PolicyService
 from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
 from brickyard.services.secrets import SecretService
+from brickyard.services.sessions import SessionService
+from brickyard.services.spend import AskClusterSpend, AskSpend, SpendService
 from brickyard.services.taskfiles import TaskFiles
+from brickyard.services.tokenmanagement import TokenManagement
 from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
-from brickyard.services.users import UserService
 from brickyard.storage.logs import KeptLogs
 from brickyard.storage.vault import Vault
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SMALL, SPARK_4, cluster, nodes, up
 from brickyard.testing.clock import ManualClock
+from tests.api.permission_table import PAGE, page
 from tests.services.desk import ADMIN, ASK, USER
+from tests.support.databases import empty_sqlite
+from tests.support.people import ENTITLED, enter
+from tests.support.services import cluster_service, snapshot_service
 
 OPERATIONS = {operation.name: operation for operation in all_operations()}
 FOR_USERS = sorted(name for name, operation in OPERATIONS.items() if operation.auth is Auth.USER)
+T = TypeVar("T")
 ID = "0123456789abcdef"
-SOMEBODY = Caller(user_name="somebody@example.com", user_id="3", is_admin=False, token_id="s")
+SOMEBODY = Caller(user_name="somebody@example.com", user_id="3", is_admin=False, token_id="s", entitlements=ENTITLED)
 TASK = SparkPythonTask(python_file="dbfs:/a.py")
 
 
@@ -92,16 +129,24 @@ class Recorder(Authorizer):
     def __init__(self) -> None:
         self.asked: list[Asked] = []
         self.denies = False
-        self.owners: frozenset[str] | None = None  # whose objects lists show; None: everybody's
 
-    def acl(self, tx: Tx, on: SecurableObject) -> Acl:
+    def acl(self, tx: Tx, on: SecurableObject, *, of: Principal | None = None) -> Acl:
         tx.get_meta("any")  # raises when the transaction is over
-        return RecordingAcl(on, recorder=self)
+        return RecordingAcl(on, super().acl(tx, on, of=of).grants, recorder=self)
+
+    def acls(self, tx: Tx, objects: Sequence[SecurableObject]) -> list[Acl]:
+        return [RecordingAcl(found.on, found.grants, recorder=self) for found in super().acls(tx, objects)]
 
     def visible(self, tx: Tx, principal: Principal, kind: ObjectKind) -> Visible:
         tx.get_meta("any")
         self.asked.append(Asked(PERMISSIONS[kind][0], kind, EVERY))
-        return Visible(owners=frozenset() if self.denies else self.owners)
+        return Visible() if self.denies else super().visible(tx, principal, kind)
+
+    def shown(
+        self, tx: Tx, principal: Principal, kind: ObjectKind, rows: Iterable[T], of: Callable[[T], SecurableObject]
+    ) -> list[T]:
+        found = super().shown(tx, principal, kind, rows, of)
+        return [] if self.denies else found
 
 
 class FakeAgents:
@@ -120,31 +165,60 @@ class FakeAgents:
         """Nothing is open."""
 
 
+def enough(wanted: Sequence[NodeType], *, freed: Collection[str]) -> None:
+    """There is room for everything."""
+
+
 class World:
     """Every service behind the API, with one authorizer."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.store = Store.open(f"sqlite:///{root / 'test.db'}")
+        self.store = Store.open(empty_sqlite(root / "test.db"))
         self.recorder = recorder = Recorder()
         self.agents = FakeAgents()
         self.numbers = itertools.count(1)
-        store, clock, ids, tokens = self.store, ManualClock(), Ids(), InstanceTokens(key=b"k" * 32)
-        calls = NodeCalls(client=self.agents, tokens=tokens)
+        store, clock, ids = self.store, ManualClock(), Ids()
+        calls = NodeCalls(client=self.agents, tokens=InstanceTokens(key=b"k" * 32))
         common: dict[str, Any] = {"store": store, "clock": clock, "ids": ids, "authorizer": recorder}
-        offers: dict[str, Any] = {"node_types": lambda: [SMALL], "runtimes": lambda: [SPARK_4], "wake": lambda _: None}
-        clusters = ClusterService(**common, **offers)
+        clusters = cluster_service(**common)
+        planner = PortPlanner(ids=ids, server_url=lambda: "http://127.0.0.1:8080")
+        gpu_clusters = GpuClusterService(
+            store=store,
+            clock=clock,
+            authorizer=recorder,
+            clusters=clusters,
+            currency="USD",
+            shortage=enough,
+            ports=planner,
+            snapshots=snapshot_service(store, clusters, clock=clock, authorizer=recorder),
+        )
         attach = AttachService(store=store, authorizer=recorder, nodes=calls, start=clusters.start)
+        measured = ClusterMetrics(store=store, clock=clock, authorizer=recorder, heard=lambda _: {})
         logged = ClusterLogs(attach=attach, store=store, nodes=calls, kept=KeptLogs(root / "logs"))
         uploads = Uploads(place=root / "spool", clock=clock)
+        tokens_of_users = TokenService(**common, key=b"k" * 32)
         self.trees = [root / name for name in ("dbfs", "volumes", "workspace")]
         files = [FileTree(root=tree, uploads=uploads) for tree in self.trees]
+        workspace_files = WorkspaceService(files=files[2], store=store, authorizer=recorder)
         self.context = ApiContext(
             clusters=clusters,
+            gpu_clusters=gpu_clusters,
+            gpu_details=GpuDetails(
+                store=store, clock=clock, authorizer=recorder, reads=gpu_clusters.reads, metrics=measured, logs=logged
+            ),
+            gpu_schedules=ScheduleService(**common, clusters=gpu_clusters),
+            ports=PortService(store=store, authorizer=recorder, planner=planner),
             changes=Changes(**common),
             agents=None,  # type: ignore[arg-type] # no operation for users calls it
-            tokens=TokenService(**common),
-            users=UserService(store=store, authorizer=recorder),
+            tokens=tokens_of_users,
+            oauth=OAuthService(store=store, clock=clock, ids=ids, digests=tokens_of_users.digests),
+            sign_in=None,
+            sessions=(sessions := SessionService(store=store, clock=clock, ids=ids, tokens=tokens_of_users, key=b"k" * 32)),
+            login_links=LoginLinks(store=store, clock=clock, ids=ids, tokens=tokens_of_users, sessions=sessions),
+            client_secrets=ClientSecrets(**common, digests=tokens_of_users.digests),
+            token_management=TokenManagement(tokens=tokens_of_users, store=store, clock=clock, authorizer=recorder),
+            identity=IdentityServices.build(**common),
             policies=PolicyService(**common),
             pools=PoolService(**common, offers=clusters.offers, wake=lambda _: None),
             global_scripts=GlobalScriptService(**common),
@@ -160,24 +234,26 @@ class World:
             attach=attach,
             logs=logged,
             log_followers=LogFollowers(logs=logged, store=store, clock=clock),
+            cluster_metrics=measured,
+            spend=SpendService(store=store, clock=clock, authorizer=recorder, node_types=lambda: [SMALL], currency="USD"),
             dbfs=DbfsService(files=files[0], store=store, authorizer=recorder),
             volumes=VolumeService(files=files[1], store=store, authorizer=recorder),
-            workspace=WorkspaceService(files=files[2], store=store, authorizer=recorder),
+            workspace=workspace_files,
+            permissions=PermissionService(store=store, authorizer=recorder, workspace=workspace_files),
             libraries=LibraryService(store=store, authorizer=recorder, clusters=clusters),
             ui_links=UiLinks(key=b"k" * 32, store=store, clock=clock),
+            audit=AuditLog(store=store, clock=clock, authorizer=recorder, server="http://s"),
             workspace_id="1",
             ready=_ready,
             servers=lambda: 1,
             lag_s=lambda: 0.0,
             metrics=CollectorRegistry(),
         )
-        for user in (ADMIN, USER):
-            row = UserRow(user_name=user.user_name, user_id=user.user_id, is_admin=user.is_admin, display_name="u")
-            store.write_sync(lambda tx, row=row: tx.users.upsert(row))  # type: ignore[misc] # bound now
+        store.write_sync(lambda tx: enter(tx, ADMIN, USER))
 
-    async def cluster(self, *, stopped: bool = False) -> str:
+    async def cluster(self, *, stopped: bool = False, owner: str = "someone@example.com") -> str:
         number = next(self.numbers)
-        made = cluster(cluster_id=f"0101-000000-{number:08d}")
+        made = msgspec.structs.replace(cluster(cluster_id=f"0101-000000-{number:08d}"), creator_user_name=owner)
         made = msgspec.structs.replace(made, target=Target.TERMINATED, ended=True) if stopped else up(made)
 
         def work(tx: Tx) -> None:
@@ -222,7 +298,8 @@ class World:
 
     async def run(self, *, by: Caller = ADMIN, **fields: Any) -> int:
         """A run of one task."""
-        task = SubmitTask(task_key="only", existing_cluster_id=await self.cluster(), spark_python_task=TASK)
+        cluster_id = await self.cluster(owner=by.user_name)
+        task = SubmitTask(task_key="only", existing_cluster_id=cluster_id, spark_python_task=TASK)
         run_id = await self.context.runs.submit(by, SubmitRun(tasks=[task]))
 
         def work(tx: Tx) -> None:
@@ -232,6 +309,19 @@ class World:
 
         await self.store.write(work)
         return run_id
+
+    async def give(self, kind: ObjectKind, id: str, owner: str) -> None:
+        """Makes the user the owner of a cluster, a pool or a run."""
+
+        def work(tx: Tx) -> None:
+            if kind is ObjectKind.CLUSTER and (cluster := tx.clusters.get(id)) is not None:
+                tx.clusters.update(msgspec.structs.replace(cluster, creator_user_name=owner))
+            elif kind is ObjectKind.INSTANCE_POOL and (pool := tx.pools.get(id)) is not None:
+                tx.pools.update(msgspec.structs.replace(pool, creator_user_name=owner))
+            elif (run := tx.runs.get(int(id)) if kind is ObjectKind.RUN else tx.runs.of_job(int(id))) is not None:
+                tx.runs.update(msgspec.structs.replace(run, creator_user_name=owner))
+
+        await self.store.write(work)
 
     async def handle(self) -> dbfs.DbfsHandle:
         return dbfs.DbfsHandle(handle=await self.context.dbfs.create(ADMIN, self.path(), overwrite=True))
@@ -303,6 +393,51 @@ def plain(request: msgspec.Struct) -> Example:
     return example
 
 
+def by_name(verb: str) -> Example:
+    """One of the calls that name groups: on `admins`, or with a group of its own where it changes something."""
+
+    async def example(world: World) -> msgspec.Struct:
+        name = f"n{next(world.numbers)}"
+        if verb in ("add_member", "remove_member", "delete"):
+            await world.context.identity.named_groups.create(ADMIN, name)
+        if verb in ("add_member", "remove_member"):
+            if verb == "remove_member":
+                await world.context.identity.named_groups.add(ADMIN, "admins", Member(group_name=name))
+            return namedgroups.Membership(parent_name="admins", group_name=name)
+        if verb == "list_parents":
+            return namedgroups.PrincipalName(group_name="admins")
+        return namedgroups.GroupName(group_name="admins" if verb == "list_members" else name)
+
+    return example
+
+
+def of_identity(group: str, resource: Callable[[int], dict[str, Any]]) -> dict[str, Example]:
+    """Every operation of users, of service principals or of groups."""
+
+    async def made(world: World) -> str:
+        created = await getattr(world.context.identity, group).create(ADMIN, resource(next(world.numbers)))
+        return str(created["id"])
+
+    async def create(world: World) -> msgspec.Struct:
+        return scim.ScimWrite(resource=resource(next(world.numbers)))
+
+    async def one(world: World) -> msgspec.Struct:
+        return scim.ScimGet(id=await made(world))
+
+    async def update(world: World) -> msgspec.Struct:
+        return scim.ScimWrite(id=await made(world), resource={"displayName": f"renamed {next(world.numbers)}"})
+
+    async def patch(world: World) -> msgspec.Struct:
+        operation = {"op": "replace", "path": "displayName", "value": f"patched {next(world.numbers)}"}
+        return scim.ScimWrite(id=await made(world), resource={"Operations": [operation]})
+
+    async def delete(world: World) -> msgspec.Struct:
+        return scim.ScimId(id=await made(world))
+
+    examples = {"create": create, "list": plain(scim.ScimList()), "get": one, "update": update, "patch": patch, "delete": delete}
+    return {f"{group}.{verb}": example for verb, example in examples.items()}
+
+
 async def create_cluster(world: World) -> msgspec.Struct:
     clone = ask.CloneCluster(source_cluster_id=await world.cluster())
     return ask.CreateCluster(**await spec(world), clone_from=clone)
@@ -315,6 +450,44 @@ async def edit_cluster(world: World) -> msgspec.Struct:
 async def update_cluster(world: World) -> msgspec.Struct:
     mask = "policy_id,instance_pool_id,driver_instance_pool_id,node_type_id,driver_node_type_id"
     return ask.UpdateCluster(cluster_id=await world.cluster(), update_mask=mask, cluster=ClusterSpec(**await spec(world)))
+
+
+async def last_operation(world: World) -> msgspec.Struct:
+    cluster_id = await world.cluster(stopped=True)
+    return gpu.GetOperation(cluster_id=cluster_id, operation_id=f"stop-{cluster_id}-1")
+
+
+def by_port(kind: type[msgspec.Struct], **fields: Any) -> Example:
+    async def build(world: World) -> msgspec.Struct:
+        cluster_id = await world.cluster()
+        mapping = ports.PortMapping(port_id=f"port_{cluster_id}", cluster_id=cluster_id, internal_port=8888)
+        await world.store.write(lambda tx: tx.ports.replace(cluster_id, [mapping]))
+        return kind(cluster_id=cluster_id, port_id=mapping.port_id, **fields)
+
+    return build
+
+
+def scheduled(kind: type[msgspec.Struct], **fields: Any) -> Example:
+    async def example(world: World) -> msgspec.Struct:
+        cluster_id = await world.cluster(stopped=True)
+        asked = gpuschedules.CreateSchedule(cluster_id=cluster_id, action=gpuschedules.Action.STOP, cron="0 8 * * *")
+        made = await world.context.gpu_schedules.create(ADMIN, asked)
+        return kind(cluster_id=cluster_id, schedule_id=made.id, **fields)
+
+    return example
+
+
+async def its_snapshot(world: World) -> msgspec.Struct:
+    cluster_id = await world.cluster()
+    asked = gpusnapshots.CreateSnapshot(cluster_id=cluster_id)
+    made = await world.context.gpu_clusters.snapshots.create(ADMIN, asked)
+
+    def finish(tx: Tx) -> None:
+        if (row := tx.snapshots.get(made.id)) is not None:
+            tx.snapshots.finish(msgspec.structs.replace(row, status=gpusnapshots.SnapshotStatus.AVAILABLE))
+
+    await world.store.write(finish)
+    return gpusnapshots.SnapshotId(snapshot_id=made.id)
 
 
 async def edit_pool(world: World) -> msgspec.Struct:
@@ -385,6 +558,39 @@ def by_scope(kind: type[msgspec.Struct], **fields: Any) -> Example:
     return example
 
 
+def permissions_of(collection: str) -> dict[str, Example]:
+    """An object of the collection, and its owner's or everybody's permissions on it."""
+
+    async def example(world: World, kind: type[msgspec.Struct]) -> msgspec.Struct:
+        match collection:
+            case "clusters":
+                return kind(object_id=await world.cluster())
+            case "instance_pools":
+                return kind(object_id=await world.pool())
+            case "cluster_policies":
+                return kind(object_id=await world.policy())
+            case "jobs":
+                run_id = await world.run()
+                run = await world.store.read(lambda tx: tx.runs.get(run_id))
+                assert run is not None
+                return kind(object_id=str(run.job_id))
+            case "tokens":
+                return kind()
+        path = {"directories": "/Team/d", "files": "/Team/f", "notebooks": "/Team/n"}[collection]
+        (world.trees[2] / "Team" / "d").mkdir(parents=True, exist_ok=True)
+        (world.trees[2] / "Team" / "f").touch()
+        (world.trees[2] / "Team" / "n").write_text("# Databricks notebook source\n")
+        return kind(object_id=str((await world.context.workspace.status(ADMIN, path)).object_id))
+
+    kinds: dict[str, type[msgspec.Struct]] = {
+        "get": permissions.PermissionsOf,
+        "set": permissions.ChangePermissions,
+        "update": permissions.ChangePermissions,
+        "levels": permissions.PermissionsOf,
+    }
+    return {f"permissions.{verb}.{collection}": partial(example, kind=kind) for verb, kind in kinds.items()}
+
+
 async def move_file(world: World) -> msgspec.Struct:
     return dbfs.DbfsMove(source_path=await world.file(), destination_path=f"/moved/{next(world.numbers)}")
 
@@ -403,9 +609,9 @@ def in_volume(kind: type[msgspec.Struct], field: str, name: str, **fields: Any) 
 
 def in_workspace(kind: type[msgspec.Struct], **fields: Any) -> Example:
     async def example(world: World) -> msgspec.Struct:
-        (world.trees[2] / "Shared").mkdir(parents=True, exist_ok=True)
-        (world.trees[2] / "Shared" / "f").touch()
-        return kind(path="/Shared/f", **fields)
+        (world.trees[2] / "Team").mkdir(parents=True, exist_ok=True)
+        (world.trees[2] / "Team" / "f").touch()
+        return kind(path="/Team/f", **fields)
 
     return example
 
@@ -422,7 +628,44 @@ async def rename_volume(world: World) -> msgspec.Struct:
 
 async def delete_token(world: World) -> msgspec.Struct:
     _, row = await world.context.tokens.create(ADMIN)
-    return wire.RevokeTokenRequest(token_id=row.token_id)
+    return tokens.RevokeTokenRequest(token_id=row.token_id)
+
+
+async def service_principal(world: World) -> UserRow:
+    number = next(world.numbers)
+    row = UserRow(user_name=f"app-{number}", user_id=f"90{number}", kind=IdentityKind.SERVICE_PRINCIPAL)
+    await world.store.write(lambda tx: tx.users.put(row))
+    return row
+
+
+async def on_behalf(world: World) -> msgspec.Struct:
+    return tokens.CreateOnBehalfRequest(application_id=(await service_principal(world)).user_name)
+
+
+async def for_somebody(world: World) -> msgspec.Struct:
+    return tokens.CreateForRequest(user_name=(await service_principal(world)).user_name)
+
+
+def client_secret(kind: type[msgspec.Struct]) -> Example:
+    async def example(world: World) -> msgspec.Struct:
+        principal = await service_principal(world)
+        _, row = await world.context.client_secrets.create(ADMIN, principal.user_id)
+        named = {"secret_id": row.token_id} if kind is oauth.SecretId else {}
+        return kind(service_principal_id=principal.user_id, **named)
+
+    return example
+
+
+def any_token(**fields: Any) -> Example:
+    """A request for a token; None asks for the token alone."""
+
+    async def example(world: World) -> msgspec.Struct:
+        _, row = await world.context.tokens.create(ADMIN)
+        if not fields:
+            return tokens.TokenId(token_id=row.token_id)
+        return tokens.UpdateTokenRequest(token_id=row.token_id, **fields)
+
+    return example
 
 
 def global_script(kind: type[msgspec.Struct]) -> Example:
@@ -453,12 +696,41 @@ EXAMPLES: dict[str, Example] = {
     "clusters.list_node_types": plain(Empty()),
     "clusters.list_zones": plain(Empty()),
     "clusters.spark_versions": plain(Empty()),
+    "gpu_clusters.create": plain(gpu.CreateGpuCluster(name="a-cluster")),
+    "gpu_clusters.list": plain(gpu.ListGpuClusters()),
+    "gpu_clusters.get": by_cluster(gpu.GetGpuCluster, include_logs=True),
+    "gpu_clusters.metrics": by_cluster(GetGpuMetrics),
+    "gpu_clusters.start": by_cluster(gpu.StartGpuCluster, stopped=True, environment_updates={"A": "1"}),
+    "gpu_clusters.restart": by_cluster(gpu.RestartGpuCluster, environment_updates={"A": "1"}),
+    "gpu_clusters.stop": by_cluster(gpu.StopGpuCluster, preserve_data=False),
+    "gpu_clusters.delete": by_cluster(gpu.DeleteGpuCluster, stopped=True, confirm_deletion="DELETE"),
+    "gpu_clusters.operation": last_operation,
+    "gpu_clusters.progress": by_cluster(gpu.GpuClusterId),
+    "gpu_ports.get": by_cluster(ports.GetProxy),
+    "gpu_ports.set": by_cluster(ports.SetProxy, port_mappings=[ports.PortUpdate(internal_port=8888)]),
+    "gpu_ports.add": by_cluster(ports.AddPort, internal_port=8888),
+    "gpu_ports.change": by_port(ports.ChangePort, description="other"),
+    "gpu_ports.remove": by_port(ports.RemovePort),
+    "gpu_schedules.create": by_cluster(gpuschedules.CreateSchedule, action=gpuschedules.Action.STOP, cron="0 8 * * *"),
+    "gpu_schedules.list": by_cluster(gpu.GpuClusterId),
+    "gpu_schedules.get": scheduled(gpuschedules.NamedSchedule),
+    "gpu_schedules.update": scheduled(gpuschedules.UpdateSchedule, paused=True),
+    "gpu_schedules.delete": scheduled(gpuschedules.NamedSchedule),
+    "gpu_snapshots.create": by_cluster(gpusnapshots.CreateSnapshot),
+    "gpu_snapshots.list": by_cluster(gpusnapshots.ListSnapshots),
+    "gpu_snapshots.get": its_snapshot,
+    "gpu_snapshots.delete": its_snapshot,
     "workspace.changes": plain(changes.WatchChanges()),
     "clusters.list_attached": by_cluster(attached.Ref),
     "clusters.spark_ui_link": by_cluster(attached.LinkRequest),
     "clusters.list_logs": by_cluster(logs.ListLogs),
     "clusters.read_log": by_log(logs.ReadClusterLog),
     "clusters.follow_log": by_log(logs.FollowClusterLog),
+    "clusters.metrics_snapshot": by_cluster(metrics.AskSnapshot),
+    "clusters.metrics": by_cluster(AskRange),
+    "spend.workspace": plain(AskSpend()),
+    "spend.cluster": by_cluster(AskClusterSpend),
+    "spend.prices": plain(Empty()),
     "policies.create": plain(policies.CreatePolicy(name="a policy", definition="{}")),
     "policies.edit": by_policy(policies.EditPolicy, name="another", definition="{}"),
     "policies.delete": by_policy(policies.PolicyId),
@@ -532,16 +804,42 @@ EXAMPLES: dict[str, Example] = {
     "volumes.delete": in_volume(volumes.VolumeName, "name", "c.s.v"),
     "workspace.get_status": in_workspace(workspace.GetStatus),
     "workspace.list": in_workspace(workspace.ListObjects),
-    "workspace.mkdirs": plain(workspace.WorkspacePath(path="/Shared/made")),
+    "workspace.mkdirs": plain(workspace.WorkspacePath(path="/Team/made")),
     "workspace.delete": in_workspace(workspace.DeleteObject),
     "workspace.import": in_workspace(workspace.ImportObject, content="eA==", format=Format.RAW, overwrite=True),
     "workspace.export": in_workspace(workspace.ExportObject),
     "workspace_files.import": in_workspace(workspace.ImportFile, overwrite=True),
     "workspace_files.read": in_workspace(workspace.ReadFile),
-    "current_user.me": plain(Empty()),
-    "tokens.create": plain(wire.CreateTokenRequest()),
+    **{
+        name: example
+        for of in ("clusters", "instance_pools", "cluster_policies", "jobs", "notebooks", "files", "directories", "tokens")
+        for name, example in permissions_of(of).items()
+    },
+    "current_user.me": plain(scim.ScimGet()),
+    **of_identity("users", lambda number: {"userName": f"u{number}@example.com"}),
+    **of_identity("service_principals", lambda number: {"displayName": f"s{number}"}),
+    **of_identity("groups", lambda number: {"displayName": f"g{number}"}),
+    "named_groups.list": plain(Empty()),
+    **{
+        f"named_groups.{verb}": by_name(verb)
+        for verb in ("create", "delete", "list_members", "list_parents", "add_member", "remove_member")
+    },
+    "tokens.create": plain(tokens.CreateTokenRequest()),
+    "sessions.make_link": plain(links.AskLink(base_url="http://here")),
     "tokens.list": plain(Empty()),
+    "audit_logs.list": plain(ListAuditLogs()),
+    "audit_logs.export": plain(ListAuditLogs()),
     "tokens.delete": delete_token,
+    "tokens.update": any_token(token=tokens.TokenChange(comment="c"), update_mask="comment"),
+    "token_management.create_on_behalf": on_behalf,
+    "token_management.create_for": for_somebody,
+    "service_principal_secrets.create": client_secret(oauth.CreateSecretRequest),
+    "service_principal_secrets.list": client_secret(oauth.SecretsOf),
+    "service_principal_secrets.delete": client_secret(oauth.SecretId),
+    "token_management.list": plain(tokens.ListTokensRequest()),
+    "token_management.get": any_token(),
+    "token_management.update": any_token(token=tokens.TokenChange(comment="c"), update_mask="comment"),
+    "token_management.delete": any_token(),
 }
 
 
@@ -562,10 +860,13 @@ def named(request: object, field: str) -> set[str]:
     return named(getattr(request, first), rest)
 
 
-def objects(need: Need, request: msgspec.Struct, world: World) -> set[str]:
+async def objects(need: Need, request: msgspec.Struct, world: World) -> set[str]:
     """The ids of the objects that a need is about."""
     if need.of in ("", EVERY):
         return {need.of}
+    if need.kind is ObjectKind.WORKSPACE_PATH and need.of == "object_id":
+        found = await world.context.workspace.find(int(next(iter(named(request, need.of)))))
+        return {path_of(found.entry.parts)}
     return {world.path()} if need.of == "handle" else named(request, need.of)
 
 
@@ -587,9 +888,10 @@ def test_what_is_declared_is_asked_for(world: World, name: str) -> None:
         request = await EXAMPLES[name](world)
         world.recorder.asked.clear()
         await call(operation, world.context, request)
-        declared = {Asked(need.permission, need.kind, id) for need in operation.needs for id in objects(need, request, world)}
+        needed = [need for need in operation.needs if not (need.unless and named(request, need.unless))]
+        declared = {Asked(need.permission, need.kind, id) for need in needed for id in await objects(need, request, world)}
         assert set(world.recorder.asked) == declared
-        assert {asked.permission for asked in declared} == {need.permission for need in operation.needs}, "the example is whole"
+        assert {asked.permission for asked in declared} == {need.permission for need in needed}, "the example is whole"
 
     asyncio.run(scenario())
 
@@ -652,28 +954,31 @@ def test_lists_show_what_the_caller_may_see(world: World) -> None:
     async def scenario() -> None:
         context = world.context
         mine = [await context.clusters.create(SOMEBODY, ASK) for _ in range(3)]
-        my_runs = [await world.run(by=SOMEBODY) for _ in range(3)]
+        shared = await world.cluster()
+        grant = Grant(SOMEBODY.user_id, Permission.CAN_ATTACH_TO)
+        await world.store.write(lambda tx: tx.grants.put(Place(ObjectKind.CLUSTER, shared), [grant]))
         my_pool = await context.pools.create(SOMEBODY, pools.CreateInstancePool(instance_pool_name="mine", node_type_id="small"))
         await world.cluster()
         await world.run()
-        world.recorder.owners = frozenset({SOMEBODY.user_name})
-        try:
-            everything = json.loads(await context.clusters.list(SOMEBODY, ask.ListClusters(), paged=False))
-            assert {item["cluster_id"] for item in everything["clusters"]} == set(mine)
-            first = json.loads(await context.clusters.list(SOMEBODY, ask.ListClusters(page_size=2), paged=True))
-            rest = ask.ListClusters(page_size=2, page_token=first["next_page_token"])
-            last = json.loads(await context.clusters.list(SOMEBODY, rest, paged=True))
-            assert [len(page["clusters"]) for page in (first, last)] == [2, 1]
-            assert "next_page_token" not in last
-            runs = await context.runs.list(SOMEBODY, view.ListRuns(limit=2))
-            more = await context.runs.list(SOMEBODY, view.ListRuns(limit=2, page_token=runs.next_page_token))
-            by_offset = await context.runs.list(SOMEBODY, view.ListRuns(limit=2, offset=2))
-            assert {run.run_id for run in [*(runs.runs or ()), *(more.runs or ())]} == set(my_runs)
-            assert [run.run_id for run in by_offset.runs or ()] == [run.run_id for run in more.runs or ()]
-            assert (runs.has_more, more.has_more, by_offset.has_more) == (True, False, False)
-            shown = (await context.pools.list(SOMEBODY)).instance_pools or []
-            assert [pool.instance_pool_id for pool in shown] == [my_pool]
-        finally:
-            world.recorder.owners = None
+        everything = json.loads(await context.clusters.list(SOMEBODY, ask.ListClusters(), paged=False))
+        assert {item["cluster_id"] for item in everything["clusters"]} == {*mine, shared}
+        first = json.loads(await context.clusters.list(SOMEBODY, ask.ListClusters(page_size=2), paged=True))
+        rest = ask.ListClusters(page_size=2, page_token=first["next_page_token"])
+        last = json.loads(await context.clusters.list(SOMEBODY, rest, paged=True))
+        assert [len(page["clusters"]) for page in (first, last)] == [2, 2]
+        assert "next_page_token" not in last
+        my_runs = [await world.run(by=SOMEBODY) for _ in range(3)]
+        runs = await context.runs.list(SOMEBODY, view.ListRuns(limit=2))
+        more = await context.runs.list(SOMEBODY, view.ListRuns(limit=2, page_token=runs.next_page_token))
+        by_offset = await context.runs.list(SOMEBODY, view.ListRuns(limit=2, offset=2))
+        assert {run.run_id for run in [*(runs.runs or ()), *(more.runs or ())]} == set(my_runs)
+        assert [run.run_id for run in by_offset.runs or ()] == [run.run_id for run in more.runs or ()]
+        assert (runs.has_more, more.has_more, by_offset.has_more) == (True, False, False)
+        shown = (await context.pools.list(SOMEBODY)).instance_pools or []
+        assert [pool.instance_pool_id for pool in shown] == [my_pool]
 
     asyncio.run(scenario())
+
+
+def test_the_page_has_every_operation_and_what_it_takes() -> None:
+    assert PAGE.read_text() == page(), "write it anew: ./dev python -m tests.api.permission_table"

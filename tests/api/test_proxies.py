@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,16 @@ def test_a_server_names_itself_as_its_own_proxy_says(tmp_path: Path, proxies: st
             params={"cluster_id": made.cluster_id}, headers=headers, timeout=PATIENCE_S,
         )  # fmt: skip
         assert link.json()["url"].startswith(f"{scheme}://bricks.example.com/spark-ui/")
+        page = {"Host": "bricks.example.com", "Origin": "https://bricks.example.com", **FORWARDED}
+        entered = requests.post(
+            f"{server.url}/login", data={"token": TOKEN}, headers=page, allow_redirects=False, timeout=PATIENCE_S
+        )
+        if scheme == "http":
+            assert "trusted_proxies" in entered.text
+        else:
+            assert re.fullmatch(
+                r"__Host-brickyard-session=[\w-]+; Path=/; HttpOnly; SameSite=Lax; Secure", entered.headers["Set-Cookie"]
+            )
 
 
 @pytest.mark.parametrize("proxies", ["*", "proxy.example.com", "10.0.0.1/8", "127.0.0.1:80", "10.0.0.0/8;::1", "10.0.0.0/33"])

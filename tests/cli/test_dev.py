@@ -11,8 +11,8 @@ import pytest
 DEV = Path(__file__).parents[2] / "dev"
 PARTS = {
     "ruff": "lint",
-    "pytest -n 2 -m": "fast tests",
-    "pytest -n 2 --dist": "tests with real Spark",
+    "pytest -n 3": "fast tests",
+    "pytest -n 2": "tests with real Spark",
     "brickyard": "installing runtimes",
 }
 
@@ -50,5 +50,5 @@ def test_a_part_that_fails_fails_the_whole_and_hides_nothing(checkout: Path, par
     done, calls = run(checkout, part)
     assert done.returncode == 1
     assert f"failed: {PARTS[part]}" in done.stderr
-    others = {other for other in PARTS if not (part == "brickyard" and other == "pytest -n 2 --dist")}
+    others = {other for other in PARTS if not (part == "brickyard" and other == "pytest -n 2")}
     assert all(other in calls for other in others)

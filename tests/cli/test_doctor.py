@@ -77,8 +77,10 @@ def test_it_is_readable(cli: Cli, no_index: str) -> None:
 def test_gpus_are_those_that_nvml_finds(cli: Cli, no_index: str, tmp_path: Path) -> None:
     """A stand-in for NVML's library, which only machines with a GPU have."""
     (tmp_path / "pynvml.py").write_text(
-        "def nvmlInit(): pass\ndef nvmlShutdown(): pass\ndef nvmlDeviceGetCount(): return 2\n"
-        "def nvmlDeviceGetHandleByIndex(at): return at\ndef nvmlDeviceGetName(handle): return 'NVIDIA H200'\n"
+        "class NVMLError(Exception): pass\ndef nvmlInit(): pass\ndef nvmlDeviceGetCount(): return 3\n"
+        "def nvmlDeviceGetHandleByIndex(at):\n    if at == 1: raise NVMLError('GPU is lost')\n    return at\n"
+        "def nvmlDeviceGetName(handle): return 'NVIDIA H200'\ndef nvmlDeviceGetUUID(handle): return f'GPU-{handle}'\n"
+        "def nvmlDeviceGetMinorNumber(handle): return handle\n"
     )
     _, found = findings(cli, UV_DEFAULT_INDEX=no_index, PYTHONPATH=str(tmp_path))
     assert found["GPU"] == ("ok", "2 x NVIDIA H200; GPU node types are offered")

@@ -88,6 +88,7 @@ def test_a_port_in_use_is_one_line(cli: Cli) -> None:
         (["--default-runtime", "17.3"], "--default-runtime: there is no runtime '17.3'. Did you mean 17.3.x-scala2.13?"),
         (["--cache-dir", "/etc/passwd"], "cache_dir is /etc/passwd, which is a file"),
         (["--task-files-dir", "/nonexistent"], "task_files_dir is /nonexistent, which is not a directory"),
+        (["--node-prices", "/nonexistent"], "node_prices is /nonexistent: it cannot be read: No such file or directory."),
         (["--port", "70000"], "port is 70000"),
         (["--config", "/nonexistent.toml"], "/nonexistent.toml"),
         (["--host", "192.0.2.1"], "Name an address of this machine with --host"),

@@ -23,8 +23,15 @@ def test_the_page_s_tests_pass_with_the_plugin(tmp_path: Path) -> None:
     (example,) = [block.text for block in blocks(PAGE) if block.language == "python"]
     (tmp_path / "test_mine.py").write_text(example)
     command = [sys.executable, "-m", "pytest", "-p", "brickyard.pytest_plugin", "-p", "no:cacheprovider", "-q", "test_mine.py"]
+    place = ["--basetemp", str(tmp_path / "run")]
     done = subprocess.run(
-        command, cwd=tmp_path, env=home_environment(tmp_path), capture_output=True, text=True, check=False, timeout=2 * PATIENCE_S
+        [*command, *place],
+        cwd=tmp_path,
+        env=home_environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=2 * PATIENCE_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout

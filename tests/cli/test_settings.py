@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 
-from brickyard.config import ConfigError, Settings, load, source
+from brickyard.config import _SECRET, ConfigError, Settings, load, source
 
 FREE_TEXT = (
     "admin_token",
     "metrics_token",
     "default_runtime",
+    *(
+        name
+        for name in Settings.__struct_fields__
+        if name.startswith("oidc_") and name not in ("oidc_issuer", "oidc_create_users", "oidc_single_log_out")
+    ),
 )  # any text may be a token; runtimes are known to the catalogue: test_errors.py
 NONSENSE = {
     "host": " ",
@@ -24,6 +29,7 @@ NONSENSE = {
     "data_dir": None,  # what is wrong with a path shows when it is used: test_errors.py
     "cache_dir": None,
     "task_files_dir": None,
+    "node_prices": None,
     "simulated_knobs": None,
     "tls_cert": None,
     "tls_key": None,
@@ -43,7 +49,7 @@ def refusal(**given: Any) -> str:
     with pytest.raises(ConfigError) as raised:
         load(**{"environ": {}, **given})
     said = str(raised.value)
-    assert not any(word in said for word in SECRETS)
+    assert not any(word in said.replace("oidc_client_secret", "") for word in SECRETS)
     assert said.endswith(".")
     assert "\n" not in said
     return said
@@ -97,3 +103,42 @@ def test_where_a_setting_comes_from(tmp_path: Path) -> None:
     assert source("data_dir", environ={}, config_file=file) == f"data_dir in {file}"
     assert source("data_dir", environ=environ, config_file=file) == "BRICKYARD_DATA_DIR"
     assert source("data_dir", environ=environ, config_file=file, options={"data_dir": "/o"}) == "--data-dir"
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"oidc_client_id": "brickyard"}, "--oidc-client-id needs oidc_issuer"),
+        ({"oidc_issuer": "https://login.example.com"}, "oidc_client_id must be non-empty"),
+        ({"oidc_issuer": "http://login.example.com", "oidc_client_id": "b"}, "oidc_issuer must be https"),
+        ({"oidc_issuer": "https://u:secret@login.example.com", "oidc_client_id": "b"}, "oidc_issuer must be https"),
+        ({"oidc_issuer": "https://login.example.com?x", "oidc_client_id": "b"}, "oidc_issuer must be https"),
+        (
+            {"oidc_issuer": "http://127.0.0.1:9", "oidc_client_id": "b", "oidc_scopes": "email"},
+            "oidc_scopes must be a list with openid",
+        ),
+        ({"oidc_issuer": "http://127.0.0.1:9", "oidc_client_id": "b", "oidc_create_users": True}, "unless oidc_domains"),
+        ({"oidc_issuer": "http://127.0.0.1:9", "oidc_client_id": "b", "oidc_groups": "=x"}, "oidc_groups must be VALUE=GROUP"),
+        ({"oidc_issuer": "http://127.0.0.1:9", "oidc_client_id": "b", "oidc_groups": "a=Users"}, "oidc_groups must be without"),
+    ],
+)
+def test_an_identity_provider_that_cannot_be_used(given: dict[str, Any], named: str) -> None:
+    assert named in refusal(options=given)
+
+
+def test_an_identity_provider() -> None:
+    values = {"oidc_issuer": "https://login.example.com/x", "oidc_client_id": "b", "oidc_domains": "A.com, b.com"}
+    found = load(options=values | {"oidc_groups": "eng=data engineers, ops"}, environ={"BRICKYARD_OIDC_CLIENT_SECRET": "s"}).oidc
+    assert found is not None
+    assert (found.client_secret, found.domains, found.label) == ("s", ("a.com", "b.com"), "login.example.com")
+    assert found.groups == {"eng": "data engineers", "ops": "ops"}
+    assert load(environ={}).oidc is None
+
+
+def test_settings_that_get_into_a_log_show_no_secret() -> None:
+    values: dict[str, Any] = {name: f"hidden-{name}" for name in _SECRET}
+    settings = Settings(oidc_issuer="https://login.example.com", **values)
+    for shown in (repr(settings), str(settings), f"{settings}", repr(settings.oidc), repr({"given": settings})):
+        assert "hidden-" not in shown
+    assert "oidc_client_secret=***" in repr(settings)
+    assert "***" not in repr(Settings())

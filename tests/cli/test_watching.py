@@ -59,7 +59,7 @@ def test_the_log_is_json_and_has_a_line_for_every_change(cli: Cli) -> None:
     ]
     assert {line["user"] for line in changes} == {"admin@brickyard.local"}
     assert changes[0]["object"] == changes[-1]["object"] == f"cluster_id={made.cluster_id}"
-    assert changes[2]["object"] == "source_path=/nowhere\nelse destination_path=/other"
+    assert changes[2]["object"] == "source_path=/nowhere\\nelse destination_path=/other"
     assert all(line["request_id"] and line["ms"] > 0 and line["timestamp"] for line in changes)
     assert str(token) not in text
     assert cli.workspace.stored_token() not in text
@@ -82,7 +82,7 @@ def as_the_page_says(metrics: str, ended: str) -> None:
         labels = described.get(family, described.get(f"{family}_total"))
         if name.startswith("brickyard_") and labels is not None:
             assert set(sample.labels) - {"le"} == labels, name
-    assert 'brickyard_cluster_start_seconds_count{runtime="17.3.x-scala2.13",start="cold"} 1.0' in metrics
+    assert 'brickyard_cluster_start_seconds_count{reason="no_pool",runtime="17.3.x-scala2.13",start="cold"} 1.0' in metrics
     assert 'brickyard_cluster_terminations_total{code="USER_REQUEST",type="SUCCESS"} 1.0' in ended
     assert "process_resident_memory_bytes" in samples
     assert not any(re.search(r"_(mb|ms|minutes)(_|$)", name) for name in samples), "base units only"

@@ -60,9 +60,9 @@ class Host:
             raise Refused(*answer["error"])
         return answer["result"]
 
-    def new(self, language: str = "python") -> Context:
+    def new(self, language: str = "python", user: str = "") -> Context:
         name = f"c{next(self._numbers)}"
-        self.create(name, language)
+        self.create(name, language, user)
         context = Context(self, name)
         context.wait_ready()
         return context

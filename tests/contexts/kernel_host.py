@@ -73,13 +73,13 @@ def main() -> None:
         connect.interrupt(group)
 
     if isolate:
-        doors = node("contexts.sessions").Sessions(Server(connect))
+        access = node("contexts.sessions").Sessions(Server(connect))
     else:
-        doors = node("contexts.gateways").Gateways(port=gateway.port, secret=gateway.auth_token)
+        access = node("contexts.gateways").Gateways(port=gateway.port, secret=gateway.auth_token)
     contexts = contexts_module.Contexts(
         python=sys.executable,
         node_dir=node_dir,
-        doors=doors,
+        access=access,
         env=dict(os.environ),
         cancel_group=cancel_group,
         limit=4,

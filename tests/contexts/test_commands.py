@@ -28,6 +28,7 @@ from brickyard.services.access import Authorizer
 from brickyard.services.commands import CommandFailed, CommandForbidden, CommandService, ContextNotFound
 from brickyard.store.store import Store
 from brickyard.testing.builders import cluster, instance, up
+from tests.support.databases import empty_sqlite
 from tests.support.edge import USER, edge, sdk
 from tests.support.patience import PATIENCE_S
 
@@ -52,7 +53,7 @@ class FakeNode:
             raise self.silences.pop(0)
         if self.refusal is not None:
             raise self.refusal
-        match (method, *path.strip("/").split("/")[2:]):
+        match (method, *path.partition("?")[0].strip("/").split("/")[2:]):
             case ("POST",):
                 assert body is not None
                 self.contexts.setdefault(body["context_id"], {})
@@ -97,7 +98,7 @@ class Desk:
         self.service = CommandService(
             store=store, authorizer=Authorizer(), nodes=NodeCalls(client=self.node, tokens=TOKENS), ids=Ids(), pause_s=0.001
         )
-        self.cluster = self.put(up(cluster(num_workers=1)))
+        self.cluster = self.put(up(cluster(num_workers=1, creator_user_name=USER.user_name)))
         self.id = self.cluster.cluster_id
 
     def put(self, made: Cluster) -> Cluster:
@@ -117,7 +118,7 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    store = Store.open(f"sqlite:///{tmp_path / 'test.db'}")
+    store = Store.open(empty_sqlite(tmp_path / "test.db"))
     yield Desk(store)
     store.close()
 

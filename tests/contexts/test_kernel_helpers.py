@@ -136,10 +136,10 @@ def test_the_fs_magic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     [
         ("", "does not know ''. It takes: ls PATH;"),
         ("chmod /x", "does not know 'chmod'"),
-        ("ls", "takes 1 and was given 0 of these. Write: %fs ls PATH"),
+        ("ls", "takes 1 argument, not 0. Write: %fs ls PATH"),
         ("rm -f /x", "has no option -f. Write: %fs rm"),
-        ("cp -r=maybe /x /y", "'maybe' is no value"),
-        ("head --maxBytes=much /x", "'much' is no value"),
+        ("cp -r=maybe /x /y", "'maybe' is not a value"),
+        ("head --maxBytes=much /x", "'much' is not a value"),
     ],
 )
 def test_what_the_fs_magic_does_not_understand_is_explained(line: str, words: str) -> None:
@@ -189,7 +189,7 @@ def test_secrets_are_asked_for_and_come_back(capsys: pytest.CaptureFixture[str])
         with pytest.raises(Exception, match="Scope missing does not exist!") as caught:
             secrets.get("missing", "k")
         assert getattr(caught.value, "error_code", "") == "RESOURCE_DOES_NOT_EXIST"
-        with pytest.raises(ValueError, match="needs the key"):
+        with pytest.raises(ValueError, match="key must be a string"):
             secrets.get("s", "")
         secrets.help()
         assert "getBytes" in capsys.readouterr().out

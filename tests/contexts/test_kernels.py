@@ -52,6 +52,7 @@ def test_the_namespace(python: Context) -> None:
     assert python.text("import os; os.environ['HOME'] == os.path.dirname(os.getcwd()) + '/home'") == "True"
 
 
+@pytest.mark.any_runtime
 def test_modules_of_users_may_have_any_name(python: Context) -> None:
     """They find their own ones, and none of ours."""
     imports = f"""
@@ -101,6 +102,7 @@ def test_widgets_files_and_secrets(python: Context) -> None:
     assert "does not exist" in python.failure("dbutils.secrets.get('another', 'key')")
 
 
+@pytest.mark.any_runtime
 def test_leaving_a_notebook(python: Context) -> None:
     code = "        import json\n        print('noise')\n        dbutils.notebook.exit(json.dumps({'a': [1]}))"
     assert python.text(code) == '{"a": [1]}'
@@ -149,12 +151,14 @@ def test_tables_and_images(python: Context) -> None:
     assert image["resultType"] == "image" and image["fileName"].startswith("data:image/png;base64,iVBOR")
 
 
+@pytest.mark.any_runtime
 def test_output_is_bounded(python: Context) -> None:
     results = python.run("for _ in range(300): print('x' * 100_000)")
     assert results["truncated"] is True and len(json.dumps(results)) < 11 * 1024 * 1024
     assert python.text("print('fine')") == "fine"
 
 
+@pytest.mark.any_runtime
 def test_commands_run_in_order_and_may_be_repeated(python: Context) -> None:
     commands = [python.start(f"import time; time.sleep(0.2); print({n})") for n in range(3)]
     python.host.execute(python.name, commands[0], "python", "print('again')")
@@ -203,6 +207,7 @@ def test_jobs_of_threads_end_with_their_context(host: Host) -> None:
     until(lambda: host.active_jobs() == [])
 
 
+@pytest.mark.any_runtime
 def test_a_process_that_cannot_join_leaves_spark_as_it_is(host: Host, python: Context) -> None:
     """PySpark stops the SparkContext of which it could not make its own: here it is everybody's."""
     code = f"""
@@ -220,6 +225,7 @@ print(subprocess.run([sys.executable, "-c", broken], capture_output=True, text=T
     assert python.text("spark.range(3).count()") == "3"
 
 
+@pytest.mark.any_runtime
 def test_cancel_interrupts_python_and_what_it_started(python: Context) -> None:
     python.run("kept = 5")
     status = python.cancel_once("open('python-runs', 'w'); print('before')\nwhile True: pass", running="python-runs")
@@ -231,6 +237,7 @@ def test_cancel_interrupts_python_and_what_it_started(python: Context) -> None:
     assert python.text("kept") == "5"
 
 
+@pytest.mark.any_runtime
 def test_a_command_that_ignores_cancel_loses_its_process(host: Host) -> None:
     context = host.new()
     code = "import time\nopen('stubborn', 'w')\nwhile True:\n    try: time.sleep(60)\n    except KeyboardInterrupt: print('no')"
@@ -241,6 +248,7 @@ def test_a_command_that_ignores_cancel_loses_its_process(host: Host) -> None:
     host.destroy(context.name)
 
 
+@pytest.mark.any_runtime
 @pytest.mark.parametrize(
     ("code", "words"), [("import os; os._exit(7)", "status 7"), ("import os; os.kill(os.getpid(), 9)", "SIGKILL")]
 )
@@ -257,6 +265,7 @@ def test_a_process_that_dies_says_so(host: Host, code: str, words: str) -> None:
     host.destroy(context.name)
 
 
+@pytest.mark.any_runtime
 def test_contexts_are_counted_and_forgotten(host: Host) -> None:
     context = host.new("sql")
     assert context.run("select 1", "sql")["data"] == [[1]]
@@ -277,6 +286,7 @@ def test_contexts_are_counted_and_forgotten(host: Host) -> None:
         host.create("other", "scala")
 
 
+@pytest.mark.any_runtime
 def test_a_spare_is_ready_at_once(host: Host) -> None:
     before = {entry.name for entry in (host.node_dir / "tmp").iterdir()}
     host.warm()
@@ -299,6 +309,32 @@ def _wait_for_batches(context: Context) -> None:
     until(lambda: context.text("len(seen) > 1 and query.exception() is None") == "True", "two batches")
 
 
+@pytest.mark.any_runtime
+def test_what_a_user_runs_who_may_no_longer(host: Host) -> None:
+    """The command and all that wait end with the reason, their Spark jobs too; other users' go on. The context tells why."""
+    python, other = host.new(user="anna"), host.new(user="bob")
+    other.run("kept = 7")
+    running = python.start("spark.range(10).rdd.map(lambda x: __import__('time').sleep(600)).count()")
+    waiting = python.start("print('never')")
+    until(host.active_jobs, "a job of the command")
+    assert host.withdraw("anna", "anna may not run code on cluster C: that takes CAN_ATTACH_TO.") == [python.name]
+    for command in (running, waiting):
+        answer = python.end_of(command)
+        assert answer["status"] == "Error"
+        assert summary(answer["results"]) == "PermissionDenied: anna may not run code on cluster C: that takes CAN_ATTACH_TO."
+    until(lambda: not host.active_jobs(), "the job's end")
+    until(lambda: host.status(python.name)["status"] == "Error", "the context's end")
+    with pytest.raises(Refused, match="anna may not run code") as caught:
+        python.start("print(1)")
+    assert caught.value.code == "DEAD"
+    assert other.text("kept") == "7"
+    host.destroy(other.name)
+    others = [host.new(user="bob") for _ in range(4 - len(host.overview()) + 1)]
+    assert python.name not in [each["context_id"] for each in host.overview()], "it keeps nobody from having a context"
+    for context in others:
+        host.destroy(context.name)
+
+
 def test_callbacks_of_one_context_do_not_reach_another(host: Host) -> None:
     """Streams call back into the Python process that started them, whichever context asked for callbacks last."""
     contexts = [host.new(), host.new()]
@@ -317,6 +353,7 @@ query = source.writeStream.foreachBatch(batch).start()
         host.destroy(context.name)
 
 
+@pytest.mark.any_runtime
 def test_a_failure_is_told_although_nothing_can_show_it(host: Host) -> None:
     python = host.new()
     broken = "import sys\nfrom IPython.core import ultratb\nfor name in ('ListTB', 'VerboseTB', 'AutoFormattedTB'):\n"

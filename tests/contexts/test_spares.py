@@ -41,7 +41,7 @@ class Kernel:
     def answer(self, ask: Any) -> None:
         """It asks nothing."""
 
-    def end(self) -> None:
+    def end(self, *, keep: bool = False) -> None:
         self.ended = True
 
 
@@ -53,7 +53,7 @@ class Factory:
     def __init__(self, **_: Any) -> None:
         """Everything is the class's, so that a test can see it."""
 
-    def start(self, *, hold: bool = False) -> Kernel:
+    def start(self, *, hold: bool = False, after: object = None) -> Kernel:
         type(self).made.append(Kernel(self.ready))
         type(self).held.append(hold)
         return self.made[-1]
@@ -69,9 +69,9 @@ def node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     monkeypatch.setattr(contexts, "KernelFactory", Factory)
     opened = threading.Event()
     opened.set()
-    doors: Any = None  # nothing is opened
+    access: Any = None  # nothing is opened
     made: Any = contexts.Contexts(
-        python="python", node_dir=str(tmp_path), doors=doors, env={}, cancel_group=lambda _: None, spark_open=opened.wait
+        python="python", node_dir=str(tmp_path), access=access, env={}, cancel_group=lambda _: None, spark_open=opened.wait
     )
     made.opened = opened
     yield made

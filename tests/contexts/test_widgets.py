@@ -54,8 +54,8 @@ def test_what_cannot_be_is_refused_by_name(widgets: Any) -> None:
         widgets.multiselect("a", "x,q", ["x"])
     with pytest.raises(ValueError, match="choices of widget 'a'"):
         widgets.combobox("a", "x", "xy")
-    with pytest.raises(TypeError, match="defaultValue of widget 'a' must be a text; got int 1"):
+    with pytest.raises(TypeError, match="defaultValue of widget 'a' must be a string; got int 1"):
         widgets.text("a", 1)
-    with pytest.raises(ValueError, match="name is a text"):
+    with pytest.raises(ValueError, match="name must be a string"):
         widgets.text("", "x")
     assert widgets.getAll() == {}

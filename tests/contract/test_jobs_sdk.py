@@ -7,15 +7,18 @@ from collections.abc import Iterator
 
 import pytest
 from databricks.sdk import WorkspaceClient
-from databricks.sdk.errors import InvalidParameterValue, ResourceDoesNotExist
+from databricks.sdk.errors import InvalidParameterValue, NotFound, PermissionDenied, ResourceDoesNotExist
 from databricks.sdk.errors.sdk import OperationFailed
-from databricks.sdk.service import compute, jobs
+from databricks.sdk.service import compute, iam, jobs
 from databricks.sdk.service.compute import ClusterSource
+from databricks.sdk.service.iam import PermissionLevel
 from databricks.sdk.service.jobs import RunLifeCycleState, RunLifecycleStateV2State, RunResultState, TerminationCodeCode
 
+from brickyard.cli.token import create
 from brickyard.providers.simulated import SimulatedProvider
 from tests.reconcile.runworld import answer
 from tests.support.patience import SOON
+from tests.support.server import Server
 
 NEW = compute.ClusterSpec(
     spark_version="17.3.x-scala2.13",
@@ -46,6 +49,41 @@ def python(key: str, file: str, *needs: str, **fields: object) -> jobs.SubmitTas
         depends_on=[jobs.TaskDependency(task_key=each) for each in needs],
         **fields,  # type: ignore[arg-type] # keyword arguments of a dataclass
     )
+
+
+def test_who_may_see_and_cancel_a_run_is_said_when_it_is_submitted(server: Server, w: WorkspaceClient) -> None:
+    file = upload(w, "/jobs/a.py", "print(1)")
+    clients = {}
+    for name in ("viewer", "manager", "stranger"):
+        w.users.create(user_name=f"{name}@example.com")
+        clients[name] = server.client(create(w, f"{name}@example.com", comment="", days=None))
+    acl = [
+        iam.AccessControlRequest(user_name=f"{name}@example.com", permission_level=level).as_dict()
+        for name, level in (("viewer", PermissionLevel.CAN_VIEW), ("manager", PermissionLevel.CAN_MANAGE_RUN))
+    ]
+    request = {"tasks": [python("a", file).as_dict()], "access_control_list": acl}
+
+    def submit(**changed: object) -> int:
+        answer = w.api_client.do("POST", "/api/2.2/jobs/runs/submit", body={**request, **changed})
+        assert isinstance(answer, dict)
+        return int(answer["run_id"])
+
+    for bad, said in (("CAN_FLY", "not defined for job"), ("IS_OWNER", "cannot become the owner")):
+        with pytest.raises(InvalidParameterValue, match=said):
+            submit(access_control_list=[{**acl[0], "permission_level": bad}])
+    with pytest.raises(NotFound, match="does not exist"):
+        submit(access_control_list=[{**acl[0], "user_name": "nobody@example.com"}])
+    run_id = submit(idempotency_token="acl")
+    assert submit(idempotency_token="acl") == run_id
+    assert clients["viewer"].jobs.get_run(run_id).run_id == run_id
+    for name in ("viewer", "stranger"):
+        with pytest.raises(PermissionDenied):
+            clients[name].jobs.cancel_run(run_id)
+    with pytest.raises(PermissionDenied):
+        clients["stranger"].jobs.get_run(run_id)
+    assert [each.run_id for each in clients["viewer"].jobs.list_runs()] == [run_id]
+    assert list(clients["stranger"].jobs.list_runs()) == []
+    clients["manager"].jobs.cancel_run(run_id)
 
 
 def test_submit_and_wait(w: WorkspaceClient) -> None:

@@ -107,6 +107,17 @@ def test_a_clone_has_the_libraries_of_its_source(w: WorkspaceClient, cluster: st
     assert made.cluster_id not in {each.cluster_id for each in w.libraries.all_cluster_statuses()}
 
 
+def test_jars_and_maven_libraries_are_one_library_each(w: WorkspaceClient, cluster: str) -> None:
+    wanted = [Library(jar="dbfs:/a.jar"), Library(maven=MavenLibrary(coordinates="org.test:a_2.13:1.0+b", exclusions=["*:b"]))]
+    w.libraries.install(cluster, [*wanted, Library(maven=MavenLibrary(coordinates="a:b:1", repo="", exclusions=[]))])
+    w.libraries.install(cluster, [Library(maven=MavenLibrary(coordinates="a:b:1"))])
+    until(lambda: {each.status for each in statuses(w, cluster)} == {INSTALLED}, "they are never installed")
+    last = Library(maven=MavenLibrary(coordinates="a:b:1"))
+    assert [each.library for each in statuses(w, cluster)] == [*wanted, last], (
+        "no repo and no exclusions are the same as empty ones"
+    )
+
+
 def test_what_a_node_cannot_have_is_skipped_with_a_reason(w: WorkspaceClient, cluster: str) -> None:
     w.libraries.install(cluster, [Library(cran=RCranLibrary(package="ggplot2"))])
     until(lambda: statuses(w, cluster)[0].status is LibraryInstallStatus.SKIPPED, "it is never skipped")
@@ -119,8 +130,15 @@ def test_what_a_node_cannot_have_is_skipped_with_a_reason(w: WorkspaceClient, cl
         (Library(), "exactly one of pypi, whl"),
         (Library(whl="dbfs:/a.whl", requirements="dbfs:/r.txt"), "exactly one of"),
         (Library(egg="dbfs:/a.egg"), "build a wheel"),
-        (Library(jar="dbfs:/a.jar"), "spark.jars"),
-        (Library(maven=MavenLibrary(coordinates="a:b:1")), "spark.jars.packages"),
+        (Library(jar="dbfs:/a.zip"), "must end in .jar"),
+        (Library(jar="file:/opt/a.jar"), "a file of the node"),
+        (Library(maven=MavenLibrary(coordinates="a:b")), "group:artifact:version"),
+        (Library(maven=MavenLibrary(coordinates="a:b:latest.release")), "one exact version"),
+        (Library(maven=MavenLibrary(coordinates="a:b:[1,2)")), "one exact version"),
+        (Library(maven=MavenLibrary(coordinates='a:b:1"/>')), "group:artifact:version"),
+        (Library(maven=MavenLibrary(coordinates="a:b:1", repo="file:///etc")), "not an http or https URL"),
+        (Library(maven=MavenLibrary(coordinates="a:b:1", repo="https://me:secret@there.test")), "user name"),
+        (Library(maven=MavenLibrary(coordinates="a:b:1", exclusions=["slf4j"])), "exclusions has 'slf4j'"),
         (Library(whl="dbfs:/a.egg"), "must end in .whl"),
         (Library(whl="dbfs:/../a.whl"), "'..'"),
         (Library(whl="file:/etc/a.whl"), "a file of the node"),

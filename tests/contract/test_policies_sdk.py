@@ -5,14 +5,24 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.errors import BadRequest, InvalidParameterValue, NotFound
 from databricks.sdk.service.compute import (
+    AutoScale,
+    CloneCluster,
     ClusterSpec,
+    EnforcePolicyComplianceForClusterEnforceMode,
+    EnforcePolicyComplianceForClusterResponseEnforceResult,
+    EventType,
+    Library,
+    LibraryInstallStatus,
     ListSortColumn,
     ListSortOrder,
+    PendingEnforcementEnforcementStatus,
+    PythonPyPiLibrary,
     State,
 )
 from databricks.sdk.service.jobs import SparkPythonTask, SubmitTask
@@ -146,6 +156,27 @@ def test_so_many_clusters_for_each_user(w: WorkspaceClient) -> None:
             w.clusters.permanent_delete(cluster_id)
 
 
+def test_a_limit_on_the_price(w: WorkspaceClient) -> None:
+    """Two nodes of i3.xlarge cost 0.624 an hour."""
+    with policy(w, "cheap", {"dbus_per_hour": {"type": "range", "maxValue": 0.7}}) as policy_id:
+        too_dear = r'Validation failed for dbus_per_hour, the value must be at most 0.7 \(is "0.936"\)'
+        with pytest.raises(InvalidParameterValue, match=too_dear):
+            create(w, policy_id, num_workers=2)
+        with pytest.raises(InvalidParameterValue, match=too_dear):
+            create(w, policy_id, num_workers=None, autoscale=AutoScale(min_workers=1, max_workers=2))
+        cluster_id = create(w, policy_id)
+        until(lambda: w.clusters.get(cluster_id).state is State.RUNNING)
+        with pytest.raises(InvalidParameterValue, match=too_dear):
+            w.clusters.resize(cluster_id, num_workers=2)
+        rules = json.dumps({"dbus_per_hour": {"type": "range", "maxValue": 0.5}})
+        w.cluster_policies.edit(policy_id, name="cheap", definition=rules)
+        found = w.policy_compliance_for_clusters.get_compliance(cluster_id)
+        assert found.violations == {"dbus_per_hour": 'the value must be at most 0.5 (is "0.624")'}
+        with pytest.raises(InvalidParameterValue, match="no values that would end these violations"):
+            w.policy_compliance_for_clusters.enforce_compliance(cluster_id)
+        w.clusters.permanent_delete(cluster_id)
+
+
 def test_compliance(w: WorkspaceClient) -> None:
     with policy(w, "changes", {}) as policy_id:
         cluster_id, other = create(w, policy_id, num_workers=4), create(w, policy_id)
@@ -180,6 +211,36 @@ def test_compliance(w: WorkspaceClient) -> None:
             w.clusters.permanent_delete(each)
 
 
+def test_enforcement_that_waits_for_the_end(w: WorkspaceClient) -> None:
+    compliances, wait = w.policy_compliance_for_clusters, EnforcePolicyComplianceForClusterEnforceMode.WAIT_FOR_TERMINATION
+    with policy(w, "later", {}) as policy_id:
+        cluster_id = create(w, policy_id, num_workers=1)
+        until(lambda: w.clusters.get(cluster_id).state is State.RUNNING)
+        rules = {"custom_tags.team": {"type": "fixed", "value": "x"}}
+        w.cluster_policies.edit(policy_id, name="later", definition=json.dumps(rules))
+        done = compliances.enforce_compliance(cluster_id, enforce_mode=wait)
+        assert done.enforce_result is EnforcePolicyComplianceForClusterResponseEnforceResult.DEFERRED
+        pending = compliances.get_compliance(cluster_id).pending_enforcement
+        assert pending is not None and pending.target_spec is not None and pending.initiate_time is not None
+        assert pending.enforcement_status is PendingEnforcementEnforcementStatus.ACTIVE
+        assert (pending.initiator_user, pending.target_spec.custom_tags) == (w.current_user.me().user_name, {"team": "x"})
+        assert [(each.field, each.new_value) for each in pending.target_changes or []] == [("custom_tags.team", "x")]
+        assert [each.pending_enforcement for each in compliances.list_compliance(policy_id)] == [pending]
+        compliances.cancel_pending_cluster_enforcement(cluster_id)
+        with pytest.raises(NotFound, match="no pending enforcement"):
+            compliances.cancel_pending_cluster_enforcement(cluster_id)
+        compliances.enforce_compliance(cluster_id, enforce_mode=wait)
+        w.clusters.delete(cluster_id)
+        until(lambda: w.clusters.get(cluster_id).state is State.TERMINATED)
+        assert w.clusters.get(cluster_id).custom_tags == {"team": "x"}
+        compliance = compliances.get_compliance(cluster_id)
+        assert (compliance.is_compliant, compliance.pending_enforcement) == (True, None)
+        scheduled, edited = EventType.DEFERRED_POLICY_ENFORCEMENT_SCHEDULED, EventType.EDITED
+        events = [each.type for each in w.clusters.events(cluster_id, event_types=[scheduled, edited])]
+        assert events == [edited, scheduled, scheduled]
+        w.clusters.permanent_delete(cluster_id)
+
+
 def test_a_wrong_policy_is_refused_when_it_is_saved(w: WorkspaceClient) -> None:
     wrong = json.dumps({"num_worker": {"type": "fixed", "value": 1}, "spark_version": {"type": "fixed"}})
     with pytest.raises(InvalidParameterValue, match=r"num_worker: .*spark_version: a rule of type fixed needs value"):
@@ -189,9 +250,115 @@ def test_a_wrong_policy_is_refused_when_it_is_saved(w: WorkspaceClient) -> None:
         {"definition": "{}", "policy_family_id": "personal-vm"},
         {"policy_family_definition_overrides": "{}"},
         {"definition": "{}", "max_clusters_per_user": 0},
-        {"definition": '{"dbus_per_hour": {"type": "range", "maxValue": 1}}'},
+        {"definition": '{"dbus_per_hour": {"type": "fixed", "value": 1}}'},
     ):
         with pytest.raises(InvalidParameterValue):
             w.cluster_policies.create(name="wrong", **fields)
     with pytest.raises(InvalidParameterValue, match="needs policy_id"):
         w.clusters.create(spark_version=RUNTIME, node_type_id=TYPE, num_workers=1, apply_policy_default_values=True)
+
+
+def test_a_specification_can_be_tried(w: WorkspaceClient) -> None:
+    """`validate_only` is ours: the SDK's generic call sends it."""
+    policy = w.cluster_policies.create(name="tried", definition='{"num_workers": {"type": "range", "maxValue": 5}}')
+    body = {
+        "spark_version": "17.3.x-scala2.13",
+        "node_type_id": "i3.xlarge",
+        "policy_id": policy.policy_id,
+        "validate_only": True,
+    }
+    clusters = len(list(w.clusters.list()))
+    wrong: Any = w.api_client.do("POST", "/api/2.1/clusters/create", body=body | {"num_workers": 9, "autotermination_minutes": 1})
+    assert not wrong["valid"]
+    assert {each["field"] for each in wrong["errors"]} == {"num_workers", "autotermination_minutes"}
+    good: Any = w.api_client.do("POST", "/api/2.1/clusters/create", body=body | {"num_workers": 2})
+    assert good["valid"]
+    assert good["errors"] == []
+    assert good["effective"]["num_workers"] == 2
+    assert good["price_per_hour"]["least"] == good["price_per_hour"]["most"] > 0
+    assert len(list(w.clusters.list())) == clusters
+    logged: Any = w.api_client.do("GET", "/api/2.0/audit-logs", query={"operation": "clusters.create"})
+    assert not any(
+        entry["status"] == 200 and policy.policy_id in entry["objects"].values() for entry in logged.get("entries", [])
+    )
+
+
+def pypi(package: str) -> Library:
+    return Library(pypi=PythonPyPiLibrary(package=package))
+
+
+def has(w: WorkspaceClient, cluster_id: str, *packages: str) -> None:
+    """Waits until these packages, and no others, are installed."""
+
+    def found() -> bool:
+        now = list(w.libraries.cluster_status(cluster_id))
+        done = all(each.status is LibraryInstallStatus.INSTALLED for each in now)
+        return done and [each.library.pypi.package for each in now if each.library and each.library.pypi] == list(packages)
+
+    until(found, f"{packages} are never installed: {list(w.libraries.cluster_status(cluster_id))}")
+
+
+def test_clusters_of_a_policy_have_its_libraries_and_no_others(w: WorkspaceClient) -> None:
+    with policy(w, "libraries", {}, libraries=[pypi("a"), pypi("b"), pypi("a")]) as policy_id:
+        assert w.cluster_policies.get(policy_id).libraries == [pypi("a"), pypi("b")]
+        cluster_id = create(w, policy_id)
+        w.clusters.wait_get_cluster_running(cluster_id)
+        has(w, cluster_id, "a", "b")
+        w.libraries.install(cluster_id, [pypi("a")])
+        for change in (w.libraries.install, w.libraries.uninstall):
+            with pytest.raises(InvalidParameterValue, match="set by the cluster policy libraries"):
+                change(cluster_id, [pypi("a"), pypi("c")])
+        task = SparkPythonTask(python_file="dbfs:/a.py")
+        spec = ClusterSpec(policy_id=policy_id, spark_version=RUNTIME, node_type_id=TYPE, num_workers=1)
+        for target in ({"existing_cluster_id": cluster_id}, {"new_cluster": spec}):
+            wanted = SubmitTask(task_key="t", spark_python_task=task, libraries=[pypi("c")], **target)
+            with pytest.raises(InvalidParameterValue, match="set by the cluster policy libraries"):
+                w.jobs.submit(tasks=[wanted])
+
+        w.cluster_policies.edit(policy_id, name="libraries", definition="{}", libraries=[pypi("b"), pypi("d")])
+        has(w, cluster_id, "a", "b")
+        w.clusters.restart_and_wait(cluster_id)
+        has(w, cluster_id, "b", "d")
+        w.cluster_policies.edit(policy_id, name="libraries", definition="{}")
+        w.libraries.install(cluster_id, [pypi("d"), pypi("own")])
+        w.clusters.restart_and_wait(cluster_id)
+        has(w, cluster_id, "d", "own")
+        w.cluster_policies.edit(policy_id, name="libraries", definition="{}", libraries=[pypi("e")])
+        w.clusters.delete_and_wait(cluster_id)
+        w.clusters.start_and_wait(cluster_id)
+        has(w, cluster_id, "e")
+        w.clusters.permanent_delete(cluster_id)
+    for bad, said in ([Library(egg="dbfs:/a.egg")], r"libraries\[0\].egg"), ([pypi(f"p{n}") for n in range(501)], "at most 500"):
+        with pytest.raises(InvalidParameterValue, match=said):
+            w.cluster_policies.create(name="bad", definition="{}", libraries=bad)
+
+
+def test_a_job_cluster_under_a_policy_gets_its_libraries(w: WorkspaceClient) -> None:
+    with policy(w, "for jobs", {}, libraries=[pypi("a")]) as policy_id:
+        spec = ClusterSpec(policy_id=policy_id, spark_version=RUNTIME, node_type_id=TYPE, num_workers=1)
+        task = SubmitTask(
+            task_key="t", spark_python_task=SparkPythonTask(python_file="dbfs:/a.py"), libraries=[pypi("a")], new_cluster=spec
+        )
+        run_id = int(w.jobs.submit(tasks=[task]).run_id)
+
+        def made() -> str | None:
+            run = w.jobs.get_run(run_id)
+            instance = run.tasks[0].cluster_instance if run.tasks else None
+            return instance.cluster_id if instance else None
+
+        cluster_id = until(made, "the run gets no cluster")
+        found = [each.library for each in w.libraries.cluster_status(cluster_id)]
+        assert found == [pypi("a")]
+        w.jobs.cancel_run(run_id)
+
+
+def test_a_clone_leaves_the_libraries_of_a_policy_behind(w: WorkspaceClient) -> None:
+    with policy(w, "cloned", {}, libraries=[pypi("a")]) as policy_id:
+        source = create(w, policy_id)
+        clone = w.clusters.create(
+            spark_version=RUNTIME, node_type_id=TYPE, num_workers=1, clone_from=CloneCluster(source_cluster_id=source)
+        )
+        cluster_id = str(clone.response.cluster_id)  # type: ignore[attr-defined] # the SDK leaves the type of the response open
+        assert list(w.libraries.cluster_status(cluster_id)) == []
+        for each in (source, cluster_id):
+            w.clusters.permanent_delete(each)

@@ -14,7 +14,18 @@ from hypothesis import strategies as st
 
 import brickyard
 from brickyard.domain import nodeops
-from brickyard.domain.nodeops import NewCommand, NewContext, NodeOp, Nothing, OfCommand, OfContext, ReadLog, ReadLogs, Stop
+from brickyard.domain.nodeops import (
+    NewCommand,
+    NewContext,
+    NodeOp,
+    Nothing,
+    OfCommand,
+    OfContext,
+    ReadLog,
+    ReadLogs,
+    Stop,
+    WithdrawContexts,
+)
 
 HOST = Path(brickyard.__file__).parent / "runtime" / "node" / "host" / "main.py"
 ids = st.text("abcXYZ019_.-", min_size=1, max_size=100)
@@ -23,9 +34,14 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     Nothing: st.builds(Nothing),
     Stop: st.builds(Stop, reason=texts),
     NewContext: st.builds(NewContext, context_id=ids, language=texts, user=texts, generation=st.integers(0, 2**53)),
-    OfContext: st.builds(OfContext, context_id=ids),
-    NewCommand: st.builds(NewCommand, context_id=ids, command_id=ids, language=texts, command=texts),
-    OfCommand: st.builds(OfCommand, context_id=ids, command_id=ids),
+    OfContext: st.builds(OfContext, context_id=ids, user=texts),
+    WithdrawContexts: st.builds(WithdrawContexts, user=texts, reason=texts),
+    NewCommand: st.builds(NewCommand, context_id=ids, command_id=ids, language=texts, command=texts, user=texts),
+    OfCommand: st.builds(OfCommand, context_id=ids, command_id=ids, user=texts),
+    nodeops.OpenPortOf: st.builds(nodeops.OpenPortOf, port=st.integers(1, 65_535), generation=st.integers(0, 10)),
+    nodeops.UseSession: st.builds(
+        nodeops.UseSession, user=texts, session_user=texts, session_id=texts, generation=st.integers(0, 2**53)
+    ),
     ReadLogs: st.builds(ReadLogs, name=texts, tail=st.integers(0, 2**40)),
     ReadLog: st.builds(ReadLog, name=texts, offset=st.integers(-(2**40), 2**40), position=texts, limit=st.integers(1, 2**20)),
 }

@@ -34,8 +34,9 @@ def home(files: Files) -> None:
 def test_everybody_has_a_home_and_a_shared_directory(files: Files) -> None:
     listed = {each.path: each.object_type for each in files.client.workspace.list("/")}
     assert listed == {"/Shared": ObjectType.DIRECTORY, "/Users": ObjectType.DIRECTORY}
-    for path in ("/", "/Users", "/Shared", "/Workspace", "/Workspace/Users"):
-        assert "belongs to the workspace" in files.refused("POST", "2.0/workspace/delete", json={"path": path})[2]
+    for path in ("/", "/Users", "/Workspace", "/Workspace/Users"):
+        assert "may not delete" in files.refused("POST", "2.0/workspace/delete", json={"path": path})[2]
+    assert "belongs to the workspace" in files.refused("POST", "2.0/workspace/delete", json={"path": "/Shared"})[2]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ class FakeDriver:
     def __init__(self, token: str) -> None:
         self.token = token
         self.seen: list[tuple[str, dict[str, Any]]] = []
+        self.interrupts: list[bytes] = []
         self.sent = 0  # blocks that a stream has given away
         self.cancelled = asyncio.Event()
         self.port = 0
@@ -40,10 +41,15 @@ class FakeDriver:
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, "Invalid authentication token")
         request = await context.read()
         match method.rpartition("/")[2]:
-            case "Config":
+            case "Config" | "ReleaseSession":
                 await context.write(request)
             case "ExecutePlan":
                 await self._blocks(int(request), context)
+            case "ReattachExecute":
+                await self._blocks(2_000, context)
+            case "Interrupt":
+                self.interrupts.append(request)
+                await context.write(b"")
             case "AddArtifacts":
                 size = 0
                 while request is not grpc.aio.EOF:

@@ -20,6 +20,7 @@ from brickyard.services.uilinks import UiLinks
 from brickyard.store.store import Store
 from brickyard.testing.builders import cluster, instance, up
 from brickyard.testing.clock import ManualClock
+from tests.support.databases import empty_sqlite
 from tests.support.edge import edge
 from tests.support.patience import PATIENCE_S
 
@@ -29,6 +30,7 @@ CONTEXT = {
     "commands": 1,
 }  # fmt: skip
 SESSION = {"session_id": "s1", "user": "me", "user_name": "", "client_type": "", "started_ms": 3, "last_used_ms": 4}
+OWNER = "user@example.com"
 
 
 class FakeAgent:
@@ -69,7 +71,11 @@ class World(NamedTuple):
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    store, agent, made = Store.open(f"sqlite:///{tmp_path / 'test.db'}"), FakeAgent(), up(cluster())
+    store, agent, made = (
+        Store.open(empty_sqlite(tmp_path / "test.db")),
+        FakeAgent(),
+        up(cluster(creator_user_name=OWNER)),
+    )
     node = msgspec.structs.replace(instance(made, role=Role.DRIVER), endpoint="http://127.0.0.1:1")
     store.write_sync(lambda tx: tx.clusters.insert(made))
     store.write_sync(lambda tx: tx.instances.insert(node))
@@ -89,7 +95,10 @@ def test_contexts_and_sessions_are_listed(world: World) -> None:
 
 
 def test_nobody_is_attached_to_a_cluster_that_does_not_run(world: World) -> None:
-    for state in (cluster(), cluster(target=Target.TERMINATED, ended=True)):
+    for state in (
+        cluster(creator_user_name=OWNER),
+        cluster(creator_user_name=OWNER, target=Target.TERMINATED, ended=True),
+    ):
         world.change(state)
         assert world.get("list-attached").json() == {"contexts": [], "connect_sessions": []}
 
@@ -101,7 +110,7 @@ def test_an_answer_that_makes_no_sense_is_an_error_and_no_crash(world: World) ->
 
 
 def test_who_may_not_attach_learns_nothing(world: World) -> None:
-    mine = up(cluster())
+    mine = up(cluster(creator_user_name=OWNER))
     world.change(msgspec.structs.replace(mine, spec=msgspec.structs.replace(mine.spec, single_user_name="other@example.com")))
     for path in ("list-attached", "spark-ui-link"):
         assert world.get(path).status_code == 403

@@ -16,14 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brickyard.domain.audit import CONNECT_BEGUN, CONNECT_ENDED
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.nodeops import AgentRefused, AgentUnreachable
 from brickyard.domain.spec import ClientsTypes, DataSecurityMode, WorkloadType
 from brickyard.gateway import connect
 from brickyard.gateway.connect import MAX_MESSAGE
-from brickyard.gateway.doors import FRESH_S, OPEN_S, Doors
+from brickyard.gateway.endpoints import FRESH_S, OPEN_S, Endpoints
 from brickyard.gateway.errors import GatewayError
-from brickyard.gateway.requests import sender
+from brickyard.gateway.requests import interruption, sender
 from brickyard.gateway.ways import short
 from brickyard.services import connectclients
 from brickyard.services.caller import Caller
@@ -132,6 +133,26 @@ def test_whose_session_it_is_is_remembered(tmp_path: Path) -> None:
     run(work())
 
 
+def test_the_audit_log_has_each_session_once_from_its_begin_to_its_end(tmp_path: Path) -> None:
+    named = field(1, b"s1") + field(2, field(1, b"root"))
+
+    async def work() -> None:
+        async with world(tmp_path) as w, w.channel() as channel:
+            await w.set(RUNNING)
+            me, you = await w.token("me@example.com"), await w.token("you@example.com")
+            for method in ("Config", "Config", "ReleaseSession", "ReleaseSession"):
+                await call(channel, method, named, **credentials(me))
+            await call(channel, "Config", field(1, b"s2") + field(2, field(1, b"root")), **credentials(you))
+            session = {"cluster_id": CLUSTER_ID, "session_id": "s1"}
+            assert w.noted == [
+                (CONNECT_BEGUN, "me@example.com", session),
+                (CONNECT_ENDED, "me@example.com", session),
+                (CONNECT_BEGUN, "you@example.com", session | {"session_id": "s2"}),
+            ]
+
+    run(work())
+
+
 def test_where_users_are_kept_apart_a_session_is_its_users_whatever_the_client_says(tmp_path: Path) -> None:
     async def work() -> None:
         async with world(tmp_path) as w, w.channel() as channel:
@@ -153,6 +174,53 @@ def test_the_program_is_at_another_place_in_another_request() -> None:
         ("s1", "", "four"),
         None,
     ]
+
+
+def test_the_sender_is_the_one_whom_the_driver_finds() -> None:
+    """Else a session could be hidden from whoever ends the sessions of a user."""
+    user, other = field(2, field(1, b"me")), field(2, field(1, b"other"))
+    group = b"\x9b\x06" + field(1, b"s0") + field(2, field(1, b"hidden")) + b"\x9c\x06"  # number 99
+    wide = b"\x8a\x80\x80\x80\xf0\x01" + b"\x02s1"  # the tag of field 1 with bits that Java drops
+    for request in (
+        field(1, b"s0") + field(4, b"x") + other + user + field(1, b"s1"),
+        field(1, b"s1") + user + field(2, b""),
+        group + field(1, b"s1") + user,
+        field(1, b"s1") + user + group,
+        field(1, b"s0") + user + wide,
+    ):
+        found = sender(SERVICE + "Config", request)
+        assert found is not None
+        assert found[:2] == ("s1", "me"), request
+        assert interruption(SERVICE + "ExecutePlan", request) == field(1, b"s1") + user + b"\x20\x01", request
+
+
+def test_a_drivers_agent_is_told_of_each_session_before_it_is_used(tmp_path: Path) -> None:
+    """Once, and again when somebody may have lost access, as the agent then forgets sessions."""
+
+    async def work() -> None:
+        async with world(tmp_path) as w, w.channel() as channel:
+            await w.set(RUNNING)
+            metadata = credentials(await w.token("me@example.com"))
+            w.agent.told.clear()
+            session = field(1, b"s1") + field(2, field(1, b"root"))
+            for _ in range(2):
+                assert await call(channel, "Config", session, **metadata) == session
+            assert w.agent.told == [("me@example.com", "root", "s1")]
+            await w.token("another@example.com")  # a change of identities
+            await call(channel, "Config", session, **metadata)
+            assert w.agent.told == [("me@example.com", "root", "s1")] * 2
+            w.agent.deaf = AgentUnreachable("silent", sent=False)
+            before = len(w.driver.seen)
+            for name in ("Config", "ExecutePlan"):
+                found = await refusal(call(channel, name, field(1, b"s2"), **metadata))
+                assert found[0] == "UNAVAILABLE", found
+            assert len(w.driver.seen) == before, "it did not pass"
+            w.agent.deaf = AgentRefused("NOT_FOUND", "an agent of an earlier version")
+            assert await call(channel, "Config", field(1, b"s2"), **metadata)
+            found = await refusal(call(channel, "Config", field(1, b"s3") + b"\x12\xcb\x01\x0a\xc8\x01" + b"r" * 200, **metadata))
+            assert found == ("INVALID_ARGUMENT", "user_id has 200 characters or more.")
+
+    run(work())
 
 
 @given(st.binary(max_size=80) | st.binary(max_size=40).map(lambda body: b"\x0a\x02s1" + body))
@@ -366,16 +434,16 @@ def test_the_driver_hears_that_it_is_used_but_not_with_every_call(tmp_path: Path
         async with world(tmp_path) as w:
             await w.set(RUNNING)
             now = 0.0
-            doors = Doors(attach=w.attach, patience_s=0, may_start=False, monotonic=lambda: now)
+            endpoints = Endpoints(attach=w.attach, patience_s=0, may_start=False, monotonic=lambda: now)
             me = Caller(user_name="me@example.com", user_id="1", is_admin=False, token_id="t")
             for _ in range(50):
-                await doors.find(me, CLUSTER_ID)
+                await endpoints.find(me, CLUSTER_ID)
             assert w.agent.asked == 1
             now = FRESH_S + 1
-            await doors.find(me, CLUSTER_ID)
+            await endpoints.find(me, CLUSTER_ID)
             assert w.agent.asked == 1
             now += OPEN_S
-            await doors.find(me, CLUSTER_ID)  # in the background
+            await endpoints.find(me, CLUSTER_ID)  # in the background
             await until(lambda: w.agent.asked == 2)
 
     run(work())
@@ -386,15 +454,77 @@ def test_a_permission_that_was_taken_away_ends_within_seconds(tmp_path: Path) ->
         async with world(tmp_path) as w:
             await w.set(RUNNING)
             now = 0.0
-            doors = Doors(attach=w.attach, patience_s=0, may_start=False, monotonic=lambda: now)
+            endpoints = Endpoints(attach=w.attach, patience_s=0, may_start=False, monotonic=lambda: now)
             me = Caller(user_name="me@example.com", user_id="1", is_admin=False, token_id="t")
-            await doors.find(me, CLUSTER_ID)
+            await endpoints.find(me, CLUSTER_ID)
             await w.set(THEIRS)
             now = FRESH_S + 0.1
             with pytest.raises(Exception, match="single user"):
-                await doors.find(me, CLUSTER_ID)
+                await endpoints.find(me, CLUSTER_ID)
 
     run(work())
+
+
+def test_a_call_in_progress_ends_with_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "CHECK_S", 0.05)
+
+    async def work() -> None:
+        async with world(tmp_path) as w, w.channel() as channel:
+            await w.set(RUNNING)
+            tokens = [await w.token("me@example.com") for _ in range(2)]
+            streams: list[Any] = [
+                method(channel.unary_stream, "ExecutePlan")(b"2000", metadata=as_metadata(token)) for token in tokens
+            ]
+            for stream in streams:
+                await stream.read()
+            caller = await w.tokens.authenticate(tokens[0])
+            assert caller is not None
+            await w.tokens.delete(caller, caller.token_id)
+            assert (await refusal(_drain(streams[0])))[0] == "UNAUTHENTICATED"
+            assert await streams[1].read() is not grpc.aio.EOF, "the other token's goes on"
+            streams[1].cancel()
+
+    run(work())
+
+
+def test_what_a_call_runs_is_interrupted_when_it_may_not_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would run on for minutes. Operations of other users, and those whose client leaves, are left alone."""
+    monkeypatch.setattr(connect, "CHECK_S", 0.05)
+
+    async def work() -> None:
+        async with world(tmp_path) as w, w.channel() as channel:
+            await w.set(RUNNING)
+            mine, yours = await w.token("me@example.com"), await w.token("you@example.com")
+            whose = field(1, b"s1") + field(2, field(1, b"me"))
+            reattach = method(channel.unary_stream, "ReattachExecute")
+            cut: Any = reattach(whose + field(3, b"op-1"), metadata=as_metadata(mine))
+            other: Any = reattach(field(1, b"s2") + field(3, b"op-2"), metadata=as_metadata(yours))
+            left: Any = reattach(whose + field(3, b"op-3"), metadata=as_metadata(mine))
+            for stream in (cut, other, left):
+                await stream.read()
+            left.cancel()
+            await w.driver.cancelled.wait()
+            caller = await w.tokens.authenticate(mine)
+            assert caller is not None
+            await w.tokens.delete(caller, caller.token_id)
+            assert (await refusal(_drain(cut)))[0] == "UNAUTHENTICATED"
+            assert w.driver.interrupts == [whose + b"\x20\x03" + field(6, b"op-1")]
+            assert await other.read() is not grpc.aio.EOF
+            other.cancel()
+
+    run(work())
+
+
+def test_how_an_operation_is_interrupted() -> None:
+    whose = field(1, b"s1") + field(2, field(1, b"me"))
+    operation = b"\x32\xc8\x01" + b"o" * 200  # field 6, with a length that takes two bytes
+    named = whose + field(3, b"a plan") + operation
+    assert interruption(SERVICE + "ExecutePlan", named) == whose + b"\x20\x03" + operation
+    assert interruption(SERVICE + "ExecutePlan", whose + b"\x32\xc0\xbb\x78" + b"o" * 1_973_696) is None, "no id is so long"
+    assert interruption(SERVICE + "ExecutePlan", whose + field(3, b"a plan")) == whose + b"\x20\x01", "all of the session"
+    assert interruption(SERVICE + "ReattachExecute", whose + field(3, b"op")) == whose + b"\x20\x03" + field(6, b"op")
+    assert interruption(SERVICE + "ReattachExecute", field(3, b"op")) is None
+    assert interruption(SERVICE + "Config", whose) is None
 
 
 def test_a_port_that_is_taken_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:

@@ -6,14 +6,15 @@ import asyncio
 import json
 import subprocess
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import requests
 from databricks.sdk.service.compute import Language, State
+from databricks.sdk.service.iam import AccessControlRequest, Patch, PatchOp, PermissionLevel
 
 from brickyard.services.caller import Caller
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.ports import free_port
 from tests.support.runtimes import SPARK_4, manifest_of
 from tests.support.server import TOKEN, Server
@@ -45,6 +46,22 @@ from pyspark.sql import SparkSession
 spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
 print(spark.range(7).count(), flush=True)
 sys.stdin.read()
+"""
+
+
+ENDLESS = """
+import sys
+from pyspark.sql import SparkSession
+SparkSession.builder.remote(sys.argv[1]).getOrCreate().range(10**15).selectExpr("sum(id % 7)").collect()
+"""
+
+
+LEAVING = """
+import sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+spark.readStream.format("rate").load().writeStream.format("noop").start()
+spark.range(10**15).selectExpr("sum(id % 7)").collect()
 """
 
 
@@ -98,6 +115,61 @@ def test_stock_pyspark_works(way: Way) -> None:
     assert found["udf"] == sum(range(1, 100_001))
     assert (found["rows"], found["large"]) == (100_000, 3_000_000)
     assert "TABLE_OR_VIEW_NOT_FOUND" in found["error"]
+
+
+def test_what_a_cut_call_runs_ends(way: Way) -> None:
+    """When its token is revoked: Spark would go on for minutes, for the client to come back."""
+    w = way.server.client()
+    made = w.tokens.create(comment="for a while", lifetime_seconds=600)
+    assert made.token_value is not None and made.token_info is not None and made.token_info.token_id is not None
+    (application,) = get(way, f"/spark-ui/{way.cluster_id}/api/v1/applications").json()
+
+    def jobs(status: str) -> list[int]:
+        found = get(way, f"/spark-ui/{way.cluster_id}/api/v1/applications/{application['id']}/jobs?status={status}").json()
+        return [each["jobId"] for each in found]
+
+    argv = [way.python, "-c", ENDLESS, way.url(made.token_value)]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as client:
+        try:
+            until(lambda: jobs("running"))
+            (job,) = jobs("running")
+            w.tokens.delete(made.token_info.token_id)
+            until(lambda: not jobs("running"))
+            assert job in jobs("failed")
+            assert client.stderr is not None and "UNAUTHENTICATED" in client.stderr.read()
+        finally:
+            client.kill()
+
+
+def test_what_nobody_is_attached_to_ends_with_its_users_access(way: Way) -> None:
+    """Spark would keep an operation for minutes, for its client to come back, and a stream for good."""
+    w, name = way.server.client(), "leaving@example.com"
+    user = w.users.create(user_name=name)
+    mine = AccessControlRequest(user_name=name, permission_level=PermissionLevel.CAN_ATTACH_TO)
+    w.permissions.update("clusters", way.cluster_id, access_control_list=[mine])
+    made: Any = w.api_client.do("POST", "/api/2.1/token-management/tokens", body={"user_name": name})
+    ui = f"/spark-ui/{way.cluster_id}/api/v1/applications"
+    (application,) = get(way, ui).json()
+
+    def running() -> list[str]:
+        found = get(way, f"{ui}/{application['id']}/jobs?status=running").json()
+        return [each["name"] for each in found]
+
+    def sessions() -> list[str]:
+        found = get(way, f"/api/2.1/clusters/list-attached?cluster_id={way.cluster_id}").json()
+        return [each["user_name"] for each in found["connect_sessions"]]
+
+    gateway = way.server.application.connect if way.server.application is not None else None
+    assert gateway is not None
+    with subprocess.Popen([way.python, "-c", LEAVING, way.url(made["token_value"])], stderr=subprocess.DEVNULL) as client:
+        until(lambda: running() and name in sessions())
+        client.kill()
+    until(lambda: not gateway._calls)
+    assert running(), "nobody is attached, and it goes on"
+    assert user.id is not None
+    w.users.patch(user.id, operations=[Patch(op=PatchOp.REPLACE, path="active", value="false")])
+    until(lambda: name not in sessions())
+    until(lambda: not running())
 
 
 def test_who_is_attached_is_listed(way: Way) -> None:

@@ -8,10 +8,10 @@ import contextlib
 import hashlib
 import hmac
 import json
+import math
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import msgspec
@@ -24,10 +24,11 @@ from brickyard.agent import keep
 from brickyard.config import Settings
 from brickyard.domain.errors import ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.domain.runtimes import RuntimeManifest
-from brickyard.gateway import history, pages
+from brickyard.gateway import pages
+from brickyard.gateway.answers import MAX_REWRITTEN
 from brickyard.gateway.history import HistoryServers
 from brickyard.gateway.jws import signed_token
-from brickyard.gateway.sparkui import MAX_REWRITTEN, Upstream
+from brickyard.gateway.sparkui import Upstream
 from brickyard.lifecycle.runtimeuse import RuntimeInUse
 from brickyard.runtime import installer
 from brickyard.runtime.catalogue import rows
@@ -54,6 +55,7 @@ def test_a_token_opens_it_and_everything_leads_back_here(tmp_path: Path) -> None
                 assert await answer.text() == "/a%2Fb/?x=1%202&y="
             async with http.get(f"{w.url}/spark-ui/{ID}/executor-logs/3/stderr", headers=headers) as answer:
                 assert (await answer.text(), answer.content_type) == ("<b>stderr of 3</b>", "text/plain")
+            assert w.noted == [("spark_ui.opened", "me@example.com", {"cluster_id": ID})], "one entry, not one for each page"
 
     run(work())
 
@@ -132,13 +134,12 @@ def test_answers_stream_and_a_broken_one_does_not_seem_whole(tmp_path: Path) -> 
 def test_browsers_get_a_link_that_opens_one_cluster(tmp_path: Path) -> None:
     async def work() -> None:
         async with world(tmp_path) as w, aiohttp.ClientSession(headers={"Accept": "text/html"}) as http:
-            async with http.get(f"{w.url}/spark-ui/{ID}/jobs/") as answer:
-                assert answer.status == 401
-                assert f'action="/spark-ui/{ID}/~login"' in await answer.text()
+            async with http.get(f"{w.url}/spark-ui/{ID}/jobs/?a=1", allow_redirects=False) as answer:
+                assert answer.status == 303
+                assert answer.headers["Location"] == f"/login?next=%2Fspark-ui%2F{ID}%2Fjobs%2F%3Fa%3D1"
             token = await w.token("me@example.com")
-            async with http.post(f"{w.url}/spark-ui/{ID}/~login", data={"token": "dapi0"}) as answer:
-                assert answer.status == 401
-            async with http.post(f"{w.url}/spark-ui/{ID}/~login", data={"token": token}) as answer:
+            cookie = {"Cookie": f"brickyard-session={await w.sessions.begin(token)}"}
+            async with http.get(f"{w.url}/spark-ui/{ID}/jobs/", headers=cookie) as answer:
                 assert answer.status == 200
                 place = answer.url.path
                 assert place.endswith("/jobs/")
@@ -154,12 +155,11 @@ def test_browsers_get_a_link_that_opens_one_cluster(tmp_path: Path) -> None:
                 assert "Access-Control-Allow-Credentials" not in answer.headers
             async with http.options(f"{w.url}/spark-ui/{ID}/api/v1/applications", headers=script) as answer:
                 assert answer.status == 405, "nobody's token may be sent along from there"
-            async with http.get(f"{w.url}/spark-ui/0101-000000-another0/{pass_}/") as answer:
+            async with http.get(f"{w.url}/spark-ui/0101-000000-another0/{pass_}/", headers={"Accept": "*/*"}) as answer:
                 assert answer.status == 401
             w.clock.advance(ms=LIFETIME_MS)
-            async with http.get(w.url + place) as answer:
-                assert answer.status == 401
-                assert "expired" in await answer.text()
+            async with http.get(w.url + place, allow_redirects=False) as answer:
+                assert answer.headers["Location"] == f"/login?next=%2Fspark-ui%2F{ID}%2Fjobs%2F"
 
     run(work())
 
@@ -280,13 +280,17 @@ def test_a_cluster_that_left_no_event_log_says_why(tmp_path: Path) -> None:
     run(work())
 
 
-def test_a_history_server_that_is_starting_is_not_idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_history_server_that_is_starting_is_not_idle(tmp_path: Path) -> None:
     """One whose cluster has ended is replaced while others are looked after: it was ended before it had read a line."""
     ended: list[tuple[Path, ...]] = []
     first_is_gone = asyncio.Event()
 
-    class Quick(history._HistoryServer):
-        alive = True
+    class Quick:
+        key, url, run, alive = b"k" * 32, "http://127.0.0.1:1", "", True
+
+        def __init__(self, _place: Path, logs: tuple[Path, ...]) -> None:
+            self.logs = logs
+            self.used = math.inf
 
         async def start(self) -> None:
             if "second" in str(self.logs):
@@ -297,13 +301,9 @@ def test_a_history_server_that_is_starting_is_not_idle(tmp_path: Path, monkeypat
             ended.append(self.logs)
             first_is_gone.set()
 
-    monkeypatch.setattr(history, "_HistoryServer", Quick)
-    monkeypatch.setattr(history, "IDLE_S", 0.2)
-    manifest: Any = None
-    monkeypatch.setattr(HistoryServers, "_runtime_kept", lambda _self, _use: manifest)
-
     async def work() -> None:
-        servers = HistoryServers(settings=Settings(data_dir=tmp_path, cache_dir=tmp_path), storage=Storage(tmp_path))
+        settings = Settings(data_dir=tmp_path, cache_dir=tmp_path)
+        servers = HistoryServers(settings=settings, storage=Storage(tmp_path), make=Quick, idle_s=0.2)
         for name in ("0101-000000-first", "0101-000000-second"):
             log = tmp_path / "logs" / name / "i-1-1" / "eventlog" / "app"
             log.parent.mkdir(parents=True)

@@ -16,14 +16,17 @@ from brickyard.api.edge.authentication import Authenticator
 from brickyard.api.edge.serving import serving
 from brickyard.domain.clock import Ids
 from brickyard.domain.errors import PermissionDenied, ResourceDoesNotExist
-from brickyard.gateway.sparkui import MAX_REWRITTEN, SparkUi, Upstream
+from brickyard.gateway.answers import MAX_REWRITTEN
+from brickyard.gateway.sparkui import SparkUi, Upstream
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
+from brickyard.services.sessions import SessionService
 from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
 from brickyard.services.users import new_user
 from brickyard.store.store import Store
 from brickyard.testing.clock import ManualClock
+from tests.support.databases import empty_sqlite
 from tests.support.patience import PATIENCE_S
 
 ID = "0101-000000-testtest"
@@ -134,10 +137,12 @@ class World(NamedTuple):
     clock: ManualClock
     store: Store
     server: uvicorn.Server
+    sessions: SessionService
+    noted: list[tuple[str, str, dict[str, str]]]
 
     async def token(self, user: str) -> str:
-        fresh = new_user(user, is_admin=False, ids=Ids())
-        await self.store.write(lambda tx: tx.users.upsert(fresh))
+        fresh = new_user(user, ids=Ids(), now_ms=self.clock.now_ms())
+        await self.store.write(lambda tx: tx.users.put(fresh) if tx.users.get(user) is None else None)
         return (await self.tokens.create(Caller(user_name=user, user_id="1", is_admin=False, token_id="")))[0]
 
 
@@ -152,10 +157,17 @@ async def world(tmp_path: Path, run: str = "") -> AsyncIterator[World]:
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     spark.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    store = Store.open(f"sqlite:///{tmp_path / 'ui.db'}")
-    tokens = TokenService(store=store, clock=clock, ids=Ids(), authorizer=Authorizer())
+    store = Store.open(empty_sqlite(tmp_path / "ui.db"))
+    tokens = TokenService(store=store, clock=clock, ids=Ids(), authorizer=Authorizer(), key=b"k" * 32)
     links, sources = UiLinks(key=b"k" * 32, store=store, clock=clock), FakeSources(spark.url, run)
-    ui = SparkUi(authenticator=Authenticator(tokens=tokens, links=links), links=links, sources=sources)
+    sessions = SessionService(store=store, clock=clock, ids=Ids(), tokens=tokens, key=b"k" * 32)
+    noted: list[tuple[str, str, dict[str, str]]] = []
+    ui = SparkUi(
+        authenticator=Authenticator(tokens=tokens, links=links, sessions=sessions),
+        links=links,
+        sources=sources,
+        note=lambda operation, caller, *, address="", **objects: noted.append((operation, caller.user_name, objects)),
+    )
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -164,7 +176,7 @@ async def world(tmp_path: Path, run: str = "") -> AsyncIterator[World]:
         while not server.started:
             await asyncio.sleep(0.01)
         try:
-            yield World(url, spark, sources, tokens, links, clock, store, server)
+            yield World(url, spark, sources, tokens, links, clock, store, server, sessions, noted)
         finally:
             spark.more.set()
             server.should_exit = True

@@ -12,8 +12,10 @@ import grpc.aio
 import msgspec
 
 from brickyard.api.edge.authentication import Authenticator
+from brickyard.domain.access import Grant, ObjectKind, Permission, Place
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster
+from brickyard.domain.identity import USERS_ID
 from brickyard.domain.node import Role
 from brickyard.domain.nodeops import AgentRefused, AgentUnreachable
 from brickyard.domain.requests import StartCluster
@@ -30,26 +32,36 @@ from brickyard.store.store import Store
 from brickyard.testing.builders import cluster, instance, up
 from brickyard.testing.clock import ManualClock
 from tests.gateway.driver import SERVICE, UNLIMITED, FakeDriver
+from tests.support.databases import empty_sqlite
 
 CLUSTER_ID = "0101-000000-testtest"
 
 
 class FakeAgent:
-    """Answers `POST /v1/connect` with the driver's port."""
+    """Answers `POST /v1/connect` with the driver's port, and takes note of whose sessions are whose."""
 
     def __init__(self) -> None:
         self.port = 0
         self.asked = 0
         self.way = ""
+        self.told: list[tuple[str, str, str]] = []
+        self.deaf: AgentRefused | AgentUnreachable | None = None  # what it says when it is told of sessions
         self.refusal: AgentRefused | AgentUnreachable | None = None
 
     async def call(
         self, endpoint: str, server_token: str, method: str, path: str, body: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        assert (method, path) == ("POST", "/v1/connect")
-        self.asked += 1
         if self.refusal is not None:
             raise self.refusal
+        assert method == "POST"
+        if path == "/v1/connect/sessions":
+            if self.deaf is not None:
+                raise self.deaf
+            assert body is not None
+            self.told.append((body["user"], body["session_user"], body["session_id"]))
+            return {}
+        assert path == "/v1/connect"
+        self.asked += 1
         return {"port": self.port, "way": self.way}
 
     async def close(self) -> None:
@@ -66,15 +78,20 @@ class World:
         self.driver = FakeDriver("c")
         self.now = 0.0
         clock, ids = ManualClock(), Ids()
-        self.tokens = TokenService(store=store, clock=clock, ids=ids, authorizer=Authorizer())
+        self.tokens = TokenService(store=store, clock=clock, ids=ids, authorizer=Authorizer(), key=b"k" * 32)
         self.authenticator = Authenticator(tokens=self.tokens, links=UiLinks(key=b"k" * 32, store=store, clock=clock))
         self.ids = ids
         self.attach = AttachService(
             store=store, authorizer=Authorizer(), nodes=NodeCalls(client=self.agent, tokens=InstanceTokens(key=b"k" * 32)),
             start=self._start, pause_s=0.01,
         )  # fmt: skip
+        self.noted: list[tuple[str, str, dict[str, str]]] = []
         self.gateway = ConnectGateway(
-            authenticator=self.authenticator, attach=self.attach, may_start=may_start, patience_s=patience_s
+            authenticator=self.authenticator,
+            attach=self.attach,
+            may_start=may_start,
+            patience_s=patience_s,
+            note=lambda operation, caller, *, address="", **objects: self.noted.append((operation, caller.user_name, objects)),
         )
 
     async def _start(self, caller: Caller, request: StartCluster) -> None:
@@ -92,13 +109,14 @@ class World:
                 tx.instances.insert(msgspec.structs.replace(node, endpoint="http://127.0.0.1:1"))
             else:
                 tx.clusters.update(msgspec.structs.replace(wanted, version=known.version))
+            tx.grants.put(Place(ObjectKind.CLUSTER, wanted.cluster_id), [Grant(USERS_ID, Permission.CAN_RESTART)])
 
         await self.store.write(work)
 
     async def token(self, user: str) -> str:
         """A new token of that user."""
-        fresh = new_user(user, is_admin=False, ids=self.ids)
-        await self.store.write(lambda tx: tx.users.upsert(fresh) if tx.users.get(user) is None else None)
+        fresh = new_user(user, ids=self.ids, now_ms=0)
+        await self.store.write(lambda tx: tx.users.put(fresh) if tx.users.get(user) is None else None)
         caller = Caller(user_name=user, user_id=fresh.user_id, is_admin=False, token_id="")
         return (await self.tokens.create(caller))[0]
 
@@ -109,7 +127,7 @@ class World:
 
 @asynccontextmanager
 async def world(tmp_path: Path, *, may_start: bool = False, patience_s: float = 0.0) -> AsyncIterator[World]:
-    store = Store.open(f"sqlite:///{tmp_path / 'gateway.db'}")
+    store = Store.open(empty_sqlite(tmp_path / "gateway.db"))
     made = World(store, may_start=may_start, patience_s=patience_s)
     await made.driver.start()
     made.agent.port = made.driver.port

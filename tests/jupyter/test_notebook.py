@@ -22,6 +22,7 @@ from brickyard.jupyter.render import outputs
 from brickyard.services.caller import Caller
 from brickyard.store.store import Store
 from tests.contexts.test_commands import Desk
+from tests.support.databases import empty_sqlite
 from tests.support.edge import edge, sdk
 from tests.support.patience import PATIENCE_S, until
 
@@ -44,7 +45,7 @@ class Clusters:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    store = Store.open(f"sqlite:///{tmp_path / 'test.db'}")
+    store = Store.open(empty_sqlite(tmp_path / "test.db"))
     yield Desk(store)
     store.close()
 

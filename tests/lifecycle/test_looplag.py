@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from brickyard.lifecycle import looplag
-from brickyard.lifecycle.looplag import KEPT, LoopLag
+from brickyard.lifecycle.looplag import AS_OF_S, KEPT, LargestLag, LoopLag
 
 
 class Watch:
@@ -61,3 +61,14 @@ def test_a_loop_that_is_held_up_is_seen() -> None:
         watching.cancel()
 
     asyncio.run(scenario())
+
+
+def test_the_largest_lag_is_as_of_a_moment_ago() -> None:
+    clock, lags = Watch(), [0.1, 3.0]
+    largest = LargestLag([lambda: lags[0], lambda: lags[1]], monotonic=lambda: clock.now_s)
+    assert largest() == 3.0
+    lags[0] = 5.0
+    clock.now_s += AS_OF_S / 2
+    assert largest() == 3.0
+    clock.now_s += AS_OF_S
+    assert largest() == 5.0

@@ -141,6 +141,7 @@ def test_a_worker_without_the_secret_stays_outside(cluster: Cluster) -> None:
     stranger.close()
 
 
+@pytest.mark.any_runtime
 def test_no_secret_is_on_a_command_line(cluster: Cluster) -> None:
     lines = " ".join(node.command_lines() for node in cluster.nodes)
     assert "CoarseGrainedExecutorBackend" in lines
@@ -219,6 +220,7 @@ def test_a_worker_retires_while_a_job_runs(cluster: Cluster) -> None:
     assert leaving.process.wait(PATIENCE_S) == 0
 
 
+@pytest.mark.any_runtime
 def test_a_worker_retires_while_its_executor_starts(cluster: Cluster) -> None:
     """Spark tells executors to leave once, and one that is not there yet does not hear it."""
     hasty = cluster.node()
@@ -239,6 +241,7 @@ def test_a_lost_worker_is_told_by_both_sides(cluster: Cluster) -> None:
     cluster.driver.wait(lambda status: status["alive_workers"] == [])
 
 
+@pytest.mark.any_runtime
 def test_a_lost_driver_is_told(cluster: Cluster) -> None:
     driver = cluster.driver
     driver.jvm().kill()
@@ -246,6 +249,7 @@ def test_a_lost_driver_is_told(cluster: Cluster) -> None:
     assert driver.status["failure"]["code"] == "DRIVER_UNREACHABLE"
 
 
+@pytest.mark.any_runtime
 def test_everything_ends_with_the_agents_pipe(cluster: Cluster) -> None:
     for node in cluster.nodes:
         below = node.processes()

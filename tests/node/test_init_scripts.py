@@ -36,9 +36,9 @@ def _run(node_dir: Path, content: bytes = b"", **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"#!/bin/bash\r\necho hello\r\n", "its lines end as on Windows (CRLF); save it with Unix line ends (LF)."),
-        (b"echo hello\r\n", "its lines end as on Windows (CRLF); save it with Unix line ends (LF)."),
-        (b"\x7fELF\x02\x01\0\0\0", "it is not a script: it holds bytes that are no text."),
+        (b"#!/bin/bash\r\necho hello\r\n", "it has Windows line endings (CRLF). Save it with Unix line endings (LF)."),
+        (b"echo hello\r\n", "it has Windows line endings (CRLF). Save it with Unix line endings (LF)."),
+        (b"\x7fELF\x02\x01\0\0\0", "it is not a script: it contains bytes that are not text."),
         (b"#!/databricks/pyton\n", "its first line names /databricks/pyton, which is not a program on this node."),
         (b"#!\n", "its first line names no interpreter, which is not a program on this node."),
         (b"kill -9 $$", "killed by signal 9 after 0.0 s."),
@@ -71,6 +71,7 @@ def test_scripts_that_are_not_there(node_dir: Path, tmp_path: Path) -> None:
     ):
         result = _run(node_dir, path=str(tmp_path / name), name=name)
         assert (result["status"], result["message"]) == ("FAILED_FETCH", why)
+    assert not sum(path.stat().st_size for path in (node_dir / "scripts").iterdir()), "nothing of it is copied to the node's disk"
 
 
 @pytest.mark.parametrize("replaced", ["", "; ln -s /proc $NODE/logs"])

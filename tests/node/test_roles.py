@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -114,7 +114,7 @@ def fail(roles: ModuleType, directory: Path, error: Exception, *, ready: bool = 
         def _take(self) -> None:
             raise error
 
-    assignment = {"role": "single", "spark_conf": {}}
+    assignment = {"cluster_id": "c", "role": "single", "spark_conf": {}}
     Driver(jvm=Jvm(directory, last_words), assignment=assignment, place=place(roles), report=report).start()
     return channel.failure()
 
@@ -145,16 +145,30 @@ def test_an_error_of_a_driver_that_was_ready_is_no_failed_start(roles: ModuleTyp
     assert "broken" in failure["message"]
 
 
+class SilentChannel:
+    """A JVM's catalog that asks the metastore nothing."""
+
+    def take(self, _patience_ms: int) -> None:
+        threading.Event().wait(0.02)
+
+
 class StartingDriver:
-    """A driver that starts; `catalog` is what reading its tables comes to."""
+    """A driver that starts; `catalog` is what moving its tables comes to."""
 
     def __init__(self, catalog: Callable[[], list[str]]) -> None:
         self._catalog = catalog
 
+    def send_jars(self, _paths: list[str]) -> None:
+        """There are none."""
+
     def first_job(self) -> None:
         """An executor has answered."""
 
-    def keep_catalog(self, _directory: str, _writes: str) -> list[str]:
+    @property
+    def scala(self) -> Any:
+        return SimpleNamespace(jvm=SimpleNamespace(brickyard=SimpleNamespace(CatalogChannel=SilentChannel)))
+
+    def share_catalog(self, _channel: Any, _older: str, _cluster_id: str, *, apart: bool) -> list[str]:
         return self._catalog()
 
 
@@ -170,7 +184,7 @@ def starting(roles: ModuleType, directory: Path, driver: StartingDriver) -> tupl
             return driver
 
     channel = Channel()
-    assignment = {"role": "single", "spark_conf": {}}
+    assignment = {"cluster_id": "c", "role": "single", "spark_conf": {}}
     common = {
         "jvm": Jvm(directory, ""),
         "assignment": assignment,
@@ -221,7 +235,8 @@ class FakeDriver:
 
     def executors(self) -> list[dict[str, Any]]:
         self.asked += 1
-        return [{"id": "0", "maxTasks": 1, "activeTasks": 0, "memoryUsed": 0, "diskUsed": 0, "totalShuffleWrite": 0}]
+        empty = dict.fromkeys(("activeTasks", "completedTasks", "memoryUsed", "diskUsed", "totalShuffleWrite", "totalGCTime"), 0)
+        return [{"id": "0", "maxTasks": 1, **empty}]
 
 
 class FakeMaster:
@@ -229,11 +244,12 @@ class FakeMaster:
         return {"0": "127.0.0.1:7078"}
 
 
-def test_a_load_is_asked_for_when_it_matters(roles: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    channel = Channel()
+def test_a_load_is_asked_for_when_it_matters(roles: ModuleType, tmp_path: Path) -> None:
+    channel, now = Channel(), 1000.0
     role = roles.DriverRole(
         on_ready=lambda: None,
         commands=lambda: (False, 0),
+        monotonic=lambda: now,
         jvm=Jvm(tmp_path, ""),
         assignment={"role": "driver"},
         place=place(roles),
@@ -247,18 +263,18 @@ def test_a_load_is_asked_for_when_it_matters(roles: ModuleType, tmp_path: Path, 
         return [fields["load"] for fields in channel.told[before:]]
 
     role._report.tell(alive_workers=("127.0.0.1:7078",))
-    role._calm_until = float("inf")
     assert not tell(busy=True), "the first user's first jobs come before it"
     driver.waiting = 3
     (load,) = tell(busy=True)
     assert (load["pending"], load["workers"][0][0]) == (3, "127.0.0.1:7078")
-    role._calm_until, driver.waiting = 0.0, 0
+    now += roles.CALM_S
+    driver.waiting = 0
     (load,) = tell()
     assert load["pending"] == 0
     asked = driver.asked
     assert not tell(), "nothing has changed"
     assert driver.asked == asked + 1, "but what the executors hold may not be known yet"
-    monkeypatch.setattr(roles, "LAG_S", 0.0)
+    now += roles.LAG_S + 1
     assert not tell(), "nothing has begun since"
     assert driver.asked == asked + 1
     tell(jobs=2)

@@ -35,6 +35,7 @@ def test_a_prepared_node_becomes_a_single_one_and_stops_in_order(new_node: NewNo
     assert "Successfully stopped SparkContext" in node.log()
 
 
+@pytest.mark.any_runtime
 def test_options_that_the_prepared_jvm_lacks_start_another(new_node: NewNode) -> None:
     node = new_node()
     pid = node.prepare("single")["pid"]
@@ -45,6 +46,7 @@ def test_options_that_the_prepared_jvm_lacks_start_another(new_node: NewNode) ->
     assert "-Xmx700m" in node.jvm().cmdline()
 
 
+@pytest.mark.any_runtime
 @pytest.mark.parametrize(
     ("conf", "name"),
     [
@@ -64,6 +66,7 @@ def test_a_setting_that_spark_refuses_is_named(new_node: NewNode, conf: dict[str
     assert len(failure["log_tail"].splitlines()) <= 30
 
 
+@pytest.mark.any_runtime
 def test_a_driver_that_runs_out_of_memory_says_so(new_node: NewNode) -> None:
     node = new_node()
     node.become("single", spark_conf={"spark.driver.memory": "512m"})

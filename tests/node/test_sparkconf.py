@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from brickyard.domain.redaction import SHORTEST
 from brickyard.runtime.node.jvm import launch
 from brickyard.runtime.node.spark import conf as sparkconf
+from brickyard.runtime.node.spark import resources
 
 PLACE = sparkconf.Place(host="127.0.0.1", node_dir="/n", ui_key="key")
 SPARK_4 = {"spark_version": "4.0.5", "has_connect": True, "python": "/p"}
@@ -125,11 +127,45 @@ def test_a_worker_takes_its_own_settings_only() -> None:
     assert made["spark.decommission.enabled"] == "true"
 
 
+def test_gpus_are_a_resource_of_spark(tmp_path: Path) -> None:
+    made = conf_of(assignment(worker_gpus=2)).values
+    assert (made["spark.executor.resource.gpu.amount"], made["spark.task.resource.gpu.amount"]) == ("2", "1")
+    asked = {
+        "spark.task.resource.gpu.amount": "0.25",
+        "spark.worker.resource.gpu.amount": "9",
+        "spark.worker.resourcesFile": "/x",
+    }
+    made = conf_of(assignment(asked, worker_gpus=2, gpus=1)).values
+    assert made["spark.task.resource.gpu.amount"] == "0.25"
+    assert made["spark.driver.resource.gpu.amount"] == "1"
+    worker = sparkconf.worker_conf(assignment(asked, gpus=2), PLACE)
+    assert worker["spark.worker.resource.gpu.amount"] == "2"
+    assert "spark.worker.resourcesFile" not in worker
+    file = resources.write(assignment(gpus=2), str(tmp_path), resources.WORKER)
+    listed = [{"id": {"componentName": "spark.worker", "resourceName": "gpu"}, "addresses": ["0", "1"]}]
+    assert json.loads(Path(file).read_text()) == listed
+    assert resources.write(assignment(), str(tmp_path), resources.WORKER) == ""
+    assert not [key for key in conf_of(assignment()).values if "resource.gpu" in key]
+
+
+@pytest.mark.parametrize(
+    ("conf", "gpus", "master"),
+    [
+        ({"spark.executor.resource.gpu.amount": "3"}, 2, "spark://127.0.0.1:1"),
+        ({"spark.task.resource.gpu.amount": "1"}, 0, "spark://127.0.0.1:1"),
+        ({"spark.task.resource.gpu.amount": "1"}, 0, "local[4]"),
+    ],
+)
+def test_gpus_that_no_task_could_get_are_refused(conf: dict[str, str], gpus: int, master: str) -> None:
+    with pytest.raises(launch.LaunchError, match=f"{next(iter(conf))}.*no task could run"):
+        conf_of(assignment(conf, worker_gpus=gpus), master=master)
+
+
 def test_what_submit_resolved_is_not_given_again() -> None:
     assert sparkconf.without_submitted({"spark.jars.packages": "a", "spark.x": "y"}) == {"spark.x": "y"}
 
 
-SHARED = PLACE._replace(cluster_dir="/cluster")
+SHARED = PLACE._replace(cluster_dir="/cluster", metastore=True)
 WITH_CLASSES = {**SPARK_4, "classes": "/r/classes/1.jar"}
 
 
@@ -141,7 +177,12 @@ def files_of(conf: dict[str, str] | None = None, master: str = "spark://127.0.0.
 
 def test_tables_and_paths_without_a_scheme_are_where_every_node_sees_them() -> None:
     values = files_of()
-    assert values["spark.sql.warehouse.dir"] == "file:/cluster/warehouse"
+    assert values["spark.sql.warehouse.dir"] == "dbfs:/user/hive/warehouse"
+    assert values["spark.hadoop.fs.brickyard.writes"] == f"/dbfs/user/hive/.writes/{assignment()['cluster_id']}"
+    assert values["spark.sql.filesourceTableRelationCacheSize"] == "0", "other clusters write to the same tables"
+    alone = files_of(place=SHARED._replace(metastore=False))
+    assert alone["spark.sql.warehouse.dir"] == "file:/cluster/warehouse", "an older agent knows no metastore"
+    assert alone["spark.hadoop.fs.brickyard.writes"] == "/cluster/writes"
     assert values["spark.hadoop.fs.defaultFS"] == "dbfs:///"
     assert values["spark.executorEnv.SPARK_DIST_CLASSPATH"] == "/r/classes/1.jar"
     assert values["spark.sql.legacy.createHiveTableByDefault"] == "false"
@@ -149,6 +190,8 @@ def test_tables_and_paths_without_a_scheme_are_where_every_node_sees_them() -> N
 
 def test_file_paths_are_written_where_all_nodes_see_them_and_anywhere_on_a_single_node() -> None:
     assert files_of()["spark.hadoop.fs.brickyard.shared"] == "/cluster:/dbfs:/Volumes:/Workspace:/n/logs/eventlog"
+    with_workspace = files_of(place=SHARED._replace(cluster_workspace="/workspace"))
+    assert with_workspace["spark.hadoop.fs.brickyard.shared"] == "/cluster:/workspace:/dbfs:/Volumes:/Workspace:/n/logs/eventlog"
     assert files_of(master="local[4]")["spark.hadoop.fs.brickyard.shared"] == ""
 
 
@@ -158,10 +201,11 @@ def test_the_users_class_path_of_executors_stays() -> None:
     assert values["spark.hadoop.fs.defaultFS"] == "file:///"
 
 
-def test_the_catalog_is_kept_unless_hive_keeps_it() -> None:
+def test_tables_are_in_the_metastore_unless_hive_has_them_or_there_is_none() -> None:
     assert sparkconf.keeps_catalog(WITH_CLASSES, SHARED, files_of())
     assert not sparkconf.keeps_catalog(WITH_CLASSES, SHARED, files_of({"spark.sql.catalogImplementation": "hive"}))
     assert not sparkconf.keeps_catalog(WITH_CLASSES, PLACE, files_of(place=PLACE)), "a training has no cluster"
+    assert not sparkconf.keeps_catalog(WITH_CLASSES, SHARED._replace(metastore=False), files_of())
 
 
 def test_the_class_path_that_archives_were_made_with_comes_first() -> None:
@@ -179,3 +223,20 @@ def test_spark_hides_the_values_of_secrets_by_value() -> None:
     assert not [key for key in conf_of(assignment()).values if key.startswith("spark.redaction")]
     assert conf_of(assignment(redact=("secret1",))).values["spark.redaction.regex"].startswith(sparkconf.REDACTED_NAMES)
     assert sparkconf.SHORTEST_SECRET == SHORTEST
+
+
+def test_iceberg_is_in_front_of_the_workspaces_tables_where_the_runtime_has_it() -> None:
+    key = "spark.sql.catalog.spark_catalog"
+    has = {**SPARK_3, "classes": "/r/classes/1.jar", "has_iceberg": True}
+
+    def settings(manifest: dict[str, Any], place: Any = SHARED, conf: dict[str, str] | None = None) -> dict[str, str]:
+        made = sparkconf.driver_conf(assignment(conf), manifest, place, master_url="local[1]", executor_archive="")
+        return {name: value for name, value in made.values.items() if name.startswith(key) or "missing" in name}
+
+    assert settings(has)[key] == "org.apache.iceberg.spark.SparkSessionCatalog"
+    assert settings(has)[f"{key}.cache-enabled"] == "false", "other clusters change the tables as well"
+    assert settings(has, conf={key: "x.Y"}) == {key: "x.Y"}, "the user's, with nothing of ours"
+    assert settings(has, PLACE) == settings({**has, "has_iceberg": False}) == {}
+    assert settings(has, conf={"spark.sql.catalogImplementation": "hive"}) == {}
+    missing = settings({**has, "has_iceberg": False, "iceberg_missing": "the network is down"})
+    assert missing == {"spark.brickyard.missing.iceberg": "the network is down"}

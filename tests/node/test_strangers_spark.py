@@ -51,6 +51,7 @@ def ended(stranger: socket.socket) -> bool:
         return True
 
 
+@pytest.mark.any_runtime
 def test_strangers_neither_fill_the_memory_nor_delay_what_runs(new_node: Callable[[], Node]) -> None:
     node = new_node()
     node.prepare("single")

@@ -63,7 +63,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, context: Context) -> It
     namespace: dict[str, Any] = {"__name__": "__main__", "spark": Session(context)}
 
     def jar(spark: object, *given: object) -> None:
-        raise kernel_task.JavaFailed("java.lang.IllegalStateException", "no", f"at Main.main {given[:3]}")
+        raise kernel_task.JavaFailed("java.lang.IllegalStateException", "no", f"at Main.main {given[:2]}")
 
     magic = kernel_task.make_task_magic(namespace, jar)
     yield lambda **task: magic("", json.dumps({"parameters": [], **task}))
@@ -138,7 +138,7 @@ def test_an_entry_point_or_a_function_of_a_wheel(
 
 @pytest.mark.parametrize(
     ("given", "says"),
-    [({"pure": False}, "holds compiled code"), ({"requires": REQUIRES}, "requires surely-not-there,")],
+    [({"pure": False}, "contains compiled code"), ({"requires": REQUIRES}, "requires surely-not-there,")],
 )
 def test_a_wheel_that_cannot_work_is_refused(run: Run, tmp_path: Path, given: dict[str, Any], says: str) -> None:
     with pytest.raises(kernel_task.TaskFailed, match=says):
@@ -155,6 +155,6 @@ def test_a_missing_wheel_and_a_missing_entry_point(run: Run, tmp_path: Path) -> 
 
 def test_a_java_program_fails_with_what_it_threw(run: Run, tmp_path: Path) -> None:
     with pytest.raises(kernel_task.TaskFailed) as caught:
-        run(**{"kind": "jar", "class": "Main", "parameters": ["x"], "jars": ["/a.jar"]})
+        run(**{"kind": "jar", "class": "Main", "parameters": ["x"]})
     assert type(caught.value.error).__name__ == "java.lang.IllegalStateException"
-    assert caught.value.text == f"at Main.main ('Main', ['x'], ['{tmp_path}/a.jar'])"
+    assert caught.value.text == "at Main.main ('Main', ['x'])"

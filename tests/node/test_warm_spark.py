@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,6 @@ class Warm:
     def __init__(self, root: Path, manifest: dict[str, Any]) -> None:
         self.nodes = [Node(root / name, manifest) for name in ("driver", "worker")]
         self.driver, self.worker = self.nodes
-        self.seconds = 0.0
         self.jvms: list[int] = []
         self.idle_status: list[dict[str, Any]] = []
         self.idle_mib = 0.0
@@ -61,7 +59,6 @@ class Warm:
         return self.idle_mib
 
     def start(self) -> None:
-        began = time.monotonic()
         assert "result" in self.worker.become("worker")
         assert "result" in self.driver.become("driver", spark_conf={"spark.test.setting": "honoured"})
         self.driver.wait(lambda status: "master_url" in status)
@@ -69,7 +66,6 @@ class Warm:
         for node in self.nodes:
             node.wait_phase("ready")
         self.driver.wait(lambda status: len(status["alive_workers"]) == 1)
-        self.seconds = time.monotonic() - began
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +88,6 @@ def test_a_warm_node_has_no_role_and_little_memory(cluster: Warm) -> None:
 
 def test_the_very_jvms_become_the_cluster(cluster: Warm) -> None:
     assert [node.jvm().pid for node in cluster.nodes] == cluster.jvms
-    assert cluster.seconds < 30, "a hundred times what it takes; a cold start on a busy machine may take longer"
     assert all("cold_reason" not in node.status for node in cluster.nodes)
 
 
@@ -143,6 +138,7 @@ def test_a_worker_keeps_no_python_that_waits_for_a_driver(cluster: Warm) -> None
     assert kernels(cluster.driver)
 
 
+@pytest.mark.any_runtime
 @pytest.mark.parametrize("manifest", [SPARK_4], indirect=True)
 def test_a_conf_that_it_cannot_serve_gets_a_jvm_of_its_own(new_node: Callable[[], Node]) -> None:
     node = new_node()
@@ -157,6 +153,7 @@ def test_a_conf_that_it_cannot_serve_gets_a_jvm_of_its_own(new_node: Callable[[]
     assert json.dumps(node.history).count("cold_reason") == 1
 
 
+@pytest.mark.any_runtime
 @pytest.mark.parametrize("manifest", [SPARK_4], indirect=True)
 def test_a_warm_jvm_that_dies_is_told(new_node: Callable[[], Node]) -> None:
     node = new_node()

@@ -13,12 +13,12 @@ from brickyard.domain.clock import SystemClock
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import NodeStatus, Phase, Role, ServerAddress, StatusReport
 from brickyard.nodes.loads import Loads
-from brickyard.nodes.sessions import ANSWER_S, AgentService
+from brickyard.nodes.sessions import ANSWER_S, LOOK_S, MAX_WAIT_S, AgentService
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster, instance
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 
 T = TypeVar("T")
 DRIVER = instance(cluster(), role=Role.DRIVER)
@@ -29,6 +29,11 @@ class CountingStore(Store):
     """A store that knows how often it was read."""
 
     reads = 0
+    told_now: Callable[[], bool] | None = None
+
+    @property
+    def told(self) -> bool:
+        return super().told if self.told_now is None else self.told_now()
 
     async def read(self, work: Callable[[Tx], T], *, background: bool = False) -> T:
         self.reads += 1
@@ -47,7 +52,11 @@ def counting(store_url: str) -> Iterator[CountingStore]:
 
 
 def service(
-    store: Store, monotonic: Callable[[], float], *, servers: Callable[[], tuple[ServerAddress, ...]] = tuple
+    store: Store,
+    monotonic: Callable[[], float],
+    *,
+    servers: Callable[[], tuple[ServerAddress, ...]] = tuple,
+    wake: Callable[[str], None] = lambda _: None,
 ) -> AgentService:
     tokens = InstanceTokens(key=b"k" * 32)
     clock = SystemClock()
@@ -55,7 +64,7 @@ def service(
         store=store,
         clock=clock,
         tokens=tokens,
-        wake=lambda _: None,
+        wake=wake,
         silence_s=30,
         loads=Loads(),
         servers=servers,
@@ -92,8 +101,9 @@ def test_a_waiting_agent_hears_of_a_change_at_once(counting: CountingStore) -> N
 
 
 def test_an_agent_that_waits_for_nothing_is_answered_from_memory(counting: CountingStore) -> None:
-    if not counting.alone:
-        pytest.skip("another server may have changed the row")
+    """With several servers only while it hears of the others' changes, and not for long."""
+    told = [True]
+    counting.told_now = lambda: told[0]
     now = [0.0]
 
     async def scenario() -> None:
@@ -101,12 +111,48 @@ def test_an_agent_that_waits_for_nothing_is_answered_from_memory(counting: Count
         for _ in range(5):
             assert (await agents.assignment(ID, version(), 0)).assignment == DRIVER.assignment
         assert counting.reads == 1
-        now[0] += ANSWER_S
+        now[0] += ANSWER_S if counting.alone else LOOK_S
         await agents.assignment(ID, version(), 0)
         assert counting.reads == 2
         agents.assignments_changed([ID])
         await agents.assignment(ID, version(), 0)
         assert counting.reads == 3
+        told[0] = False
+        await agents.assignment(ID, version(), 0)
+        assert counting.reads == 4
+
+    asyncio.run(scenario())
+
+
+def test_another_servers_change_reaches_an_agent_that_is_answered_from_memory(counting: CountingStore, store_url: str) -> None:
+    if counting.alone:
+        pytest.skip("SQLite has one server")
+    until(lambda: counting.told, "it hears of other servers' changes")
+    other = Store.open(store_url)
+
+    async def scenario() -> None:
+        agents = service(counting, asyncio.get_running_loop().time)
+        await agents.assignment(ID, 0, 20)
+        waiting = asyncio.create_task(agents.assignment(ID, version(), MAX_WAIT_S))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(change, other)
+        reply = await asyncio.wait_for(waiting, LOOK_S)
+        assert reply.assignment is not None
+        assert reply.assignment.version == version() + 1
+
+    asyncio.run(scenario())
+    other.close()
+
+
+def test_an_agent_that_only_calls_another_server_makes_nobody_look(counting: CountingStore) -> None:
+    async def scenario() -> None:
+        woken: list[str] = []
+        first, second = (service(counting, asyncio.get_running_loop().time, wake=woken.append) for _ in range(2))
+        await first.report(report(0, Phase.PREPARING))
+        await second.report(report(1, Phase.PREPARING))
+        assert woken == [DRIVER.cluster_id]
+        await second.report(report(1, Phase.STARTING))
+        assert woken == [DRIVER.cluster_id] * 2
 
     asyncio.run(scenario())
 

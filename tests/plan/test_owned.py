@@ -15,7 +15,6 @@ from brickyard.domain.spec import (
     DockerImage,
     GcpAttributes,
     NodeTypeFlexibility,
-    S3StorageInfo,
 )
 from brickyard.plan.owned import OWNED_VARIABLES, check_conf, check_variables
 from brickyard.plan.refused import REFUSED, check_refused
@@ -101,7 +100,7 @@ def test_bad_variables(variables: dict[str, str]) -> None:
 
 # A value that each refused field might carry, where one can be made of its type alone.
 EXAMPLES: dict[str, Any] = {
-    "cluster_log_conf.s3": S3StorageInfo(destination="s3://logs"),
+    "cluster_log_conf.file": {"destination": "file:/logs"},
     "data_security_mode": "LEGACY_TABLE_ACL",
     "dependency_mode": "DEPENDENCY_MODE_ENVIRONMENTS",
     "docker_image": DockerImage(url="image"),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.spec import AutoScale, ClusterSpec, InitScriptInfo, VolumesStorageInfo
 from brickyard.plan.policies.attributes import UnknownAttribute, ValueType, attribute, put, spots, value_at
 from brickyard.plan.policies.evaluation import Change, apply, enforce, locks, violations
@@ -35,6 +36,11 @@ def written(rules: dict[str, dict[str, Any]]) -> Definition:
 
 def said(definition: Definition, spec: ClusterSpec, facts: Facts = FACTS) -> list[str]:
     return [str(each) for each in violations(definition, given=spec, effective=spec, facts=facts)]
+
+
+def at(price: float) -> dict[str, NodeType]:
+    """The node type of SPEC, which has three nodes, at that price."""
+    return {"small": NodeType(node_type_id="small", num_cores=1, memory_mb=1, category="", price_per_hour=price)}
 
 
 def but(**changes: Any) -> ClusterSpec:
@@ -231,8 +237,8 @@ def test_versions_that_are_resolved() -> None:
 
 def test_computed_attributes() -> None:
     definition = policy(cluster_type={"type": "fixed", "value": "job"}, dbus_per_hour={"type": "range", "maxValue": 4})
-    assert said(definition, SPEC, Facts(cluster_type="job", dbus_per_hour=4.0)) == []
-    assert [text.split(",")[0] for text in said(definition, SPEC, Facts(dbus_per_hour=4.5))] == [
+    assert said(definition, SPEC, Facts(cluster_type="job", node_types=at(4 / 3))) == []
+    assert [text.split(",")[0] for text in said(definition, SPEC, Facts(node_types=at(1.5)))] == [
         "Validation failed for cluster_type", "Validation failed for dbus_per_hour",
     ]  # fmt: skip
     logs = written(
@@ -261,6 +267,44 @@ def test_a_pattern_that_takes_for_ever_is_a_violation_after_a_moment() -> None:
     assert time.process_time() - began < 5, "of one evaluation, not of each pattern"
     assert len(found) == 50
     assert "takes too long" in found[-1]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?:(?:(?:a?){100}){100}){100}a",
+        "(?:a?){4000000}",
+        "(?:(?:a?){999,}){999,}",
+        "(?:a{,999}){,999}" + "b" * 999,
+        "(?=(?=a?){999}){999}",
+        "(" * 22 + "a?" + ")+" * 22,
+        "(?x)(?:(?:a?) {1000}) {1000}",
+        "(?-i:a)(?ix: (?:(?:a?) # a comment\n {1000}) \n{1000})",
+        "(?:(?:a?)(?#x){1000}){1000}",
+        f"a{{{'9' * 4000}}}",
+    ],
+)
+def test_a_pattern_that_would_take_all_memory_is_refused_before_it_is_compiled(pattern: str) -> None:
+    """One of 30 characters took the server's memory, and the writer's time for seconds."""
+    text = json.dumps(
+        {"cluster_name": {"type": "regex", "pattern": pattern}, "custom_tags.a": {"type": "regex", "pattern": "a+"}}
+    )
+    _, problems = parse(text)
+    assert [each.path for each in problems] == ["cluster_name"]
+    assert "repeat too much" in problems[0].message
+
+
+def test_patterns_that_people_write_are_not_heavy() -> None:
+    patterns = [
+        "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+        r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,8}[a-z]{2,63}",
+        r"\d{1,3}(?:\.\d{1,3}){3}(?:/\d{1,2})?",
+        "((team|cost)-[a-z]+)+(,[a-z0-9_.-]{1,255})*",
+    ]
+    rules = {f"custom_tags.t{number}": {"type": "regex", "pattern": each} for number, each in enumerate(patterns * 25)}
+    assert parse(json.dumps(rules))[1] == ()
+    heavy = {f"custom_tags.t{number}": {"type": "regex", "pattern": "(?:a?){1000}" + "b" * 90} for number in range(100)}
+    assert "repeat too much" in parse(json.dumps(heavy))[1][0].message, "together"
 
 
 def test_locks_say_why() -> None:

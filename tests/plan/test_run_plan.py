@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brickyard.domain.run import Conclusion, Phase, Run, RunResultState, Task, TerminationCode
+from brickyard.domain.run import AttemptPhase, Conclusion, Run, RunResultState, Task, TerminationCode
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import State
 from brickyard.domain.tasks import RunIf, SparkPythonTask, SubmitTask, TaskDependency
@@ -55,7 +55,7 @@ def test_a_task_goes_from_its_cluster_to_its_driver_and_leaves_both() -> None:
     assert not plan.begin and plan.due_ms is not None
     plan = step(plan.run, {name: UP})
     (attempt,) = plan.begin
-    assert (attempt.phase, attempt.generation, attempt.driver_id) == (Phase.STARTING, 1, "i-1")
+    assert (attempt.phase, attempt.generation, attempt.driver_id) == (AttemptPhase.STARTING, 1, "i-1")
     again = step(plan.run, {name: UP})
     assert [each.task_run_id for each in again.begin] == [attempt.task_run_id], "until the driver has answered"
     run = begun(plan.run, attempt.task_run_id, now=NOW + 5)

@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from brickyard.domain.cluster import Cluster, Instance
+from brickyard.domain.cluster import Cluster, Instance, LaunchError
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.events import EventType
+from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Failure, Phase, Role
 from brickyard.domain.places import parse
 from brickyard.domain.scripts import GlobalScriptRef, InitScript, ScriptResult, ScriptsReport, ScriptStatus
@@ -156,6 +157,62 @@ def test_a_script_that_keeps_failing_on_workers_ends_a_start() -> None:
     assert of.termination_reason is not None
     assert of.termination_reason.code is TerminationReasonCode.INIT_SCRIPT_FAILURE
     assert finished == Policy().max_worker_failures
+
+
+REPORTS = st.sampled_from(["silent", "begins", "succeeds", "fails", "dies", "ready", "gone", "refused"])
+
+
+@given(st.lists(st.tuples(st.integers(min_value=0, max_value=3), REPORTS, st.booleans()), max_size=25))
+@example([(1, "fails", False), (1, "refused", True)])  # a launch that failed for its caller, though the agent had started
+def test_each_nodes_end_of_scripts_is_told_once_and_after_the_start(steps: list[tuple[int, str, bool]]) -> None:
+    """Whatever nodes report, in whatever order, while workers fail, are lost and are replaced."""
+    bad = ScriptResult(status=ScriptStatus.FAILED_EXECUTION, message="exit code 1")
+    of, count = _cluster(2), 0
+    known: dict[str, Instance] = {}
+    told: list[tuple[EventType, str]] = []
+    failed = set[str]()
+    for which, report, looks in [(0, "silent", True), *steps, (0, "silent", True)]:
+        if known:
+            node = list(known.values())[which % len(known)]
+            status = msgspec.structs.replace(node.status, host="127.0.0.1")
+            if report == "gone":
+                node = msgspec.structs.replace(node, state=InstanceState.GONE, lost="" if which else "it vanished")
+            elif report == "refused":
+                node = msgspec.structs.replace(node, launch_error=LaunchError(kind="TransientError", message="busy"))
+            elif report == "begins":
+                status = msgspec.structs.replace(status, scripts=ScriptsReport(running=True))
+            elif report == "succeeds":
+                status = msgspec.structs.replace(status, scripts=ScriptsReport(results=(OK, OK)))
+            elif report == "ready":
+                status = msgspec.structs.replace(status, phase=Phase.READY)
+            elif report in ("fails", "dies"):
+                code = "INIT_SCRIPT_FAILURE" if report == "fails" else "WORKER_SETUP_FAILURE"
+                scripts = ScriptsReport(results=(OK, bad if report == "fails" else OK))
+                status = msgspec.structs.replace(
+                    status, scripts=scripts, phase=Phase.FAILED, failure=Failure(code=code, message="it failed")
+                )
+                if report == "fails":
+                    failed.add(node.instance_id)
+            known[node.instance_id] = msgspec.structs.replace(node, status=status)
+        if not looks:
+            continue
+        decided = _plan(of, *known.values())
+        of = decided.cluster
+        known |= decided.instances
+        for gone in decided.removed:
+            known.pop(gone.instance_id, None)
+        for new in decided.new:
+            count += 1
+            made = instance(of, role=new.role, number=count, phase=Phase.PREPARING)
+            known[made.instance_id] = made
+        told += [(each.type, each.details.instance_id or "") for each in decided.events if "INIT" in each.type]
+    started = [kind for kind, _ in told if kind is EventType.INIT_SCRIPTS_STARTED]
+    finished = [node for kind, node in told if kind is EventType.INIT_SCRIPTS_FINISHED]
+    assert len(started) <= 1
+    assert not told or told[0][0] is EventType.INIT_SCRIPTS_STARTED
+    assert len(set(finished)) == len(finished)
+    assert sum("driver" in node for node in finished) <= 1
+    assert {node for node in finished if "worker" in node} <= failed, "of workers, only those on which a script failed"
 
 
 def test_workers_with_scripts_learn_the_drivers_address_before_its_master() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import json
 import os
@@ -19,13 +20,16 @@ import pytest
 
 from brickyard.agent import addresses, network, sandbox
 from brickyard.agent.config import AgentConfig
+from brickyard.agent.gpus import opened
 from brickyard.config import Settings
 from brickyard.domain.node import Phase
 from brickyard.domain.nodetypes import NodeType
-from brickyard.providers.base import CapacityError, InvalidError, LaunchRequest
+from brickyard.providers import nodetypes
+from brickyard.providers.base import CapacityError, InvalidError, LaunchRequest, TransientError
 from brickyard.providers.capacity import Hardware, require
 from brickyard.providers.local import LocalProvider, ending, loopback_address
 from tests.agent.world import FAKES, World, assignment, living, world
+from tests.support.gpus import MODEL, describe
 from tests.support.patience import until
 
 NAME = f"i-{secrets.token_hex(4)}-"  # tests that run beside these have other ones
@@ -40,6 +44,8 @@ class Shop:
 
     def __init__(self, here: World) -> None:
         self.here = here
+        self.gpus = here.data_dir.parent / "gpus.json"
+        describe(self.gpus, {}, {})
         self.provider = self.open()
 
     def open(self, **settings: object) -> LocalProvider:
@@ -57,6 +63,7 @@ class Shop:
             machine=Hardware(2, 32 * 1024, 2),
             environments={"fake": "fake"},
             node_code_dir=FAKES,
+            gpu_file=str(self.gpus),
         )
 
     def request(self, instance_id: str, node_type: NodeType = SMALL) -> LaunchRequest:
@@ -138,6 +145,31 @@ def switchboard(pid: int) -> int:
     return Path(f"/proc/{pid}/fd/{int(words[words.index(b'--switchboard') + 1])}").stat().st_ino
 
 
+def test_what_a_server_does_for_users_reaches_what_their_nodes_reach(shop: Shop) -> None:
+    if network.allowed(sandbox.choose("auto", sandbox.probe())).kind == "shared":
+        pytest.skip("no networks here")
+
+    async def reached(provider: LocalProvider, port: int) -> bool:
+        async with provider.lend_network() as lent:
+            assert lent is not None
+            program = f"import socket; socket.create_connection(('127.0.0.1', {port}), 60)"
+            line = sandbox.enter(sys.executable, "exec", [sys.executable, "-c", program], network=lent)
+            process = await asyncio.create_subprocess_exec(*line, stderr=asyncio.subprocess.DEVNULL, pass_fds=lent)
+            return await process.wait() == 0
+
+    with socket.create_server(("127.0.0.1", 0)) as service:
+        port = service.getsockname()[1]
+        assert not asyncio.run(reached(shop.provider, port)), "services of this machine are not for clusters"
+        assert asyncio.run(reached(shop.open(network_allow=f"127.0.0.1:{port}"), port))
+    assert not list((shop.here.data_dir / "ways").glob(".lent-*"))
+
+    async def shared() -> object:
+        async with shop.open(network="shared").lend_network() as lent:
+            return lent
+
+    assert asyncio.run(shared()) is None
+
+
 def test_networks_can_be_switched_off(shop: Shop) -> None:
     shop.provider = shop.open(network="shared")
     shop.launch(I1)
@@ -199,6 +231,18 @@ def test_running_out_says_how_much_was_asked_and_left(shop: Shop) -> None:
     shop.launch(I2, LARGE)
 
 
+def test_a_shortage_is_what_launches_would_meet(shop: Shop) -> None:
+    assert shop.provider.shortage([LARGE]) is None
+    assert shop.provider.shortage([LARGE, LARGE]) is not None, "together they are too much"
+    shop.launch(I1, LARGE)
+    short = shop.provider.shortage([LARGE])
+    with pytest.raises(CapacityError) as raised:
+        shop.launch(I2, LARGE)
+    assert (str(short), short and short.asked) == (str(raised.value), raised.value.asked)
+    assert shop.provider.shortage([LARGE], freed=[I1]) is None, "a cluster that restarts is not refused because of itself"
+    assert shop.provider.shortage([SMALL]) is None
+
+
 def test_a_node_counts_for_no_more_than_the_machine() -> None:
     """A driver and two workers of 30.5 GiB each on a laptop of 8 GiB, which shows 7.5 of them: what people's code asks for."""
     laptop = Hardware(4, 7680)
@@ -224,8 +268,39 @@ def test_gpus_are_given_to_one_instance_each(shop: Shop) -> None:
     shop.launch(I2, GPU)
     with pytest.raises(CapacityError, match="GPU"):
         shop.launch(I3, GPU)
-    given = [json.loads((shop.directory(each) / "agent.json").read_bytes())["gpus"] for each in (I1, I2)]
-    assert given == [[0], [1]]
+    given = [json.loads((shop.directory(each) / "agent.json").read_bytes()) for each in (I1, I2)]
+    assert [(each["gpus"], each["gpu_uuids"]) for each in given] == [([3], ["GPU-0"]), ([4], ["GPU-1"])]
+    with pytest.raises(CapacityError, match="GPU"):
+        shop.open().launch(shop.request(I3, GPU))  # a server that has just started
+
+
+def test_a_gpu_is_free_once_nothing_is_left_of_its_instance(shop: Shop) -> None:
+    shop.launch(I1, GPU)
+    shop.launch(I2, GPU)
+    os.kill(shop.pid(I1), signal.SIGKILL)
+    until(lambda: not shop.provider.observe()[I1].alive)
+    with pytest.raises(TransientError, match="given theirs back"):
+        shop.launch(I3, GPU)
+    shop.gone(I1)
+    shop.launch(I3, GPU)
+    assert json.loads((shop.directory(I3) / "instance.json").read_bytes())["gpus"] == [3]
+
+
+def test_a_gpu_that_was_lost_is_given_to_nobody(shop: Shop) -> None:
+    describe(shop.gpus, {}, {}, lost=(0,))
+    shop.launch(I1, GPU)
+    assert json.loads((shop.directory(I1) / "instance.json").read_bytes())["gpus"] == [4]
+    with pytest.raises(TransientError, match="0 of 1"):
+        shop.launch(I2, GPU)
+
+
+def test_types_with_gpus_are_offered_where_there_are_gpus(tmp_path: Path) -> None:
+    found = opened(describe(tmp_path / "gpus.json", {})).found()
+    types = {each.node_type_id: each for each in nodetypes.offered(found)}
+    assert (types["brickyard.machine"].num_gpus, types["brickyard.machine"].gpu_model) == (1, MODEL)
+    assert {each.num_gpus for each in types.values()} == {0, 1}
+    assert {each.gpu_model for each in types.values() if each.num_gpus} == {MODEL}, "whatever cloud they are named after"
+    assert not [each for each in nodetypes.offered() if each.num_gpus]
 
 
 def test_a_killed_agent_is_listed_as_dead_and_its_remains_are_removed(shop: Shop) -> None:

@@ -29,12 +29,11 @@ from brickyard.providers.base import Observed
 from brickyard.reconcile.clusters import pass_over_cluster
 from brickyard.reconcile.instances import mark_gone
 from brickyard.reconcile.launches import record_launch
-from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
-from brickyard.services.clusters import ClusterService
 from brickyard.store.store import Store
 from brickyard.testing.builders import SMALL, SPARK_4
 from brickyard.testing.clock import ManualClock
+from tests.support.services import cluster_service
 
 ADMIN = Caller(user_name="admin@example.com", user_id="1", is_admin=True, token_id="t")
 RUNTIME = SPARK_4
@@ -65,15 +64,7 @@ class Steps:
         self.launches: dict[str, Instance] = {}  # launch calls that have not been answered
         self.idle: dict[str, int] = {}  # worker address -> since when
         self.backlog_since = 0
-        self.service = ClusterService(
-            store=store,
-            clock=self.clock,
-            ids=self.ids,
-            node_types=lambda: list(SIZES.values()),
-            runtimes=lambda: [RUNTIME],
-            authorizer=Authorizer(),
-            wake=lambda _: None,
-        )
+        self.service = cluster_service(store, clock=self.clock, ids=self.ids, node_types=list(SIZES.values()))
         self.cluster_id = self.call(self.service.create(ADMIN, request))
 
     def call(self, request: Coroutine[Any, Any, Any]) -> Any:

@@ -7,7 +7,6 @@ again, before or after the call took effect, as a SIGKILL would leave things. Wh
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from brickyard.store.store import Store
+from tests.support.databases import empty_sqlite
 from tests.support.patience import PATIENCE_S
 
 AT_ONCE = 12  # servers that die side by side: most of their time is waiting
@@ -49,6 +49,7 @@ class FusedStore:
 
     def __init__(self, store: Store, fuse: Fuse, *, before: bool) -> None:
         self.read, self.usable, self.alone = store.read, store.usable, store.alone
+        self.on_commit, self.on_gap = store.on_commit, store.on_gap
         self._write, self._fuse, self._before = store.write, fuse, before
         self._under_way: set[asyncio.Future[Any]] = set()
 
@@ -85,14 +86,11 @@ async def end(tasks: Iterable[asyncio.Future[Any]]) -> None:
 
 def killed_at_every_step(folder: Path, crash_at: CrashAt, *, steps_at_least: int = 2) -> None:
     """Crash after one step, after two, ... until the work is over before the crash comes. Each attempt has a store of its own."""
-    empty = folder / "empty.db"  # made once: its migrations take longer than most attempts
-    Store.open(f"sqlite:///{empty}").close()
 
     async def attempt(steps: int) -> bool:
         own = folder / str(steps)
         own.mkdir()
-        shutil.copy(empty, own / "test.db")
-        store = Store.open(f"sqlite:///{own / 'test.db'}")
+        store = Store.open(empty_sqlite(own / "test.db"))
         try:
             async with asyncio.timeout(PATIENCE_S):
                 return await crash_at(own, store, steps)

@@ -18,17 +18,18 @@ from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.providers.simulated.kernels import Answer
+from brickyard.reconcile.runpass import Call
 from brickyard.reconcile.runs import RunLoop
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
-from brickyard.services.clusters import ClusterService
 from brickyard.services.runs import RunService
 from brickyard.services.taskfiles import TaskFiles
-from brickyard.services.tasknodes import MAGIC, DriverTasks
+from brickyard.services.tasknodes import MAGIC, DriverTasks, Refusal
 from brickyard.store.store import Store
-from brickyard.testing.builders import SMALL, SPARK_4
+from brickyard.testing.builders import SPARK_4
 from tests.reconcile.world import CLOCK, World
 from tests.support.patience import PATIENCE_S
+from tests.support.services import cluster_service
 
 ADMIN = Caller(user_name="admin@example.com", user_id="1", is_admin=True, token_id="t")
 RUNTIME = SPARK_4
@@ -69,6 +70,10 @@ def answer(command: str) -> Answer:
     return Answer(results={"resultType": "text", "data": printed}, after_s=3600.0 if "slow" in source else 0.05)
 
 
+async def _nobody_refused(_call: Call) -> str:
+    return ""
+
+
 class RunWorld(World):
     """One server process; make a second one over the same store, provider and files to play a restart."""
 
@@ -90,16 +95,9 @@ class RunWorld(World):
         self.root = root
         files = TaskFiles(dbfs=root / "dbfs", machine=root / "machine")
         tokens = InstanceTokens(key=b"k" * 32)
-        self.clusters = ClusterService(
-            store=store,
-            clock=CLOCK,
-            ids=Ids(),
-            node_types=lambda: [SMALL],
-            runtimes=lambda: [RUNTIME],
-            authorizer=Authorizer(),
-            wake=self.loop.wake,
-        )
-        drivers = DriverTasks(nodes=NodeCalls(client=provider.agent_client(), tokens=tokens), files=files)
+        self.clusters = cluster_service(store, clock=CLOCK, wake=self.loop.wake)
+        self.refusal: Refusal = _nobody_refused  # a test may replace it
+        drivers = DriverTasks(nodes=NodeCalls(client=provider.agent_client(), tokens=tokens), files=files, refusal=self._refused)
         self.runs = RunLoop(
             store=runs_store or store,
             clock=clock,
@@ -117,6 +115,9 @@ class RunWorld(World):
             wake=self.runs.wake,
         )
         store.on_commit(self.runs.changed)
+
+    async def _refused(self, call: Call) -> str:
+        return await self.refusal(call)
 
     def file(self, key: str, source: str) -> None:
         (self.root / "dbfs" / f"{key}.py").write_text(source)

@@ -23,6 +23,7 @@ from brickyard.domain.spec import AutoScale, AwsAttributes, AwsAvailability, Clu
 from brickyard.domain.states import State
 from brickyard.store.store import Store
 from tests.reconcile.anyorder import ADMIN, RUNTIME, Steps
+from tests.support.databases import empty_sqlite
 
 ranges = st.tuples(st.integers(1, 3), st.integers(1, 4)).map(lambda pair: AutoScale(min_workers=pair[0], max_workers=sum(pair)))
 sizes = st.one_of(
@@ -40,7 +41,7 @@ class AnyOrder(RuleBasedStateMachine):
     @initialize(size=sizes, market=markets, alternates=flexible)
     def create(self, size: dict[str, object], market: AwsAttributes | None, alternates: NodeTypeFlexibility | None) -> None:
         self.place = tempfile.TemporaryDirectory()
-        self.store = Store.open(f"sqlite:///{Path(self.place.name) / 'test.db'}")
+        self.store = Store.open(empty_sqlite(Path(self.place.name) / "test.db"))
         request = CreateCluster(
             spark_version=RUNTIME.key,
             node_type_id="small",

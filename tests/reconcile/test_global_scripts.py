@@ -96,7 +96,9 @@ def test_only_administrators_and_not_too_many(store: Store) -> None:
         for call in calls:
             with pytest.raises(PermissionDenied, match="only administrators can"):
                 await call()
-        await asyncio.gather(*(scripts.create(ADMIN, request) for _ in range(MAX_GLOBAL_SCRIPTS - 1)))
+        while (left := MAX_GLOBAL_SCRIPTS - len((await scripts.list(ADMIN)).scripts)) > 0:
+            # They take turns, and a busy machine lets none wait for all the others.
+            await asyncio.gather(*(scripts.create(ADMIN, request) for _ in range(min(left, 10))))
         listed = (await scripts.list(ADMIN)).scripts
         assert [each.position for each in listed] == list(range(MAX_GLOBAL_SCRIPTS))
         with pytest.raises(QuotaExceeded, match="100 global init scripts"):

@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from brickyard.domain.cluster import Cluster, Instance
+from brickyard.domain.cluster import Cluster, Instance, public_state
 from brickyard.domain.events import EventType
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Assignment, Role
 from brickyard.domain.pools import Pool, PoolSpec, Standing
 from brickyard.domain.queries import EventFilter
 from brickyard.domain.states import State
+from brickyard.domain.terminations import TerminationReasonCode
 from brickyard.plan.policy import Policy
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.store.store import Store
@@ -193,6 +194,54 @@ def test_two_servers_on_one_database_share_a_pool(store_url: str) -> None:
             await asyncio.gather(loops, return_exceptions=True)
         for each in stores:
             each.close()
+
+    asyncio.run(run())
+
+
+def test_a_pool_never_exceeds_its_capacity_whatever_meets(store_url: str) -> None:
+    """Two servers create clusters for its last instances while it is edited, and delete it while others take from it."""
+
+    async def run() -> None:
+        several = store_url.startswith("postgresql")
+        stores = [Store.open(store_url) for _ in range(2 if several else 1)]
+        simulated = provider()
+        worlds = [World(each, simulated) for each in stores]
+        first, most, seen = worlds[0], 5, list[int]()
+
+        async def watch() -> None:
+            while True:
+                seen.append(sum((await standings(first)).values()))
+                await asyncio.sleep(0.005)
+
+        async def end(name: str, refused: TerminationReasonCode) -> State:
+            """Ends a cluster that runs, or that had found no room."""
+            found = await first.wait(name, State.RUNNING, State.TERMINATED)
+            state, reason = public_state(found), found.termination_reason
+            assert state is State.RUNNING or (reason is not None and reason.code is refused)
+            await first.terminate(name)
+            return state
+
+        async with first.running():
+            beside = [asyncio.create_task(watch()), *(asyncio.create_task(each.loop.run()) for each in worlds[1:])]
+            await make_pool(first, min_idle_instances=2, max_capacity=most)
+            names = [f"c{number}" for number in range(6)]
+            edit = change_pool(worlds[-1], lambda pool: msgspec.structs.replace(pool, errors=()))
+            await asyncio.gather(*(create(worlds[index % len(worlds)], name) for index, name in enumerate(names)), edit)
+            ends = [await end(name, TerminationReasonCode.INSTANCE_POOL_MAX_CAPACITY_REACHED) for name in names]
+            assert State.RUNNING in ends
+            gone = change_pool(first, lambda pool: msgspec.structs.replace(pool, deleted_ms=CLOCK.now_ms()))
+            await asyncio.gather(gone, *(create(worlds[-1], f"late{number}", num_workers=0) for number in range(3)))
+            for number in range(3):
+                await end(f"late{number}", TerminationReasonCode.INSTANCE_POOL_NOT_FOUND)
+            async with asyncio.timeout(PATIENCE_S):  # nothing is left of the pool
+                while await first.store.read(lambda tx: tx.pools.get(POOL)) or first.provider.observe():
+                    await asyncio.sleep(0.01)
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+        for each in stores:
+            each.close()
+        assert 0 < max(seen) <= most
 
     asyncio.run(run())
 

@@ -20,7 +20,7 @@ from brickyard.domain.requests import ClusterId, CreateCluster, EditCluster, Get
 from brickyard.nodes.loads import Loads
 from brickyard.plan.policy import Policy
 from brickyard.reconcile.clusters import pass_over_cluster
-from brickyard.reconcile.retention import EVENTS_KEPT_MS, Retention
+from brickyard.reconcile.retention import CLUSTERS_S, EVENTS_KEPT_MS, LEASE_LOOK_S, Retention
 from brickyard.reconcile.room import DiskRoom
 from brickyard.storage.directory import Storage
 from brickyard.store.store import Store
@@ -232,6 +232,8 @@ def test_logs_of_nodes_are_kept_for_thirty_days_and_those_of_clusters_that_are_n
     assert not (logs / "long gone").exists()
     assert asyncio.run(retention.sweep_logs()) == 0
     assert asyncio.run(Retention(store=store, clock=clock, storage=Storage(tmp_path / "none")).sweep_logs()) == 0
+    set_to = Retention(store=store, clock=clock, storage=Storage(tmp_path), logs_kept_ms=DAY // 2)
+    assert asyncio.run(set_to.sweep_logs()) == 2, "log_days"
 
 
 def test_what_a_cluster_held_goes_with_it_and_nothing_else(store: Store, tmp_path: Path) -> None:
@@ -267,6 +269,7 @@ def test_only_the_server_whose_turn_it_is_sweeps_and_each_removes_what_it_ended(
     async def scenario() -> None:
         storage, clock = Storage(tmp_path), ManualClock()
         (storage.clusters / "gone").mkdir(parents=True)
+        (storage.workspaces / "gone" / "current").mkdir(parents=True)
         (storage.logs.of("gone") / "i-1-1").mkdir(parents=True)
         os.utime(storage.logs.of("gone") / "i-1-1", (0, 0))
         other = Retention(store=store, clock=clock, storage=storage, held=lambda: False)
@@ -285,6 +288,28 @@ def test_only_the_server_whose_turn_it_is_sweeps_and_each_removes_what_it_ended(
         await asyncio.gather(running, held, return_exceptions=True)
 
     asyncio.run(scenario())
+
+
+def test_the_directory_of_a_cluster_whose_server_was_killed_is_found_within_a_minute(store: Store, tmp_path: Path) -> None:
+    """The server that removed the row was killed before it removed the directory; none of the others is told."""
+
+    async def scenario() -> None:
+        storage = Storage(tmp_path)
+        put(store, terminated("here", 1))
+        storage.clusters.mkdir()
+        retention = Retention(store=store, clock=ManualClock(), storage=storage, clusters_s=0.05)
+        running = asyncio.create_task(retention.run())
+        for name in ("gone", "here", "gone later"):
+            (storage.clusters / name).mkdir()
+            async with asyncio.timeout(PATIENCE_S):
+                while (storage.clusters / name).exists() and name != "here":
+                    await asyncio.sleep(0.01)
+        assert storage.cluster_directories() == ["here"]
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(scenario())
+    assert CLUSTERS_S + LEASE_LOOK_S < 70, "docs/replicas.md says so"
 
 
 def test_one_server_counts_the_workspaces_files_for_all(store: Store, tmp_path: Path) -> None:

@@ -17,12 +17,16 @@ import pytest
 import structlog.testing
 
 from brickyard.domain.cluster import Target, public_state
-from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
+from brickyard.domain.instances import InstanceState
+from brickyard.domain.node import AssignmentReply, NodeStatus, Role, StatusReply, StatusReport
 from brickyard.domain.run import RunResultState
 from brickyard.domain.states import State
 from brickyard.nodes.sessions import AgentService
 from brickyard.providers.base import LaunchRequest
+from brickyard.providers.simulated import Knobs, SimulatedProvider
 from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+from brickyard.testing.builders import SMALL, cluster, instance
 from brickyard.testing.clock import ManualClock
 from tests.reconcile.crashes import Fuse, FusedStore, end
 from tests.reconcile.runworld import RunWorld, task
@@ -45,6 +49,18 @@ def two(postgres: Postgres) -> Iterator[tuple[Store, Store, str]]:
     yield one, other, url
     one.close()
     other.close()
+
+
+class CountingProvider(SimulatedProvider):
+    """Counts the launch calls for each instance."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.launched: Counter[str] = Counter()
+
+    def launch(self, request: LaunchRequest) -> None:
+        self.launched[request.instance_id] += 1
+        super().launch(request)
 
 
 class AnyServer:
@@ -106,15 +122,8 @@ async def within(clock: ManualClock, reached: Callable[[], Any]) -> None:
 def test_what_dead_servers_left_is_done_in_seconds_and_nothing_twice(two: tuple[Store, Store, str]) -> None:
     """Servers that die at every step of creating, resizing and ending clusters; one lives on beside them."""
     one, other, _ = two
-    clock, simulated = ManualClock(), provider()
-    launched: Counter[str] = Counter()
-    launch = simulated.launch
-
-    def counted(request: LaunchRequest) -> None:
-        launched[request.instance_id] += 1
-        launch(request)
-
-    simulated.launch = counted  # type: ignore[method-assign] # counts
+    clock, simulated = ManualClock(), CountingProvider(node_types=[SMALL], knobs=Knobs())
+    launched = simulated.launched
 
     async def settled(survivor: World, names: list[str], state: State) -> bool:
         found = await other.read(lambda tx: tx.clusters.many(names))
@@ -160,6 +169,44 @@ def test_what_dead_servers_left_is_done_in_seconds_and_nothing_twice(two: tuple[
     with structlog.testing.capture_logs() as logs:
         asyncio.run(scenario())
     assert not [each for each in logs if each["event"] in BAD]
+
+
+def test_a_launch_that_is_recorded_after_its_server_has_gone_is_repeated_at_once(two: tuple[Store, Store, str]) -> None:
+    """The database may carry out the last commit of a killed server after the others have looked for its launches."""
+    one, other, _ = two
+    clock, simulated = ManualClock(), provider()
+    dead: set[int] = set()
+    looks = 0
+
+    def living() -> frozenset[int]:
+        nonlocal looks
+        looks += 1
+        return frozenset({0, 1}) - dead
+
+    async def scenario() -> None:
+        survivor = World(other, simulated, clock=clock, living=living)
+        simulated.attach(AnyServer(survivor.agents))
+        async with loops(survivor):
+            await survivor.until(lambda: looks >= 2)
+            dead.add(1)
+            died = looks
+            await survivor.until(lambda: looks >= died + 3)  # its launches have been taken over
+            now = clock.now_ms()
+            late = cluster(single=True, cluster_id="late", created_ms=now, launch_started_ms=now)
+            leased = instance(
+                late, role=Role.SINGLE, state=InstanceState.REQUESTED, status=NodeStatus(), ready_ms=0, registered_ms=0,
+                launched_ms=0, created_ms=now, attempts=1, launcher=1, not_before_ms=now + 15_000, provider="",
+            )  # fmt: skip
+
+            def commit(tx: Tx) -> None:
+                tx.clusters.insert(late)
+                tx.instances.insert(leased)
+
+            await one.write(commit)
+            await survivor.wait("late", State.RUNNING)  # no time passes on its clock
+            assert set(simulated.observe()) == {leased.instance_id}
+
+    asyncio.run(scenario())
 
 
 def test_runs_of_dead_servers_go_on_in_seconds_and_no_task_begins_twice(two: tuple[Store, Store, str], tmp_path: Path) -> None:

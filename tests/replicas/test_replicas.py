@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import psycopg
 import pytest
 
+from brickyard.store import servers
 from tests.replicas.people import KEY, NODE, Caller, Person, eventually, nodes_of, seeded
 from tests.replicas.servers import Replicas, proxy
 from tests.support.patience import Stopwatch, until
@@ -227,6 +229,34 @@ def test_a_killed_server_is_replaced_within_five_seconds(replicas: Replicas) -> 
                 await caller.call("POST", "2.1/clusters/permanent-delete", cluster_id=made)
                 await asyncio.to_thread(victim.start)
             await _nothing_was_lost(caller, key)
+
+    asyncio.run(check())
+
+
+def test_agents_spread_again_when_a_server_comes_back(replicas: Replicas) -> None:
+    """Nothing is lost on the way: no node, and no change that is made meanwhile."""
+    replicas.all[0].kill()
+
+    def calling_each() -> list[int]:
+        with psycopg.connect(replicas.all[0].settings.database_url) as connection:
+            return [each.about.agents for each in servers.look(connection) if each.serves]
+
+    async def check() -> None:
+        async with calling(replicas) as caller:
+            key = await create(caller, "spread", 11)
+            before = nodes_of(await running(caller, key, 11))
+            await asyncio.to_thread(replicas.all[0].start)
+
+            async def even() -> bool:
+                counts = await asyncio.to_thread(calling_each)
+                return len(counts) == 3 and min(counts) >= sum(counts) // 6 > 0
+
+            await caller.call("POST", "2.1/clusters/resize", cluster_id=key, num_workers=12)
+            await eventually(even, "every server has agents")
+            await caller.call("POST", "2.1/clusters/resize", cluster_id=key, num_workers=13)
+            assert before <= nodes_of(await running(caller, key, 13)), "a node was replaced"
+            await _nothing_was_lost(caller, key)
+            await caller.call("POST", "2.1/clusters/permanent-delete", cluster_id=key)
 
     asyncio.run(check())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import sys
@@ -9,15 +10,19 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+from databricks.sdk.errors import NotFound
 from databricks.sdk.service.compute import ClusterDetails, Language, State
 
+from brickyard.agent.usage import published
 from brickyard.config import Settings
 from brickyard.domain.node import Phase
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.capacity import Hardware
 from brickyard.providers.local import LocalProvider
 from brickyard.reconcile import room
-from tests.agent.world import FAKES, World, world
+from brickyard.storage.snapshots import job as jobs
+from brickyard.storage.snapshots.job import Job, JobFailed, JobKind, Line, Named
+from tests.agent.world import FAKES, Instance, World, world
 from tests.support.patience import SOON, until
 from tests.support.server import Server
 
@@ -57,8 +62,9 @@ class Workspace:
         ).result(SOON)
 
     def fill(self, cluster: ClusterDetails, place: str = "TMPDIR") -> None:
-        """Begin to fill the disk, as fast as it goes and for ever."""
-        self.execute(cluster, FILL.format(place=place))
+        """Begin to fill the disk, as fast as it goes and for ever. The cluster may end before it has answered."""
+        with contextlib.suppress(NotFound):
+            self.execute(cluster, FILL.format(place=place))
 
     def state(self, cluster: ClusterDetails) -> ClusterDetails:
         return self.client.clusters.get(cluster.cluster_id or "")
@@ -165,6 +171,11 @@ def a_node_without_groups_gives_way(disk: Path) -> None:
 
             first.execute(f"state['kept'] = b'x' * {60 << 20}")
             second.execute(f"state['kept'] = b'x' * {200 << 20}")
+
+            def told_by(instance: Instance) -> int:
+                return next((each.memory for each in published(instance.directory.parent) if each.instance_id == instance.id), 0)
+
+            until(lambda: told_by(second) > 190 << 20 and told_by(first) > 50 << 20, "what they take is known to both")
             machine(20)
             failed = here.server.phase(second.id, Phase.FAILED)
             assert failed.failure is not None and failed.failure.code == "DRIVER_OUT_OF_MEMORY", failed
@@ -173,6 +184,40 @@ def a_node_without_groups_gives_way(disk: Path) -> None:
             assert first.report().status.phase is Phase.READY
     finally:
         os.system("umount /proc/meminfo")  # noqa: S605 - as above
+
+
+def snapshots_on_a_full_disk(disk: Path) -> None:
+    """Taking and restoring fail with the reason, leave everything as it was, and work once there is room."""
+    current, store = disk / "workspace" / "current", disk / "store"
+    current.mkdir(parents=True)
+
+    def do(kind: JobKind, number: int, sha256: str = "") -> Line:
+        snapshot, room = Named("one", sha256), 1 << 40
+        asked = {"kind": kind, "store": str(store), "directory": str(disk / "workspace"), "number": number, "snapshot": snapshot}
+        return asyncio.run(jobs.run(Job(**asked, max_bytes=room, max_stored=room)))  # type: ignore[arg-type] # a struct's fields
+
+    def refused(kind: JobKind, number: int, sha256: str = "") -> str:
+        try:
+            do(kind, number, sha256)
+        except JobFailed as failed:
+            return str(failed)
+        raise AssertionError("it succeeded")
+
+    (current / "model").write_bytes(os.urandom(20 << 20))
+    (disk / "fill").write_bytes(bytes(34 << 20))  # of 64 MiB
+    assert "No space left" in refused("take", 0)
+    assert not list(store.rglob(".new-*")), "what was being written is gone"
+    (disk / "fill").unlink()
+    taken = do("take", 0).sha256
+    data = (current / "model").read_bytes()
+    (current / "model").write_bytes(b"spoilt")
+    (disk / "fill").write_bytes(bytes(34 << 20))
+    assert "disk is full" in refused("restore", 1, taken)
+    do("give_up", 1)
+    assert (current / "model").read_bytes() == b"spoilt"
+    (disk / "fill").unlink()
+    do("restore", 2, taken)
+    assert (current / "model").read_bytes() == data
 
 
 if __name__ == "__main__":

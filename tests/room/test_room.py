@@ -25,3 +25,7 @@ def test_who_fills_dbfs_is_ended(tmp_path: Path) -> None:
 
 def test_a_node_without_groups_gives_way(tmp_path: Path) -> None:
     apart.run("a_node_without_groups_gives_way", tmp_path, user=False, groups=False)
+
+
+def test_snapshots_on_a_full_disk(tmp_path: Path) -> None:
+    apart.run("snapshots_on_a_full_disk", tmp_path, user=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from brickyard.lifecycle import mavenrepo
 from brickyard.runtime import maven
 from brickyard.runtime.maven import Artifact, ArtifactMissing
 
@@ -92,11 +93,11 @@ def test_a_repository_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ArtifactMissing, match="cannot be reached"):
         fetch(tmp_path, "http://127.0.0.1:1/maven2")
     with pytest.raises(ArtifactMissing, match="BRICKYARD_MAVEN_URL is empty"):
-        fetch(tmp_path, maven.repository({"BRICKYARD_MAVEN_URL": ""}))
+        fetch(tmp_path, mavenrepo.repository({"BRICKYARD_MAVEN_URL": ""}))
     with pytest.raises(ArtifactMissing, match="no http or https URL"):
         fetch(tmp_path, "file:///etc")
 
 
 def test_where_it_is_looked_for() -> None:
-    assert maven.repository({}) == "https://repo1.maven.org/maven2"
-    assert maven.repository({"BRICKYARD_MAVEN_URL": "https://mirror.test/maven/"}) == "https://mirror.test/maven"
+    assert mavenrepo.repository({}) == "https://repo1.maven.org/maven2"
+    assert mavenrepo.repository({"BRICKYARD_MAVEN_URL": "https://mirror.test/maven/"}) == "https://mirror.test/maven"

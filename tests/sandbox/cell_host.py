@@ -22,7 +22,7 @@ def main() -> None:
     running: dict[int, tuple[Any, Any]] = {}
 
     def start(code: str, env: dict[str, str]) -> dict[str, Any]:
-        home = cells.home(node_dir)
+        home = cells.directories(node_dir)
         with (home.root / "log").open("wb") as log:
             argv = [sys.executable, "-c", code]
             process = cells.start(home, argv, {**os.environ, **env}, node_dir=node_dir, stdin=subprocess.DEVNULL, log=log)
@@ -36,7 +36,7 @@ def main() -> None:
 
     def plant(name: str, target: str) -> dict[str, Any]:
         """Put a link in the place of one of a coming kernel's directories."""
-        made = cells.home(node_dir)
+        made = cells.directories(node_dir)
         shutil.rmtree(made.root / name)
         (made.root / name).symlink_to(target)
         with (made.root / "log").open("wb") as log:

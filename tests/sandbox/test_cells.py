@@ -293,7 +293,7 @@ def test_what_lies_below_tmp_cannot_be_exchanged(tmp_path: Path) -> None:
     open({str(runtime / "file")!r}, "w").write("somebody's")
     """)
     assert made.beside(f"print(open({str(runtime / 'file')!r}).read())") == "somebody's"
-    assert f"sandbox: {runtime} is not what it was" in made.run("print(1)")
+    assert f"sandbox: {runtime} has been replaced" in made.run("print(1)")
     made.end()
 
 
@@ -319,7 +319,7 @@ def test_what_all_kernels_run_can_be_made_read_only_for_the_whole_node(tmp_path:
         print(said)
         """
         command = sandbox.reveal(
-            sys.executable, source=place, target=str(place), launcher=made.process.pid, kind="namespaces", read_only=True
+            sys.executable, shown={str(place): place}, launcher=made.process.pid, kind="namespaces", read_only=True
         )
         subprocess.run(command, check=True, env={})
         refused, busy = "Read-only file system", "Device or resource busy"

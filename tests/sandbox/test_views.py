@@ -12,7 +12,7 @@ import pytest
 
 from brickyard.agent import sandbox
 from brickyard.agent.sandbox import Isolation
-from brickyard.agent.view import View, mounts
+from brickyard.agent.view import View, device_nodes, mounts
 from tests.agent.world import SOURCE
 from tests.support.patience import PATIENCE_S
 
@@ -51,8 +51,9 @@ def test_a_cluster_has_a_directory_of_its_own_and_a_node_without_one_an_empty_pl
     own = places / "data" / "clusters" / "a"
     own.mkdir(parents=True)
     assert ("rw", str(own), "/cluster", "") in mounts(view(places, cluster_dir=str(own)))
+    assert ("rw", str(own), "/workspace", "") in mounts(view(places, workspace_dir=str(own)))
     kinds = {target: kind for kind, _, target, _ in mounts(view(places))}
-    assert kinds["/cluster"] == "tmpfs"
+    assert kinds["/cluster"] == kinds["/workspace"] == "tmpfs"
 
 
 def test_secrets_below_something_shown_are_hidden(places: Path) -> None:
@@ -113,7 +114,13 @@ def test_an_interpreter_that_is_reached_through_a_link_elsewhere_runs_inside(tmp
     assert found.stdout == f"{tmp_path / 'venv'} ['python3']\n"
 
 
-def test_devices_of_gpus_are_shown_to_those_who_have_them(places: Path) -> None:
+def test_devices_of_gpus_are_shown_to_those_who_have_them(places: Path, tmp_path: Path) -> None:
+    (tmp_path / "nvidia-caps").mkdir()
+    for name in ("nvidia0", "nvidia1", "nvidia10", "nvidiactl", "nvidia-uvm", "nvidia-caps/cap1"):
+        (tmp_path / name).touch()
+    found = [Path(each).relative_to(tmp_path).as_posix() for each in device_nodes((1,), tmp_path)]
+    assert found == ["nvidia1", "nvidiactl", "nvidia-uvm", "nvidia-caps/cap1"]
+    assert device_nodes((), tmp_path) == []
     assert not [each for each in mounts(view(places)) if each[0] == "device"]
 
 

@@ -23,12 +23,14 @@ from brickyard.domain.access import Grant, Permission
 from brickyard.domain.node import AskSecrets, SecretsReply
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.services.contextsecrets import ContextSecrets
+from brickyard.storage.sealer import Sealer
 from brickyard.store.store import Store
 from tests.secrets.test_secrets import OTHER, Shelf
 from tests.services.desk import USER
 from tests.support.patience import PATIENCE_S
 
 TOKENS = InstanceTokens(key=b"k" * 32)
+SEALER = Sealer(key=b"k" * 32)
 
 
 class Node:
@@ -36,10 +38,15 @@ class Node:
 
     def __init__(self, store: Store, place: Path, instance_id: str = "i-1") -> None:
         self.shelf = Shelf(store, place)
-        self.server = ContextSecrets(store=store, secrets=self.shelf.calls, tokens=TOKENS)
+        self.server = ContextSecrets(store=store, secrets=self.shelf.calls, tokens=TOKENS, sealer=SEALER)
         self.hidden: list[str] = []
-        self.contexts = Contexts(instance_id=instance_id, hide=self.hidden.append, given=("of the cluster",))
+        self.sealed: list[str] = []
+        self.contexts = Contexts(instance_id=instance_id, hide=self._hide, given=("of the cluster",))
         self.instance_id = instance_id
+
+    def _hide(self, value: str, sealed: str) -> None:
+        self.hidden.append(value)
+        self.sealed.append(sealed)
 
     def make(self, context_id: str, user: str) -> None:
         """As the server does when somebody creates a context."""
@@ -116,6 +123,7 @@ def test_results_hide_what_their_context_has_read(node: Node) -> None:
         assert node.contexts.redactor("mine").json(said) == {"results": {"data": "[REDACTED], [REDACTED]"}}
         assert node.contexts.redactor("theirs").json(said) == {"results": {"data": "hunter2, [REDACTED]"}}
         assert node.hidden == ["hunter2"]
+        assert SEALER.open(node.sealed) == ("hunter2",)
 
     asyncio.run(scenario())
 

@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from brickyard.agent.node import continued
-from brickyard.domain.access import Grant, Permission
+from brickyard.domain.access import Grant, ObjectKind, Permission, Place
 from brickyard.domain.clock import SystemClock
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.errors import PermissionDenied, ResourceDoesNotExist
-from brickyard.domain.node import Assignment, Role
+from brickyard.domain.node import Assignment, LogDestination, Role
 from brickyard.domain.requests import ClusterId, EditCluster, StartCluster
 from brickyard.domain.secrets import SecretName
 from brickyard.nodes.loads import Loads
@@ -23,6 +23,7 @@ from brickyard.nodes.sessions import AgentService
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.services.access import Authorizer
 from brickyard.services.secretvalues import SecretValues
+from brickyard.storage.sealer import Sealer
 from brickyard.storage.vault import Vault
 from brickyard.store.store import Store
 from brickyard.testing.builders import cluster, instance
@@ -30,6 +31,7 @@ from tests.agent.world import assignment
 from tests.secrets.test_secrets import OTHER, Shelf
 from tests.services.desk import ADMIN, ASK, USER, Desk, refused
 
+SEALER = Sealer(key=b"k" * 32)
 CONF, VARIABLES = {"spark.a": "x-{{secrets/s/k}}"}, {"A": "{{ secrets/S/K }}", "B": "plain"}
 
 
@@ -38,7 +40,7 @@ class Delivery:
 
     def __init__(self, store: Store, place: Path, *, owner: str = USER.user_name) -> None:
         self.shelf = Shelf(store, place)
-        values = SecretValues(authorizer=Authorizer(), vault=Vault(path=place / "secrets.key"))
+        values = SecretValues(authorizer=Authorizer(), vault=Vault(path=place / "secrets.key"), sealer=SEALER)
         self.agents = AgentService(
             store=store, clock=SystemClock(), tokens=InstanceTokens(key=b"k" * 32), wake=lambda _: None, silence_s=30,
             loads=Loads(), deliver=values.deliver,
@@ -73,6 +75,8 @@ def test_values_are_delivered_and_in_no_row(delivery: Delivery) -> None:
         await delivery.shelf.filled()
         told = await delivery.told()
         assert told.spark_conf == {"spark.a": "x-hunter2"}
+        assert SEALER.open([told.sealed]) == told.redact
+        assert "hunter2" not in told.sealed
         assert told.spark_env_vars == {"A": "hunter2", "B": "plain"}
         assert told.redact == ("hunter2",)
         assert told.refusal is None
@@ -81,6 +85,26 @@ def test_values_are_delivered_and_in_no_row(delivery: Delivery) -> None:
             return repr([tx._connection.exec_driver_sql(f"SELECT * FROM {table}").all() for table in ("instances", "clusters")])  # noqa: S608 - our own names
 
         assert "hunter2" not in delivery.store.read_sync(rows)
+
+    asyncio.run(scenario())
+
+
+def test_credentials_for_logs_go_along_sealed(delivery: Delivery) -> None:
+    async def scenario() -> None:
+        await delivery.shelf.filled()
+        logs = LogDestination(kind="s3", path="a", bucket="b", region="r")
+        variables = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "{{secrets/s/k}}", "OTHER": "o"}
+        given = delivery.driver.assignment
+        assert given is not None
+        changed = msgspec.structs.replace(given, logs=logs, spark_env_vars=variables)
+        row = msgspec.structs.replace(delivery.driver, assignment=changed)
+        delivery.store.write_sync(lambda tx: tx.instances.update(row))
+        told = (await delivery.told()).logs
+        assert told is not None
+        assert SEALER.open_variables(told.sealed) == {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "hunter2"}
+        stored = delivery.store.read_sync(lambda tx: tx.instances.get(row.instance_id))
+        assert stored is not None
+        assert stored.assignment == changed
 
     asyncio.run(scenario())
 
@@ -139,12 +163,16 @@ def test_only_who_may_read_a_secret_can_refer_to_it(store: Store, tmp_path: Path
         mine = await desk.service.create(USER, asked)
         await desk.service.delete(USER, ClusterId(cluster_id=mine))
         await desk.settle(mine, ended=True)
+        granted = [Grant(OTHER.user_id, Permission.CAN_MANAGE)]
+        await store.write(lambda tx: tx.grants.put(Place(ObjectKind.CLUSTER, mine), granted))
         await desk.service.edit(OTHER, _refer(mine))  # what is there already may stay
         for more in ("{{secrets/t/k}}", "{{secrets/s/another}}"):
             await refused(PermissionDenied, desk.service.edit(OTHER, _refer(mine, B=more)))
             await desk.service.edit(USER, _refer(mine, B=more))
             await desk.service.edit(USER, _refer(mine))
         theirs = await desk.service.create(OTHER, ASK)
+        managing = [Grant(USER.user_id, Permission.CAN_MANAGE)]
+        await store.write(lambda tx: tx.grants.put(Place(ObjectKind.CLUSTER, theirs), managing))
         await desk.service.delete(USER, ClusterId(cluster_id=theirs))
         await desk.settle(theirs, ended=True)
         assert OTHER.user_name in await refused(PermissionDenied, desk.service.edit(USER, _refer(theirs)))

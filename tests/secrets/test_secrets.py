@@ -21,7 +21,6 @@ from brickyard.domain.errors import (
     ResourceDoesNotExist,
     ResourceLimitExceeded,
 )
-from brickyard.domain.identity import UserRow
 from brickyard.domain.secrets import SecretName
 from brickyard.services import secrets as service
 from brickyard.services.access import Authorizer
@@ -31,8 +30,9 @@ from brickyard.storage.vault import Vault
 from brickyard.store.store import Store
 from brickyard.testing.clock import ManualClock
 from tests.services.desk import ADMIN, USER, refused
+from tests.support.people import ENTITLED, enter
 
-OTHER = Caller(user_name="other@example.com", user_id="9", is_admin=False, token_id="o")
+OTHER = Caller(user_name="other@example.com", user_id="9", is_admin=False, token_id="o", entitlements=ENTITLED)
 NAME = SecretName("s", "k")
 
 
@@ -45,9 +45,7 @@ class Shelf:
         self.clock = ManualClock()
         vault = Vault(path=self.key_file, given=given)
         self.calls = SecretService(store=store, clock=self.clock, authorizer=Authorizer(), vault=vault)
-        for user in (ADMIN, USER, OTHER):
-            row = UserRow(user_name=user.user_name, user_id=user.user_id, is_admin=user.is_admin, display_name="u")
-            store.write_sync(lambda tx, row=row: tx.users.upsert(row))  # type: ignore[misc] # bound now
+        store.write_sync(lambda tx: enter(tx, ADMIN, USER, OTHER))
 
     async def filled(self) -> None:
         await self.calls.create_scope(USER, "s")

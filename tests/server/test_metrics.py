@@ -17,6 +17,7 @@ from brickyard.storage.directory import Storage
 from brickyard.store.servers import About, Server, Stopping
 from brickyard.store.store import Store
 from brickyard.testing.builders import SMALL, cluster
+from tests.support.databases import empty_sqlite
 from tests.support.patience import PATIENCE_S
 
 ABOUT = About(host="here", version="1")
@@ -29,7 +30,7 @@ MANY = 16  # more reads than the store has threads for
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store.open(f"sqlite:///{tmp_path / 'test.db'}")
+    opened = Store.open(empty_sqlite(tmp_path / "test.db"))
     yield opened
     opened.close()
 
@@ -37,7 +38,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def measures(store: Store, place: Path) -> tuple[WorkspaceMetrics, CollectorRegistry]:
     registry = CollectorRegistry()
     room = DiskRoom(store=store, storage=Storage(place), data_dir=place, min_free=0, dbfs_limit=1)
-    made = WorkspaceMetrics(store, SimulatedProvider(node_types=[SMALL]), room, lambda: SERVERS)
+    made = WorkspaceMetrics(store, SimulatedProvider(node_types=[SMALL]), room, lambda: SERVERS, {"event loop": lambda: 0.5})
     registry.register(made)
     return made, registry
 
@@ -62,5 +63,6 @@ def test_counts_are_read_on_the_stores_threads(store: Store, tmp_path: Path) -> 
         assert registry.get_sample_value("brickyard_clusters", {"state": "PENDING"}) == 1
         assert registry.get_sample_value("brickyard_servers", {"state": "serving"}) == 2
         assert registry.get_sample_value("brickyard_servers", {"state": "stopping"}) == 1
+        assert registry.get_sample_value("brickyard_lag_seconds", {"of": "event loop"}) == 0.5
 
     asyncio.run(work())

@@ -28,8 +28,8 @@ def fresh(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def test_servers_that_start_side_by_side_are_one_workspace(store_url: str, tmp_path: Path) -> None:
-    stores = [Store.open(store_url) for _ in range(SERVERS)]
+def test_servers_that_start_side_by_side_are_one_workspace(bare_url: str, tmp_path: Path) -> None:
+    stores = [Store.open(bare_url) for _ in range(SERVERS)]
     storages = [Storage(tmp_path) for _ in range(SERVERS)]
     together = Barrier(SERVERS)
 

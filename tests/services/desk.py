@@ -10,19 +10,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.errors import RETRY_PHRASES, ApiError
 from brickyard.domain.requests import CreateCluster, ListClusters
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
-from brickyard.services.clusters import ClusterService
 from brickyard.store.store import Store
-from brickyard.testing.builders import SMALL, SPARK_4, nodes, up
+from brickyard.testing.builders import SPARK_4, nodes, up
 from brickyard.testing.clock import ManualClock
+from tests.support.people import ENTITLED
+from tests.support.services import cluster_service
 
 ADMIN = Caller(user_name="admin@example.com", user_id="1", is_admin=True, token_id="t")
-USER = Caller(user_name="user@example.com", user_id="2", is_admin=False, token_id="u")
+USER = Caller(user_name="user@example.com", user_id="2", is_admin=False, token_id="u", entitlements=ENTITLED)
 RUNTIME = SPARK_4
 ASK = CreateCluster(cluster_name="c", spark_version=RUNTIME.key, node_type_id="small", num_workers=2)
 
@@ -34,15 +34,7 @@ class Desk:
         self.store = store
         self.clock = ManualClock()
         self.woken: list[str] = []
-        self.service = ClusterService(
-            store=store,
-            clock=self.clock,
-            ids=Ids(),
-            node_types=lambda: [SMALL],
-            runtimes=lambda: [RUNTIME],
-            authorizer=authorizer or Authorizer(),
-            wake=self.woken.append,
-        )
+        self.service = cluster_service(store, clock=self.clock, authorizer=authorizer, wake=self.woken.append)
 
     async def create(self, **changes: Any) -> str:
         self.clock.advance(ms=1)

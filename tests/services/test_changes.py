@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import msgspec
 import pytest
 
-from brickyard.domain.access import ObjectKind, Principal, Visible
+from brickyard.domain.access import Grant, ObjectKind, Permission, Place, Principal, Visible
 from brickyard.domain.clock import Ids
 from brickyard.domain.errors import DatabaseAway, QuotaExceeded
+from brickyard.domain.identity import UserRow
 from brickyard.services import changes as module
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
@@ -21,28 +22,28 @@ from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster
 from brickyard.testing.clock import ManualClock
 from tests.support.patience import PATIENCE_S
+from tests.support.people import lock_out
 
 ME = "me@example.com"
 
 
 class Walls(Authorizer):
-    """Shows the clusters of `owners` only, once there are some; `trouble` is met instead, once."""
+    """Meets `trouble` instead, once."""
 
     def __init__(self) -> None:
-        self.owners: frozenset[str] | None = None
         self.trouble: Exception | None = None
 
     def visible(self, tx: Tx, principal: Principal, kind: ObjectKind) -> Visible:
         trouble, self.trouble = self.trouble, None
         if trouble is not None:
             raise trouble
-        return Visible(owners=self.owners)
+        return super().visible(tx, principal, kind)
 
 
 class World:
     def __init__(self, store: Store) -> None:
         self.store, self.walls, clock, ids = store, Walls(), ManualClock(), Ids()
-        self.tokens = TokenService(store=store, clock=clock, ids=ids, authorizer=Authorizer())
+        self.tokens = TokenService(store=store, clock=clock, ids=ids, authorizer=Authorizer(), key=b"k" * 32)
         self.changes = Changes(store=store, clock=clock, ids=ids, authorizer=self.walls)
 
     async def me(self) -> Caller:
@@ -50,6 +51,20 @@ class World:
         caller = await self.tokens.authenticate("dapi" + "1" * 32)
         assert caller is not None
         return caller
+
+    async def somebody(self) -> Caller:
+        """No administrator."""
+        user = UserRow(user_name="user@example.com", user_id="77")
+        await self.store.write(lambda tx: tx.users.put(user))
+        caller = Caller(user_name=user.user_name, user_id=user.user_id, is_admin=False, token_id="")
+        token, _ = await self.tokens.create(caller)
+        found = await self.tokens.authenticate(token)
+        assert found is not None
+        return found
+
+    async def grant(self, name: str, *holders: str) -> None:
+        grants = [Grant(holder, Permission.CAN_ATTACH_TO) for holder in holders]
+        await self.store.write(lambda tx: tx.grants.put(Place(ObjectKind.CLUSTER, name), grants))
 
     async def change(self, name: str, *, owner: str = ME) -> None:
         row = msgspec.structs.replace(cluster(), cluster_id=name, creator_user_name=owner, idempotency_token="")
@@ -147,10 +162,37 @@ def test_what_is_forgotten_or_missed_is_read_again(store_url: str, monkeypatch: 
 
 def test_only_what_a_list_would_show_is_told(store_url: str) -> None:
     async def scenario(world: World) -> None:
-        world.walls.owners = frozenset({ME})
-        changes = await begun(await world.changes.watch(await world.me()))
+        somebody = await world.somebody()
+        changes = await begun(await world.changes.watch(somebody))
         await world.change("theirs", owner="other@example.com")
-        await world.change("mine")
+        await world.change("mine", owner=somebody.user_name)
+        assert names(await told(changes)) == ["mine"]
+        await world.grant("theirs", somebody.user_id)
+        assert names(await told(changes)) == ["theirs"]
+
+    play(store_url, scenario)
+
+
+def test_whoever_could_see_an_object_is_told_that_it_or_the_grant_is_gone(store_url: str) -> None:
+    async def scenario(world: World) -> None:
+        somebody = await world.somebody()
+        for name in ("revoked", "deleted", "hidden"):
+            await world.change(name, owner="other@example.com")
+        await world.change("mine", owner=somebody.user_name)
+        for name in ("revoked", "deleted"):
+            await world.grant(name, somebody.user_id)
+        changes = await begun(await world.changes.watch(somebody))
+        await world.grant("revoked")
+        assert names(await told(changes)) == ["revoked"]
+
+        def remove(tx: Tx) -> None:
+            for name in ("deleted", "hidden", "mine"):
+                tx.clusters.delete(name)
+
+        await world.store.write(remove)
+        assert sorted(names(await told(changes)) or ()) == ["deleted", "mine"]
+        await world.change("deleted", owner="other@example.com")  # what comes after it is not told
+        await world.change("mine", owner=somebody.user_name)
         assert names(await told(changes)) == ["mine"]
 
     play(store_url, scenario)
@@ -180,6 +222,19 @@ def test_it_ends_with_the_token(store_url: str, with_a_change: bool) -> None:
             await world.change("a")
         assert [each async for each in changes if each is not None] == []
 
+    play(store_url, scenario)
+
+
+def test_it_ends_at_once_for_whoever_is_locked_out(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(world: World) -> None:
+        me = await world.me()
+        changes = await begun(await world.changes.watch(me))
+        waiting = asyncio.ensure_future(anext(changes, "ended"))
+        await asyncio.sleep(0)
+        await world.store.write(lambda tx: lock_out(tx, me))
+        assert await waiting == "ended"
+
+    monkeypatch.setattr(module, "IDLE_S", PATIENCE_S)
     play(store_url, scenario)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from brickyard.domain.access import Grant, ObjectKind, Permission, Place
 from brickyard.domain.cluster import Target
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.events import ClusterEvent, EventDetailsCause, EventType
@@ -134,6 +135,8 @@ def test_what_every_call_leaves_behind(store: Store) -> None:
         service = desk.service
         await service.resize(ADMIN, ResizeCluster(cluster_id=name, num_workers=5))
         await desk.settle(name, sized=True)
+        granted = [Grant(USER.user_id, Permission.CAN_RESTART)]
+        await store.write(lambda tx: tx.grants.put(Place(ObjectKind.CLUSTER, name), granted))
         await service.restart(USER, RestartCluster(cluster_id=name, restart_user="somebody@else"))
         await desk.bring_up(name)
         edit = EditCluster(cluster_id=name, spark_version=RUNTIME.key, node_type_id="small", num_workers=1)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
+import pytest
 
+from brickyard.domain.access import Grant, ObjectKind, Permission, Place
 from brickyard.domain.cluster import Target
-from brickyard.domain.errors import InvalidParameterValue, InvalidState, PermissionDenied
+from brickyard.domain.errors import Aborted, InvalidParameterValue, InvalidState, PermissionDenied
 from brickyard.domain.events import EventType
-from brickyard.domain.identity import UserRow
 from brickyard.domain.requests import (
     ChangeClusterOwner,
     CloneCluster,
@@ -23,9 +24,12 @@ from brickyard.domain.requests import (
     UpdateCluster,
 )
 from brickyard.domain.spec import ClusterSpec, DataSecurityMode, Kind
+from brickyard.services.clusters import commands
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from tests.services.desk import ADMIN, RUNTIME, USER, Desk, play, refused
+from tests.support.patience import PATIENCE_S
+from tests.support.people import enter
 
 
 def test_a_created_cluster_is_pending_at_once(store: Store) -> None:
@@ -42,6 +46,23 @@ def test_a_created_cluster_is_pending_at_once(store: Store) -> None:
         assert "driver" not in view
         assert desk.woken == [name]
         assert (await desk.list())["clusters"][0].get("spec") is None
+
+    play(store, scenario)
+
+
+def test_a_stopping_server_ends_all_clusters_in_short_commits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "ENDED_TOGETHER", 2)
+
+    async def scenario(desk: Desk) -> None:
+        names = [await desk.create() for _ in range(5)]
+        commits: list[int] = []
+        store.on_commit(lambda changed: commits.append(len(changed.clusters)))
+        await desk.service.end_all("it was told to", limit_s=PATIENCE_S)
+        assert [count for count in commits if count] == [2, 2, 1]
+        for name in names:
+            assert (await desk.get(name))["state"] == "TERMINATING"
+        await desk.service.end_all("it was told to", limit_s=PATIENCE_S)
+        assert len(commits) == 3
 
     play(store, scenario)
 
@@ -118,6 +139,29 @@ def test_edit_restarts_a_running_cluster_and_leaves_a_terminated_one(store: Stor
         after = await desk.row(name)
         assert (after.incarnation, after.num_workers) == (before.incarnation, 4)
         assert (await desk.get(name))["state"] == "TERMINATED"
+
+    play(store, scenario)
+
+
+def test_an_edit_can_say_what_it_builds_on(store: Store) -> None:
+    """Two people who edit one cluster: the second one is told, and nothing of the first is lost."""
+
+    async def scenario(desk: Desk) -> None:
+        name = await desk.create(spark_conf={"a.b": "1"}, autotermination_minutes=30)
+        await desk.settle(name, target=Target.TERMINATED, ended=True)
+        begun = msgspec.convert((await desk.get(name))["spec"], ClusterSpec)
+
+        def edit(num_workers: int) -> EditCluster:
+            spec = msgspec.structs.asdict(begun) | {"num_workers": num_workers}
+            return EditCluster(cluster_id=name, expected_spec=begun, **spec)
+
+        await desk.service.edit(ADMIN, edit(5))
+        with pytest.raises(Aborted, match="has changed since"):
+            await desk.service.edit(ADMIN, edit(7))
+        assert (await desk.get(name))["num_workers"] == 5
+        now = msgspec.convert((await desk.get(name))["spec"], ClusterSpec)
+        await desk.service.edit(ADMIN, msgspec.structs.replace(edit(7), expected_spec=now))
+        assert (await desk.get(name))["num_workers"] == 7
 
     play(store, scenario)
 
@@ -200,8 +244,7 @@ def test_change_owner(store: Store) -> None:
         await desk.settle(name, target=Target.TERMINATED, ended=True)
         ask = ChangeClusterOwner(cluster_id=name, owner_username="user@example.com")
         await refused(InvalidParameterValue, desk.service.change_owner(ADMIN, ask))
-        user = UserRow(user_name="user@example.com", user_id="2", is_admin=False, display_name="u")
-        await desk.store.write(lambda tx: tx.users.upsert(user))
+        await desk.store.write(lambda tx: enter(tx, USER))
         await desk.service.change_owner(ADMIN, ask)
         assert (await desk.get(name))["creator_user_name"] == "user@example.com"
 
@@ -244,6 +287,8 @@ def test_a_single_users_cluster_stays_that_users(store: Store) -> None:
         name = await desk.create(data_security_mode=DataSecurityMode.SINGLE_USER)
         await desk.settle(name, target=Target.TERMINATED, ended=True)
         renamed = UpdateCluster(cluster_id=name, update_mask="cluster_name", cluster=ClusterSpec(cluster_name="new"))
+        place = Place(ObjectKind.CLUSTER, name)
+        await desk.store.write(lambda tx: tx.grants.put(place, [Grant(USER.user_id, Permission.CAN_MANAGE)]))
         await desk.service.update(USER, renamed)
         view = await desk.get(name)
         assert (view["cluster_name"], view["single_user_name"]) == ("new", ADMIN.user_name)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import functools
 import json
 import tempfile
+from pathlib import Path
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from brickyard.domain.access import EVERYTHING, Grant, ObjectKind, Permission, Place, Visible
 from brickyard.domain.cluster import Target
 from brickyard.domain.errors import InvalidParameterValue
+from brickyard.domain.libraries import ClusterLibrary, Library, PythonPyPiLibrary
 from brickyard.domain.queries import ClusterFilter, ClusterOrder, ClusterPosition, ClusterSort
 from brickyard.domain.requests import ClusterId, ListClusters, ListClustersFilterBy, ListClustersSortBy
 from brickyard.domain.spec import ClientsTypes, WorkloadType
@@ -23,6 +27,7 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import NOW, cluster
 from tests.services.desk import ADMIN, Desk, play, refused
+from tests.support.databases import empty_sqlite
 
 BY_NAME = ListClustersSortBy(field=ListClustersSortByField.CLUSTER_NAME)
 
@@ -167,7 +172,7 @@ def test_what_stays_is_shown_once_whatever_changes_meanwhile(
     changes: list[list[tuple[str, int]]], by: ClusterOrder, states: tuple[State, ...], *, descending: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as place:
-        store = Store.open(f"sqlite:///{place}/lists.db")
+        store = Store.open(empty_sqlite(Path(place) / "lists.db"))
         sort, which = ClusterSort(by=by, descending=descending), ClusterFilter(states=states)
         shuffled = Shuffled(store, sort)
         for number in range(12):
@@ -252,3 +257,21 @@ def test_clusters_for_one_kind_of_work(store: Store) -> None:
         assert message == "can_use_client is 'ANYTHING'; it must be JOBS or NOTEBOOKS."
 
     play(store, scenario)
+
+
+def test_libraries_of_the_clusters_that_one_sees(store: Store) -> None:
+    """By the query: rows that are hidden are not read."""
+
+    def work(tx: Tx) -> list[list[str]]:
+        library = ClusterLibrary(library=Library(pypi=PythonPyPiLibrary(package="six")))
+        for at, (name, owner) in enumerate((("own", "anna"), ("shared", "ben"), ("by group", "ben"), ("hidden", "ben"))):
+            tx.clusters.insert(cluster(cluster_id=name, creator_user_name=owner, created_ms=at, libraries=(library,)))
+        tx.clusters.insert(cluster(cluster_id="without", creator_user_name="anna"))
+        for name, holder in (("shared", "7"), ("by group", "g"), ("without", "7"), ("hidden", "8")):
+            tx.grants.put(Place(ObjectKind.CLUSTER, name), [Grant(holder, Permission.CAN_ATTACH_TO)])
+        tx.grants.put(Place(ObjectKind.INSTANCE_POOL, "hidden"), [Grant("7", Permission.CAN_ATTACH_TO)])
+        seen = (EVERYTHING, Visible(owner="anna", holders=frozenset({"7", "g"})), Visible(owner="carl"))
+        return [[each.cluster_id for each in tx.clusters.with_libraries(which)] for which in seen]
+
+    found = asyncio.run(store.write(work))
+    assert found == [["own", "shared", "by group", "hidden"], ["own", "shared", "by group"], []]

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from brickyard.domain.errors import PermissionDenied, QuotaExceeded
-from brickyard.domain.identity import NEVER, TokenRow, UserRow
+from brickyard.domain.identity import NEVER, TokenRow
 from brickyard.domain.nodeops import AgentUnreachable, ReadLog
 from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.tokens import InstanceTokens
@@ -29,7 +29,9 @@ from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster, nodes, up
 from brickyard.testing.clock import ManualClock
 from tests.services.desk import USER
+from tests.support.databases import empty_sqlite
 from tests.support.patience import PATIENCE_S
+from tests.support.people import enter, lock_out
 
 LOG = "log4j-active.log"
 
@@ -39,7 +41,7 @@ class World:
 
     def __init__(self, store: Store, root: Path) -> None:
         self.store, self.storage, self.calls, self.gone = store, Storage(root), 0, False
-        made = up(cluster())
+        made = up(cluster(creator_user_name=USER.user_name))
         driver = msgspec.structs.replace(nodes(made, 0)[0], endpoint="http://node.invalid")
         self.cluster_id, self.instance_id = made.cluster_id, driver.instance_id
         assert driver.assignment is not None
@@ -48,7 +50,7 @@ class World:
         def work(tx: Tx) -> None:
             tx.clusters.insert(made)
             tx.instances.insert(driver)
-            tx.users.upsert(UserRow(user_name=USER.user_name, user_id="2", is_admin=False, display_name="u"))
+            enter(tx, USER)
             tx.tokens.insert(_token())
 
         store.write_sync(work)
@@ -93,7 +95,7 @@ def _token() -> TokenRow:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store.open(f"sqlite:///{tmp_path / 'test.db'}")
+    opened = Store.open(empty_sqlite(tmp_path / "test.db"))
     yield opened
     opened.close()
 
@@ -216,6 +218,23 @@ def test_it_ends_when_the_caller_may_no_longer_read(tmp_path: Path, store: Store
             assert await anext(found) is None, "a sign of life"
             await world.store.write(lambda tx: tx.tokens.delete(USER.token_id))
             assert [each async for each in found if each is not None] == []
+
+    scenario(work, tmp_path, store)
+
+
+def test_nothing_that_is_written_later_reaches_whoever_was_locked_out(tmp_path: Path, store: Store) -> None:
+    async def work(world: World) -> None:
+        async with texts(await world.follow()) as found:
+            world.write("before")
+            assert (first := await anext(found)) is not None
+            assert first.text == "before"
+            waiting = asyncio.ensure_future(anext(found, None))
+            calls = world.calls
+            while world.calls == calls:
+                await asyncio.sleep(0.01)
+            await world.store.write(lambda tx: lock_out(tx, USER))
+            world.write("after")
+            assert await waiting is None
 
     scenario(work, tmp_path, store)
 

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
+from brickyard.domain.access import Grant, ObjectKind, Permission, Place
 from brickyard.domain.clock import Ids
+from brickyard.domain.cluster import Target
 from brickyard.domain.errors import InvalidParameterValue, PermissionDenied, QuotaExceeded, ResourceDoesNotExist
 from brickyard.domain.policies import CreatePolicy, EditPolicy, ListPolicies, PolicyId
 from brickyard.domain.requests import EditCluster, ResizeCluster, StartCluster
+from brickyard.domain.runviews import RunId
+from brickyard.domain.tasks import SubmitTask
 from brickyard.services.access import Authorizer
 from brickyard.services.policies import PolicyService
 from brickyard.store.store import Store
 from brickyard.testing.clock import ManualClock
+from tests.reconcile.runworld import CLUSTER, RunWorld, task
+from tests.reconcile.world import provider
 from tests.services.desk import ADMIN, RUNTIME, USER, Desk
 
 
@@ -28,6 +38,50 @@ def test_of_creates_at_once_no_more_succeed_than_the_policy_allows(store: Store)
         answers = await asyncio.gather(*(desk.create(policy_id=policy_id) for _ in range(6)), return_exceptions=True)
         assert len([answer for answer in answers if isinstance(answer, str)]) == 2
         assert len([answer for answer in answers if isinstance(answer, QuotaExceeded)]) == 4
+
+    asyncio.run(scenario())
+
+
+def test_of_runs_at_once_no_more_succeed_than_the_policy_allows(store: Store, tmp_path: Path) -> None:
+    """Their clusters are made later. Tasks that wait for others make theirs when those of the others have ended."""
+
+    async def scenario() -> None:
+        policy_id = await service(store).create(ADMIN, CreatePolicy(name="p", definition="{}", max_clusters_per_user=2))
+        world = RunWorld(store, provider(), tmp_path)
+        governed = msgspec.structs.replace(CLUSTER, policy_id=policy_id)
+
+        def submit(*tasks: SubmitTask) -> Coroutine[Any, Any, int]:
+            for each in tasks:
+                world.file(each.task_key, "")
+            return world.submit(*(msgspec.structs.replace(each, new_cluster=governed) for each in tasks))
+
+        with pytest.raises(QuotaExceeded):
+            await submit(task("a"), task("b"), task("c"))
+        first = await submit(task("a"), task("b", "a"), task("c", "b"))
+        answers = await asyncio.gather(*(submit(task("a")) for _ in range(4)), return_exceptions=True)
+        assert len([answer for answer in answers if isinstance(answer, QuotaExceeded)]) == 3
+        with pytest.raises(QuotaExceeded, match="0 active clusters and 2 more to come for runs"):
+            await Desk(store).create(policy_id=policy_id)
+        await world.service.cancel(ADMIN, RunId(run_id=first))
+        await Desk(store).create(policy_id=policy_id)
+
+    asyncio.run(scenario())
+
+
+def test_a_running_cluster_does_not_enter_a_policy_that_is_full(store: Store) -> None:
+    async def scenario() -> None:
+        policy_id = await service(store).create(ADMIN, CreatePolicy(name="p", definition="{}", max_clusters_per_user=1))
+        desk = Desk(store)
+        await desk.create(policy_id=policy_id)
+        free = await desk.create()
+        await desk.bring_up(free)
+        wanted = EditCluster(cluster_id=free, spark_version=RUNTIME.key, node_type_id="small", num_workers=2, policy_id=policy_id)
+        with pytest.raises(QuotaExceeded):
+            await desk.service.edit(ADMIN, wanted)
+        await desk.settle(free, target=Target.TERMINATED, ended=True)
+        await desk.service.edit(ADMIN, wanted)
+        with pytest.raises(QuotaExceeded):
+            await desk.service.start(ADMIN, StartCluster(cluster_id=free))
 
     asyncio.run(scenario())
 
@@ -54,7 +108,14 @@ def test_users_use_policies_and_do_not_change_them(store: Store) -> None:
             await policies.edit(USER, EditPolicy(policy_id=policy_id, name="q", definition="{}"))
         with pytest.raises(PermissionDenied):
             await policies.delete(USER, PolicyId(policy_id=policy_id))
+        with pytest.raises(PermissionDenied, match="CAN_USE"):
+            await policies.get(USER, PolicyId(policy_id=policy_id))
+        listed = (await policies.list(USER, ListPolicies())).policies or []
+        assert [each.policy_family_id for each in listed] == ["personal-vm"]
+        place = Place(ObjectKind.CLUSTER_POLICY, policy_id)
+        await store.write(lambda tx: tx.grants.put(place, [Grant(USER.user_id, Permission.CAN_USE)]))
         assert (await policies.get(USER, PolicyId(policy_id=policy_id))).name == "p"
+        assert len((await policies.list(USER, ListPolicies())).policies or []) == 2
 
     asyncio.run(scenario())
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
 
-from brickyard.domain.access import Permission, Principal, SecurableObject
+from brickyard.domain.access import Grant, ObjectKind, Permission, Place, Principal, SecurableObject
 from brickyard.domain.clock import Ids
 from brickyard.domain.errors import InvalidParameterValue, PermissionDenied, ResourceDoesNotExist
+from brickyard.domain.identity import USERS_ID
 from brickyard.domain.pools import CreateInstancePool, EditInstancePool, InstancePoolId, InstancePoolView
 from brickyard.domain.spec import ClusterSpec
 from brickyard.services.access import Acl, Authorizer
+from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
 from brickyard.services.pools import PoolService
 from brickyard.store.store import Store
@@ -27,10 +30,12 @@ from tests.services.desk import ADMIN, RUNTIME, USER, Desk
 ASK = CreateInstancePool(instance_pool_name="p", node_type_id="small", min_idle_instances=1)
 
 
-def service(store: Store, *, woken: list[str] | None = None, authorizer: Authorizer | None = None) -> PoolService:
+def service(
+    store: Store, *, woken: list[str] | None = None, authorizer: Authorizer | None = None, clock: ManualClock | None = None
+) -> PoolService:
     return PoolService(
         store=store,
-        clock=ManualClock(),
+        clock=clock or ManualClock(),
         ids=Ids(),
         offers=Offers(node_types=lambda: [SMALL], runtimes=lambda: [RUNTIME]),
         authorizer=authorizer or Authorizer(),
@@ -63,7 +68,7 @@ def test_an_edit_may_keep_its_name_and_not_take_anothers(store: Store) -> None:
         await pools.edit(ADMIN, edit)
         with pytest.raises(InvalidParameterValue, match=f"first is taken by instance pool {first}"):
             await pools.edit(ADMIN, msgspec.structs.replace(edit, instance_pool_name="first"))
-        found = await pools.get(USER, InstancePoolId(instance_pool_id=second))
+        found = await pools.get(ADMIN, InstancePoolId(instance_pool_id=second))
         assert (found.instance_pool_name, found.max_capacity, found.min_idle_instances) == ("second", 3, None)
         assert woken == [first, second, second], "a refused edit wakes nobody"
 
@@ -78,7 +83,7 @@ def test_counts_are_of_the_pools_own_instances(store: Store) -> None:
         free = msgspec.structs.replace(idle(2), pool_id=pool_id)
         await store.write(lambda tx: tx.instances.insert(used))
         await store.write(lambda tx: tx.instances.insert(free))
-        listed = {view.instance_pool_id: view for view in (await pools.list(USER)).instance_pools or []}
+        listed = {view.instance_pool_id: view for view in (await pools.list(ADMIN)).instance_pools or []}
 
         def numbers(view: InstancePoolView) -> tuple[int, int]:
             return view.stats.used_count, view.stats.idle_count
@@ -102,7 +107,7 @@ class Strict(Authorizer):
     def __init__(self, denied: Permission) -> None:
         self._denied = denied
 
-    def acl(self, tx: Tx, on: SecurableObject) -> Acl:
+    def acl(self, tx: Tx, on: SecurableObject, *, of: Principal | None = None) -> Acl:
         return NotAllowed(on, denied=self._denied)
 
 
@@ -130,6 +135,32 @@ def test_every_call_asks_who_may(store: Store, denied: Permission, call: Callabl
         assert kept.instance_pool_name == "p"
 
     asyncio.run(scenario())
+
+
+def test_a_list_shows_ones_own_and_what_was_granted_in_order(store: Store) -> None:
+    async def scenario() -> None:
+        clock = ManualClock()
+        pools, made = service(store, clock=clock), dict[str, str]()
+        for name, caller in (("a", ADMIN), ("mine", USER), ("hidden", ADMIN), ("own and granted", USER), ("granted", ADMIN)):
+            made[name] = await pools.create(caller, named(name))
+            clock.advance(ms=1)
+            if "granted" in name or name == "a":
+                place = Place(ObjectKind.INSTANCE_POOL, made[name])
+                grants = [Grant(each, Permission.CAN_ATTACH_TO) for each in (USER.user_id, USERS_ID)]
+                await store.write(partial(_grant, place, grants))
+        await pools.delete(ADMIN, InstancePoolId(instance_pool_id=made["granted"]))
+
+        async def shown(caller: Caller) -> list[str | None]:
+            return [each.instance_pool_name for each in (await pools.list(caller)).instance_pools or ()]
+
+        assert await shown(USER) == ["a", "mine", "own and granted"]
+        assert await shown(ADMIN) == ["a", "mine", "hidden", "own and granted"]
+
+    asyncio.run(scenario())
+
+
+def _grant(place: Place, grants: list[Grant], tx: Tx) -> None:
+    tx.grants.put(place, grants)
 
 
 def test_a_cluster_needs_the_right_to_its_pool(store: Store) -> None:

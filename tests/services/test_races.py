@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+import msgspec
+
 from brickyard.domain.cluster import Target
 from brickyard.domain.errors import ApiError, InvalidState
 from brickyard.domain.requests import ClusterId, ListClustersFilterBy, ResizeCluster, RestartCluster, StartCluster
 from brickyard.plan.changes import MAX_PINNED
 from brickyard.store.store import Store
-from tests.services.desk import ADMIN, Desk, play
+from tests.services.desk import ADMIN, ASK, USER, Desk, play
 
 
 async def meet(*calls: Coroutine[Any, Any, Any]) -> list[ApiError]:
@@ -32,6 +34,17 @@ def test_one_of_many_starts_wins(store: Store) -> None:
         assert len(errors) == 7
         assert all(isinstance(error, InvalidState) for error in errors)
         assert (await desk.row(name)).incarnation == before + 1
+
+    play(store, scenario)
+
+
+def test_an_idempotency_token_is_its_users(store: Store) -> None:
+    """Nobody is led to another user's cluster by a token that both have chosen."""
+
+    async def scenario(desk: Desk) -> None:
+        asked = msgspec.structs.replace(ASK, idempotency_token="nightly")
+        theirs, mine, again = [await desk.service.create(caller, asked) for caller in (USER, ADMIN, ADMIN)]
+        assert theirs != mine == again
 
     play(store, scenario)
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from brickyard.domain.access import Grant, ObjectKind, Permission, Place
 from brickyard.domain.clock import Clock, SystemClock
 from brickyard.domain.cluster import default_tags
 from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidState, PermissionDenied
@@ -22,14 +23,19 @@ from brickyard.domain.spec import ClientsTypes, WorkloadType
 from brickyard.domain.states import ClusterSource, State
 from brickyard.domain.tasks import PythonWheelTask, RunIf, SparkJarTask, SparkPythonTask, SubmitRun, SubmitTask
 from brickyard.domain.terminations import TerminationReasonCode
+from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
+from brickyard.services.withdrawal import code_refusal
 from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+from brickyard.testing.builders import cluster
 from tests.reconcile.runworld import ADMIN, CLUSTER, RunWorld, task
 from tests.reconcile.world import provider
 from tests.support.patience import PATIENCE_S
+from tests.support.people import ENTITLED, enter, lock_out
 
 Life, Result = RunLifeCycleState, RunResultState
-USER = Caller(user_name="user@example.com", user_id="2", is_admin=False, token_id="u")
+USER = Caller(user_name="user@example.com", user_id="2", is_admin=False, token_id="u", entitlements=ENTITLED)
 Scenario = Callable[[RunWorld], Coroutine[Any, Any, None]]
 
 
@@ -237,6 +243,62 @@ def test_a_cancelled_run_is_over_soon_and_can_then_be_deleted(store: Store, tmp_
     play(store, tmp_path, scenario)
 
 
+def test_an_idempotency_token_is_its_users(store: Store, tmp_path: Path) -> None:
+    """Also once the runs are deleted."""
+
+    async def scenario(world: RunWorld) -> None:
+        world.file("a", "")
+        asked = SubmitRun(tasks=[task("a")], idempotency_token="nightly")
+        ours = [(caller, await world.service.submit(caller, asked)) for caller in (USER, ADMIN)]
+        assert ours[0][1] != ours[1][1]
+        for caller, run_id in ours:
+            assert await world.service.submit(caller, asked) == run_id
+            await world.over(run_id)
+            await world.service.delete(caller, RunId(run_id=run_id))
+            with pytest.raises(InvalidParameterValue, match=f"belongs to run {run_id}, which was deleted"):
+                await world.service.submit(caller, asked)
+
+    play(store, tmp_path, scenario)
+
+
+def test_a_task_whose_user_may_no_longer_run_code_is_not_tried_again(store: Store, tmp_path: Path) -> None:
+    async def scenario(world: RunWorld) -> None:
+        world.file("a", "slow")
+        run_id = await world.submit(task("a", max_retries=-1))
+        await world.begun(run_id, "a")
+        attempt = (await world.row(run_id)).tasks[0].attempts[0]
+        _, nodes = await world.look(attempt.cluster_id)
+        driver = next(node for node in nodes if node.instance_id == attempt.driver_id)
+        asked = {"user": ADMIN.user_name, "reason": "the user has left"}
+        await world.provider.agent_client().call(driver.endpoint, "", "POST", "/v1/withdrawn", asked)
+        view = await world.over(run_id)
+        assert view.state.result_state is Result.FAILED
+        (only,) = (await world.row(run_id)).tasks[0].attempts
+        assert (only.code, only.message) == (TerminationCode.UNAUTHORIZED_ERROR, "PermissionDenied: the user has left")
+
+    play(store, tmp_path, scenario)
+
+
+def test_a_task_whose_user_has_lost_access_does_not_begin(store: Store, tmp_path: Path) -> None:
+    """One that waits for its cluster, or for another task, runs nothing once its user is gone."""
+
+    async def scenario(world: RunWorld) -> None:
+        def refused(tx: Tx) -> str:
+            return code_refusal(tx, Authorizer(), ADMIN.user_name, cluster())
+
+        world.file("a", "never")
+        await store.write(lambda tx: enter(tx, ADMIN))
+        assert await store.read(refused) == ""
+        await store.write(lambda tx: lock_out(tx, ADMIN))
+        world.refusal = lambda call: store.read(refused)
+        view = await world.over(await world.submit(task("a", max_retries=-1)))
+        assert view.state.result_state is Result.FAILED
+        assert f"{ADMIN.user_name} is no longer an active user" in (view.state.state_message or "")
+        assert not world.provider.kernels.begun
+
+    play(store, tmp_path, scenario)
+
+
 @pytest.mark.parametrize("how", ["cluster", "driver", "process"])
 def test_what_is_lost_under_a_task_fails_it(store: Store, tmp_path: Path, how: str) -> None:
     async def scenario(world: RunWorld) -> None:
@@ -286,27 +348,82 @@ def test_the_older_form_of_one_task(store: Store, tmp_path: Path) -> None:
     play(store, tmp_path, scenario)
 
 
-def test_wheels_and_jars_are_told_to_the_driver(store: Store, tmp_path: Path) -> None:
+PYPI: dict[str, Any] = {"pypi": {"package": "simplejson"}}
+
+
+def test_a_tasks_libraries_are_on_its_cluster_before_it_begins(store: Store, tmp_path: Path) -> None:
     async def scenario(world: RunWorld) -> None:
         wheel = PythonWheelTask(package_name="p", entry_point="e", named_parameters={"a": "1"})
         jar = SparkJarTask(main_class_name="Main", parameters=["x"])
+        maven = {"maven": {"coordinates": "a:b:1", "exclusions": []}}
         run_id = await world.submit(
-            SubmitTask(task_key="w", python_wheel_task=wheel, new_cluster=CLUSTER, libraries=[{"whl": "dbfs:/p.whl"}]),
-            SubmitTask(task_key="j", spark_jar_task=jar, new_cluster=CLUSTER, libraries=[{"jar": "/dbfs/a.jar"}]),
+            SubmitTask(
+                task_key="w", python_wheel_task=wheel, new_cluster=CLUSTER, libraries=[{"whl": "dbfs:/p.whl"}, PYPI, PYPI]
+            ),
+            SubmitTask(task_key="j", spark_jar_task=jar, new_cluster=CLUSTER, libraries=[{"jar": "/dbfs/a.jar"}, maven, {}]),
         )
         view = await world.over(run_id)
         assert view.state.result_state == "SUCCESS", view
         first, second = [json.loads((await world.output(each.run_id)).logs) for each in view.tasks or []]
-        assert first == {
-            "kind": "wheel",
-            "package": "p",
-            "entry_point": "e",
-            "parameters": ["--a=1"],
-            "wheels": ["/p.whl"],
-            "jars": [],
-        }
-        assert second == {"kind": "jar", "class": "Main", "parameters": ["x"], "wheels": [], "jars": ["/a.jar"]}
-        assert [each.python_wheel_task or each.spark_jar_task for each in view.tasks or []] == [wheel, jar]
+        assert first == {"kind": "wheel", "package": "p", "entry_point": "e", "parameters": ["--a=1"], "wheels": []}
+        assert second == {"kind": "jar", "class": "Main", "parameters": ["x"], "wheels": []}
+        found = []
+        for each in view.tasks or []:
+            assert each.cluster_instance
+            cluster, _ = await world.look(each.cluster_instance.cluster_id)
+            assert cluster is not None
+            found.append([json.loads(msgspec.json.encode(one.library)) for one in cluster.libraries])
+        assert found == [[{"whl": "dbfs:/p.whl"}, PYPI], [{"jar": "/dbfs/a.jar"}, {"maven": {"coordinates": "a:b:1"}}]]
+
+    play(store, tmp_path, scenario)
+
+
+def test_a_task_whose_library_fails_fails_with_the_installers_words(store: Store, tmp_path: Path) -> None:
+    async def scenario(world: RunWorld) -> None:
+        world.file("a", "one")
+        world.provider.knobs.bad_libraries = frozenset({"bad"})
+        run_id = await world.submit(task("a", libraries=[{"pypi": {"package": "bad"}}]))
+        view = await world.over(run_id)
+        assert view.state.result_state == "FAILED"
+        (only,) = view.tasks or []
+        assert "no such library bad" in str(only.state.state_message)
+        assert only.status.termination_details is not None
+        assert only.status.termination_details.code is TerminationCode.LIBRARY_INSTALLATION_ERROR
+        assert not world.provider.kernels.begun, "it never began"
+
+    play(store, tmp_path, scenario)
+
+
+def test_libraries_of_a_task_on_a_shared_cluster_stay_there(store: Store, tmp_path: Path) -> None:
+    async def scenario(world: RunWorld) -> None:
+        world.file("a", "one")
+        name = await existing(world)
+        view = await world.over(await world.submit(task("a", on=name, libraries=[PYPI])))
+        assert view.state.result_state == "SUCCESS", view
+        cluster, _ = await world.look(name)
+        assert cluster is not None and [each.library.pypi is not None for each in cluster.libraries] == [True]
+        wheel = PythonWheelTask(package_name="p", entry_point="e")
+        own = SubmitTask(task_key="w", python_wheel_task=wheel, existing_cluster_id=name, libraries=[{"whl": "dbfs:/d/p.whl"}])
+        view = await world.over(await world.submit(own))
+        told = json.loads((await world.output((view.tasks or [])[0].run_id)).logs)
+        assert told["wheels"] == ["/d/p.whl"], "a wheel is the task's own: the next run may bring another of that name"
+        cluster, _ = await world.look(name)
+        assert cluster is not None and len(cluster.libraries) == 1
+
+    play(store, tmp_path, scenario)
+
+
+def test_only_who_may_manage_a_cluster_brings_libraries_to_it(store: Store, tmp_path: Path) -> None:
+    async def scenario(world: RunWorld) -> None:
+        world.file("a", "one")
+        name = await existing(world)
+        place = Place(ObjectKind.CLUSTER, name)
+        await store.write(lambda tx: tx.grants.put(place, [Grant(USER.user_id, Permission.CAN_RESTART)]))
+        with pytest.raises(PermissionDenied, match="CAN_MANAGE"):
+            await world.service.submit(USER, SubmitRun(tasks=[task("a", on=name, libraries=[PYPI])]))
+        cluster, _ = await world.look(name)
+        assert cluster is not None and cluster.libraries == ()
+        assert await world.service.submit(USER, SubmitRun(tasks=[task("a", on=name)])), "without libraries it may"
 
     play(store, tmp_path, scenario)
 
@@ -395,9 +512,12 @@ ONE = task("a")
         (SubmitRun(tasks=[task("a", max_retries=-2)]), "max_retries"),
         (SubmitRun(tasks=[task("a", file="s3://b/a.py")]), "s3: files are not supported"),
         (SubmitRun(tasks=[task("a", file="a.py")]), "must be an absolute path"),
-        (SubmitRun(tasks=[task("a", libraries=[{"pypi": {"package": "x"}}])]), "libraries.pypi is not supported"),
-        (SubmitRun(tasks=[task("a", libraries=[{"whl": "s3://x/y.whl"}])]), "give dbfs:/path/to/file.whl"),
-        (SubmitRun(tasks=[task("a", libraries=[{"jar": "dbfs:/y.jar"}])]), "for spark_jar_task only"),
+        (SubmitRun(tasks=[task("a", libraries=[{"pypi": {"package": "/x"}}])]), r"libraries\[0\].pypi.package is '/x'"),
+        (SubmitRun(tasks=[task("a", libraries=[{"pypi": "x"}])]), r"libraries\[0\] makes no sense"),
+        (SubmitRun(tasks=[task("a", libraries=[{"wheel": "x"}])]), r"libraries\[0\].wheel is not a kind of library"),
+        (SubmitRun(tasks=[task("a", libraries=[{"whl": "file:/x/y.whl"}])]), "a file of the node"),
+        (SubmitRun(tasks=[task("a", libraries=[{"egg": "dbfs:/y.egg"}])]), "build a wheel"),
+        (SubmitRun(tasks=[task("a", libraries=[{"cran": {"package": "x"}}])]), "nodes have no R"),
         (
             SubmitRun(
                 tasks=[SubmitTask(task_key="a", spark_jar_task=SparkJarTask(main_class_name="A"), existing_cluster_id="c")]

@@ -15,6 +15,7 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SIZES
 from tests.services.desk import ADMIN, Desk, play
+from tests.support.databases import empty_sqlite
 from tests.support.patience import PATIENCE_S
 from tests.support.postgres import Postgres
 
@@ -44,7 +45,7 @@ class SlowStore(Store):
 
 
 def on_sqlite(tmp_path: Path, scenario: Callable[[Desk, SlowStore, ViewCache], object]) -> None:
-    store = Store.open(f"sqlite:///{tmp_path / 'views.db'}")
+    store = Store.open(empty_sqlite(tmp_path / "views.db"))
 
     async def run(desk: Desk) -> None:
         slow = SlowStore(store)

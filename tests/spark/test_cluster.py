@@ -79,6 +79,29 @@ print(json.dumps([spark.version[:2], spark.conf.get("spark.test.setting"), os.en
     assert now.driver.private_ip != now.executors[0].private_ip, "Spark takes what has one address for one machine"
 
 
+def test_metrics_of_its_nodes(live: Live, cluster: str) -> None:
+    """Of both nodes, with real work: what Spark counts, and what the kernel does."""
+    live.run(cluster, "print(spark.range(4_000_000).selectExpr('sum(sqrt(id))').first())")
+
+    def nodes() -> dict[str, dict[str, float]]:
+        asked = live.w.api_client.do("GET", "/api/2.0/clusters/metrics-snapshot", query={"cluster_id": cluster})
+        assert isinstance(asked, dict)
+        assert not any(node["simulated"] for node in asked["nodes"])
+        return {node["role"]: node["metrics"] for node in asked["nodes"]}
+
+    wanted = {"cpu_cores", "memory_bytes", "disk_bytes"}
+    until(lambda: len(found := nodes()) == 2 and all(wanted <= each.keys() for each in found.values()), "samples of both nodes")
+    until(lambda: {"gc_fraction", "heap_bytes", "executors", "tasks_active"} <= nodes()["driver"].keys(), "what Spark says")
+    driver, worker = nodes()["driver"], nodes()["worker"]
+    assert driver["executors"] == 1
+    assert 50e6 < driver["heap_bytes"] < driver["memory_bytes"] * 1.5
+    assert min(driver["memory_bytes"], worker["memory_bytes"]) > 100e6
+    assert "executors" not in worker
+    assert not {"gpu_fraction", "gpu_memory_bytes"} & driver.keys()
+    isolated = network.allowed(sandbox.choose("auto", sandbox.probe())).kind == "isolated"
+    assert ("network_in_bytes_per_s" in worker) == isolated
+
+
 def test_init_scripts_ran_on_every_node_before_spark(live: Live, cluster: str) -> None:
     now = live.get(cluster)
     assert now.driver is not None and now.executors
@@ -88,7 +111,8 @@ def test_init_scripts_ran_on_every_node_before_spark(live: Live, cluster: str) -
     read = "lambda _: open(os.path.expanduser('~/mark')).read()"
     assert live.run(cluster, f"import os; print(sc.parallelize([0], 1).map({read}).first())").strip() == "from the script"
     kinds = live.events(cluster)
-    assert [kind for kind in kinds if "INIT" in kind] == ["INIT_SCRIPTS_STARTED", "INIT_SCRIPTS_FINISHED"]
+    told = [each.as_dict() for each in live.w.clusters.events(cluster) if "INIT" in str(each.type)]
+    assert [each["type"] for each in told] == ["INIT_SCRIPTS_FINISHED", "INIT_SCRIPTS_STARTED"], told
     assert kinds.index("INIT_SCRIPTS_FINISHED") < kinds.index("RUNNING")
 
 

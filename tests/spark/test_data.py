@@ -1,9 +1,13 @@
-"""Where data lives: what one node writes, all nodes read, and tables are there after a restart. Real Spark, two clusters."""
+"""Where data lives: what a node writes, all read, and tables that a cluster makes, all have. Real Spark of two versions."""
 
 from __future__ import annotations
 
+import base64
+import hmac
 import io
 import json
+import re
+import shutil
 from typing import Any
 
 import pytest
@@ -84,6 +88,7 @@ found = [
     spark.read.parquet("file:///dbfs/data/three").count(), spark.sql("select * from csv.`dbfs:/data/four`").count() - 6,
     sc.textFile("dbfs:///data/five").count(), spark.read.json("/data/six").count(),
 ]
+spark.sql("drop table located")
 shown = {entry.name for entry in dbutils.fs.ls("dbfs:/data")} == {name + "/" for name in os.listdir("/dbfs/data")}
 sums = [name for _, _, names in os.walk("/dbfs/data") for name in names if name.endswith(".crc")]
 print(json.dumps([found, shown, len(os.listdir("/dbfs/data")), sums]))
@@ -161,12 +166,154 @@ print(json.dumps([said, named, os.path.exists("/tmp/p")]))
 """
 
 
-def test_every_row_of_a_table_is_there(live: Live, several: str, single: str) -> None:
+def test_every_row_of_a_table_is_there_on_every_cluster(live: Live, several: str, single: str) -> None:
     live.wait(several, State.RUNNING, workers=2)
+    live.run(several, TABLES)
+    live.wait(single, State.RUNNING)
     for cluster in (several, single):
-        live.wait(cluster, State.RUNNING)
-        live.run(cluster, TABLES)
         assert json.loads(live.run(cluster, COUNTS)) == COUNTED
+    live.run(single, "spark.sql('insert into t values (1000)')")
+    assert live.run(several, "print(spark.table('t').count())") == "101", "what it had read of it is not what there is"
+    live.run(single, "spark.sql('truncate table t'); spark.range(0, 100, 1, 8).write.insertInto('t')")
+
+
+CHANGED = """
+spark.sql("create table made (id bigint, v string) using orc comment 'first'")
+spark.sql("insert into made values (1, 'a'), (2, 'b')")
+spark.sql("analyze table made compute statistics for all columns")
+spark.sql("alter table made rename to renamed")
+spark.sql("alter table renamed set tblproperties ('k' = 'v')")
+spark.sql("alter table d.p partition (k = 1) rename to partition (k = 11)")
+spark.sql("create or replace view d.v as select v from renamed")
+spark.sql("create database d2 comment 'second' location 'dbfs:/d2'")
+spark.sql("create function d2.f as 'org.example.F'")
+"""
+SEEN = """
+import json
+table = spark._jsparkSession.sessionState().catalog().externalCatalog().getTable("default", "renamed")
+stats = table.stats().get()
+print(json.dumps([
+    spark.catalog.tableExists("made"), spark.table("renamed").count(), str(stats.rowCount().get()), stats.colStats().size(),
+    spark.sql("show tblproperties renamed ('k')").first()[1], [r.v for r in spark.table("d.v").orderBy("v").collect()],
+    spark.sql("describe database d2").where("info_name = 'Location'").first()[1],
+    [r.function for r in spark.sql("show user functions in d2").collect()], spark.table("d.p").where("k = 11").count(),
+    sorted(r.tableName for r in spark.sql("show tables in d").collect()),
+    sorted(r.namespace for r in spark.sql("show databases").collect()),
+]))
+"""
+CHANGED_BACK = """
+import json
+spark.sql("alter table d.p partition (k = 11) rename to partition (k = 1)")
+spark.sql("drop table renamed")
+spark.sql("create table renamed (other string) using csv")
+spark.sql("insert into renamed values ('x')")
+spark.sql("drop view d.v")
+spark.sql("drop database d2 cascade")
+"""
+
+
+def test_what_one_cluster_changes_the_other_sees(live: Live, several: str, single: str) -> None:
+    for maker, other in ((several, single), (single, several)):
+        live.run(maker, CHANGED)
+        assert json.loads(live.run(other, SEEN)) == [
+            False, 2, "2", 2, "v", ["a", "b"], "dbfs:/d2", ["spark_catalog.d2.f"], 33, ["p", "v"], ["d", "d2", "default"],
+        ]  # fmt: skip
+        live.run(other, CHANGED_BACK)
+        assert live.run(maker, "print(spark.table('renamed').collect()[0].other, spark.table('renamed').count())") == "x 1"
+        live.run(maker, "spark.sql('drop table renamed')")
+
+
+ADDED = """
+import threading
+def add(first):
+    for k in range(first, first + 10):
+        spark.sql(f"alter table added add partition (k = {k})")
+threads = [threading.Thread(target=add, args=(FIRST + at,)) for at in (0, 10)]
+[each.start() for each in threads]
+[each.join() for each in threads]
+"""
+
+
+def test_clusters_that_change_one_table_lose_no_change(live: Live, several: str, single: str) -> None:
+    live.run(single, "spark.sql('create table added (id bigint, k bigint) using parquet partitioned by (k)')")
+    adding = [(each, context := live.context(each), live.begin(each, context, ADDED.replace("FIRST", first)))
+              for each, first in ((several, "100"), (single, "200"))]  # fmt: skip
+    for each, context, command in adding:
+        assert live.finish(each, context, command).status is CommandStatus.FINISHED
+    assert live.run(several, "print(spark.sql('show partitions added').count())") == "40"
+
+
+CONTESTED = """
+import glob, json, os, time
+from pyspark.errors import AnalysisException
+os.makedirs("/dbfs/contested", exist_ok=True)
+said = []
+for number in range(8):
+    open(f"/dbfs/contested/{number}-CLUSTER", "w").close()
+    until = time.monotonic() + 120
+    while len(glob.glob(f"/dbfs/contested/{number}-*")) < 2 and time.monotonic() < until:
+        time.sleep(0.005)
+    rows = "select 'CLUSTER' as made_by, id from range(100)"
+    try:
+        if number % 2:
+            spark.sql(f"create table contested{number} using csv as {rows}")
+        else:
+            spark.sql(f"create table contested{number} (made_by string, id bigint) using csv")
+            spark.sql(f"insert into contested{number} {rows}")
+        said.append("won")
+    except AnalysisException as error:
+        said.append(str(error).split("]")[0])
+print(json.dumps(said))
+"""
+MADE_BY = """
+import json
+names = [f"contested{number}" for number in range(8)]
+print(json.dumps([[list(row) for row in spark.table(each).groupBy("made_by").count().collect()] for each in names]))
+for each in names:
+    spark.sql(f"drop table {each}")
+"""
+
+
+def test_of_two_clusters_that_create_one_table_one_does(live: Live, several: str, single: str) -> None:
+    contexts = {each: live.context(each) for each in (several, single)}
+    begun = {each: live.begin(each, contexts[each], CONTESTED.replace("CLUSTER", each)) for each in contexts}
+    ended = {each: live.finish(each, contexts[each], begun[each]).results for each in contexts}
+    said = {each: json.loads(str(results.data)) for each, results in ended.items() if results is not None}
+    made = json.loads(live.run(several, MADE_BY))
+    for number, rows in enumerate(made):
+        each = {cluster: said[cluster][number] for cluster in said}
+        assert sorted(each.values()) == ["[TABLE_OR_VIEW_ALREADY_EXISTS", "won"], each
+        assert rows == [[next(cluster for cluster in each if each[cluster] == "won"), 100]], "the other's rows are not in it"
+    live.w.dbfs.delete("/contested", recursive=True)
+
+
+ELSEWHERE = """
+spark.range(0, 300, 1, 3).selectExpr("id", "id % 3 as k").write.partitionBy("k").parquet("dbfs:/elsewhere/parts")
+spark.sql("create table parts (id bigint, k bigint) using parquet partitioned by (k) location 'dbfs:/elsewhere/parts'")
+spark.range(3).createOrReplaceTempView("mine")
+spark.range(3).createOrReplaceGlobalTempView("mine_too")
+print(spark.table("parts").count())
+"""
+FOUND_PARTS = """
+import json
+spark.sql("msck repair table parts")
+temporary = [row.name for name in ("default", "global_temp") for row in spark.catalog.listTables(name) if row.isTemporary]
+print(json.dumps([spark.table("parts").count(), spark.sql("show partitions parts").count(), temporary]))
+"""
+DROPPED_PARTS = """
+print(spark.table("parts").count())
+spark.sql("drop table parts")
+_ = spark.catalog.dropGlobalTempView("mine_too")
+"""
+
+
+def test_a_table_with_a_location_is_every_clusters_and_its_files_outlive_it(live: Live, several: str, single: str) -> None:
+    for maker, other in ((several, single), (single, several)):
+        assert live.run(maker, ELSEWHERE) == "0", "nobody has told the catalog of its partitions"
+        assert json.loads(live.run(other, FOUND_PARTS)) == [300, 3, []], "temporary views are their session's"
+        assert live.run(maker, DROPPED_PARTS) == "300"
+        assert live.run(other, "print(spark.read.parquet('dbfs:/elsewhere/parts').count())") == "300"
+        live.w.dbfs.delete("/elsewhere", recursive=True)
 
 
 def test_sparks_own_errors_come_through(live: Live, several: str, single: str) -> None:
@@ -176,11 +323,102 @@ def test_sparks_own_errors_come_through(live: Live, several: str, single: str) -
         assert itself.startswith("[UNSUPPORTED_OVERWRITE") and elsewhere == 20
 
 
+MISSING = """
+import json
+from pyspark.errors import AnalysisException
+another = spark.newSession()
+another.sql("create table of_another as select 1 as id")
+another.sql("create temporary view its_own as select 1 as id")
+seen = [another.table("t").count(), spark.table("of_another").count(), spark.catalog.tableExists("its_own")]
+spark.sql("drop table of_another")
+said = []
+for statement in (
+    "select * from missing", "select * from missing_too.t", "insert into missing values (1)", "drop table missing",
+    "select missing_function(1)", "alter table missing add partition (k = 1)", "refresh table missing", "use missing_too",
+    "select * from of_another", "msck repair table missing", "alter view missing as select 1", "describe its_own",
+):
+    for session in (spark, another):
+        try:
+            session.sql(statement)
+            said.append("")
+        except AnalysisException as error:
+            said.append(str(error).split("]")[0])
+print(json.dumps([seen, said]))
+"""
+
+
+def test_what_is_not_there_is_named_as_spark_names_it_in_every_session(live: Live, several: str, single: str) -> None:
+    for cluster in (several, single):
+        seen, said = json.loads(live.run(cluster, MISSING))
+        assert seen == [100, 1, False]
+        of_others, own = said[:-2], said[-2:]
+        table, function, schema = "[TABLE_OR_VIEW_NOT_FOUND", "[UNRESOLVED_ROUTINE", "[SCHEMA_NOT_FOUND"
+        expected = [table, table, table, table, function, table, table, schema, table, table, table]
+        assert of_others == [each for each in expected for _ in range(2)]
+        assert own == [table, ""], "a temporary view is its session's"
+
+
+TURNS = """
+import glob, os, time
+os.makedirs("/dbfs/turns", exist_ok=True)
+for number in range(4):
+    open(f"/dbfs/turns/{number}-OWN", "w").close()
+    until = time.monotonic() + 120
+    while len(glob.glob(f"/dbfs/turns/{number}-*")) < 2 and time.monotonic() < until:
+        time.sleep(0.005)
+    spark.sql(f"insert overwrite turns partition (k = OWN) select id from range({100 + number})")
+    spark.sql(f"insert into turns partition (k = 2) select id from range(10)")
+    spark.sql(f"insert overwrite turns partition (k = 3) select OWN from range(50)")
+"""
+TAKEN = """
+import json
+found = {row.k: row["count"] for row in spark.table("turns").groupBy("k").count().collect()}
+winners = [row.id for row in spark.table("turns").where("k = 3").distinct().collect()]
+print(json.dumps([[found.get(k) for k in range(4)], len(winners), spark.sql("show partitions turns").count()]))
+"""
+
+
+def test_clusters_that_overwrite_partitions_of_one_table_keep_each_others_rows(live: Live, several: str, single: str) -> None:
+    live.run(single, "spark.sql('create table turns (id bigint, k bigint) using parquet partitioned by (k)')")
+    contexts = {each: live.context(each) for each in (several, single)}
+    begun = {each: live.begin(each, contexts[each], TURNS.replace("OWN", own)) for each, own in ((several, "0"), (single, "1"))}
+    for each, context in contexts.items():
+        ended = live.finish(each, context, begun[each])
+        assert ended.results is not None and ended.results.result_type is ResultType.TEXT, ended
+    for each in contexts:
+        assert json.loads(live.run(each, TAKEN)) == [[103, 103, 80, 50], 1, 4], "the last overwrite counts, and each append"
+    live.w.dbfs.delete("/turns", recursive=True)
+
+
+MISSING_FORMATS = """
+tries = {
+    "delta": lambda: spark.sql("create table x (id int) using delta"),
+    "DELTA": lambda: spark.sql("create table x using DELTA as select 1 as id"),
+    "iceberg": lambda: spark.range(3).write.format("iceberg").saveAsTable("x"),
+    "Iceberg": lambda: spark.read.format("Iceberg").load("dbfs:/data"),
+}
+for name, act in tries.items():
+    try:
+        act()
+        print("it succeeded")
+    except Exception as error:
+        print(f"The format {name} is not part of this cluster's runtime. Use USING PARQUET" in str(error), type(error).__name__)
+print(spark.catalog.tableExists("x"))
+"""
+
+
+def test_formats_that_the_runtime_lacks_are_refused_with_what_to_do(live: Live, several: str, single: str) -> None:
+    for cluster in (several, single):
+        *said, there = live.run(cluster, MISSING_FORMATS).splitlines()
+        assert [each.split()[0] for each in said] == ["True"] * 4, said
+        assert there == "False"
+
+
 def test_spark_programs_and_dbutils_see_the_same_files(live: Live, several: str, single: str) -> None:
     for cluster in (several, single):
         assert json.loads(live.run(cluster, SAME_FILES)) == [[1000] * 6, True, 6, []]
         found, groups, top = json.loads(live.run(cluster, STREAM))
-        assert (found, groups, top) == (1000, 2, ["data"])
+        assert (found, groups, top) == (1000, 2, ["data", "user"])
         live.w.dbfs.delete("/data", recursive=True)
 
 
@@ -246,17 +484,18 @@ def slowly(live: Live, cluster: str, mark: str, code: str) -> tuple[str, str]:
     return context, command
 
 
-def test_two_writers_of_one_table_keep_each_others_rows(live: Live, several: str, single: str) -> None:
+def test_two_clusters_that_write_to_one_table_keep_each_others_rows(live: Live, several: str, single: str) -> None:
     """With Hadoop's committer the first to end removes what the other has not committed."""
-    for cluster in (several, single):
-        live.run(cluster, "spark.sql('create table both (id bigint, k bigint) using parquet')")
-        append = "slow_rows({0}, {1}, {2}, '{3}').write.insertInto('both')"
+    live.run(several, "spark.sql('create table both (id bigint, k bigint) using parquet')")
+    append = "slow_rows({0}, {1}, {2}, '{3}').write.insertInto('both')"
+    for cluster, other in ((several, single), (single, several)):
         long = slowly(live, cluster, f"long-{cluster}", append.format(0, 400, 4, f"long-{cluster}"))
-        short = slowly(live, cluster, f"short-{cluster}", append.format(1000, 1040, 8, f"short-{cluster}"))
-        for context, command in (short, long):
-            assert live.finish(cluster, context, command).status is CommandStatus.FINISHED
+        short = slowly(live, other, f"short-{cluster}", append.format(1000, 1040, 8, f"short-{cluster}"))
+        for each, (context, command) in ((other, short), (cluster, long)):
+            assert live.finish(each, context, command).status is CommandStatus.FINISHED
         found = json.loads(live.run(cluster, SUMMED + "print(json.dumps(summed('both')))"))
         assert found == whole(range(400), range(1000, 1040))
+        live.run(other, "spark.sql('truncate table both')")
 
 
 FILLED = """
@@ -285,6 +524,53 @@ for mode in ("static", "dynamic"):
 print(json.dumps([summed("plain"), summed("parted")]))
 """
     assert json.loads(live.run(several, SUMMED + failed)) == [whole(range(1000))] * 2
+
+
+def test_dropping_a_table_removes_no_files_that_only_this_cluster_sees(live: Live, several: str) -> None:
+    live.run(several, "spark.range(9).write.saveAsTable('planted')")
+    entry = live.data / "metastore" / "databases" / "default" / "table" / "planted.json"
+    version, _, text = entry.read_text().partition("\n")
+    place = re.findall(r'"(dbfs:/[^"]*/planted)"', text)[0]
+    private = live.data / "clusters" / several / "private" / "planted"
+    private.mkdir(parents=True)
+    entry.write_text(f"0{version[1:]}\n" + text.replace(place, "file:/cluster/private/planted"))  # as another cluster may ask for
+    live.run(several, "_ = spark.sql('drop table planted')")
+    assert not entry.exists() and private.exists()
+
+
+REPLACED = """
+import glob, os
+rows = sc.parallelize(range(40), 4).map(lambda n: (n, 1 // (39 - n))).toDF("id long, k long")
+def attempt(mode, rows):
+    try:
+        rows.write.mode(mode).saveAsTable("replaced")
+        return "done"
+    except Exception as error:
+        return str(error).split("]")[0]
+def found():
+    places = {os.path.dirname(name) for name in glob.glob("/dbfs/user/hive/warehouse/*/replaced/part-*")}
+    return [summed("replaced"), len(spark.table("replaced").columns), len(places)]
+spark.range(1000).write.saveAsTable("replaced")
+said = [attempt("overwrite", rows) != "done", found()]
+try:
+    spark.sql("create table replaced using parquet as select 1 as id")
+    said += ["done", found()]
+except Exception as error:
+    said += [str(error).split("]")[0], found()]
+said += [attempt("overwrite", spark.range(0, 100, 1, 2).selectExpr("id", "id as k")), found(), attempt("ignore", rows), found()]
+spark.sql("drop table replaced")
+said += [attempt("overwrite", spark.range(9).selectExpr("id", "id as k")), found()]
+spark.sql("drop table replaced")
+print(json.dumps(said))
+"""
+
+
+def test_saving_over_a_table_replaces_it_when_the_rows_are_written(live: Live, several: str, single: str) -> None:
+    for cluster in (several, single):
+        kept, changed = [whole(range(1000)), 1], [whole(range(100)), 2, 1]
+        failed, left, there, still, done, after, ignored, same, again, new = json.loads(live.run(cluster, SUMMED + REPLACED))
+        assert (failed, there, done, ignored, again) == (True, "[TABLE_OR_VIEW_ALREADY_EXISTS", "done", "done", "done")
+        assert [left[:2], still[:2], after, same, new] == [kept, kept, changed, changed, [whole(range(9)), 2, 1]]
 
 
 SPECULATED = """
@@ -345,106 +631,207 @@ def test_workers_may_come_and_go_while_rows_are_written(live: Live, several: str
 
 
 PREPARED = """
+spark.range(100).write.parquet("dbfs:/user/churn")
 rows = spark.range(0, 1000, 1, 6).selectExpr("id", "id % 4 as k")
-for name in ("over", "more"):
+for name in ("over", "more", "again"):
     rows.write.saveAsTable(name)
 for name in ("kept", "redone"):
     rows.write.partitionBy("k").saveAsTable(name)
 """
+# Killed in the middle of it, somewhere else each time. No jobs: others have all the cores.
+CHURN = """
+import itertools
+for number in itertools.count():
+    spark.sql(f"create table churn{number} (id bigint) using parquet location 'dbfs:/user/churn'")
+    spark.sql(f"alter table churn{number} rename to churned{number}")
+    spark.sql(f"alter table churned{number} set tblproperties ('number' = '{number}')")
+    spark.sql(f"drop table churned{number - 1}") if number % 2 else None
+    open(f"/dbfs/user/churned-{number}", "w").close()
+"""
+CHURNED = """
+names = [row.tableName for row in spark.sql("show tables like 'churn*'").collect()]
+print(json.dumps([len(names) > 1, {spark.table(name).count() for name in names} == {100}]))
+for name in names:
+    spark.sql(f"drop table {name}")
+"""
 LEFT = """
 import os
-names = ("over", "more", "kept", "redone")
-hidden = [name for _, each, _ in os.walk("/cluster/warehouse") for name in each if name.startswith("_")]
-made = spark.catalog.tableExists("made")
+names = ("over", "more", "again", "kept", "redone")
+made = spark.catalog.tableExists("made")  # the first use of a table finishes what is left
+hidden = [name for top, each, _ in os.walk("/dbfs/user/hive/warehouse") for name in each if name.startswith("_")]
 spark.range(10).write.saveAsTable("made")
 new = spark.table("redone").where("k = 9").count()
 spark.sql("alter table redone drop partition (k = 9)")
-print(json.dumps([[summed(name) for name in names], hidden, os.listdir("/cluster/writes"), made, summed("made")[0], new]))
+print(json.dumps([[summed(name) for name in names], hidden, made, summed("made")[0], new]))
 """
 # As a driver leaves it that is killed after it has committed an overwrite, before the catalog knows of a partition that this has
-# made, and in the middle of a DROP TABLE.
+# made.
 HALF = """
 import json, os, shutil
-new = "/cluster/warehouse/redone/_temporary-j"
+def place(name):
+    return spark._jsparkSession.sessionState().catalog().externalCatalog().getTable("default", name).location().toString()
+uri = place("redone").rstrip("/")
+top = uri.replace("dbfs:", "/dbfs")
 spark.range(5000, 5100, 1, 1).write.parquet("file:/cluster/scratch/new")
-os.makedirs(new)
+os.makedirs(top + "/_temporary-j")
 part = next(name for name in os.listdir("/cluster/scratch/new") if name.startswith("part-"))
 for name in (part, "9-" + part):
-    shutil.copy("/cluster/scratch/new/" + part, new + "/" + name)
-os.mkdir("/cluster/warehouse/redone/k=9")
-old = [os.path.join(top, name) for top, _, names in os.walk("/cluster/warehouse/redone/k=1") for name in names]
+    shutil.copy("/cluster/scratch/new/" + part, top + "/_temporary-j/" + name)
+os.mkdir(top + "/k=9")
+old = [os.path.join(each, name) for each, _, names in os.walk(top + "/k=1") for name in names]
 record = {
-    "stages": ["file:" + new], "remove": ["file:" + name for name in old],
+    "stages": [uri + "/_temporary-j"], "remove": [name.replace("/dbfs/", "dbfs:/") for name in old],
     "move": [
-        ["file:" + new + "/" + part, "file:/cluster/warehouse/redone/k=1/" + part],
-        ["file:" + new + "/9-" + part, "file:/cluster/warehouse/redone/k=9/" + part],
+        [uri + "/_temporary-j/" + part, uri + "/k=1/" + part],
+        [uri + "/_temporary-j/9-" + part, uri + "/k=9/" + part],
     ],
-    "path": "file:/cluster/warehouse/redone", "parted": ["file:/cluster/warehouse/redone/k=9"],
+    "path": uri, "parted": [uri + "/k=9"],
 }
-with open("/cluster/writes/j.json", "w") as file:
+with open("/dbfs/user/hive/.writes/CLUSTER/j.json", "w") as file:
     json.dump(record, file)
-moves = []
-for name in ("kept", "unknown"):
-    path = "/cluster/warehouse/" + name
-    os.makedirs(path, exist_ok=True)
-    os.rename(path, f"/cluster/warehouse/_dropped-{name}")
-    moves.append(["file:" + path, f"file:/cluster/warehouse/_dropped-{name}"])
-with open("/cluster/catalog/moves", "w") as file:
-    json.dump(moves, file)
 """
 
 
-def test_a_write_that_a_killed_driver_leaves_is_whole_or_nothing(live: Live, single: str) -> None:
+def test_a_write_that_a_killed_driver_leaves_is_whole_or_nothing_on_other_clusters(live: Live, several: str, single: str) -> None:
     live.run(single, PREPARED)
-    live.run(single, HALF)
-    for write in ("insertInto('over', overwrite=True)", "insertInto('more')", "saveAsTable('made')"):
+    live.run(single, HALF.replace("CLUSTER", single))
+    save = "saveAsTable('made')"
+    for write in ("insertInto('over', overwrite=True)", "insertInto('more')", save, "mode('overwrite').saveAsTable('again')"):
         live.begin(single, live.context(single), SLOW + f"slow_rows(1000, 5000, 4, 'cut').write.{write}")
-    records = live.data / "clusters" / single / "writes"
-    until(lambda: len(list(records.glob("*-*.json"))) == 3, "not all of them have begun")
+    records = live.data / "dbfs" / "user" / "hive" / ".writes" / single
+    until(lambda: len(list(records.glob("*-*.json"))) == 4, "not all of them have begun")
+    live.begin(single, live.context(single), CHURN)
+    until((live.data / "dbfs" / "user" / "churned-3").exists, "the tables do not change")
     live.kill(live.driver_agent(single), *live.driver_agent(single).children(recursive=True))
+    tables, hidden, made, rows, new = json.loads(live.run(several, SUMMED + LEFT))
+    redone = [len(range(1000)) - 250 + 100] * 2 + [sum(range(1000)) - sum(range(1, 1000, 4)) + sum(range(5000, 5100))]
+    assert tables == [whole(range(1000))] * 4 + [redone]
+    assert (hidden, made, rows, new) == ([], False, 10, 100)
+    assert not list(records.glob("*.json"))
+    assert json.loads(live.run(several, "import json" + CHURNED)) == [True, True], "each is there with all its rows, or is not"
     live.wait(single, State.TERMINATED)
+
+
+# Records as another cluster's driver leaves them, one of which would move a file that only this cluster sees.
+PLANTED = """
+import json, os, shutil, time
+os.makedirs("/dbfs/planted/plain")
+os.makedirs("/dbfs/user/hive/.writes/stranger")
+open("/dbfs/user/hive/.writes/stranger/lock", "w").close()
+os.symlink("/cluster/scratch", "/dbfs/planted/link")
+for name, place in (("stolen", "link"), ("taken", "plain")):
+    open(f"/dbfs/planted/{place}/private", "w").close()
+    record = {"stages": [], "path": "dbfs:/planted", "move": [[f"dbfs:/planted/{place}/private", f"dbfs:/planted/new/{name}"]]}
+    with open(f"/dbfs/user/hive/.writes/stranger/{name}.json", "w") as file:
+        json.dump(record, file)
+until = time.monotonic() + 60
+while not os.path.exists("/dbfs/planted/new/taken") and time.monotonic() < until:
+    spark.catalog.tableExists("t")
+    time.sleep(0.1)
+print(os.listdir("/dbfs/planted/new"), os.path.exists("/cluster/scratch/private"))
+shutil.rmtree("/dbfs/planted")
+shutil.rmtree("/dbfs/user/hive/.writes/stranger")
+"""
+
+
+def test_what_a_stranger_leaves_leads_to_no_file_of_this_cluster(live: Live, several: str) -> None:
+    assert live.run(several, PLANTED) == "['taken'] True"
+
+
+HELD = """
+import fcntl
+spark.sql("create table held (id bigint) using parquet")
+files = [open(f"/dbfs/user/hive/.writes/commit-{number}.lock", "a+") for number in range(64)]
+for file in files:
+    fcntl.lockf(file, fcntl.LOCK_EX)  # as a driver that hangs in a commit
+spark.conf.set("fs.brickyard.commit.patience", "1s")
+try:
+    spark.sql("insert into held select id from range(100)")
+    print("it succeeded")
+except Exception as error:
+    print("Nothing was written to dbfs:" in str(error) and "Write again when it has ended" in str(error))
+print(spark.table("held").count())
+for file in files:
+    file.close()
+spark.sql("insert into held select id from range(100)")
+print(spark.table("held").count())
+_ = spark.sql("drop table held")
+"""
+
+
+def test_a_commit_does_not_wait_for_ever_for_one_that_hangs(live: Live, several: str) -> None:
+    assert live.run(several, HELD).splitlines() == ["True", "0", "100"]
+
+
+# Nothing can be put where a directory is, so the commit stops after its record is written, as it does when storage goes down.
+STUCK = """
+import json, os, shutil, time
+spark.sql("create table stuck (id bigint, k bigint) using parquet partitioned by (k)")
+spark.sql("insert into stuck select id, 1 from range(100)")
+place = spark._jsparkSession.sessionState().catalog().externalCatalog().getTable("default", "stuck").location().toString()
+top = place.replace("dbfs:", "/dbfs")
+os.remove(top + "/_SUCCESS")
+os.makedirs(top + "/_SUCCESS/_SUCCESS/x")
+try:
+    spark.sql("insert overwrite stuck select id, id % 2 from range(1000, 2000)")
+    print("it succeeded")
+except Exception as error:
+    print("are committed" in str(error) and "Do not write the rows once more" in str(error))
+shutil.rmtree(top + "/_SUCCESS")
+until = time.monotonic() + 60
+while spark.table("stuck").count() != 1000 and time.monotonic() < until:
+    time.sleep(0.2)
+print(summed("stuck"), spark.sql("show partitions stuck").count(), [n for n in os.listdir(top) if n.startswith("_temporary")])
+_ = spark.sql("drop table stuck")
+"""
+
+
+def test_a_commit_that_storage_interrupts_is_finished_when_storage_is_back(live: Live, several: str) -> None:
+    assert live.run(several, SUMMED + STUCK).splitlines() == ["True", f"{whole(range(1000, 2000))} 2 []"]
+
+
+def plant_record(live: Live, cluster: str, name: str, *, sealed: bool) -> None:
+    """Leaves a record that moves a file which only this cluster sees, as its killed driver does, or as a stranger would."""
+    directory = live.data / "clusters" / cluster
+    (directory / name).write_text(name)
+    record: dict[str, Any] = {"move": [[f"file:/cluster/{name}", f"dbfs:/moved/{name}"]], "path": "dbfs:/moved", "stages": []}
+    text = json.dumps(record, separators=(",", ":"), sort_keys=True)
+    if sealed:
+        record["seal"] = base64.b64encode(hmac.digest((directory / "writes.key").read_bytes(), text.encode(), "sha256")).decode()
+    records = live.data / "dbfs" / "user" / "hive" / ".writes" / cluster
+    records.mkdir(parents=True, exist_ok=True)
+    (records / f"{name}.json").write_text(json.dumps(record))
+    (live.data / "dbfs" / "moved").mkdir(exist_ok=True)
+
+
+def plant_older_tables(live: Live, cluster: str) -> None:
+    """Gives a cluster a catalog of its own, as Brickyard made them before there was a metastore."""
+    kept = live.data / "metastore" / "databases" / "default" / "table"
+    _, _, text = (kept / "redone.json").read_text().partition("\n")
+    described = json.loads(text)
+    place = re.findall(r'"(dbfs:/[^"]*/redone)"', text)[0]
+    directory = live.data / "clusters" / cluster
+    shutil.copytree(live.data / "dbfs" / place.removeprefix("dbfs:/"), directory / "warehouse" / "redone")
+    older = json.loads(json.dumps(described).replace(place, "file:/cluster/warehouse/redone"))
+    fields = {"name": "default", "description": "", "locationUri": ["uri", "file:/cluster/warehouse"], "properties": ["map", {}]}
+    database = ["case", {**fields, "class": "org.apache.spark.sql.catalyst.catalog.CatalogDatabase"}]
+    (directory / "catalog").mkdir(exist_ok=True)
+    whole = {"database": database, "tables": [older], "functions": []}
+    (directory / "catalog" / "default.json").write_text(json.dumps(whole))
+
+
+def test_tables_outlive_a_restart_and_the_cluster_that_made_them(live: Live, several: str, single: str) -> None:
+    plant_older_tables(live, single)
+    plant_record(live, single, "own", sealed=True)
+    plant_record(live, single, "stolen", sealed=False)
+    live.w.clusters.permanent_delete(several)
     live.w.clusters.start(single)
     live.wait(single, State.RUNNING)
-    tables, hidden, records, made, rows, new = json.loads(live.run(single, SUMMED + LEFT))
-    redone = [len(range(1000)) - 250 + 100] * 2 + [sum(range(1000)) - sum(range(1, 1000, 4)) + sum(range(5000, 5100))]
-    assert tables == [whole(range(1000))] * 3 + [redone]
-    assert (hidden, records, made, rows, new) == ([], [], False, 10, 100)
-
-
-NO_ROOM = """
-import json, os
-os.mkdir("/cluster/catalog/draft")  # what is written cannot be written, as on a full disk
-said = []
-for statement in ("create table full (id bigint) using parquet", "alter table t rename to full"):
-    try:
-        spark.sql(statement)
-        said.append("it succeeded")
-    except Exception as error:
-        said.append("Nothing was changed" in str(error))
-os.rmdir("/cluster/catalog/draft")
-print(json.dumps([said, spark.catalog.tableExists("full"), spark.table("t").count()]))
-"""
-
-
-def test_a_change_that_cannot_be_kept_is_not_made(live: Live, single: str) -> None:
-    assert json.loads(live.run(single, NO_ROOM)) == [[True, True], False, 100]
-
-
-def test_tables_outlive_a_restart_and_a_killed_driver(live: Live, several: str, single: str) -> None:
-    live.kill(live.driver_agent(single), *live.driver_agent(single).children(recursive=True))
-    live.wait(single, State.TERMINATED)
-    live.w.clusters.start(single)
-    live.w.clusters.restart(several)
-    for cluster in (single, several):
-        live.wait(cluster, State.RUNNING)
-        assert json.loads(live.run(cluster, COUNTS)) == COUNTED
-    live.run(several, "spark.sql('insert into t select id + 100 from t')")
-    assert live.run(several, "print(spark.table('t').count())") == "200"
-    assert live.run(single, "print(spark.table('t').count(), spark.catalog.tableExists('survived'))") == "100 False", "theirs"
-
-
-def test_a_cluster_that_is_deleted_takes_its_tables_along(live: Live, several: str, single: str) -> None:
-    directories = live.data / "clusters"
-    assert {path.name for path in directories.iterdir()} == {several, single}
-    live.w.clusters.permanent_delete(several)
-    until(lambda: {path.name for path in directories.iterdir()} == {single}, "its directory is still there")
+    assert json.loads(live.run(single, COUNTS)) == COUNTED
+    assert [path.name for path in (live.data / "dbfs" / "moved").iterdir()] == ["own"], "others can write where records are"
+    live.run(single, "spark.sql('insert into t select id + 100 from t')")
+    moved = f"redone_{single.replace('-', '_')}"
+    counted = f"print(spark.table('t').count(), *[spark.table(each).where('k = 1').count() for each in ('redone', '{moved}')])"
+    assert live.run(single, counted) == "200 100 100"
+    until(lambda: {path.name for path in (live.data / "clusters").iterdir()} == {single}, "the other's directory is still there")
+    assert (live.data / "clusters" / single / "warehouse" / "redone").exists(), "what was copied is removed with the cluster"

@@ -95,4 +95,7 @@ def test_a_runtime_starts_and_computes(live: Live, key: str) -> None:
     live.w.clusters.restart(cluster)
     live.wait(cluster, State.RUNNING, workers=2)
     assert json.loads(live.run(cluster, COUNTS.replace("KEY", key))) == COUNTED, "after a restart"
+    live.run(
+        cluster, "for name in ('t', 'c', 'p', 'l'): spark.sql(f'drop table {name}')"
+    )  # the next runtime sees the same tables
     live.w.clusters.permanent_delete(cluster)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from databricks.sdk.errors.sdk import OperationFailed
 from databricks.sdk.service import compute, jobs
 from databricks.sdk.service.jobs import RunResultState
 
+from tests.support.packages import make_wheel
 from tests.support.patience import SOON
 from tests.support.runtimes import SPARK_4
 from tests.support.server import Server
@@ -99,16 +98,6 @@ def upload(w: WorkspaceClient, path: str, content: str | bytes) -> str:
     return f"dbfs:{path}"
 
 
-def wheel() -> bytes:
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w") as archive:
-        archive.writestr("wheeled/__init__.py", PACKAGE)
-        archive.writestr("wheeled-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\n")
-        archive.writestr("wheeled-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: wheeled\nVersion: 1.0\n\n")
-        archive.writestr("wheeled-1.0.dist-info/entry_points.txt", "[group]\nrun = wheeled:main\n")
-    return held.getvalue()
-
-
 def task(key: str, *needs: str, **what: object) -> jobs.SubmitTask:
     return jobs.SubmitTask(
         task_key=key,
@@ -125,7 +114,8 @@ def test_tasks_of_every_kind(tmp_path: Path) -> None:
         upload(w, "/jobs/Main.java", JAVA)
         first = jobs.SparkPythonTask(python_file=upload(w, "/jobs/first.py", FIRST), parameters=["1000", "zwei drei"])
         second = jobs.SparkPythonTask(python_file=upload(w, "/jobs/second.py", SECOND))
-        packed = [compute.Library(whl=upload(w, "/jobs/wheeled-1.0-py3-none-any.whl", wheel()))]
+        wheel = make_wheel(tmp_path, "wheeled", files={"wheeled/__init__.py": PACKAGE}, scripts={"run": "wheeled:main"})
+        packed = [compute.Library(whl=upload(w, f"/jobs/{wheel.name}", wheel.read_bytes()))]
         entry = jobs.PythonWheelTask(package_name="wheeled", entry_point="run", named_parameters={"a": "1"})
         program = [compute.Library(jar="dbfs:/jobs/main.jar")]
         waiter = w.jobs.submit(

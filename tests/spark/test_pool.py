@@ -35,7 +35,9 @@ subprocess.Popen(["sleep", "98765"], start_new_session=True, env={{**os.environ,
 spark.range(10).createOrReplaceGlobalTempView("left_behind")
 spark.range(1000).write.mode("overwrite").parquet(str(pathlib.Path.home() / "{MARK}.parquet"))
 spark.range(0, 40, 1, 4).write.saveAsTable("left_table")
-print(len(written) > 1, spark.table("left_table").count(), sorted(os.listdir("/cluster/warehouse")))
+pathlib.Path("/cluster/left").touch()
+pathlib.Path("/workspace/left").touch()
+print(len(written) > 1, spark.table("left_table").count(), os.listdir("/cluster/scratch"))
 """
 
 # The second one looks everywhere: names and contents of files, environments and command lines of processes, Spark's catalogue.
@@ -61,8 +63,8 @@ for process in pathlib.Path("/proc").glob("[0-9]*"):
             continue
         if b"98765" in data or b"{MARK}" in data or b"SECRET_OF_THE_FIRST" in data:
             found.append(f"{{name}} of {{process.name}}")
-found += os.listdir("/cluster/warehouse") if os.path.exists("/cluster/warehouse") else []
-found += ["a table"] if spark.catalog.tableExists("left_table") else []
+found += ["its directory"] if os.path.exists("/cluster/left") or os.path.exists("/workspace/left") else []
+found += [] if spark.table("left_table").count() == 40 else ["no table"]  # those are the workspace's
 found += [each.name for each in spark.catalog.listTables("global_temp") if each.name == "left_behind"]
 print(found, os.environ.get("LEFT"), os.environ.get("SECRET_OF_THE_FIRST"), spark.range(7).count())
 """
@@ -129,7 +131,7 @@ def test_two_tenants_of_one_warm_instance(tmp_path: Path) -> None:
         assert User(w).run(str(second.cluster_id), "print(open('/tmp/script').read())").strip() == "from the second"
         assert remark(w, str(second.cluster_id)) == "1 of 1 nodes from the instance pool started warm"
         wrote, rows, tables = User(w).run(str(second.cluster_id), LEAVE).split(maxsplit=2)
-        assert (wrote, rows, tables) == ("True", "40", "['left_table']"), "its own directory came into sight as it was taken over"
+        assert (wrote, rows, tables) == ("True", "40", "[]"), "its own directory came into sight as it was taken over"
         assert with_mark(MARK), "the process that shall not survive is there"
         w.clusters.delete(str(second.cluster_id))
         User(w).wait(str(second.cluster_id), compute.State.TERMINATED)

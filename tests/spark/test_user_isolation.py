@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import secrets
 import subprocess
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 
 import pytest
 from databricks.sdk.service import jobs
-from databricks.sdk.service.compute import DataSecurityMode, Results, ResultType, State
+from databricks.sdk.service.compute import DataSecurityMode, Library, LibraryInstallStatus, Results, ResultType, State
 from databricks.sdk.service.jobs import RunResultState
 
 from brickyard.agent import sandbox
 from tests.spark.live import User
+from tests.support.packages import make_wheel
 from tests.support.patience import SOON, until
 from tests.support.ports import free_port
 from tests.support.runtimes import SPARK_4, manifest_of
@@ -25,6 +27,25 @@ pytestmark = [
     pytest.mark.skipif(sandbox.probe().kind == "none", reason="users are kept apart where nodes have walls"),
 ]  # fmt: skip
 VIEW = "spark.range(7).createOrReplaceTempView('mine'); print(spark.table('mine').count(), type(spark).__module__)"
+# Of another cluster, where anybody may make functions of classes. Here it would run in the JVM that all users share.
+FUNCTION = {
+    "identifier": ["case", {"funcName": "of_a_class", "database": ["some", "default"], "catalog": ["none", None],
+                            "class": "org.apache.spark.sql.catalyst.FunctionIdentifier"}],
+    "className": "org.example.Function",
+    "resources": ["seq", []],
+    "class": "org.apache.spark.sql.catalyst.catalog.CatalogFunction",
+}  # fmt: skip
+CALLED = """
+import os
+spark.sql("create function of_sql(x int) returns int return x + 1")
+found = [spark.sql("select of_sql(1)").first()[0], os.path.exists("METASTORE")]
+for call in ("select of_a_class(1)", "describe function of_a_class"):
+    try:
+        found += spark.sql(call).collect()
+    except Exception as error:
+        found.append("keeps its users apart" in str(error) or str(error))
+print(found)
+"""
 TASK = b"import sys; print(type(spark).__module__, spark.range(int(sys.argv[1])).count())"
 # Every other process of the node, and whether its memory can be had: what runs there besides is the code of users.
 LOOK = """
@@ -59,6 +80,16 @@ for pid in (1, -1):
     except ProcessLookupError:
         pass
 print(found)
+"""
+SCOPED = """
+def version(_):
+    try:
+        from scoped import inner
+        return inner.VERSION
+    except ImportError:
+        return "none"
+from pyspark.sql.functions import udf
+print(version(0), {row[0] for row in spark.range(0, 2, 1, 2).select(udf(version)("id")).collect()})
 """
 
 # A stock client from outside: another user's name and session are what it says, and neither is believed.
@@ -110,6 +141,22 @@ def check_walls_between(user: User, cluster: str, one: str, other: str) -> None:
     until(lambda: not programs(mark), "the end of what it had started")
 
 
+def check_packages(user: User, cluster: str, one: str, other: str, top: Path) -> None:
+    """What %pip installs is one context's, on the workers as well, and stays when its Python is restarted."""
+    wheel = make_wheel(top, "scoped", files={"scoped/__init__.py": "", "scoped/inner.py": "VERSION = '1.0'\n"})
+    user.w.dbfs.upload(f"/wheels/{wheel.name}", io.BytesIO(wheel.read_bytes()))
+    done = said(user, cluster, one, f"%pip install --no-index /dbfs/wheels/{wheel.name}")
+    assert "Successfully installed scoped-1.0" in str(done.data), done
+    for _ in range(2):
+        assert said(user, cluster, one, SCOPED).data == "1.0 {'1.0'}"
+        assert said(user, cluster, other, SCOPED).data == "none {'none'}"
+        assert said(user, cluster, one, "dbutils.library.restartPython()").result_type is ResultType.TEXT
+    user.w.libraries.install(cluster, [Library(jar="dbfs:/a.jar")])
+    until(lambda: next(iter(user.w.libraries.cluster_status(cluster))).status is LibraryInstallStatus.FAILED, "it never fails")
+    (status,) = user.w.libraries.cluster_status(cluster)
+    assert "keeps its users apart" in str(status.messages), "a jar would run in the JVM that all users share"
+
+
 def programs(mark: str) -> list[Path]:
     """Processes of the whole machine that were started with that argument."""
     return [path for path in Path("/proc").glob("[0-9]*/cmdline") if mark in _read(path)]
@@ -133,6 +180,12 @@ def test_every_context_is_a_session_of_its_own(tmp_path: Path) -> None:
         assert said(user, cluster, other, LOOK).data == ""
         assert said(user, cluster, one, "spark.range(0, 90, 1, 5).write.saveAsTable('everybodys')").result_type is ResultType.TEXT
         assert said(user, cluster, other, "print(spark.table('everybodys').count())").data == "90"
+        metastore = tmp_path / "workspace" / "metastore"
+        function = metastore / "databases" / "default" / "function" / "of_a_class.json"
+        function.parent.mkdir(parents=True)
+        function.write_text("1\n" + json.dumps({"function": ["case", FUNCTION]}))
+        called = said(user, cluster, other, CALLED.replace("METASTORE", str(metastore))).data
+        assert "[2, False, True, True]" in str(called).splitlines(), "other lines are the client's log"
         refused = said(user, cluster, other, "sc.parallelize([1]).count()")
         assert "this cluster keeps its users apart" in str(refused.summary)
         attached: Any = user.w.api_client.do("GET", "/api/2.1/clusters/list-attached", query={"cluster_id": cluster})
@@ -141,6 +194,7 @@ def test_every_context_is_a_session_of_its_own(tmp_path: Path) -> None:
 
         if sandbox.probe().kind == "namespaces":
             check_walls_between(user, cluster, one, other)
+        check_packages(user, cluster, one, other, tmp_path)
         session = str(said(user, cluster, one, "print(spark.session_id)").data)
         found = attack(server, cluster, session).splitlines()
         assert found == ["[1, 2, 3]", found[1], "True", "True", "True", "1"]

@@ -25,9 +25,9 @@ from hypothesis.stateful import (
 
 from brickyard.domain.node import Failure
 from brickyard.domain.pools import Standing
-from brickyard.domain.states import State
 from brickyard.providers.simulated import Knobs
-from tests.stateful.workspace import LEGAL, Workspace, watch_states
+from tests.stateful.workspace import LEGAL, StateLog, Workspace
+from tests.support.depth import DEEP
 from tests.support.postgres import Postgres
 
 WHICH = st.integers(0, 5)
@@ -89,16 +89,16 @@ class ApiMachine(RuleBasedStateMachine):
         self.tokens = 0
         self.bounds: dict[str, int] = {}  # how many workers a cluster had or wanted, whichever was more, a moment ago
         self.faulty = False  # machines that are made now may fail
-        self.states: list[tuple[str, State, State]] = []
-        self.unwatch = watch_states(self.states)
         self.capture = structlog.testing.capture_logs()
         self.logs = self.capture.__enter__()
 
     @initialize()
     def boot(self) -> None:
         async def begin() -> Workspace:
-            workspace = Workspace(Path(self.place.name), database_url=self.database())
+            url = self.database()
+            workspace = Workspace(Path(self.place.name), database_url=url)
             await workspace.boot()
+            self.states = StateLog(url or f"sqlite:///{self.place.name}/brickyard.db")
             return workspace
 
         self.workspace = self.runner.run(begin())
@@ -281,9 +281,8 @@ class ApiMachine(RuleBasedStateMachine):
 
     @invariant()
     def states_change_as_the_api_says(self) -> None:
-        for name, before, after in self.states:
+        for name, before, after in self.states.new() if hasattr(self, "states") else ():
             assert after in LEGAL[before], f"{name} went from {before} to {after}"
-        self.states.clear()
 
     @invariant()
     def nothing_failed_inside(self) -> None:
@@ -436,7 +435,8 @@ class ApiMachine(RuleBasedStateMachine):
                 self.states_change_as_the_api_says()
                 self.nothing_failed_inside()
         finally:
-            self.unwatch()
+            if hasattr(self, "states"):
+                self.states.close()
             if hasattr(self, "workspace"):
                 self.runner.run(self.workspace.crash())
             self.runner.close()
@@ -517,11 +517,11 @@ async def _soon(what: Any) -> None:
     what()
 
 
-@pytest.mark.parametrize(("backend", "examples"), [("sqlite", 12), ("postgresql", 4)])
+@pytest.mark.parametrize(("backend", "examples"), [("sqlite", 60 if DEEP else 6), ("postgresql", 20 if DEEP else 3)])
 def test_random_calls(request: pytest.FixtureRequest, backend: str, examples: int) -> None:
     def database() -> str:
         server: Postgres | None = request.getfixturevalue("postgres") if backend == "postgresql" else None
-        return server.new_database() if server is not None else ""
+        return server.new_database(template=server.migrated) if server is not None else ""
 
     class Machine(ApiMachine):
         def __init__(self) -> None:

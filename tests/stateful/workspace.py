@@ -9,18 +9,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sqlalchemy import create_engine, text
+
 from brickyard.config import Settings
 from brickyard.domain.clock import Clock
-from brickyard.domain.cluster import Cluster, public_state
 from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
 from brickyard.domain.states import State
 from brickyard.nodes.sessions import AgentService
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.server.lifecycle import Application
-from brickyard.store.clusters import ClusterRows
 from brickyard.testing.builders import SMALL
 from brickyard.testing.clock import ManualClock
 from tests.support.asgi import call
+from tests.support.databases import empty_sqlite
 from tests.support.server import TOKEN
 
 T = TypeVar("T")
@@ -112,6 +113,8 @@ class Workspace:
         self.app: Application
 
     async def boot(self) -> None:
+        if not (file := self._settings.data_dir / "brickyard.db").exists() and not self._settings.database_url:
+            empty_sqlite(file)
         self._life = contextlib.AsyncExitStack()
         opened = Application.open(
             self._settings,
@@ -171,20 +174,35 @@ class Workspace:
         raise AssertionError(f"does not settle: {missing}")
 
 
-def watch_states(seen: list[tuple[str, State, State]]) -> Callable[[], None]:
-    """Have every change of a cluster's public state noted, as it is written; returns what ends that."""
-    update = ClusterRows.update
+class StateLog:
+    """Every change of a cluster's public state, in the order of the commits, noted by the database itself."""
 
-    def noted(rows: ClusterRows, cluster: Cluster) -> Cluster:
-        before = rows.get(cluster.cluster_id)
-        assert before is not None
-        if public_state(before) is not public_state(cluster):
-            seen.append((cluster.cluster_id, public_state(before), public_state(cluster)))
-        return update(rows, cluster)
+    def __init__(self, url: str) -> None:
+        self._engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+        self._read = 0
+        with self._engine.begin() as connection:
+            sqlite = connection.dialect.name == "sqlite"
+            number = "INTEGER PRIMARY KEY AUTOINCREMENT" if sqlite else "SERIAL PRIMARY KEY"
+            connection.execute(text(f"CREATE TABLE noted (number {number}, name TEXT, before TEXT, after TEXT)"))
+            for statement in _SQLITE if sqlite else _POSTGRESQL:
+                connection.execute(text(statement))
 
-    setattr(ClusterRows, "update", noted)  # noqa: B010 - a test's tap, which is no assignment to the type checker
+    def new(self) -> list[tuple[str, State, State]]:
+        """The changes since the last call."""
+        with self._engine.connect() as connection:
+            found = connection.execute(
+                text("SELECT * FROM noted WHERE number > :read ORDER BY number"), {"read": self._read}
+            ).all()
+        self._read = found[-1][0] if found else self._read
+        return [(name, State(before), State(after)) for _, name, before, after in found]
 
-    def end() -> None:
-        setattr(ClusterRows, "update", update)  # noqa: B010 - as it was
+    def close(self) -> None:
+        self._engine.dispose()
 
-    return end
+
+_NOTE = "INSERT INTO noted (name, before, after) VALUES (NEW.cluster_id, OLD.state, NEW.state)"
+_SQLITE = (f"CREATE TRIGGER note AFTER UPDATE OF state ON clusters WHEN OLD.state <> NEW.state BEGIN {_NOTE}; END",)
+_POSTGRESQL = (
+    f"CREATE FUNCTION note() RETURNS trigger AS $$ BEGIN {_NOTE}; RETURN NEW; END $$ LANGUAGE plpgsql",
+    "CREATE TRIGGER note AFTER UPDATE ON clusters FOR EACH ROW WHEN (OLD.state <> NEW.state) EXECUTE FUNCTION note()",
+)

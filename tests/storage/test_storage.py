@@ -8,13 +8,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from brickyard.agent.keep import NodeRecord, keep_node_logs
 from brickyard.agent.pressure import DBFS_FULL
 from brickyard.config import ConfigError, Settings, load
+from brickyard.domain.nodeops import ReadLog
 from brickyard.lifecycle.workspace import Workspace
 from brickyard.storage.directory import Storage
 from brickyard.storage.private import WorkspaceError
+from brickyard.storage.sealer import Sealer
 
 STARTS = """
 import sys
@@ -114,3 +118,30 @@ def test_the_newest_log_of_a_cluster_is_found_and_none_elsewhere(tmp_path: Path)
     assert logs.trim("c", before_s=1001) == 1
     assert logs.tail("c", re.compile("driver.log"), 100) == b"i-2-1"
     assert logs.trim("c", before_s=9999) == 1 and logs.clusters() == []
+
+
+def test_secrets_are_hidden_in_the_logs_of_an_agent_that_was_killed(tmp_path: Path) -> None:
+    logs, sealer = Storage(tmp_path / "storage").logs, Sealer(key=b"k" * 32)
+    directory = tmp_path / "i-1"
+    (directory / "node" / "logs").mkdir(parents=True)
+    (directory / "node" / "logs" / "stdout").write_text("it is hunter2.\nand swordfish\n")
+    (directory / "node.log").write_text("started\n")
+    sealed = (sealer.seal(["hunter2"]), sealer.seal(["swordfish"]))
+    node = NodeRecord(cluster_id="c", generation=3, sealed=sealed)
+    assert b"hunter2" not in msgspec.json.encode(node)
+    keep_node_logs(directory, logs.root, instance_id="i-1", node=node)
+    kept = logs.of("c") / "i-1-3"
+    os.utime(kept, (1000, 1000))
+
+    for refused in (Storage(tmp_path / "storage").logs, logs):  # one without a key, then one with another key
+        assert refused.tail("c", re.compile("stdout"), 100) is None
+        with pytest.raises(ValueError, match=r"seal"):
+            refused.read("c", "i-1-3", ReadLog(name="stdout"))
+        logs.unseal_with(Sealer(key=b"other" * 8).open)
+
+    logs.unseal_with(sealer.open)
+    assert logs.read("c", "i-1-3", ReadLog(name="stdout")).data == b"it is *******.\nand *********\n"
+    assert logs.tail("c", re.compile("stdout"), 100) == b"it is *******.\nand *********\n"
+    assert (kept / "stdout").read_bytes() == b"it is *******.\nand *********\n", "hidden for good"
+    assert kept.stat().st_mtime == 1000, "it has not ended again"
+    assert sorted(each.name for each in logs.files("c", "i-1-3")[1]) == ["agent.log", "stdout"]

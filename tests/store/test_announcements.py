@@ -9,9 +9,12 @@ import msgspec
 import psycopg
 import pytest
 
-from brickyard.domain.cluster import Instance
+from brickyard.domain.cluster import Instance, Workbench, WorkspaceTask
+from brickyard.domain.gpuclusters import GpuConfiguration
+from brickyard.domain.gpusnapshots import SnapshotRow
+from brickyard.domain.identity import ADMINS_ID, NEVER, GroupRow, TokenRow, UserRow
 from brickyard.domain.node import Phase
-from brickyard.store.changeset import Changes
+from brickyard.store.changeset import Changes, Lost
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster, instance
@@ -24,6 +27,9 @@ from tests.support.postgres import Postgres
 POOL = pool("one")
 POOL_ID = POOL.instance_pool_id
 NODE = instance(cluster())
+USER = UserRow(user_name="a@example.com", user_id="8")
+GROUP = GroupRow(group_id="7", display_name="g")
+TOKEN = TokenRow(token_id="t", digest="d", user_name="a@example.com", comment="", created_ms=0, expiry_ms=NEVER)
 IDLE = msgspec.structs.replace(idle(1), pool_id=POOL_ID)
 
 
@@ -33,6 +39,7 @@ def before(tx: Tx) -> None:
     tx.runs.insert(run(1))
     tx.instances.insert(NODE)
     tx.instances.insert(IDLE)
+    tx.tokens.insert(TOKEN)
 
 
 def changed(row: Instance, **fields: object) -> Callable[[Tx], None]:
@@ -49,15 +56,41 @@ def run_updated(tx: Tx) -> None:
     tx.runs.update(run(1))
 
 
+SNAPSHOT = SnapshotRow(
+    snapshot_id="s",
+    cluster_id=cluster().cluster_id,
+    owner="o",
+    user_name="u",
+    name="n",
+    created_ms=1,
+    configuration=GpuConfiguration(
+        gpu_type="", gpu_count=0, cpu_cores=1, memory_gb=1, node_type_id="small", num_workers=0, runtime=""
+    ),
+)
+
+
+def with_task(tx: Tx) -> None:
+    task = WorkspaceTask(number=1, incarnation=1, restore="s", ready_ms=1)
+    tx.clusters.update(msgspec.structs.replace(cluster(), workbench=Workbench(task=task)))
+
+
 C, P, R = {cluster().cluster_id}, {POOL_ID}, {1}
-CASES: dict[str, tuple[Callable[[Tx], None], Changes]] = {
+CASES: dict[str, tuple[Callable[[Tx], object], Changes]] = {
     "nothing": (lambda tx: tx.set_meta("a", "b"), Changes()),
     "a wake": (lambda tx: tx.clusters.wake(cluster().cluster_id), Changes()),
     "a cluster": (lambda tx: tx.clusters.touch(cluster().cluster_id), Changes(clusters=C)),
+    "a task of a cluster": (with_task, Changes(clusters=C, snapshots=True)),
+    "a snapshot": (lambda tx: tx.snapshots.insert(SNAPSHOT), Changes(snapshots=True)),
     "a pool": (lambda tx: tx.pools.update(POOL), Changes(pools=P)),
-    "a pool removed": (lambda tx: tx.pools.delete(POOL_ID), Changes(pools=P)),
+    "a pool removed": (lambda tx: tx.pools.delete(POOL_ID), Changes(pools=P, lost={Lost("instance-pool", POOL_ID, owner="u")})),
     "a run": (run_updated, Changes(runs=R)),
-    "a run removed": (lambda tx: tx.runs.delete(1), Changes(runs=R)),
+    "an identity": (lambda tx: tx.users.put(USER), Changes(identity=True)),
+    "a group": (lambda tx: tx.groups.put(GROUP), Changes(identity=True)),
+    "a member": (lambda tx: tx.groups.add(ADMINS_ID, ["9"]), Changes(identity=True)),
+    "no member any more": (lambda tx: tx.groups.remove(ADMINS_ID, ["8"]), Changes(identity=True)),
+    "a token revoked": (lambda tx: tx.tokens.delete("t"), Changes(identity=True)),
+    "no such token": (lambda tx: tx.tokens.delete("x"), Changes()),
+    "a run removed": (lambda tx: tx.runs.delete(1), Changes(runs=R, lost={Lost("run", "1", owner="u")})),
     "a report": (changed(NODE, status=msgspec.structs.replace(NODE.status, phase=Phase.PREPARING)), Changes(clusters=C)),
     "an assignment": (reassigned(NODE), Changes(clusters=C, instances={NODE.instance_id})),
     "the same assignment": (changed(NODE, assignment=msgspec.structs.replace(NODE.assignment)), Changes(clusters=C)),  # type: ignore[type-var] # it has one

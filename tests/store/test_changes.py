@@ -14,6 +14,7 @@ from sqlalchemy import create_engine
 
 from brickyard.store.changes import MOST_BYTES, ChangeFeed, payloads
 from brickyard.store.changeset import Changes, of_words
+from brickyard.store.servers import WORKSPACE, Excluded
 from tests.support.patience import until
 from tests.support.postgres import Postgres
 
@@ -53,21 +54,18 @@ def pair(postgres: Postgres) -> Iterator[tuple[Listener, Listener, str]]:
     other.feed.close()
 
 
-def commit(listener: Listener, url: str, *clusters: str, roll_back: bool = False) -> None:
+def commit(listener: Listener, url: str, *clusters: str) -> None:
     engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
-    with engine.connect() as connection:
-        transaction = connection.begin()
-        listener.feed.announce(connection, Changes(clusters=set(clusters)))
-        if roll_back:
-            transaction.rollback()
-        else:
-            transaction.commit()
+    with engine.connect() as connection, connection.begin():
+        listener.feed.commit(connection, Changes(clusters=set(clusters)))
     engine.dispose()
 
 
 def test_others_hear_of_every_commit_and_of_nothing_else(pair: tuple[Listener, Listener, str]) -> None:
     one, other, url = pair
-    commit(one, url, "never", roll_back=True)
+    with psycopg.connect(url) as alone, pytest.raises(Excluded):
+        alone.execute(f"SELECT pg_advisory_xact_lock({WORKSPACE})")
+        commit(one, url, "never")
     commit(one, url, "a", "b")
     commit(one, url, *(f"cluster-{number:05}" for number in range(3_000)))
     until(lambda: len(other.told) == 3_002)

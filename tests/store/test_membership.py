@@ -20,9 +20,9 @@ import pytest
 from brickyard.domain.errors import DatabaseAway
 from brickyard.domain.node import ServerAddress
 from brickyard.store import membership, postgresmembers, servers
-from brickyard.store.membership import JoinRefused, Membership
+from brickyard.store.membership import Membership
 from brickyard.store.postgresmembers import PostgresMembership, refusal
-from brickyard.store.servers import About, Leave, Server
+from brickyard.store.servers import About, JoinRefused, Leave, Server
 from brickyard.store.store import Store, StoreError
 from brickyard.testing.builders import cluster
 from tests.support.patience import PATIENCE_S, Stopwatch, until

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import create_engine, text
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine, inspect, text
 
+from brickyard.domain.access import Visible
 from brickyard.domain.events import EventType
+from brickyard.domain.identity import GroupRow, UserRow
 from brickyard.domain.queries import EventFilter
-from brickyard.store import store as module
+from brickyard.services.principals import active_principal
+from brickyard.store import schema
 from brickyard.store.store import Store
+from brickyard.store.tx import Tx
 from brickyard.testing.builders import NOW
 
 _CLUSTER = (
@@ -20,20 +31,114 @@ _CLUSTER = (
 _EVENT = "INSERT INTO events (cluster_id, timestamp, type, doc) VALUES (:id, :at, 'PINNED', :doc)"
 
 
-def test_events_are_numbered_and_terminated_clusters_get_their_time(store_url: str) -> None:
-    engine = create_engine(store_url.replace("postgresql://", "postgresql+psycopg://"))
+_INSERT_POOL = (
+    "INSERT INTO pools (instance_pool_id, unique_name, created_ms, deleted_ms, due_ms, doc) VALUES (:id, :id, 0, 0, NULL, :doc)"
+)
+_INSERT_POLICY = "INSERT INTO policies (policy_id, unique_name, doc) VALUES (:id, :id, :doc)"
+_POOL = {"creator_user_id": "1", "created_ms": 0, "spec": {"instance_pool_name": "p", "node_type_id": "small"}}
+
+_USER = "INSERT INTO users (user_name, user_id, display_name, is_admin) VALUES (:name, :id, 'x', :admin)"
+_TOKEN = "INSERT INTO tokens (token_id, digest, user_name, comment, created_ms, expiry_ms) VALUES (:id, :id, :name, '', 0, -1)"
+
+
+def test_the_newest_schema_is_that_of_the_last_file() -> None:
+    assert schema.newest() == ScriptDirectory(str(schema.MIGRATIONS)).get_current_head()
+
+
+def test_a_new_database_is_as_if_all_migrations_had_run(bare_url: str) -> None:
+    at_revision(bare_url, schema.newest(), lambda _: None)
+    migrated = contents(bare_url)
+    empty(bare_url)
+    Store.open(bare_url).close()
+    assert contents(bare_url) == migrated
+
+
+def contents(bare_url: str) -> dict[str, Any]:
+    """Everything in a database but the order of columns: each table, as SQLAlchemy sees it, and its rows."""
+    engine, found = create_engine(driven(bare_url)), dict[str, dict[str, Any]]()
+    looked = inspect(engine)
+    with engine.connect() as connection:
+        for name in looked.get_table_names():
+            rows = connection.execute(text(f'SELECT * FROM "{name}"')).mappings()  # noqa: S608 - our own tables
+            found[name] = {
+                "columns": sorted(str({**each, "type": str(each["type"])}) for each in looked.get_columns(name)),
+                "key": looked.get_pk_constraint(name),
+                "indexes": sorted(looked.get_indexes(name), key=lambda index: str(index["name"])),
+                "unique": looked.get_unique_constraints(name),
+                "rows": sorted(str({key: parsed(key, value) for key, value in sorted(row.items())}) for row in rows),
+            }
+    engine.dispose()
+    return found
+
+
+def parsed(column: Any, value: Any) -> Any:
+    """Documents are compared as groups, the only ones in an empty workspace: fields may have their defaults, or be left out."""
+    return msgspec.json.decode(value, type=GroupRow) if column == "doc" else value
+
+
+def empty(bare_url: str) -> None:
+    engine = create_engine(driven(bare_url))
+    with engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("DROP SCHEMA public CASCADE"))
+            connection.execute(text("CREATE SCHEMA public"))
+        else:
+            Path(str(engine.url.database)).unlink()
+    engine.dispose()
+
+
+def driven(bare_url: str) -> str:
+    return bare_url.replace("postgresql://", "postgresql+psycopg://")
+
+
+def test_administrators_become_members_of_admins(bare_url: str) -> None:
+    at_revision(bare_url, "0011", _fill_users)
+    store = Store.open(bare_url)
+    try:
+
+        def rights(tx: Tx, name: str) -> tuple[bool, list[str]]:
+            principal = active_principal(tx, name)
+            assert principal is not None
+            return principal.is_admin, sorted(principal.entitlements)
+
+        everything = ["allow-cluster-create", "allow-instance-pool-create", "databricks-sql-access", "workspace-access"]
+        everyone = everything[2:]
+        assert store.read_sync(lambda tx: rights(tx, "root")) == (
+            True,
+            ["allow-cluster-create", "allow-instance-pool-create", *everyone],
+        )
+        assert store.read_sync(lambda tx: rights(tx, "user@example.com")) == (False, everyone)
+        both = store.read_sync(lambda tx: [tx.users.get(name) for name in ("Me@example.com", "me@example.com")])
+        assert both == [UserRow(user_name="Me@example.com", user_id="3", display_name="x")] * 2
+        assert store.read_sync(lambda tx: rights(tx, "me@example.com"))[0], "one of the two was an administrator"
+        assert [row.token_id for row in store.read_sync(lambda tx: tx.tokens.of_user("Me@example.com"))] == ["3", "4"]
+    finally:
+        store.close()
+
+
+def _fill_users(connection: Connection) -> None:
+    for number, (name, admin) in enumerate(
+        [("root", True), ("user@example.com", False), ("Me@example.com", False), ("me@example.com", True)], 1
+    ):
+        connection.execute(text(_USER), {"name": name, "id": str(number), "admin": admin})
+        connection.execute(text(_TOKEN), {"name": name, "id": str(number)})
+
+
+def at_revision(bare_url: str, revision: str, fill: Callable[[Connection], None]) -> None:
+    """Makes a database as an earlier version left it."""
+    engine = create_engine(driven(bare_url))
     with engine.begin() as connection:
         config = Config()
-        config.set_main_option("script_location", str(module._MIGRATIONS))
+        config.set_main_option("script_location", str(schema.MIGRATIONS))
         config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
-        for name, pinned in (("c", 0), ("pinned", 1)):
-            connection.execute(text(_CLUSTER), {"id": name, "at": NOW, "pinned": pinned})
-        for number in (2, 0, 1):
-            doc = f'{{"cluster_id":"c","timestamp":{NOW + number},"type":"PINNED"}}'
-            connection.execute(text(_EVENT), {"id": "c", "at": NOW + number, "doc": doc})
+        command.upgrade(config, revision)
+        fill(connection)
     engine.dispose()
-    store = Store.open(store_url)
+
+
+def test_events_are_numbered_and_terminated_clusters_get_their_time(bare_url: str) -> None:
+    at_revision(bare_url, "0001", _fill_clusters)
+    store = Store.open(bare_url)
     try:
         which = EventFilter(cluster_id="c", types=())
         assert store.read_sync(lambda tx: tx.events.count(which)) == 3
@@ -42,3 +147,32 @@ def test_events_are_numbered_and_terminated_clusters_get_their_time(store_url: s
         assert set(store.read_sync(lambda tx: tx.clusters.due(NOW, 9))) == {"c", "pinned"}
     finally:
         store.close()
+
+
+def _fill_clusters(connection: Connection) -> None:
+    for name, pinned in (("c", 0), ("pinned", 1)):
+        connection.execute(text(_CLUSTER), {"id": name, "at": NOW, "pinned": pinned})
+    for number in (2, 0, 1):
+        doc = f'{{"cluster_id":"c","timestamp":{NOW + number},"type":"PINNED"}}'
+        connection.execute(text(_EVENT), {"id": "c", "at": NOW + number, "doc": doc})
+
+
+def test_who_made_pools_and_policies_is_found_in_their_documents(bare_url: str) -> None:
+    at_revision(bare_url, "0021", _fill_pools_and_policies)
+    store = Store.open(bare_url)
+    try:
+        mine = Visible(owner="me@example.com")
+        pools, policies = store.read_sync(lambda tx: (tx.pools.shown(mine), tx.policies.shown(mine)))
+        assert [pool.instance_pool_id for pool in pools] == ["pool-me"]
+        assert [row.policy_id for row in policies] == ["policy-me"]
+    finally:
+        store.close()
+
+
+def _fill_pools_and_policies(connection: Connection) -> None:
+    for name, owner in (("me", "me@example.com"), ("other", "other@example.com"), ("nobody", "")):
+        if owner:
+            pool = _POOL | {"instance_pool_id": f"pool-{name}", "creator_user_name": owner}
+            connection.execute(text(_INSERT_POOL), {"id": f"pool-{name}", "doc": json.dumps(pool)})
+        policy = {"policy_id": f"policy-{name}", "name": name} | ({"creator_user_name": owner} if owner else {})
+        connection.execute(text(_INSERT_POLICY), {"id": f"policy-{name}", "doc": json.dumps(policy)})

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from brickyard.domain.access import Visible
 from brickyard.domain.events import ClusterEvent, EventType
 from brickyard.domain.queries import ClusterFilter, ClusterOrder, ClusterPosition, ClusterSort, EventFilter, EventPosition
 from brickyard.domain.states import ClusterSource, State
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import NOW, cluster
+from tests.support.databases import empty_sqlite
 
 CUTOFF = NOW - 1_000
 FILTERS = {
@@ -31,20 +33,20 @@ FILTERS = {
 @pytest.fixture
 def explained(tmp_path: Path) -> Iterator[Callable[[Callable[[Tx], Any]], list[str]]]:
     """Runs a read; returns the steps by which SQLite would answer its queries."""
-    store = Store.open(f"sqlite:///{tmp_path / 'test.db'}")
-    asked: list[tuple[str, Any]] = []
+    store = Store.open(empty_sqlite(tmp_path / "test.db"))
+    asked: list[str] = []
 
-    @event.listens_for(store._engine, "before_cursor_execute")
-    def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_rest: Any) -> None:
-        if statement.startswith("SELECT"):
-            asked.append((statement, parameters))
+    @event.listens_for(store._engine, "checkout")
+    def note(connection: Any, *_rest: Any) -> None:
+        connection.set_trace_callback(asked.append)  # with the parameters
 
     def explain(work: Callable[[Tx], Any]) -> list[str]:
         asked.clear()
         store.read_sync(work)
         with store._engine.connect() as connection:
             raw = connection.connection.cursor()
-            return [row[3] for statement, given in list(asked) for row in raw.execute(f"EXPLAIN QUERY PLAN {statement}", given)]
+            selects = [statement for statement in asked if statement.startswith("SELECT")]
+            return [row[3] for statement in selects for row in raw.execute(f"EXPLAIN QUERY PLAN {statement}")]
 
     yield explain
     store.close()
@@ -71,6 +73,14 @@ def test_pinned_clusters_are_found_without_looking_at_the_others(explained: Call
     steps = explained(lambda tx: tx.listing.page(ClusterFilter(is_pinned=True), sort=ClusterSort(), limit=20))
     assert any("clusters_pinned (pinned_ms>?)" in step for step in steps), steps
     assert not any(step.startswith("SCAN") for step in steps), steps
+
+
+def test_what_is_hidden_of_pools_and_policies_is_not_read(explained: Callable[[Callable[[Tx], Any]], list[str]]) -> None:
+    some = Visible(owner="me@example.com", holders=frozenset({"1", "2"}))
+    for read in (lambda tx: tx.pools.shown(some), lambda tx: tx.policies.shown(some)):
+        steps = explained(read)
+        assert any("_creator (creator=?)" in step for step in steps), steps
+        assert not any(step.startswith("SCAN") for step in steps), steps
 
 
 @pytest.mark.parametrize("types", [(), (EventType.PINNED,), (EventType.PINNED, EventType.RUNNING)])
@@ -127,3 +137,9 @@ def test_a_clock_that_was_set_back_does_not_turn_events_round(store: Store) -> N
         (NOW, EventType.RUNNING),
         (NOW + 1, EventType.EDITED),
     ]
+
+
+def test_samples_that_move_are_read_without_those_of_others(explained: Callable[[Callable[[Tx], Any]], list[str]]) -> None:
+    steps = explained(lambda tx: (tx.samples.ended("c", 0, NOW), tx.samples.window("c", 1, NOW)))
+    assert len(steps) >= 2
+    assert all("samples_cluster (cluster_id=? AND tier=?" in step for step in steps if "SEARCH" in step or "SCAN" in step)

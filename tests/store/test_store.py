@@ -23,11 +23,11 @@ from brickyard.store.tx import Tx
 from brickyard.testing.builders import NOW, cluster, instance
 
 
-def test_what_was_written_is_read_back_by_the_next_store(store_url: str) -> None:
-    first = Store.open(store_url)
+def test_what_was_written_is_read_back_by_the_next_store(bare_url: str) -> None:
+    first = Store.open(bare_url)
     first.write_sync(lambda tx: tx.clusters.insert(cluster()))
     first.close()
-    second = Store.open(store_url)
+    second = Store.open(bare_url)
     assert second.read_sync(lambda tx: tx.clusters.get(cluster().cluster_id)) == cluster()
     second.close()
 
@@ -103,9 +103,9 @@ def test_an_illegal_transition_of_an_instance_is_refused(store: Store) -> None:
 def test_an_idempotency_token_finds_active_clusters_only(store: Store) -> None:
     of = cluster(idempotency_token="once")
     store.write_sync(lambda tx: tx.clusters.insert(of))
-    assert store.read_sync(lambda tx: tx.clusters.by_idempotency_token("once")) == of
+    assert store.read_sync(lambda tx: tx.clusters.by_idempotency_token("once", of.creator_user_name)) == of
     store.write_sync(lambda tx: tx.clusters.update(msgspec.structs.replace(of, target=Target.TERMINATED)))
-    assert store.read_sync(lambda tx: tx.clusters.by_idempotency_token("once")) is None
+    assert store.read_sync(lambda tx: tx.clusters.by_idempotency_token("once", of.creator_user_name)) is None
 
 
 def test_pages_cover_everything_once_while_rows_come_and_go(store: Store) -> None:
@@ -178,18 +178,17 @@ def test_events_in_order_by_page_and_by_type(store: Store) -> None:
 
 
 def test_users_and_tokens(store: Store) -> None:
-    user = UserRow(user_name="a@example.com", user_id="1", is_admin=False, display_name="A")
+    user = UserRow(user_name="a@example.com", user_id="1", display_name="A")
     token = TokenRow(token_id="t", digest="d" * 64, user_name="a@example.com", comment="", created_ms=NOW, expiry_ms=-1)
 
     def fill(tx: Tx) -> None:
-        tx.users.upsert(user)
-        tx.users.upsert(msgspec.structs.replace(user, is_admin=True))
+        tx.users.put(user)
+        tx.users.put(msgspec.structs.replace(user, active=False))
         tx.tokens.insert(token)
 
     store.write_sync(fill)
-    found = store.read_sync(lambda tx: tx.users.get("a@example.com"))
-    assert found is not None
-    assert found.is_admin
+    found = store.read_sync(lambda tx: tx.users.get("A@example.com"))
+    assert found == msgspec.structs.replace(user, active=False)
     assert store.read_sync(lambda tx: tx.tokens.by_hash("d" * 64)) == token
     assert store.write_sync(lambda tx: tx.tokens.delete("t"))
     assert not store.write_sync(lambda tx: tx.tokens.delete("t"))

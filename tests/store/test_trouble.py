@@ -49,7 +49,7 @@ def postgres_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Po
     except PostgresMissing as missing:
         pytest.skip(str(missing))
     yield server
-    server.stop()
+    server.end()
 
 
 def get(server: Server, path: str) -> requests.Response:
@@ -150,7 +150,7 @@ def test_a_full_disk_is_told_reads_go_on_and_room_cures_it(tmp_path: Path) -> No
         room.full = True
         fill(server.store)
         answers = (create(server, "x" * 90) for _ in range(10_000))  # what is left of the last page
-        refused = next(each for each in answers if not each.ok)
+        refused = next(each for each in answers if not each.ok and each.status_code != 429)  # 429: the machine is busy
         assert (refused.status_code, refused.json()["error_code"]) == (507, "RESOURCE_EXHAUSTED")
         assert "disk" in refused.json()["message"] and "Free space" in refused.json()["message"]
         assert get(server, "/readyz").status_code == 503

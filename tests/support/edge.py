@@ -27,6 +27,9 @@ USER = Caller(user_name="user@example.com", user_id="7", is_admin=False, token_i
 class OneToken:
     """Knows one user, by the token `secret`."""
 
+    def known(self, bearer: str) -> Caller | None:
+        return None
+
     async def authenticate(self, bearer: str) -> Caller | None:
         return USER if bearer == "secret" else None
 
@@ -40,7 +43,7 @@ def edge(*, operations: Iterable[Operation] | None = None, **services: Any) -> I
     """Serves the API, or these operations, with these services (missing ones fail); yields its URL."""
     given: dict[str, Any] = {"workspace_id": "1", "ready": _ready, "servers": lambda: 1, "tokens": OneToken()}
     given |= {"lag_s": lambda: 0.0, "metrics": CollectorRegistry(), **services}
-    missing = {field.name: None for field in dataclasses.fields(ApiContext) if field.default is dataclasses.MISSING}
+    missing = {field.name: None for field in dataclasses.fields(ApiContext) if field.default is field.default_factory}
     context = ApiContext(**missing | given)
     app = build_app(context, authenticator=Authenticator(tokens=OneToken(), links=context.ui_links), operations=operations)
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", lifespan="off"))

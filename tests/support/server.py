@@ -21,6 +21,7 @@ from brickyard.domain.clock import Clock, Ids
 from brickyard.providers.base import Provider
 from brickyard.server.lifecycle import Application
 from brickyard.store.store import Store
+from tests.support.databases import empty_sqlite
 from tests.support.patience import PATIENCE_S
 
 TOKEN = "dapi" + "0" * 32
@@ -49,6 +50,11 @@ class Server:
         """The server's own store, for tests that cause trouble in it."""
         assert self.application is not None
         return self.application.store
+
+    @property
+    def data_dir(self) -> Path:
+        """With the workspace's files and clusters' directories."""
+        return self._settings.data_dir
 
     def client(self, token: str = TOKEN) -> WorkspaceClient:
         """The official SDK, configured for this server."""
@@ -102,7 +108,10 @@ class Server:
     ) -> Iterator[Server]:
         """Runs a server until the block ends; its nodes end with it."""
         data_dir.mkdir(parents=True, exist_ok=True)
-        values = {"cache_dir": Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir()), **settings}
+        if not (file := data_dir / "brickyard.db").exists() and not settings.get("database_url"):
+            empty_sqlite(file)
+        cache = Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir())
+        values = {"cache_dir": cache, "rate_limits": "off", **settings}  # tests call as fast as they can
         server = cls(Settings(data_dir=data_dir, **values), instances, clock, ids)  # type: ignore[arg-type] # keyword arguments of a struct
         server._thread.start()
         try:

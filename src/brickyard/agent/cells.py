@@ -88,7 +88,8 @@ class Warden:
         self._host_pids = -1
         self._kernels: dict[int, int] = {}  # the node host's id -> pid of the cell's first process
         self._reports: dict[int, int] = {}  # pid of a cell's first process -> pipe on which it reports its command's status
-        mount("", self._cells["shared"], flags=MS_SHARED | MS_SILENT)  # a mount that `reveal.py` adds for one cell appears in all
+        for target in self._cells["shared"]:
+            mount("", target, flags=MS_SHARED | MS_SILENT)  # a mount that `reveal.py` adds for one cell appears in all
         # A process that may write to /tmp can move these mount points away and put something else in their place.
         self._kept = {target: identity(target) for kind, _, target, _ in self._cells["kernel"] if kind == "keep"}
         drop_capabilities(KEPT)
@@ -172,7 +173,7 @@ class Warden:
         number, name = request["id"], request["name"]
         argv, env = [str(each) for each in request["argv"]], {str(key): str(value) for key, value in request["env"].items()}
         if not isinstance(number, int) or not is_plain(name):
-            raise SetupError("a kernel has a number and a plain name")
+            raise SetupError("a kernel needs a number and a plain name")
         try:
             groups = [(group, GROUP.format(number)) for group in make_group(self._groups, number)]
             self._kernels[number] = self._fork(self._be_kernel, groups, name, (argv, env), fds)
@@ -342,7 +343,7 @@ def identity(place: int | str) -> tuple[int, int]:
 def open_kept(target: str, known: tuple[int, int]) -> int:
     fd = os.open(target, os.O_PATH | os.O_CLOEXEC)
     if identity(fd) != known:
-        raise SetupError(f"{target} is not what it was when the node started")
+        raise SetupError(f"{target} has been replaced since the node started")
     return fd
 
 

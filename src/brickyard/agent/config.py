@@ -38,6 +38,8 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     volumes_dir: str = ""
     workspace_dir: str = ""
     clusters_dir: str = ""  # contains one directory per cluster, shared by all nodes of the cluster
+    workspaces_dir: str = ""  # the same for the clusters' workspace directories, each of which is `current` in there
+    metastore_dir: str = ""  # the workspace's metastore, hidden from the node
     node_code_dir: str  # runtime/node: start.py and everything else that runs on a node
     python: str = sys.executable  # runs `-m brickyard.runtime` and the launcher
     host: str = "127.0.0.1"  # the agent's address, and the node's if it shares the machine's network
@@ -53,7 +55,9 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     log_delivery_s: float = 300.0  # between two deliveries of logs
     cores: float = 1.0
     memory_mb: int = 4096
-    gpus: tuple[int, ...] = ()  # device numbers
+    gpus: tuple[int, ...] = ()  # numbers of their device nodes
+    gpu_uuids: tuple[str, ...] = ()  # the same GPUs, as CUDA and NVML name them
+    gpu_file: str = ""  # stands in for NVML: see `gpus.opened`
     init_script_timeout_s: float = 600.0  # for each init script
     min_free_disk: int = 1 << 30  # bytes: when less is free on the disk, the node that uses the most is ended
     node_disk: int = 0  # bytes that the node's files may use; 0: unlimited
@@ -99,9 +103,23 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         kinds = {"dbfs": self.dbfs_dir, "volumes": self.volumes_dir}
         return {kind: Path(place) for kind, place in kinds.items() if place}
 
+    @property
+    def has_metastore(self) -> bool:
+        """Whether the node's driver can use the workspace's metastore, whose tables are among the workspace's files."""
+        return bool(self.metastore_dir and self.dbfs_dir)
+
     def cluster_dir(self, cluster_id: str) -> Path | None:
         """The directory that all nodes of the cluster share, or None if there is no cluster or nothing is shared."""
         return Path(self.clusters_dir, Path(cluster_id).name) if self.clusters_dir and cluster_id else None
+
+    def workspace_of(self, cluster_id: str) -> Path | None:
+        """The cluster's workspace directory, or None as above."""
+        return Path(self.workspaces_dir, Path(cluster_id).name, "current") if self.workspaces_dir and cluster_id else None
+
+    @property
+    def workspace_link(self) -> Path:
+        """Without isolation: leads to the workspace directory of the cluster that has the node."""
+        return self.node_dir / "workspace"
 
 
 class ConfigError(Exception):

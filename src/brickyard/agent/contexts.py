@@ -1,4 +1,5 @@
-"""The execution contexts of a node as the agent knows them: whose they are, and which secrets they have read.
+"""The execution contexts and Spark Connect sessions of a node as the agent knows them: whose they are, and which secrets the
+contexts have read.
 
 A kernel asks the node host for a secret, the host asks the agent, and the agent asks the server in the name of the context's
 user. The server gave the agent a ticket for each context, which no process of the node sees: so nothing that runs there can ask
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
@@ -17,8 +18,10 @@ from brickyard.domain.node import AskSecrets, SecretsReply
 from brickyard.domain.redaction import Redactor
 
 MAX_CONTEXTS = 1_000
+MAX_SESSIONS = 10_000  # beyond it, those that were named first are forgotten
 MAX_ASKING = 16  # at once
 
+Session = tuple[str, str]  # Spark's name of its user, and its id
 Ask = Callable[[AskSecrets], Awaitable[SecretsReply]]
 
 
@@ -35,27 +38,63 @@ class _Known(msgspec.Struct):
     user: str
     ticket: str
     redactor: Redactor
+    withdrawn: bool = False  # its user may no longer run code here
     read: set[str] = msgspec.field(default_factory=set)
 
 
 class Contexts:
-    """Of one generation of the node. `hide` is told every value that a context has read."""
+    """Of one generation of the node. `hide` is told every value that a context has read, and its sealed form."""
 
-    def __init__(self, *, instance_id: str, hide: Callable[[str], None], given: tuple[str, ...] = ()) -> None:
+    def __init__(self, *, instance_id: str, hide: Callable[[str, str], None], given: tuple[str, ...] = ()) -> None:
         self._instance_id = instance_id
         self._hide = hide
         self._given = given
         self._redactor = Redactor(given)
         self._known: dict[str, _Known] = {}
+        self._sessions: dict[tuple[str, Session], None] = {}  # with their users, in the order in which they were named
         self._asking = 0
 
-    def made(self, context_id: str, user: str, ticket: str) -> None:
-        """Records a context that the node host is about to make. The first one of a name counts, as it does there."""
-        if len(self._known) < MAX_CONTEXTS:
-            self._known.setdefault(context_id, _Known(user, ticket, self._redactor))
+    def made(self, context_id: str, user: str, ticket: str) -> bool:
+        """Records a context that the node host is about to make; returns whether it is new. The first one of a name counts, as
+        it does there."""
+        if context_id in self._known or len(self._known) >= MAX_CONTEXTS:
+            return False
+        self._known[context_id] = _Known(user, ticket, self._redactor)
+        return True
 
     def forget(self, context_id: str) -> None:
         self._known.pop(context_id, None)
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """Who has contexts that run, or has used a session."""
+        mine = {known.user for known in self._known.values() if known.user and not known.withdrawn}
+        return tuple(sorted(mine | {user for user, _ in self._sessions}))
+
+    def uses(self, user: str, session: Session) -> None:
+        """Records that a user's calls go to a session."""
+        self._sessions[user, session] = None
+        if len(self._sessions) > MAX_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+
+    def sessions_of(self, user: str) -> list[Session]:
+        return [session for name, session in self._sessions if name == user]
+
+    def ended(self, user: str, sessions: Iterable[Session]) -> None:
+        """Records that a user's sessions have been ended."""
+        for session in sessions:
+            self._sessions.pop((user, session), None)
+
+    def withdrawn(self, context_ids: Iterable[str]) -> None:
+        """Records that nothing runs in these contexts any more."""
+        for context_id in context_ids:
+            if (known := self._known.get(context_id)) is not None:
+                known.withdrawn = True
+
+    def is_of(self, context_id: str, user: str) -> bool:
+        """Whether the context is that user's. The node host, where users' code may interfere, is not asked."""
+        known = self._known.get(context_id)
+        return known is not None and known.user == user
 
     def redactor(self, context_id: str) -> Redactor:
         """Hides the cluster's secrets and those that this context has read: not others', or anybody could guess at those."""
@@ -84,16 +123,16 @@ class Contexts:
         finally:
             self._asking -= 1
         if reply.value:
-            self._has_read(known, base64.b64decode(reply.value))
+            self._has_read(known, base64.b64decode(reply.value), reply.sealed)
         return reply
 
-    def _has_read(self, known: _Known, value: bytes) -> None:
+    def _has_read(self, known: _Known, value: bytes, sealed: str) -> None:
         with contextlib.suppress(UnicodeDecodeError):  # bytes that are not text appear in none
             text = value.decode()
             if text not in known.read:
                 known.read.add(text)
                 known.redactor = Redactor((*self._given, *known.read))
-                self._hide(text)
+                self._hide(text, sealed)
 
 
 def _error(code: str, message: str) -> SecretsReply:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-import msgspec
-
-from brickyard.agent.delivery import Delivery, deliver_within
+from brickyard.agent.delivery import Delivery
 from brickyard.agent.keep import DELIVERY_RECORD
 from brickyard.agent.logfiles import LogDirectory
+from brickyard.agent.objectdelivery import ObjectDelivery, uploader
 from brickyard.agent.state import NodeState, now_ms
 from brickyard.domain.node import LogDelivery
+from brickyard.domain.places import Kind
 
 LIMIT_S = 60.0  # for one pass
 RETRY_S = 30.0  # after one that failed, if the next regular one is later
@@ -37,11 +37,20 @@ def deliver(node: NodeState, *, final: bool, limit_s: float) -> None:
 
 
 def _pass(node: NodeState, *, final: bool, limit_s: float) -> str:
-    try:
-        delivery = Delivery(node.config.directory / DELIVERY_RECORD, roots=node.config.log_roots, redact=node.redactor.data)
-    except (OSError, msgspec.MsgspecError) as error:
-        return str(error)
-    return deliver_within(delivery, LogDirectory(node.config.node_dir / "logs"), final=final, limit_s=limit_s)[:MAX_ERROR]
+    record, redact = node.config.directory / DELIVERY_RECORD, node.redactor.data
+
+    def make() -> Delivery | ObjectDelivery:
+        delivery = Delivery(record, roots=node.config.log_roots, redact=redact)
+        if delivery.record.destination.kind != Kind.S3:
+            return delivery
+        upload = uploader(
+            delivery.record, env=node.delivery_env, python=node.config.python, network=node.networks.descriptors,
+            limit_s=max(1.0, limit_s - 1),
+        )  # fmt: skip
+        return ObjectDelivery(record, upload=upload, redact=redact)
+
+    logs = LogDirectory(node.config.node_dir / "logs")
+    return node.deliveries.run(make, logs, final=final, limit_s=limit_s)[:MAX_ERROR]
 
 
 def _failed(node: NodeState) -> bool:

@@ -166,7 +166,7 @@ def be_init(plan: Plan, alive: int, null: int) -> None:
     os.setsid()
     check(prctl(PR_SET_PDEATHSIG, signal.SIGKILL), "cannot ask for the parent's death signal")
     if select.select([alive], [], [], 0)[0]:
-        raise SetupError("the agent is gone")
+        raise SetupError("the agent has ended")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     hostname = plan["hostname"].encode()
     check(libc.sethostname(hostname, ctypes.c_size_t(len(hostname))), "cannot set the host name")

@@ -41,7 +41,12 @@ def runtime_packages(manifest: RuntimeManifest) -> Path:
 def installed(packages: Path) -> dict[str, str]:
     """Returns the packages in a directory, by their normalised names, with their versions."""
     about = (path.name.removesuffix(".dist-info").rpartition("-") for path in packages.glob("*.dist-info"))
-    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, _, version in about}
+    return {normalized(name): version for name, _, version in about}
+
+
+def normalized(name: str) -> str:
+    """A package's name as it is compared."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def python_name(manifest: RuntimeManifest) -> str:

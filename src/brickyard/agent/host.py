@@ -10,7 +10,7 @@ import asyncio
 import collections
 import contextlib
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,6 +23,8 @@ MAX_TEXT = 2_000
 MAX_TAIL = 16_000
 MAX_WORKERS = 10_000
 TAIL_LINES = 60
+MAX_ASKED = 256
+ANSWER_S = 60.0
 
 
 class HostError(Exception):
@@ -86,6 +88,13 @@ class StatusEvent(msgspec.Struct, kw_only=True):
         return found
 
 
+class _CatalogQuestion(msgspec.Struct):
+    """A question of Spark's catalog to the workspace's metastore."""
+
+    ask: int
+    request: msgspec.Raw
+
+
 class _Envelope(msgspec.Struct):
     id: int | msgspec.UnsetType = msgspec.UNSET
     event: str | msgspec.UnsetType = msgspec.UNSET
@@ -108,6 +117,7 @@ class NodeHost:
         on_line: Callable[[str], None],
         on_end: Callable[[NodeHost], None],
         on_ask: Callable[[NodeHost, Question], None] = lambda host, question: None,
+        on_catalog: Callable[[bytes], Awaitable[dict[str, Any]]] | None = None,
         redact: Callable[[str], str] = lambda text: text,
     ) -> None:
         """`redact` hides secrets in every text that the host sends, except in answers."""
@@ -116,6 +126,8 @@ class NodeHost:
         self._on_end = on_end
         self._redact = redact
         self._on_ask = on_ask
+        self._on_catalog = on_catalog
+        self._asked: set[asyncio.Task[None]] = set()  # questions to the metastore that are being answered
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
@@ -219,14 +231,14 @@ class NodeHost:
             try:
                 line = await self._process.stdout.readline()
             except ValueError:  # longer than the limit; the buffered part is dropped
-                self._say("a message of the node was too long and is dropped")
+                self._say("a message from the node was too long and is dropped")
                 continue
             if not line:
                 return
             try:
                 self._receive(line)
             except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-                self._say(f"a message of the node makes no sense and is dropped: {error}")
+                self._say(f"an invalid message from the node is dropped: {error}")
 
     def _receive(self, line: bytes) -> None:
         envelope = msgspec.json.decode(line, type=_Envelope)
@@ -234,6 +246,8 @@ class NodeHost:
             self._on_status(msgspec.json.decode(line, type=StatusEvent).changes(self._redact))
         elif envelope.event == "ask":
             self._on_ask(self, msgspec.json.decode(line, type=Question))
+        elif envelope.event == "metastore" and self._on_catalog is not None:
+            self._ask(msgspec.json.decode(line, type=_CatalogQuestion), self._on_catalog)
         elif envelope.event == "log":
             self._say(envelope.line if isinstance(envelope.line, str) else "")
         elif envelope.id is not msgspec.UNSET:
@@ -247,6 +261,19 @@ class NodeHost:
             future.set_exception(HostError(reply.error.code[:64], self._redact(reply.error.message)[:MAX_TEXT]))
         else:
             future.set_result(reply.result or {})
+
+    def _ask(self, question: _CatalogQuestion, on_catalog: Callable[[bytes], Awaitable[dict[str, Any]]]) -> None:
+        if len(self._asked) >= MAX_ASKED:
+            self._say("too many questions to the metastore at a time: one is dropped")
+            return
+        task = asyncio.create_task(self._answer(question, on_catalog))
+        self._asked.add(task)
+        task.add_done_callback(self._asked.discard)
+
+    async def _answer(self, question: _CatalogQuestion, on_catalog: Callable[[bytes], Awaitable[dict[str, Any]]]) -> None:
+        answer = await on_catalog(bytes(question.request))
+        with contextlib.suppress(HostError):  # it has ended, or does not listen: nobody waits for the answer
+            await self.call("metastore", timeout_s=ANSWER_S, ask=question.ask, answer=answer)
 
     async def _read_errors(self) -> None:
         assert self._process is not None and self._process.stderr is not None  # noqa: S101 - as above

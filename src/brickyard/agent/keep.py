@@ -30,6 +30,7 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cluster_id: str
     generation: int
     role: Role | None = None
+    sealed: tuple[str, ...] = ()  # what must be hidden in its logs (storage/sealer.py)
 
 
 class KeptNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -37,6 +38,7 @@ class KeptNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     role: Role | None = None
     files: dict[str, KeptFile] = {}
+    sealed: tuple[str, ...] = ()  # what is yet to be hidden in these logs (storage/logs.py)
 
 
 def keep_logs(source: Path, target: Path, *, redact: Redact = bytes) -> dict[str, KeptFile]:
@@ -78,7 +80,8 @@ def _keep(source: Path, target: Path, name: str, limit: int, redact: Redact) -> 
 
 def keep_node_logs(directory: Path, logs_dir: Path, *, instance_id: str, node: NodeRecord, redact: Redact = bytes) -> None:
     """Copies an instance's logs of a node to their permanent place, where they appear complete or not at all. Does nothing if
-    they are there. Also used to clean up after an agent that was killed."""
+    they are there. Also used to clean up after an agent that was killed: nobody there knows the secrets to hide, so the record
+    says that this is left to do (`node.sealed`)."""
     place = logs_dir / Path(node.cluster_id or "unknown").name
     name = f"{instance_id}-{node.generation}"
     target, copy = place / name, place / f".{name}"
@@ -93,7 +96,7 @@ def keep_node_logs(directory: Path, logs_dir: Path, *, instance_id: str, node: N
                 files.write_atomic(copy / own.replace("node.log", "agent.log"), files.read_tail(directory, own, MAX_FILE_BYTES))
         with contextlib.suppress(FileNotFoundError):  # a server delivers what is left (reconcile/logdelivery.py)
             files.write_atomic(copy / DELIVERY, (directory / DELIVERY_RECORD).read_bytes())
-        files.write_atomic(copy / RECORD, msgspec.json.encode(KeptNode(role=node.role, files=kept)))
+        files.write_atomic(copy / RECORD, msgspec.json.encode(KeptNode(role=node.role, files=kept, sealed=node.sealed)))
         copy.rename(target)
 
 

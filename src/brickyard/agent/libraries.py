@@ -4,76 +4,63 @@
     CACHE/libraries/<key>/    what one library needs besides the runtime, unpacked: site/, pins.txt. Complete or absent
 
 Only this program writes there, and it runs no code of the packages: uv unpacks wheels with the runtime's own interpreter, and
-builds nothing. So no cluster can change what another one gets. A node's copy consists of hard links where the node can only
-read it, otherwise of copies.
+builds nothing (`builds.py` does, on the node). So no cluster can change what another one gets. A node's copy consists of hard
+links where the node can only read it, otherwise of copies.
 """
 
 from __future__ import annotations
 
 import asyncio
-import collections
 import contextlib
 import hashlib
 import os
 import re
 import shutil
-import signal
-import tempfile
 import time
 import zipfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from brickyard.agent import environment, locks
+from brickyard.agent import environment
 from brickyard.agent.config import AgentConfig
-from brickyard.agent.sandbox import Network, enter
+from brickyard.agent.installer import LibraryError, Target, execute, prepared, put_file, size_of
 from brickyard.domain.libraries import is_requirement, is_url
-from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.lifecycle.packageindex import uv_environment
 
 LIMIT_S = 900.0  # for one library
 HTTP_S = "20"  # how long an index may be silent
+AWAY_S = 75.0  # for so long a package index may be away
+AGAIN_S = 5.0  # between two attempts then
+MAX_UV_BYTES = 5 << 30  # of uv's own cache
+MEASURE_S = 3600.0  # between two looks at its size
 FRESH_S = 3600  # for so long a machine gives all nodes the same versions of what a library does not pin
-KEPT_S = 24 * 3600.0
-MESSAGE = 2000  # characters of what the installer says
 _HINTS = {
-    "no usable wheels": "Only wheels are installed, never source packages: build a wheel (pip wheel) and install it as whl.",
     "is not compatible": "The wheel is for another platform or Python.",
     "incompatible with the current": "The wheel is for another platform or Python.",
+    "No space left on device": "The disk of the machine's cache is full (cache_dir): free space there, then install it again.",
 }
+_AWAY = re.compile(r"error sending request|HTTP status server error")
+_SOURCE = re.compile(r"Wheels are required for `([A-Za-z0-9._-]+)` because building from source is disabled")
 _INDEX = re.compile(r"(?:-i|--index-url)[ =]\s*(\S+)")
 
 
-class LibraryError(Exception):
-    """The library cannot be installed; the message says why, for users."""
-
-
 class Wanted(NamedTuple):
-    """What to install: requirements, or one wheel, from the machine's package index or from `repo`."""
+    """What to install: requirements, or one wheel, from the machine's package index or from `repo`. `built`: wheels that were
+    made of packages that exist there only as source."""
 
     requirements: tuple[str, ...] = ()
     wheel: Path | None = None
     repo: str = ""
+    built: tuple[Path, ...] = ()
 
 
-class Target(NamedTuple):
-    """The node on which to install. `linked`: its processes cannot write to what is linked there."""
+class OnlySource(LibraryError):
+    """A package has no wheel; `requirement` names it, with its version if only one will do."""
 
-    config: AgentConfig
-    manifest: RuntimeManifest
-    linked: bool
-    network: Network | None  # the node's network, through which a user's `repo` is reached
-
-    @property
-    def top(self) -> Path:
-        return self.config.libraries_dir
-
-    @property
-    def pins(self) -> str:
-        """What the libraries installed so far have brought; a later one may not change it."""
-        pins = self.top / "pins.txt"
-        return pins.read_text() if pins.exists() else ""
+    def __init__(self, message: str, requirement: str) -> None:
+        super().__init__(message)
+        self.requirement = requirement
 
 
 def read_requirements(text: str) -> Wanted:
@@ -101,25 +88,11 @@ async def install(wanted: Wanted, target: Target) -> None:
         return
     try:
         async with asyncio.timeout(LIMIT_S):
-            entry = await prepared(wanted, target)
+            name = await asyncio.to_thread(key, wanted, target)
+            entry = await prepared(target.cache, name, lambda new: prepare(wanted, target, new))
     except TimeoutError as error:
-        raise LibraryError(f"it was not installed after {LIMIT_S:g} s; does the package index answer?") from error
+        raise LibraryError(f"it was not installed within {LIMIT_S:g} s. Check that the package index answers.") from error
     await asyncio.to_thread(put, entry, target)
-
-
-async def prepared(wanted: Wanted, target: Target) -> Path:
-    """Returns what the library needs, unpacked in the machine's cache. One agent prepares it, and the others wait."""
-    cache = Path(target.config.cache_dir, "libraries")
-    entry = cache / await asyncio.to_thread(key, wanted, target)
-    await asyncio.to_thread(cache.mkdir, parents=True, exist_ok=True)
-    async with locked(cache / f"{entry.name}.lock"):
-        if not entry.is_dir():
-            await asyncio.to_thread(prune, cache)
-            with tempfile.TemporaryDirectory(dir=cache, prefix="draft-") as draft:
-                new = Path(draft, "new")
-                await prepare(wanted, target, new)
-                await asyncio.to_thread(new.rename, entry)
-    return entry
 
 
 def key(wanted: Wanted, target: Target) -> str:
@@ -129,8 +102,8 @@ def key(wanted: Wanted, target: Target) -> str:
     manifest = (target.manifest.environment, target.manifest.python_version)
     for part in (manifest, wanted.requirements, wanted.repo, index, target.pins, int(time.time()) // FRESH_S):
         digest.update(f"{part!r}\n".encode())
-    if wanted.wheel is not None:
-        with wanted.wheel.open("rb") as file:
+    for wheel in filter(None, (wanted.wheel, *wanted.built)):
+        with wheel.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()[:32]
 
@@ -138,12 +111,28 @@ def key(wanted: Wanted, target: Target) -> str:
 async def prepare(wanted: Wanted, target: Target, new: Path) -> None:
     """Resolves and unpacks. The runtime's versions are kept wherever they will do."""
     await asyncio.to_thread(ask, wanted, target, new)
+    await bound_uv_cache(target, cwd=new)
     options = ["-c", "fixed.txt", "--no-header", "--no-annotate", "--no-build", "-q"]
-    await uv(("pip", "compile", "in.txt", "-o", "out.txt", *options), wanted, target, cwd=new)
+    try:
+        await uv(("pip", "compile", "in.txt", "-o", "out.txt", *options), wanted, target, cwd=new)
+    except LibraryError as error:
+        raise only_source(str(error), wanted) or error from error
     if await asyncio.to_thread(missing, target, new):
         options = ["--target", "site", "--no-deps", "--no-build", "--compile-bytecode", "-q"]
         await uv(("pip", "install", "-r", "missing.txt", *options), wanted, target, cwd=new)
     await asyncio.to_thread(shutil.rmtree, new / "runtime")
+
+
+def only_source(said: str, wanted: Wanted) -> OnlySource | None:
+    """Reads from uv's words which package exists only as source. They may also name, in any order, packages that were built."""
+    built = {environment.normalized(wheel.name.split("-")[0]) for wheel in wanted.built}
+    names = sorted(_SOURCE.findall(said), key=lambda each: each in built)
+    if not names:
+        return None
+    name = names[0]
+    exact = re.search(rf"\b{re.escape(name)}(?:\[[^\]]*\])?==(\S+) has no usable wheels", said)
+    own = [each for each in wanted.requirements if environment.normalized(re.split(r"[^A-Za-z0-9._-]", each)[0]) == name]
+    return OnlySource(said, f"{name}=={exact[1]}" if exact else own[0] if own else name)
 
 
 def ask(wanted: Wanted, target: Target, new: Path) -> None:
@@ -182,40 +171,38 @@ def stand_ins(packages: Path, directory: Path) -> None:
             wheel.writestr(f"{about.name}/RECORD", "")
 
 
+async def bound_uv_cache(target: Target, *, cwd: Path) -> None:
+    """Empties uv's own cache when it has become too large. uv itself waits for others that use it."""
+    cache, stamp = target.cache / "uv", target.cache / "uv.stamp"
+    with contextlib.suppress(OSError):
+        if time.time() - stamp.stat().st_mtime < MEASURE_S:
+            return
+    await asyncio.to_thread(stamp.touch)
+    if await asyncio.to_thread(size_of, cache) > MAX_UV_BYTES:
+        with contextlib.suppress(LibraryError):  # it is still in use: next time
+            await uv(("cache", "clean", "-q"), Wanted(), target, cwd=cwd)
+
+
 async def uv(arguments: Sequence[str], wanted: Wanted, target: Target, *, cwd: Path) -> None:
-    """Runs uv. Raises LibraryError with what it said last."""
-    command = [uv_binary(), *arguments, "--python", target.manifest.python, "--color", "never"]
-    there = ["/bin/sh", "-c", 'cd "$0" && exec "$@"', str(cwd), *command]
-    pipe, network = asyncio.subprocess.PIPE, target.network if wanted.repo else None
-    try:
-        # Under the launcher, so that it ends when we do.
-        process = await asyncio.create_subprocess_exec(
-            *enter(target.config.python, "plain", there, network=network), stdin=asyncio.subprocess.DEVNULL, stdout=pipe,
-            stderr=asyncio.subprocess.STDOUT, env=uv_variables(wanted, target.config, os.environ, links=str(cwd / "runtime")),
-            start_new_session=True, pass_fds=network or (),
-        )  # fmt: skip
-    except OSError as error:
-        raise LibraryError(f"the installer cannot be started: {error}") from error
-    lines: collections.deque[str] = collections.deque(maxlen=20)
-    try:
-        assert process.stdout is not None  # noqa: S101 - it is a pipe
-        while data := await process.stdout.read(16 << 10):
-            lines.extend(data.decode(errors="replace").splitlines())
-        if await process.wait():
-            raise LibraryError(explain(lines))
-    finally:
-        for sig in (signal.SIGTERM, signal.SIGKILL):
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.send_signal(sig)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(2):
-                        await process.wait()
+    """Runs uv, again and again for a while if the package index is away. Raises LibraryError with what it said last."""
+    python = ("--python", target.manifest.python) if arguments[0] == "pip" else ()
+    command = [uv_binary(), *arguments, *python, "--color", "never"]
+    links = ",".join([str(cwd / "runtime"), *(str(wheel.parent) for wheel in wanted.built)])
+    env = uv_variables(wanted, target.config, os.environ, links=links)
+    network = target.network if wanted.repo else None
+    patient_until = time.monotonic() + AWAY_S
+    while True:
+        try:
+            return await execute(command, env=env, cwd=cwd, python=target.config.python, network=network, hints=_HINTS)
+        except LibraryError as error:
+            if not _AWAY.search(str(error)) or time.monotonic() > patient_until:
+                raise
+        await asyncio.sleep(AGAIN_S)
 
 
 def uv_variables(wanted: Wanted, config: AgentConfig, environ: Mapping[str, str], *, links: str) -> dict[str, str]:
     """Returns uv's environment: the machine's package index, or a user's `repo` alone, without anything of the machine's; besides
-    it, the wheels in the directory `links`."""
+    it, the wheels in the directories `links`."""
     if wanted.repo:
         env = {name: environ[name] for name in ("PATH", "LANG", "SSL_CERT_FILE", "SSL_CERT_DIR") if name in environ}
         env |= {"UV_DEFAULT_INDEX": wanted.repo, "UV_NO_CONFIG": "1", "HOME": "/nonexistent"}
@@ -231,13 +218,6 @@ def uv_binary() -> str:
     import uv  # noqa: PLC0415 - only an agent that installs needs it
 
     return str(uv.find_uv_bin())
-
-
-def explain(lines: Sequence[str]) -> str:
-    """Returns the installer's last lines, with a hint where it is not obvious what to do."""
-    text = "\n".join(line.rstrip() for line in lines if line.strip())[-MESSAGE:] or "the installer failed without a message"
-    hint = next((hint for words, hint in _HINTS.items() if words in " ".join(text.split())), "")
-    return f"{text}\n{hint}".strip()
 
 
 # ── on the node ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -262,17 +242,6 @@ def put(entry: Path, target: Target) -> None:
     (target.top / "pins.txt").write_text("".join(f"{line}\n" for line in (*old, *new)))
 
 
-def put_file(source: Path, place: Path, *, linked: bool) -> None:
-    place.unlink(missing_ok=True)  # two packages may bring the same file; the later one counts, as with pip
-    if linked:
-        try:
-            os.link(source, place)
-        except OSError:  # another file system, or too many links
-            linked = False
-    if not linked:
-        shutil.copy2(source, place)
-
-
 def write_script(source: Path, place: Path, target: Target) -> None:
     """Copies a script. It was made for the runtime's interpreter, and is to run the node's."""
     data = source.read_bytes()
@@ -282,26 +251,3 @@ def write_script(source: Path, place: Path, target: Target) -> None:
         data = first.replace(runtime, own) + newline + rest
     place.write_bytes(data)
     place.chmod(0o755)
-
-
-# ── the cache ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@contextlib.asynccontextmanager
-async def locked(path: Path) -> AsyncIterator[None]:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        while not locks.take(fd):  # noqa: ASYNC110 - no event tells of another process's lock
-            await asyncio.sleep(0.05)
-        yield
-    finally:
-        os.close(fd)
-
-
-def prune(cache: Path) -> None:
-    """Removes what was prepared long ago: nodes have links or copies of their own."""
-    now = time.time()
-    for path in cache.iterdir():
-        with contextlib.suppress(OSError):
-            if path.name != "uv" and now - path.stat().st_mtime > KEPT_S:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()

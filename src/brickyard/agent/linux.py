@@ -51,7 +51,7 @@ def die_with_parent(parent: int, sig: int) -> None:
     """Receives `sig` when the parent dies. The check afterwards closes the race with a parent that has already died."""
     check(prctl(PR_SET_PDEATHSIG, sig), "cannot ask for the parent's death signal")
     if os.getppid() != parent:
-        raise SetupError("the agent is gone")
+        raise SetupError("the agent has ended")
 
 
 class Filter(ctypes.Structure):

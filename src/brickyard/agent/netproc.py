@@ -302,23 +302,33 @@ class Ways:
     def __init__(self, address: str) -> None:
         self._address = address
         self._open: set[int] = set()
-        self._room = threading.Semaphore(MAX_IN)
 
     def open(self, port: int) -> None:
-        """Opens a socket named after the port number. Opening it again changes nothing."""
+        """Opens a socket named after the port number. Opening it again changes nothing. Each has its own maximum: users' programs
+        behind one port must not keep others from Spark's."""
         if port not in self._open:
-            serve(unix_listener(str(port), socket.SOCK_STREAM), lambda connection: self._enter(connection, port), self._room)
+            room = threading.Semaphore(MAX_IN)
+            serve(unix_listener(str(port), socket.SOCK_STREAM), lambda connection: self._enter(connection, port), room)
             self._open.add(port)
 
     def _enter(self, connection: socket.socket, port: int) -> None:
-        try:
-            inside = socket.create_connection((self._address, port), timeout=5.0)
-        except OSError:
+        inside = self._connected(port)
+        if inside is None:
             connection.close()
-            return
-        inside.settimeout(None)
-        inside.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        carry(connection, inside)
+        else:
+            carry(connection, inside)
+
+    def _connected(self, port: int) -> socket.socket | None:
+        """A connection to that port of the node's address, or of the node's loopback: many programs listen only there."""
+        for host in (self._address, "127.0.0.1"):
+            try:
+                inside = socket.create_connection((host, port), timeout=5.0)
+            except OSError:
+                continue
+            inside.settimeout(None)
+            inside.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return inside
+        return None
 
 
 def give_namespace(connection: socket.socket) -> None:

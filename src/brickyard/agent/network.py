@@ -158,9 +158,9 @@ def probe(place: Path, walls: sandbox.Sandbox, *, python: str = sys.executable) 
     Takes about 0.2 s.
     """
     if sys.platform != "linux":
-        raise NetworkError("network namespaces are a thing of Linux.")
+        raise NetworkError("network namespaces exist only on Linux.")
     if walls.kind == "none":
-        raise NetworkError("nodes run without walls.")
+        raise NetworkError("nodes run without a sandbox.")
     switchboard = make_switchboard(python)
     try:
         with contextlib.ExitStack() as stack:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,7 +19,9 @@ from brickyard.agent.converge import Current, Stage, Step, decide
 from brickyard.agent.delivering import deliver_regularly
 from brickyard.agent.host import HostError, HostGone, NodeHost, cut_failure
 from brickyard.agent.log import LogFile
+from brickyard.agent.metastore import Metastore
 from brickyard.agent.networks import Networks
+from brickyard.agent.sampling import Sampled
 from brickyard.agent.state import NodeState, explained
 from brickyard.agent.steps import LADDER
 from brickyard.agent.steps.release import give_room_back
@@ -51,6 +54,7 @@ class Node:
     ) -> None:
         self._config = config
         self._ladder = ladder
+        self._metastore = Metastore(Path(config.metastore_dir)) if config.has_metastore else None
         self._state = NodeState(
             config=config, probe=probe, networks=networks, log=log, make_host=self._make_host, on_change=on_change
         )  # fmt: skip
@@ -71,8 +75,15 @@ class Node:
             on_line=state.node_log.write,
             on_end=self._host_ended,
             on_ask=self._asked,
+            on_catalog=self._ask_metastore,
             redact=lambda text: state.redactor.text(text),  # noqa: PLW0108 - each generation has its own redactor
         )
+
+    async def _ask_metastore(self, request: bytes) -> dict[str, Any]:
+        """Answers a driver's question about the workspace's tables."""
+        if self._metastore is None or not self._state.is_driver:
+            return {"error": "this node has no metastore"}
+        return await asyncio.to_thread(self._metastore.answer, request)
 
     @property
     def status(self) -> NodeStatus:
@@ -92,6 +103,10 @@ class Node:
     def contexts(self) -> Contexts:
         return self._state.contexts
 
+    def contexts_changed(self) -> None:
+        """Reports who has contexts now."""
+        self._state.update(users=self._state.contexts.users)
+
     def _asked(self, host: NodeHost, question: Question) -> None:
         """A kernel asks for a secret."""
         task = asyncio.create_task(self._answer(host, question))
@@ -110,6 +125,10 @@ class Node:
     @property
     def watched(self) -> Watched | None:
         return self._state.watched
+
+    @property
+    def sampled(self) -> Sampled | None:
+        return self._state.sampled
 
     def end(self, code: str, message: str) -> None:
         """Ends the running node as failed. `code` is the failure's code if the node is a driver."""
@@ -330,5 +349,5 @@ def continued(wanted: Assignment | None, last: Assignment | None) -> Assignment 
     use changes nothing on a running node."""
     if wanted is None or last is None or wanted.generation != last.generation:
         return wanted
-    kept = ("spark_conf", "spark_env_vars", "redact", "refusal")
+    kept = ("spark_conf", "spark_env_vars", "redact", "sealed", "refusal")
     return msgspec.structs.replace(wanted, **{name: getattr(last, name) for name in kept})

@@ -5,6 +5,7 @@ nothing, and no event loop stands between the two sockets. Standard library only
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import struct
@@ -14,7 +15,7 @@ TYPE_CHECKING = False  # importing `typing` costs start-up time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CHUNK = 128 << 10
+CHUNK = 256 << 10
 
 
 def carry(left: socket.socket, right: socket.socket) -> None:
@@ -28,15 +29,52 @@ def carry(left: socket.socket, right: socket.socket) -> None:
 
 
 def one_way(source: socket.socket, target: socket.socket) -> None:
-    buffer = memoryview(bytearray(CHUNK))
     try:
-        while count := source.recv_into(buffer):
-            target.sendall(buffer[:count])
+        if not _splice(source, target):
+            _copy(source, target)
         target.shutdown(socket.SHUT_WR)
     except OSError:
         for each in (source, target):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    buffer = memoryview(bytearray(CHUNK))
+    while count := source.recv_into(buffer):
+        target.sendall(buffer[:count])
+
+
+def _splice(source: socket.socket, target: socket.socket) -> bool:
+    """Does the same without copying, where the kernel can. Returns False if it cannot: what it has taken by then is sent on."""
+    if not hasattr(os, "splice"):
+        return False
+    try:
+        pipe = os.pipe()
+    except OSError:  # no descriptor is free
+        return False
+    try:
+        while (count := _spliced(source.fileno(), pipe[1], CHUNK)) > 0:
+            while count > 0:
+                moved = _spliced(pipe[0], target.fileno(), count)
+                if moved < 0:
+                    target.sendall(os.read(pipe[0], count))
+                    return False
+                count -= moved
+        return count == 0
+    finally:
+        for each in pipe:
+            os.close(each)
+
+
+def _spliced(source: int, target: int, most: int) -> int:
+    """How many bytes were moved, 0 at the end; -1 if these two cannot be spliced."""
+    try:
+        return os.splice(source, target, most)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOSYS, errno.EPERM):
+            return -1
+        raise
 
 
 def reset(connection: socket.socket) -> None:

@@ -1,9 +1,10 @@
-"""Shows a directory to a running node: `python -I -S reveal.py SOURCE TARGET PID LEVELS [read-only]`, run by the agent.
+"""Shows directories to a running node: `python -I -S reveal.py PID LEVELS HOW SOURCE TARGET [SOURCE TARGET ...]`.
 
-PID is the node's launcher, and the node host is LEVELS below it. TARGET is the directory that the node's view reserves for this;
-afterwards it shows SOURCE. They may be the same directory, which thereby becomes read-only for the node. Nothing else of the
-machine becomes visible, not even for a moment. This needs no privileges on the machine: it copies a mount in our own namespace
-and moves it into the node's, which we also own because we made it.
+The agent runs this. PID is the node's launcher, and the node host is LEVELS below it; HOW is `read-only` or `read-write`. Each
+TARGET is a directory that the node's view reserves for this; afterwards it shows its SOURCE. They may be the same directory,
+which thereby becomes read-only for the node. Nothing else of the machine becomes visible, not even for a moment. This needs no
+privileges on the machine: it copies mounts in our own namespace and moves them into the node's, which we also own because we
+made it.
 
 Exit code 71 after a line on stderr that says what could not be done.
 """
@@ -39,8 +40,7 @@ def syscall(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_uint64]
 
 
 def copy_mount(source: str, *, read_only: bool) -> int:
-    """Returns a detached mount of `source`, made in our own namespaces, where that is permitted."""
-    check(libc.unshare(CLONE_NEWUSER | CLONE_NEWNS), "cannot make namespaces")
+    """Returns a detached mount of `source`."""
     flags = OPEN_TREE_CLONE | os.O_CLOEXEC
     tree = syscall(OPEN_TREE, AT_FDCWD, os.fsencode(source), flags, what=f"cannot copy the mount of {source}")
     flags = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (MOUNT_ATTR_RDONLY if read_only else 0)
@@ -50,25 +50,27 @@ def copy_mount(source: str, *, read_only: bool) -> int:
     return tree
 
 
-def send_mount(source: str, read_only: bool, to: socket.socket) -> None:
-    tree = array.array("i", [copy_mount(source, read_only=read_only)])
-    to.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, tree)])
+def send_mounts(sources: list[str], read_only: bool, to: socket.socket) -> None:
+    """Makes the mounts in our own namespaces, where that is permitted, and sends them."""
+    check(libc.unshare(CLONE_NEWUSER | CLONE_NEWNS), "cannot make namespaces")
+    trees = array.array("i", [copy_mount(source, read_only=read_only) for source in sources])
+    to.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, trees)])
     os._exit(0)
 
 
-def receive_mount(source: str, *, read_only: bool) -> int:
-    """Gets the same mount from a child process, because a process that has entered other namespaces cannot enter the node's."""
+def receive_mounts(sources: list[str], *, read_only: bool) -> list[int]:
+    """Gets the mounts from a child process, because a process that has entered other namespaces cannot enter the node's."""
     ours, theirs = socket.socketpair()
     child = os.fork()
     if child == 0:
         ours.close()
-        guarded(send_mount, source, read_only, theirs)
+        guarded(send_mounts, sources, read_only, theirs)
     theirs.close()
-    _, fds, _, _ = socket.recv_fds(ours, 1, 1)
+    _, fds, _, _ = socket.recv_fds(ours, 1, len(sources))
     os.waitpid(child, 0)
-    if not fds:
-        raise SetupError(f"{source} cannot be shown")  # the child has reported why
-    return fds[0]
+    if len(fds) != len(sources):
+        raise SetupError(f"{' and '.join(sources)} cannot be mounted in the node")  # the child has reported why
+    return fds
 
 
 def inside(launcher: int, levels: int) -> int:
@@ -102,20 +104,22 @@ def enter_node(pid: int) -> None:
     check(libc.setns(mounts, CLONE_NEWNS), "cannot enter the node's mounts")
 
 
-def reveal(source: str, target: str, launcher: int, levels: int, *, read_only: bool) -> None:
-    wanted = os.stat(source)
-    tree = receive_mount(source, read_only=read_only)
+def reveal(sources: list[str], targets: list[str], launcher: int, levels: int, *, read_only: bool) -> None:
+    wanted = [os.stat(source) for source in sources]
+    trees = receive_mounts(sources, read_only=read_only)
     enter_node(inside(launcher, levels))
-    place = os.fsencode(target)
-    syscall(MOVE_MOUNT, tree, b"", AT_FDCWD, place, MOVE_MOUNT_F_EMPTY_PATH, what=f"cannot show {source} at {target}")
-    found = os.stat(target)
-    if (found.st_dev, found.st_ino) != (wanted.st_dev, wanted.st_ino):
-        raise SetupError(f"{target} does not show {source}")
+    for source, target, tree, expected in zip(sources, targets, trees, wanted, strict=True):
+        place = os.fsencode(target)
+        syscall(MOVE_MOUNT, tree, b"", AT_FDCWD, place, MOVE_MOUNT_F_EMPTY_PATH, what=f"cannot show {source} at {target}")
+        found = os.stat(target)
+        if (found.st_dev, found.st_ino) != (expected.st_dev, expected.st_ino):
+            raise SetupError(f"{target} is not a mount of {source}")
 
 
 def main() -> None:
     try:
-        reveal(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), read_only="read-only" in sys.argv[5:])
+        launcher, levels, how, *shown = sys.argv[1:]
+        reveal(shown[::2], shown[1::2], int(launcher), int(levels), read_only=how == "read-only")
     except (SetupError, OSError) as error:
         complain(error)
         os._exit(FAILED)

@@ -45,7 +45,7 @@ def build_root(mounts: list[list[str]]) -> None:
     mount("", "/", flags=MS_SLAVE | MS_REC | MS_SILENT)
     base = next((path for path in ("/tmp", "/run", "/mnt", "/var") if os.path.isdir(path)), None)  # noqa: S108 - nothing is written there: our own mount hides it
     if base is None:
-        raise SetupError("there is none of /tmp, /run, /mnt, /var to build a root on")
+        raise SetupError("none of the directories /tmp, /run, /mnt and /var exists, and one is needed to build the root on")
     mount("tmpfs", base, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755")
     os.mkdir(f"{base}/old")
     os.mkdir(f"{base}/new")

@@ -11,15 +11,16 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import locks, processes, sandbox
+from brickyard.agent import gpus, locks, processes, sandbox
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.files import write_atomic
-from brickyard.agent.home import Home
 from brickyard.agent.http import Server
 from brickyard.agent.log import LogFile, LogHandler
 from brickyard.agent.networks import Networks
 from brickyard.agent.node import Node
+from brickyard.agent.sampling import Sampler
 from brickyard.agent.server import Routes
+from brickyard.agent.serverlink import ServerLink
 from brickyard.agent.watch import Watch
 from brickyard.domain.node import AskSecrets, Assignment, SecretsReply, StatusReport
 
@@ -87,9 +88,11 @@ class _Agent:
             stop=self._go,
             redactor=lambda: self._node.redactor,
             contexts=lambda: self._node.contexts,
+            contexts_changed=self._node.contexts_changed,
         )
         self._server = Server(handler=routes.handle, authorise=self._authorise, host=config.host)
-        self._home: Home | None = None
+        self._link: ServerLink | None = None
+        self._sampler: Sampler | None = None
 
     async def run(self) -> int:
         """Serves until something asks the agent to leave."""
@@ -99,12 +102,24 @@ class _Agent:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._networks.prepare()
         await self._server.start()
-        self._home = home = Home(
-            config=self._config, report=self._report, on_assignment=self._assign, on_leave=self._go, log=self._log
+        self._link = link = ServerLink(
+            config=self._config, report=self._report, on_assignment=self._assign, on_leave=self._go, log=self._log,
+            on_reported=self._reported,
         )  # fmt: skip
         node = asyncio.create_task(self._node.run())
         watch = Watch(config=self._config, node=self._node, log=self._log)
-        works = (home.report(), home.follow(), home.watch(), self._node.watch(), watch.run(), self._node.deliver_logs())
+        self._sampler = sampler = Sampler(
+            node=self._node, usage=lambda: watch.usage, on_sample=link.wake, gpus=gpus.opened(self._config.gpu_file)
+        )
+        works = (
+            link.report(),
+            link.follow(),
+            link.watch(),
+            self._node.watch(),
+            watch.run(),
+            sampler.run(),
+            self._node.deliver_logs(),
+        )
         tasks = [node, *(asyncio.create_task(work) for work in works)]
         for task in tasks:
             task.add_done_callback(self._ended)
@@ -129,8 +144,8 @@ class _Agent:
             self._go("a loop of the agent failed")
 
     async def _ask(self, asked: AskSecrets) -> SecretsReply:
-        assert self._home is not None  # noqa: S101 - a node exists only after an assignment, which `home` brings
-        return await self._home.ask(asked)
+        assert self._link is not None  # noqa: S101 - a node exists only after an assignment, which the link brings
+        return await self._link.ask(asked)
 
     async def _probed(self) -> sandbox.Isolation:
         return await asyncio.shield(self._isolation)
@@ -141,12 +156,16 @@ class _Agent:
     def _report(self) -> StatusReport:
         return StatusReport(
             instance_id=self._config.instance_id, boot_id=self._boot_id, endpoint=self._server.url, pid=os.getpid(),
-            status=self._node.status,
+            status=self._node.status, samples=self._sampler.pending if self._sampler is not None else None,
         )  # fmt: skip
 
+    def _reported(self, report: StatusReport) -> None:
+        if self._sampler is not None:
+            self._sampler.confirm(report.samples)
+
     def _changed(self) -> None:
-        if self._home is not None:
-            self._home.wake()
+        if self._link is not None:
+            self._link.wake()
 
     def _assign(self, assignment: Assignment | None) -> None:
         if not self._leave.done():

@@ -142,20 +142,12 @@ def enter(
     return [python, "-I", "-S", str(ENTER), json.dumps(plan)]
 
 
-def reveal(python: str, *, source: Path, target: str, launcher: int, kind: str, read_only: bool = False) -> list[str]:
-    """Returns the command line that shows a directory to a running node; `kind` is the node's isolation."""
+def reveal(python: str, *, shown: Mapping[str, Path], launcher: int, kind: str, read_only: bool = False) -> list[str]:
+    """Returns the command line that shows directories, by target, to a running node; `kind` is the node's isolation."""
     levels = 3 if kind == "namespaces" else 2  # launcher, pid 1, first process of the node host's cell
-    return [
-        python,
-        "-I",
-        "-S",
-        str(REVEAL),
-        str(source),
-        target,
-        str(launcher),
-        str(levels),
-        *(["read-only"] if read_only else []),
-    ]
+    pairs = [each for target, source in shown.items() for each in (str(source), target)]
+    how = "read-only" if read_only else "read-write"
+    return [python, "-I", "-S", str(REVEAL), str(launcher), str(levels), how, *pairs]
 
 
 def environment(instance_id: str, *, node_dir: Path, tmp: str, source: Mapping[str, str]) -> dict[str, str]:

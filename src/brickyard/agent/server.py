@@ -46,6 +46,7 @@ class Routes:
         stop: Callable[[str], None],
         redactor: Callable[[], Redactor],
         contexts: Callable[[], Contexts],
+        contexts_changed: Callable[[], None],
     ) -> None:
         self._config = config
         self._report = report
@@ -54,6 +55,7 @@ class Routes:
         self._stop = stop
         self._redactor = redactor
         self._contexts = contexts
+        self._contexts_changed = contexts_changed
 
     async def handle(self, request: Request) -> Response:
         """Serves one request whose token has been checked."""
@@ -83,23 +85,65 @@ class Routes:
             return Response(200, msgspec.json.encode(await asyncio.to_thread(self._logs, asked)))
         if op is nodeops.READ_LOG:
             return Response(200, msgspec.json.encode(await asyncio.to_thread(self._read_log, asked)))
-        contexts = self._contexts()
-        if isinstance(asked, nodeops.NewContext):
-            contexts.made(asked.context_id, asked.user, asked.ticket)
-        answer = await self._call(op.name, **self._meant_for_us(asked))
+        if op is nodeops.PORT_OPEN:
+            return Response(200, msgspec.json.encode(await self._open_port(asked)))
+        answer = self._session_used(asked) if op is nodeops.SESSION_USE else await self._passed_on(op, asked)
+        return Response(200, msgspec.json.encode(answer))
+
+    def _session_used(self, asked: nodeops.UseSession) -> dict[str, Any]:
+        self._meant_for_us(asked)
+        self._contexts().uses(asked.user, (asked.session_user, asked.session_id))
+        self._contexts_changed()
+        return {}
+
+    async def _open_port(self, asked: nodeops.OpenPortOf) -> nodeops.OpenPort:
+        self._check_generation(asked.generation)
+        if self._host() is None:
+            raise _Refused(503, "NO_NODE", "no node runs on this instance")
+        return nodeops.OpenPort(port=asked.port, way=await self._way(asked.port))
+
+    async def _passed_on(self, op: nodeops.NodeOp[Any, Any], asked: Any) -> dict[str, Any]:
+        """What the node host answers."""
+        contexts, fields = self._contexts(), self._meant_for_us(asked)
+        if isinstance(asked, nodeops.OfContext | nodeops.OfCommand | nodeops.NewCommand):
+            if asked.user and not contexts.is_of(asked.context_id, asked.user):
+                raise _Refused(404, "NOT_FOUND", nodeops.no_context(asked.context_id))
+        elif isinstance(asked, nodeops.NewContext):
+            return await self._new_context(contexts, asked, fields)
+        elif isinstance(asked, nodeops.WithdrawContexts):
+            fields["sessions"] = contexts.sessions_of(asked.user)
+        answer = await self._call(op.name, **fields)
         if op.opens:  # a hostile node may name any port, but the socket leads only to ports of that same node
             answer["way"] = await self._way(_port(answer))
         elif isinstance(asked, nodeops.OfContext | nodeops.OfCommand):
             answer = contexts.redactor(asked.context_id).json(answer)
         if op is nodeops.CONTEXT_DESTROY:
             contexts.forget(asked.context_id)
-        return Response(200, msgspec.json.encode(answer))
+            self._contexts_changed()
+        elif op is nodeops.CONTEXTS_WITHDRAW:
+            contexts.withdrawn(msgspec.convert(answer, nodeops.Withdrawn).context_ids)
+            contexts.ended(asked.user, fields["sessions"])
+            self._contexts_changed()
+        return answer
+
+    async def _new_context(self, contexts: Contexts, asked: nodeops.NewContext, fields: dict[str, Any]) -> dict[str, Any]:
+        new = contexts.made(asked.context_id, asked.user, asked.ticket)
+        self._contexts_changed()  # first, so that the server hears of every context that exists
+        try:
+            return await self._call(nodeops.CONTEXT_CREATE.name, **fields)
+        except HostError as error:
+            if new and error.code in ("LIMIT", "INVALID"):  # after any other error it may exist
+                contexts.forget(asked.context_id)
+                self._contexts_changed()
+            raise
 
     def _meant_for_us(self, asked: msgspec.Struct) -> dict[str, Any]:
         """Returns the request's fields for the node host. Refuses fields that are too long or meant for a node of another
         generation."""
         fields = msgspec.structs.asdict(asked)
         fields.pop("ticket", None)  # nothing on the node may see it
+        if not isinstance(asked, nodeops.NewContext | nodeops.WithdrawContexts):
+            fields.pop("user", None)  # it is for us to check
         if len(fields.get("command", "")) > nodeops.MAX_COMMAND:
             raise _Refused(400, "INVALID", f"the command is longer than {nodeops.MAX_COMMAND >> 20} MiB")
         if fields.pop("generation", 0) not in (0, self._report().status.generation):
@@ -147,5 +191,5 @@ class Routes:
 def _port(answer: dict[str, Any]) -> int:
     port = answer.get("port")
     if not isinstance(port, int) or not 0 < port <= 65535:
-        raise HostError("INTERNAL", "the node names no port")
+        raise HostError("INTERNAL", "the node gave no port")
     return port

@@ -38,18 +38,27 @@ class Servers:
         self._kept = config.directory / KEPT_FILE
         self._told = self._read() or config.servers
         self._present = self._own
+        self._next: ServerAddress | None = None  # the one to which our server sends us
         self.moves = 0  # how often reports have moved to another server
         self._reported_to = ""
 
-    def candidates(self) -> list[str]:
-        """Returns the URLs to call now, the last server that answered first. Empty if no server may receive our token."""
+    def candidates(self, *, moving: bool = False) -> list[str]:
+        """Returns the URLs to call now, the last server that answered first, or if `moving` the one to which it sent us. Empty if
+        no server may receive our token."""
         others = [each for each in self._told if self._name(each) != self._name(self._present)]
         random.shuffle(others)  # so that agents of a lost server spread over the others
-        urls = (self._url(each) for each in (self._present, *others, self._own))
+        first = [self._next] if moving and self._next is not None else []
+        urls = (self._url(each) for each in (*first, self._present, *others, self._own))
         return list(dict.fromkeys(url for url in urls if url))
 
-    def answered(self, url: str) -> bool:
+    def send_to(self, server: ServerAddress) -> None:
+        """Our server asks us to call another one."""
+        self._next = next((each for each in self._told if self._name(each) == self._name(server)), None)
+
+    def answered(self, url: str, *, moving: bool = False) -> bool:
         """Records that the server at this URL has proved itself. Returns whether it differs from the last one."""
+        if moving:
+            self._next = None  # it has answered, or it cannot be reached and we stay
         moved = self._url(self._present) != url
         if moved:
             known = (*self._told, self._own)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from brickyard.agent import sandbox
@@ -12,11 +13,12 @@ from brickyard.agent.state import NodeState
 TIMEOUT_S = 20.0  # it normally takes about 30 ms
 
 
-async def show(node: NodeState, source: Path, target: str, *, read_only: bool = False) -> str:
-    """Shows a directory to the node, which has a host and walls. Returns why that failed, or "" if it worked."""
+async def show(node: NodeState, shown: Mapping[str, Path], *, read_only: bool = False) -> str:
+    """Shows directories, by where they appear, to the node, which has a host and walls. Returns why that failed, or "" if it
+    worked."""
     assert node.host is not None  # noqa: S101 - the caller's to see to
     command = sandbox.reveal(
-        node.config.python, source=source, target=target, launcher=node.host.pid, kind=node.status.isolation, read_only=read_only
+        node.config.python, shown=shown, launcher=node.host.pid, kind=node.status.isolation, read_only=read_only
     )  # fmt: skip
     try:
         done = await asyncio.to_thread(

@@ -23,18 +23,21 @@ async def watch(node: NodeState) -> None:
             deaf_s = 0.0
             continue
         began = time.monotonic()
-        asked_s = await _ask(host)
+        asked_s = await _ask(node, host)
         deaf_s = deaf_s + PULSE_S + time.monotonic() - began if asked_s is None else 0.0
         if host is node.joined_host:
             _tell(node, deaf_s if asked_s is None else asked_s)
 
 
-async def _ask(host: NodeHost) -> float | None:
-    """Returns for how long Spark has not answered, or None if the node host does not answer either."""
+async def _ask(node: NodeState, host: NodeHost) -> float | None:
+    """Returns for how long Spark has not answered, or None if the node host does not answer either. Keeps what Spark says of
+    itself for the node's samples."""
     try:
         answer = await host.call("pulse", timeout_s=PULSE_TIMEOUT_S)
     except HostError as error:
         return None if error.code == "TIMEOUT" else 0.0  # any other error is an answer, or is handled elsewhere
+    numbers = answer.get("numbers")
+    node.numbers = numbers if isinstance(numbers, dict) else {}
     silent_s = answer.get("silent_s")
     return min(float(silent_s), 1e6) if isinstance(silent_s, int | float) and silent_s > 0 else 0.0
 

@@ -11,18 +11,22 @@ from typing import Any
 
 import msgspec
 
-from brickyard.agent import cgroups, sandbox
+from brickyard.agent import cgroups, files, sandbox
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.contexts import Contexts
 from brickyard.agent.converge import Current, Stage
+from brickyard.agent.delivery import Passes
 from brickyard.agent.host import HostGone, NodeHost, cut_failure
+from brickyard.agent.keep import NodeRecord
 from brickyard.agent.log import LogFile
 from brickyard.agent.networks import Networks
 from brickyard.agent.processes import sweep
+from brickyard.agent.sampling import Sampled
 from brickyard.agent.watch import Watched
 from brickyard.domain.node import Assignment, Failure, NodeStatus, Phase, Role
 from brickyard.domain.redaction import Redactor
 from brickyard.domain.runtimes import RuntimeManifest
+from brickyard.domain.samples import NodeAbout
 from brickyard.domain.scripts import ScriptResult, ScriptsReport, ScriptStatus
 from brickyard.lifecycle.runtimeuse import RuntimeUse
 
@@ -61,8 +65,12 @@ class NodeState:
         self.role: Role | None = None  # in that cluster
         self.cold_reason = ""  # for the generation that begins next
         self._hidden: set[str] = set()
+        self._record: NodeRecord | None = None  # as in node.json
+        self.deliveries = Passes()
+        self.delivery_env: dict[str, str] = {}  # with the credentials for an object store to which logs are delivered
         self.redactor = Redactor()  # hides the secrets of the current generation, and those that its contexts have read
         self.contexts = Contexts(instance_id=config.instance_id, hide=self.hide)
+        self.numbers: dict[str, Any] = {}  # what the node host last said of Spark; not trusted
         self._on_change = on_change
         self._starved = ("", 0.0)  # why one of the node's processes was ended, and when (monotonic)
 
@@ -92,9 +100,29 @@ class NodeState:
         if self.host is None or not self.host.pid or self.current.stage is Stage.ENDED:
             return None
         share = (self.wanted.memory_mb if self.wanted is not None else self.config.memory_mb) << 20
-        shared = self.config.cluster_dir(self.cluster_id) if self.is_driver else None  # once, not for every worker as well
+        mine = self.cluster_id if self.is_driver else ""  # once, not for every worker as well
+        shared = [str(each) for each in (self.config.cluster_dir(mine), self.config.workspace_of(mine)) if each is not None]
         return Watched(
-            pid=self.host.pid, group=self.group, walled=self.walled, limits=self.limits, share=share, shared_dir=str(shared or "")
+            pid=self.host.pid, group=self.group, walled=self.walled, limits=self.limits, share=share, shared_dirs=tuple(shared)
+        )
+
+    @property
+    def sampled(self) -> Sampled | None:
+        """The node, while it works for a cluster."""
+        watched, wanted = self.watched, self.wanted
+        if watched is None or wanted is None or wanted.role is Role.WARM or wanted.generation != self.current.generation:
+            return None
+        about = NodeAbout(
+            role=wanted.role.value, node_type_id=wanted.node_type_id, cores=wanted.cores, memory_mb=wanted.memory_mb
+        )
+        return Sampled(
+            watched=watched,
+            cluster_id=wanted.cluster_id,
+            generation=wanted.generation,
+            about=about,
+            load=self.status.load if self.is_driver else None,
+            numbers=self.numbers,
+            gpus=self.config.gpu_uuids[: wanted.gpus],
         )
 
     # ── status and logs ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -124,6 +152,7 @@ class NodeState:
         self._hidden = set(wanted.redact)
         self.redactor = Redactor(self._hidden)
         self.contexts = Contexts(instance_id=self.config.instance_id, hide=self.hide, given=wanted.redact)
+        self.numbers = {}
         self.node_log.clear()
         kept = {
             name: getattr(self.status, name)
@@ -133,10 +162,20 @@ class NodeState:
         self.replace_status(msgspec.structs.replace(fresh, **status))
         self.say(f"node of cluster {wanted.cluster_id}: {wanted.role.value}, generation {wanted.generation}")
 
-    def hide(self, secret: str) -> None:
-        """Hides one more value in everything that leaves the node."""
+    def hide(self, secret: str, sealed: str) -> None:
+        """Hides one more value in everything that leaves the node, also if the agent is killed from now on."""
         self._hidden.add(secret)
         self.redactor = Redactor(self._hidden)
+        if sealed and self._record is not None:
+            try:
+                self.record(msgspec.structs.replace(self._record, sealed=(*self._record.sealed, sealed)))
+            except OSError as error:  # a full disk must not keep anybody from a secret
+                self.say(f"a secret that was read would not be hidden in the logs if the agent were killed: {error}")
+
+    def record(self, record: NodeRecord) -> None:
+        """Records whose node this is, for the provider that cleans up after an agent that was killed. Raises OSError."""
+        files.write_atomic(self.config.directory / "node.json", msgspec.json.encode(record))
+        self._record = record
 
     # ── the node host ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

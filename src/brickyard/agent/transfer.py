@@ -10,7 +10,7 @@ stdout: JSON lines. `{"bytes", "files"}` is progress, twice a second; the last l
 * NOT_FOUND, DENIED: the place does not exist, or the credentials do not allow it (or there are none);
 * INVALID: the place or the local path is of the wrong type: a directory, a link, a device;
 * TOO_LARGE: more than `max_bytes`. Nothing is left of the file that was too large;
-* TIMEOUT: not done after `limit_s`;
+* TIMEOUT: not done within `limit_s`;
 * FULL: the disk of this machine is full;
 * UNAVAILABLE: anything else: no network, a storage that is down. A retry may help;
 * UNSUPPORTED: this installation has no library for object stores.
@@ -313,7 +313,7 @@ def _watch_parent() -> None:
 
 def _watch_clock(limit_s: float) -> None:
     time.sleep(limit_s)
-    tell({"error": "TIMEOUT", "message": f"it was not done after {limit_s:g} s"})
+    tell({"error": "TIMEOUT", "message": f"it was not done within {limit_s:g} s"})
     os._exit(1)
 
 

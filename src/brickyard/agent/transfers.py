@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -22,7 +23,8 @@ from brickyard.agent.transfer import Job, TransferFailed
 from brickyard.domain.places import Kind
 
 PATIENCE_S = 10.0  # beyond the job's own limit
-__all__ = ["Done", "Job", "TransferFailed", "credentials", "run"]
+AWAY_S, AGAIN_S = 75.0, 3.0  # for so long storage that is away is asked again, and how often
+__all__ = ["Done", "Job", "TransferFailed", "credentials", "own_credentials", "run", "run_patiently"]
 
 # What a cluster's environment may say. No names of files: those would be read on this machine, with the agent's rights.
 _FROM_CLUSTER: dict[Kind, frozenset[str]] = {
@@ -61,11 +63,37 @@ def credentials(kind: Kind, *, cluster: Mapping[str, str], machine: Mapping[str,
     """Returns the environment for a transfer: the cluster's credentials if it has any for this kind of store, otherwise the
     machine's; never a mixture, so no cluster can send the machine's credentials elsewhere."""
     env = {name: machine[name] for name in _ALWAYS if name in machine}
-    own = {name: value for name, value in cluster.items() if name in _FROM_CLUSTER.get(kind, ())}
-    if own:
+    if own := own_credentials(kind, cluster):
         return env | own
     prefix = _PREFIX.get(kind)
     return env | {name: value for name, value in machine.items() if prefix and name.startswith(prefix)}
+
+
+def own_credentials(kind: Kind, cluster: Mapping[str, str]) -> dict[str, str]:
+    """What a cluster's environment says of this kind of store."""
+    return {name: value for name, value in cluster.items() if name in _FROM_CLUSTER.get(kind, ())}
+
+
+async def run_patiently(
+    job: Job,
+    *,
+    env: Mapping[str, str],
+    python: str = sys.executable,
+    network: Network | None = None,
+    patience_s: float = AWAY_S,
+    again_s: float = AGAIN_S,
+) -> Done:
+    """Like `run`, and again for a while if the storage is away. All attempts together take at most `job.limit_s`."""
+    began = time.monotonic()
+    while True:
+        left_s = max(1.0, job.limit_s - (time.monotonic() - began))
+        try:
+            return await run(msgspec.structs.replace(job, limit_s=left_s), env=env, python=python, network=network)
+        except TransferFailed as error:
+            took_s = time.monotonic() - began
+            if error.code != "UNAVAILABLE" or took_s + again_s > min(patience_s, job.limit_s):
+                raise
+        await asyncio.sleep(again_s)
 
 
 async def run(
@@ -92,7 +120,7 @@ async def run(
         async with asyncio.timeout(job.limit_s + PATIENCE_S):
             return await _follow(process, job, progress)
     except TimeoutError as error:
-        raise TransferFailed("TIMEOUT", f"it was not done after {job.limit_s:g} s") from error
+        raise TransferFailed("TIMEOUT", f"it was not done within {job.limit_s:g} s") from error
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):

@@ -12,6 +12,7 @@ import msgspec
 
 Mount = tuple[str, str, str, str]  # kind (ro, rw, link, tmpfs, proc, dev, device), source, target, option of a tmpfs
 CLUSTER = "/cluster"  # seen by all nodes of a cluster, and by no others
+WORKSPACE = "/workspace"  # the same; it stays when the cluster stops, and users write it
 UID = 1000  # inside, even if we are root outside: some programs trust root by its number
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - the node's own directory, inside
 _PYTHON = ("/databricks/python", "/databricks/python3")  # where Databricks has it, and many scripts look for it
@@ -45,6 +46,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     environment: str = ""  # the node's Python environment, below node_dir: a mount of its own, read-only for kernels in cells
     trees: tuple[tuple[str, str], ...] = ()  # read-write: a directory, and where it appears
     cluster_dir: str = ""  # read-write, at /cluster; "": an empty directory, for `reveal.py`
+    workspace_dir: str = ""  # the same, at /workspace
     hidden: tuple[str, ...] = ()  # never visible, even below something visible
     gpus: tuple[int, ...] = ()
     shared_memory_mb: int = 1024
@@ -113,10 +115,11 @@ def mounts(view: View) -> list[Mount]:
         shown.append(("rw", os.path.realpath(view.environment), view.environment, ""))
         shown += [("link", view.environment, target, "") for target in _PYTHON]
     shown += [("rw", os.path.realpath(source), target, "") for source, target in view.trees]
-    if view.cluster_dir:
-        shown.append(("rw", os.path.realpath(view.cluster_dir), CLUSTER, ""))
-    elif view.node_dir:
-        shown.append(("tmpfs", "", CLUSTER, _EMPTY))
+    for source, target in ((view.cluster_dir, CLUSTER), (view.workspace_dir, WORKSPACE)):
+        if source:
+            shown.append(("rw", os.path.realpath(source), target, ""))
+        elif view.node_dir:
+            shown.append(("tmpfs", "", target, _EMPTY))
     shown.sort(key=lambda mount: mount[2].count("/"))
     return [mount for index, mount in enumerate(shown) if not _repeats(mount, shown[:index])]
 
@@ -138,7 +141,7 @@ def cells(view: View) -> dict[str, object]:
     return {
         "directory": directory,
         "cwd": f"{node}/work",
-        "shared": CLUSTER,
+        "shared": [CLUSTER, WORKSPACE],
         "host": [*own_proc, ("tmpfs", "", directory, _EMPTY)],
         "kernel": [
             *own_proc, *fresh, ("pts", "", "/dev/pts", ""), *temporary, *_kept(shown, node), ("tmpfs", "", node, _EMPTY), *own
@@ -208,12 +211,15 @@ def _devices(gpus: Sequence[int]) -> Iterator[Mount]:
     for path in _GPU_HARDWARE if gpus else _HARDWARE:
         if Path(path).is_dir():
             yield ("ro", path, path, "")
-    if gpus:
-        for name in (*(f"nvidia{index}" for index in gpus), *_GPU_SHARED):
-            top = Path("/dev", name)
-            for device in sorted(top.iterdir()) if top.is_dir() else [top]:
-                if device.exists():
-                    yield ("device", str(device), str(device), "")
+    yield from (("device", device, device, "") for device in device_nodes(gpus))
+
+
+def device_nodes(gpus: Sequence[int], dev: Path = Path("/dev")) -> list[str]:
+    """Returns the device nodes of these GPUs, with those that all GPUs share; none without a GPU."""
+    names = (*(f"nvidia{number}" for number in gpus), *_GPU_SHARED) if gpus else ()
+    tops = [dev / name for name in names]
+    found = [each for top in tops for each in (sorted(top.iterdir()) if top.is_dir() else [top])]
+    return [str(each) for each in found if each.exists()]
 
 
 def _is_below(path: str, top: str) -> bool:

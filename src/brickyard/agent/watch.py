@@ -45,7 +45,7 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
     walled: bool  # it has its own /dev/shm
     limits: Limits
     share: int  # bytes of memory that its type promises
-    shared_dir: str = ""  # for a driver: its cluster's directory, which counts towards the driver
+    shared_dirs: tuple[str, ...] = ()  # for a driver: its cluster's directories, which count towards the driver
 
 
 class Node(Protocol):
@@ -84,13 +84,19 @@ class Watch:
         self._instances = config.directory.parent
         self._lock = self._instances.parent / "pressure.lock"
         self._published = Published(config.directory)
-        self._about: tuple[int, str] | None = None  # pid and cluster directory of the node that the rest describes
+        self._about: tuple[int, tuple[str, ...]] | None = None  # pid and cluster directories of the node that the rest describes
         self._held = held.Held()
         self._shared = held.Held()  # in the cluster's directory
         self._found = held.Held()  # the same at the first check
         self._scanned: tuple[float, float, int] | None = None  # when, for how long, and how many bytes were free
         self._written: collections.deque[tuple[float, int]] = collections.deque()
         self._killed_s = 0.0
+        self._usage: Usage | None = None
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the current node took at the last look; None before the first."""
+        return self._usage
 
     async def run(self) -> None:
         """Checks forever."""
@@ -100,12 +106,12 @@ class Watch:
             watched, pause = self._node.watched, CALM_S
             if watched is None:
                 if self._about is not None:
-                    self._about = None
+                    self._about = self._usage = None
                     self._published.write(Usage(instance_id=self._config.instance_id, at_s=time.monotonic()))
                 continue
-            if self._about != (watched.pid, watched.shared_dir):  # a cluster may take over a warm node while it runs
+            if self._about != (watched.pid, watched.shared_dirs):  # a cluster may take over a warm node while it runs
                 self._forget()
-                self._about = (watched.pid, watched.shared_dir)
+                self._about = (watched.pid, watched.shared_dirs)
             began = time.monotonic()
             try:
                 seen = await asyncio.to_thread(self._look, watched)
@@ -118,6 +124,7 @@ class Watch:
                 await self._judge(watched, seen)
 
     def _forget(self) -> None:
+        self._usage = None
         self._held, self._shared, self._found = held.Held(), held.Held(), held.Held()
         self._scanned, self._killed_s = None, 0.0
         self._written.clear()
@@ -143,6 +150,7 @@ class Watch:
             written=max(0, self._written[-1][1] - min(bytes_ for _, bytes_ in self._written)),
         )
         self._published.write(usage)
+        self._usage = usage
         return _Seen(memory=memory, disk_total=total, disk_free=free, usage=usage, pids=pids)
 
     def _memory(self, watched: Watched, pids: list[int]) -> int:
@@ -160,10 +168,10 @@ class Watch:
             grown = free_then - free >= SCAN_STEP or self._is_short(free)
             if now - at < (took / SCAN_SHARE if grown else SCAN_S):
                 return
-        if watched.shared_dir:
-            self._shared = held.held(Path(watched.shared_dir))
+        if watched.shared_dirs:
+            self._shared = sum((held.held(Path(each)) for each in watched.shared_dirs), held.Held())
             self._found = self._found if self._scanned else self._shared
-        found = held.held(self._config.node_dir)
+        found = held.held(self._config.node_dir) + held.held(self._config.libraries_dir)
         on_disk = held.nameless_files(pids, self._config.directory.stat().st_dev)
         self._held = found + held.Held(on_disk)
         self._scanned = (now, time.monotonic() - now, free)

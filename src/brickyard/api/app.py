@@ -8,9 +8,11 @@ from starlette.types import ASGIApp
 
 from brickyard.api import health
 from brickyard.api.agents import protocol
+from brickyard.api.browser import authorize, links, login, provider, webpage
 from brickyard.api.context import ApiContext
 from brickyard.api.databricks import (
     attached,
+    audit,
     changes,
     clusters,
     commands,
@@ -20,9 +22,17 @@ from brickyard.api.databricks import (
     jobs,
     libraries,
     logs,
+    metrics,
+    namedgroups,
+    oauth,
+    permissions,
     policies,
     pools,
+    scim,
+    scimabout,
     secrets,
+    spend,
+    tokens,
     volumes,
     workspace,
 )
@@ -30,15 +40,25 @@ from brickyard.api.edge.authentication import Authenticator
 from brickyard.api.edge.http import Edge
 from brickyard.api.edge.openapi import openapi_operation
 from brickyard.api.edge.registry import Operation
+from brickyard.api.gpu import clusters as gpu_clusters
+from brickyard.api.gpu import ports as gpu_ports
+from brickyard.api.gpu import schedules as gpu_schedules
+from brickyard.api.gpu import snapshots as gpu_snapshots
 
 
 def all_operations() -> tuple[Operation, ...]:
     """All operations of the server."""
     groups = (
         clusters,
+        gpu_clusters,
+        gpu_ports,
+        gpu_schedules,
+        gpu_snapshots,
         libraries,
         changes,
         logs,
+        metrics,
+        permissions,
         policies,
         pools,
         globalscripts,
@@ -48,8 +68,20 @@ def all_operations() -> tuple[Operation, ...]:
         volumes,
         workspace,
         secrets,
+        spend,
         jobs,
         identity,
+        scim,
+        scimabout,
+        namedgroups,
+        tokens,
+        oauth,
+        authorize,
+        provider,
+        login,
+        links,
+        webpage,
+        audit,
         protocol,
         health,
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 from prometheus_client import CollectorRegistry
 
@@ -35,16 +35,29 @@ from brickyard.domain.requests import (
     StartCluster,
     UpdateCluster,
 )
+from brickyard.domain.validation import ClusterValidation
 from brickyard.domain.views import GetEventsResponse
+from brickyard.services.audit import AuditLog
 from brickyard.services.caller import Caller
 from brickyard.services.changes import Changes
 from brickyard.services.contextsecrets import ContextSecrets
 from brickyard.services.globalscripts import GlobalScriptService
+from brickyard.services.gpu import GpuClusterService, GpuDetails, PortService
+from brickyard.services.gpu.schedules import ScheduleService
+from brickyard.services.identity import IdentityServices
+from brickyard.services.loginlinks import LoginLinks
+from brickyard.services.oauth import ClientSecrets, OAuthService
+from brickyard.services.permissions import PermissionService
 from brickyard.services.policies import PolicyService
 from brickyard.services.runs import RunService
 from brickyard.services.secrets import SecretService
+from brickyard.services.sessions import SessionService
+from brickyard.services.tokenmanagement import TokenManagement
 from brickyard.services.tokens import TokenService
-from brickyard.services.users import UserService
+from brickyard.services.webpage import WebPage
+
+if TYPE_CHECKING:
+    from brickyard.services.signin import SignInService
 
 
 class ClusterCalls(Protocol):
@@ -58,6 +71,8 @@ class ClusterCalls(Protocol):
     async def delete(self, caller: Caller, request: ClusterId) -> None: ...
     async def permanent_delete(self, caller: Caller, request: ClusterId) -> None: ...
     async def edit(self, caller: Caller, request: EditCluster) -> None: ...
+    async def validate_create(self, caller: Caller, request: CreateCluster) -> ClusterValidation: ...
+    async def validate_edit(self, caller: Caller, request: EditCluster) -> ClusterValidation: ...
     async def update(self, caller: Caller, request: UpdateCluster) -> None: ...
     async def resize(self, caller: Caller, request: ResizeCluster) -> None: ...
     async def pin(self, caller: Caller, request: ClusterId) -> None: ...
@@ -106,13 +121,24 @@ class ApiContext:
     """
 
     clusters: ClusterCalls
+    gpu_clusters: GpuClusterService
+    gpu_details: GpuDetails
+    ports: PortService
+    gpu_schedules: ScheduleService
     changes: Changes
     agents: AgentCalls
     tokens: TokenService
-    users: UserService
+    token_management: TokenManagement
+    oauth: OAuthService
+    client_secrets: ClientSecrets
+    sessions: SessionService
+    login_links: LoginLinks
+    sign_in: SignInService | None  # None: there is no external identity provider
+    identity: IdentityServices
     pools: PoolCalls
     global_scripts: GlobalScriptService
     policies: PolicyService
+    permissions: PermissionService
     commands: Any  # services.commands.CommandService; its operations declare what they call
     runs: RunService
     secrets: SecretService
@@ -123,8 +149,11 @@ class ApiContext:
     libraries: Any  # services.libraries.LibraryService; likewise
     attach: Any  # services.attach.AttachService; likewise
     logs: Any  # services.clusterlogs.ClusterLogs; likewise
+    cluster_metrics: Any  # services.clustermetrics.ClusterMetrics; likewise
+    spend: Any  # services.spend.SpendService; likewise
     log_followers: Any  # services.logfollowing.LogFollowers; likewise
     ui_links: Any  # services.uilinks.UiLinks
+    audit: AuditLog | None  # None: nothing is recorded
     workspace_id: str
     ready: Callable[[], Awaitable[str]]
     servers: Callable[[], int]
@@ -132,3 +161,5 @@ class ApiContext:
     metrics: CollectorRegistry
     refresh_metrics: Callable[[], Awaitable[None]] = _nothing_to_do
     metrics_token: str = ""
+    web_page: WebPage = field(default_factory=WebPage)
+    rate_limits: Mapping[str, float] = field(default_factory=dict)  # domain/ratelimits.py

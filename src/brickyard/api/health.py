@@ -8,8 +8,9 @@ import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from brickyard.api.context import ApiContext
-from brickyard.api.edge.dialects import RETRY_AFTER_S, Reply
+from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.registry import Auth, Empty, Operation
+from brickyard.domain.errors import RETRY_AFTER_S
 from brickyard.domain.spec import Wire
 from brickyard.services.caller import Caller
 

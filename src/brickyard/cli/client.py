@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from brickyard.cli import CliError
-from brickyard.lifecycle.workspace import Running, Workspace, WorkspaceError
+from brickyard.cli import CliError, printable
+from brickyard.cli.options import settings
+from brickyard.lifecycle.workspace import RunningServer, Workspace, WorkspaceError
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
@@ -31,7 +35,20 @@ def client(workspace: Workspace) -> WorkspaceClient:
     return WorkspaceClient(config=Config(host=running.url, token=token, auth_type="pat", retry_timeout_seconds=RETRY_S))
 
 
-def serving(workspace: Workspace, found: str = "") -> Running:
+@contextlib.contextmanager
+def administering(config_file: Path | None, options: Mapping[str, Any]) -> Iterator[WorkspaceClient]:
+    """The client of the workspace that the command's options name. Shows errors of the SDK as errors of the command."""
+    chosen = settings(config_file, **options)
+    workspace = client(Workspace(chosen.data_dir, chosen.storage_dir))
+    from databricks.sdk.errors.base import DatabricksError  # noqa: PLC0415 - half a second of imports
+
+    try:
+        yield workspace
+    except DatabricksError as error:
+        raise CliError(printable(str(error))) from error
+
+
+def serving(workspace: Workspace, found: str = "") -> RunningServer:
     """The server on the data directory, with its URL; `found` says how that directory was chosen. Raises CliError."""
     running = workspace.running()
     if running is None:

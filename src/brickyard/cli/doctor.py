@@ -175,11 +175,10 @@ def _index() -> Finding:
 
 
 def _gpu() -> Finding:
-    from brickyard.providers.nodetypes import gpus_here  # noqa: PLC0415 - with this command only
+    from brickyard.agent.gpus import opened  # noqa: PLC0415 - with this command only
 
-    count, model = gpus_here()
-    if count:
-        return Finding("GPU", "ok", f"{count} x {model}; GPU node types are offered")
+    if found := opened().found():
+        return Finding("GPU", "ok", f"{len(found)} x {found[0].model}; GPU node types are offered")
     if devices := sorted(each.name for each in Path("/dev").glob("nvidia[0-9]*")):
         return Finding(
             "GPU",

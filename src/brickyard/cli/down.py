@@ -13,7 +13,7 @@ from brickyard.cli.options import found_by, place, settings
 from brickyard.cli.progress import working
 from brickyard.config import Settings
 from brickyard.lifecycle.messages import nodes_left
-from brickyard.lifecycle.workspace import Running, Workspace, WorkspaceError
+from brickyard.lifecycle.workspace import RunningServer, Workspace, WorkspaceError
 from brickyard.storage.directory import Storage, StorageInUse
 
 LIMIT_S = 60.0
@@ -39,7 +39,7 @@ def command(keep_nodes: bool, config_file: Path | None, **options: Any) -> None:
         click.echo(f"Ended {ended} node{'' if ended == 1 else 's'} that a server had left behind.")
 
 
-def stop_server(workspace: Workspace, running: Running, *, keep_nodes: bool) -> None:
+def stop_server(workspace: Workspace, running: RunningServer, *, keep_nodes: bool) -> None:
     """Stops the server and waits until it has ended, with its nodes unless they are to be kept.
 
     Raises CliError if it cannot be stopped or takes too long, or if nodes keep running.
@@ -97,7 +97,7 @@ def end_simulated(workspace: Workspace) -> int:
         raise CliError(f"{error}. Run `brickyard down` again.") from error
 
 
-def _stop(workspace: Workspace, running: Running, *, keep_nodes: bool) -> None:
+def _stop(workspace: Workspace, running: RunningServer, *, keep_nodes: bool) -> None:
     try:
         workspace.stop(running, keep_nodes=keep_nodes)
     except WorkspaceError as error:

@@ -39,6 +39,7 @@ def serving(function: F) -> F:
             type=click.Path(path_type=Path),
             help="Directory of Python files that tasks may run (file:/...).",
         ),
+        click.option("--node-prices", type=click.Path(path_type=Path), help="TOML file with prices per hour of node types."),
         click.option(
             "--policy-checks",
             help="When a cluster policy with mistakes is refused: strict (when it is saved), or lax (when it is used).",
@@ -50,6 +51,7 @@ def serving(function: F) -> F:
         click.option(
             "--autoscale-up-after-s", type=float, help="Seconds of waiting tasks after which an autoscaling cluster grows."
         ),
+        click.option("--log-days", type=float, help="Days after which the logs that nodes leave are removed."),
         click.option("--log-delivery-s", type=float, help="Seconds between two deliveries of a cluster's logs."),
         click.option("--launch-timeout-s", type=float, help="Seconds that a cluster may take to start."),
         click.option("--init-script-timeout-s", type=float, help="Seconds that each init script may run."),
@@ -62,6 +64,9 @@ def serving(function: F) -> F:
         click.option("--agent-silence-s", type=float, help="Seconds of silence after which a node is considered lost."),
         click.option("--orphan-grace-s", type=float, help="Seconds without a server after which nodes end themselves."),
         click.option("--dbfs-gb", type=float, help="Limit for the workspace's files, in GiB."),
+        click.option("--snapshot-gb", type=float, help="Limit for the files in one snapshot of a workspace directory, in GiB."),
+        click.option("--snapshots-gb", type=float, help="Limit for all snapshots together, compressed, in GiB."),
+        click.option("--snapshot-days", type=float, help="Days after which snapshots are removed; 0: never."),
         click.option("--node-disk-gb", type=float, help="Limit for the files of one node, in GiB."),
         click.option("--min-free-disk-gb", type=float, help="GiB of the storage's disk to keep free."),
         click.option("--memory-overcommit", type=float, help="Memory offered, as a multiple of this machine's memory."),
@@ -76,6 +81,7 @@ def serving(function: F) -> F:
         click.option(
             "--internet/--no-internet", default=None, help="Whether clusters with their own networks can reach other networks."
         ),
+        click.option("--port-addresses", help="Addresses besides loopback for tcp port mappings, comma-separated."),
         click.option("--network", help="auto, isolated or shared: whether every cluster has its own network."),
         click.option("--database-url", help="postgresql://...; by default SQLite in the data directory."),
         click.option(
@@ -96,7 +102,22 @@ def serving(function: F) -> F:
             default=None,
             help="Start a terminated cluster when a client connects to it.",
         ),
+        click.option("--rate-limits", help="Limits of calls a second, like dbfs=100,*=50, or off (docs/clients.md)."),
+        click.option("--audit-log-days", type=float, help="How long entries of the audit log are kept (default 365)."),
         click.option("--metrics-token", help="Token that /metrics requires (better: BRICKYARD_METRICS_TOKEN)."),
+        click.option("--oidc-groups", help="VALUE=GROUP, comma-separated: the provider's groups, and the workspace's."),
+        click.option("--oidc-groups-claim", help="Claim with the provider's groups (default groups)."),
+        click.option("--oidc-single-log-out", is_flag=True, default=None, help="Log out at the provider as well."),
+        click.option("--oidc-create-users", is_flag=True, default=None, help="Create users at their first log-in."),
+        click.option("--oidc-domains", help="Domains of user names that may log in with the provider, comma-separated."),
+        click.option("--oidc-user-claim", help="Claim that is the user's name (default email)."),
+        click.option("--oidc-scopes", help="Scopes to ask the provider for (default: openid profile email)."),
+        click.option("--oidc-name", help="Name of the provider on the log-in page."),
+        click.option("--oidc-client-secret", help="Client secret at the provider (better: BRICKYARD_OIDC_CLIENT_SECRET)."),
+        click.option("--oidc-client-id", help="Client id at the provider."),
+        click.option("--oidc-issuer", help="Issuer URL of an external OpenID Connect provider that people log in with."),
+        click.option("--session-lifetime-s", type=float, help="Seconds after which every browser session ends."),
+        click.option("--session-idle-s", type=float, help="Seconds without use after which a browser session ends."),
         click.option("--trusted-proxies", help="Comma-separated addresses of proxies whose X-Forwarded-* headers are trusted."),
         click.option("--connect-port", type=int, help="Port for Spark Connect (15002); 0 disables it."),
         click.option("--port", type=int, help="Port to listen on; 0 picks a free one."),

@@ -51,11 +51,11 @@ def install(key: str, config_file: Path | None, **options: Any) -> None:
             "then run it again."
         ) from error
     click.echo(f"{runtime.key} is installed in {manifest.home}.")
+    again = f"To try again: brickyard runtime remove {runtime.key}, and install it again."
     if not manifest.has_connect:
-        click.echo(
-            f"It has no Spark Connect server: {manifest.connect_missing or 'it was not searched for'}. To try again: brickyard "
-            f"runtime remove {runtime.key}, and install it again."
-        )
+        click.echo(f"It has no Spark Connect server: {manifest.connect_missing or 'it was not searched for'}. {again}")
+    if runtime.iceberg and not manifest.has_iceberg:
+        click.echo(f"It has no Iceberg tables: {manifest.iceberg_missing or 'Iceberg was not searched for'}. {again}")
 
 
 @command.command("remove")

@@ -7,10 +7,8 @@ from typing import Any
 
 import click
 
-from brickyard.cli import CliError
-from brickyard.cli.client import client
-from brickyard.cli.options import place, settings
-from brickyard.lifecycle.workspace import Workspace
+from brickyard.cli.client import administering
+from brickyard.cli.options import place
 
 
 @click.group("secrets")
@@ -26,14 +24,8 @@ def rotate_key(config_file: Path | None, **options: Any) -> None:
     The server does it while it runs. With keys in the setting encryption_key, first start all servers with the new key before
     the old one. If the command is interrupted, all secrets can still be read: repeat it.
     """
-    chosen = settings(config_file, **options)
-    workspace = client(Workspace(chosen.data_dir, chosen.storage_dir))
-    from databricks.sdk.errors.base import DatabricksError  # noqa: PLC0415 - half a second of imports
-
-    try:
+    with administering(config_file, options) as workspace:
         answer = workspace.api_client.do("POST", "/api/2.0/secrets/rotate-key", body={})
-    except DatabricksError as error:
-        raise CliError(str(error)) from error
     count = answer["secrets"] if isinstance(answer, dict) else 0
     click.echo(
         f"{count} secret{' is' if count == 1 else 's are'} encrypted with the new key. Back up the key, and forget the old one."

@@ -51,7 +51,7 @@ def command(detach: bool, config_file: Path | None, **options: Any) -> None:
             click.echo(f"Brickyard serves at {started.url} (data in {chosen.data_dir}, log in {workspace.log_file}).")
             if started.new_token:
                 click.echo(token_line(workspace, started.new_token))
-            click.echo("Next: brickyard configure, brickyard status; stop it with brickyard down.")
+            click.echo("Next: brickyard ui (the web page), brickyard configure, brickyard status; stop it with brickyard down.")
         else:
             serve(chosen, workspace)
     except (ServerError, WorkspaceError) as error:

@@ -10,11 +10,16 @@ import msgspec
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """A user, as the holder of permissions."""
+    """An active identity (a person or a service principal), as the holder of permissions.
+
+    `group_ids`: all groups that it is in, through other groups too. `entitlements`: its own and those of its groups.
+    """
 
     user_name: str
     user_id: str
     is_admin: bool
+    group_ids: frozenset[str] = frozenset()
+    entitlements: frozenset[str] = frozenset()
 
 
 class Permission(StrEnum):
@@ -23,6 +28,7 @@ class Permission(StrEnum):
     CAN_USE = "CAN_USE"
     CAN_VIEW = "CAN_VIEW"
     CAN_READ = "CAN_READ"
+    CAN_RUN = "CAN_RUN"
     CAN_EDIT = "CAN_EDIT"
     CAN_ATTACH_TO = "CAN_ATTACH_TO"
     CAN_RESTART = "CAN_RESTART"
@@ -47,6 +53,7 @@ class ObjectKind(StrEnum):
     CLUSTER = "cluster"
     INSTANCE_POOL = "instance-pool"
     CLUSTER_POLICY = "cluster-policy"
+    JOB = "job"  # what the permissions API knows a run by: each run has one of its own
     RUN = "run"
     DBFS_PATH = "dbfs-path"
     SECRET_SCOPE = "secret-scope"  # noqa: S105 - the name of a kind
@@ -69,42 +76,65 @@ PERMISSIONS: Mapping[ObjectKind, tuple[Permission, ...]] = {
     ObjectKind.CLUSTER: (Permission.CAN_ATTACH_TO, Permission.CAN_RESTART, Permission.CAN_MANAGE, Permission.ADMIN),
     ObjectKind.INSTANCE_POOL: (Permission.CAN_ATTACH_TO, Permission.CAN_MANAGE),
     ObjectKind.CLUSTER_POLICY: (Permission.CAN_USE, Permission.ADMIN),
+    ObjectKind.JOB: (Permission.CAN_VIEW, Permission.CAN_MANAGE_RUN, Permission.CAN_MANAGE),
     ObjectKind.RUN: (Permission.CAN_VIEW, Permission.CAN_MANAGE_RUN, Permission.CAN_MANAGE),
     ObjectKind.DBFS_PATH: (Permission.CAN_READ, Permission.CAN_EDIT, Permission.CAN_MANAGE),
     ObjectKind.SECRET_SCOPE: (Permission.READ, Permission.WRITE, Permission.MANAGE),
-    ObjectKind.WORKSPACE_PATH: (Permission.CAN_READ, Permission.CAN_EDIT, Permission.CAN_MANAGE),
+    ObjectKind.WORKSPACE_PATH: (Permission.CAN_READ, Permission.CAN_RUN, Permission.CAN_EDIT, Permission.CAN_MANAGE),
     ObjectKind.VOLUME_PATH: (Permission.READ_VOLUME, Permission.WRITE_VOLUME),
     ObjectKind.VOLUME: (Permission.READ_VOLUME, Permission.WRITE_VOLUME, Permission.MANAGE),
     ObjectKind.SCHEMA: (Permission.CREATE_VOLUME,),
-    ObjectKind.TOKENS: (Permission.CAN_USE,),
+    ObjectKind.TOKENS: (Permission.CAN_USE, Permission.ADMIN),
 }
 
 
+class Place(NamedTuple):
+    """What grants are recorded for: an object by its kind and id."""
+
+    kind: ObjectKind
+    id: str
+
+
 class SecurableObject(NamedTuple):
-    """An object with permissions. `id` is "" where there is only one of its kind; `owner` is a user name or ""."""
+    """An object with permissions. `id` is "" where there is only one of its kind; `owner` is a user name or "". A permission on
+    what contains the object, in `within`, is one on the object as well."""
 
     kind: ObjectKind
     id: str = ""
     owner: str = ""
+    within: tuple[Place, ...] = ()
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Where a permission on the object may have been granted."""
+        return (Place(self.kind, self.id), *self.within)
 
     def __str__(self) -> str:
         return f"{self.kind.value.replace('-', ' ')} {self.id}".strip()
 
 
 class Grant(NamedTuple):
-    """A permission of a user or of a group on one object."""
+    """A permission of a principal on one object. `principal` is the id of an identity or of a group."""
 
     principal: str
     permission: Permission
 
 
-class Visible(msgspec.Struct, frozen=True, kw_only=True):
-    """Which objects of a kind a list shows: all of them, or only those of `owners`."""
+class Visible(NamedTuple):
+    """Which objects of a kind a list shows: everything, or what `owner` owns and what was granted to one of `holders`."""
 
-    owners: frozenset[str] | None = None
+    everything: bool = False
+    owner: str = ""
+    holders: frozenset[str] = frozenset()
 
-    def shows(self, owner: str) -> bool:
-        return self.owners is None or owner in self.owners
+
+EVERYTHING = Visible(everything=True)
 
 
-EVERYTHING = Visible()
+class AccessControlRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Gives a level to one user, group or service principal (by its application id)."""
+
+    user_name: str | None = None
+    group_name: str | None = None
+    service_principal_name: str | None = None
+    permission_level: str

@@ -81,4 +81,9 @@ class Ids:
         return "dapi" + secrets.token_hex(16)
 
     def _word(self, length: int) -> str:
-        return "".join(secrets.choice(self._letters) for _ in range(length))
+        # One number for all letters: each draw asks the kernel, and lets another thread run in between.
+        number, letters = secrets.randbelow(len(self._letters) ** length), []
+        for _ in range(length):
+            number, place = divmod(number, len(self._letters))
+            letters.append(self._letters[place])
+        return "".join(letters)

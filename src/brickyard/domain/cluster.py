@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
-from brickyard.domain.events import EventDetailsCause
+from brickyard.domain.events import ClusterSize, EventDetailsCause
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.libraries import ClusterLibrary
 from brickyard.domain.node import Assignment, NodeStatus, Phase, Role
@@ -28,6 +28,81 @@ class Target(StrEnum):
 
     RUNNING = "RUNNING"
     TERMINATED = "TERMINATED"
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """When the cluster stops by itself, besides its idle time (`plan/gpu/limits.py`). 0: no such limit."""
+
+    max_runtime_minutes: int = 0
+    at_ms: int = 0
+    max_cost: float = 0
+    by: str = ""  # who has set them
+    counts_use: bool = False  # a node whose processors or GPUs are busy is not idle, although no command runs
+
+    @property
+    def any(self) -> bool:
+        return bool(self.max_runtime_minutes or self.at_ms or self.max_cost)
+
+
+class WorkspaceTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is to be done with a cluster's workspace directory while the cluster has no node, or what was done last.
+
+    `number` grows with every task of a cluster: what has been done for a number is never done again. A task restores at the
+    beginning of an incarnation, or saves and then discards at its end.
+    """
+
+    number: int = 0
+    incarnation: int = 0
+    restore: str = ""  # the snapshot that the directory is to hold, before nodes start
+    save: str = ""  # the snapshot to be taken
+    discard: bool = False  # then empty the directory
+    deletes: bool = False  # the cluster is permanently deleted, but only once the snapshot is there
+    ready_ms: int = 0  # since when the cluster has had no node
+    ended_ms: int = 0
+    failure: str = ""
+
+    @property
+    def pending(self) -> bool:
+        return self.number > 0 and not self.ended_ms
+
+    @property
+    def due_ms(self) -> int | None:
+        """Since when it can be done; None if there is nothing to do, or nodes are in the way."""
+        return self.ready_ms or None if self.pending else None
+
+
+class Workbench(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What only the dialect /v1/clusters knows of a cluster; the other one keeps it and does not show it.
+
+    `start_key` is the digest of the last start that was requested there, and `start_incarnation` the incarnation that it began:
+    a client that repeats a request, because it lost the answer, finds its own start.
+    """
+
+    description: str = ""
+    start_key: str = ""
+    start_incarnation: int = 0
+    limits: Limits = Limits()
+    schedules: int = 0  # how many it has
+    task: WorkspaceTask = WorkspaceTask()
+
+
+class StartProgress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """When the steps of a start were over, in epoch ms; 0: they are not. It stays when the nodes are gone."""
+
+    incarnation: int = 0
+    acquired_ms: int = 0  # all nodes have registered
+    configured_ms: int = 0  # the driver has its runtime, scripts and libraries
+    served_ms: int = 0  # Spark answers on the driver
+
+
+class DeferredEnforcement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A specification that complies with the cluster's policy and waits for the cluster's termination or restart."""
+
+    user: str  # who asked for it
+    since_ms: int
+    spec: ClusterSpec  # effective
+    pool_tags: dict[str, str] = {}
+    size_before: ClusterSize = ClusterSize()  # the cluster's size then: a later one stays
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +135,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     connect_token: str = ""
     pool_tags: dict[str, str] = {}  # inherited from the instance pool
     libraries: tuple[ClusterLibrary, ...] = ()  # in the order they were added
+    workbench: Workbench = Workbench()
+    enforcement: DeferredEnforcement | None = None
 
     # Observed
     ready_incarnation: int = 0
@@ -71,7 +148,10 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     start_ms: int = 0  # of the running incarnation
     last_restarted_ms: int = 0
     last_state_loss_ms: int = 0
+    terminating_ms: int = 0  # when its end was last decided
     terminated_ms: int = 0
+    used_ms: int = 0  # until when its processors or GPUs were busy, as found when it was to end for idleness
+    progress: StartProgress = StartProgress()  # of the last start
     launch_started_ms: int = 0  # when this incarnation was requested
     grow_after_ms: int = 0  # add no workers before this time: the last attempt met a shortage
     grow_failures: int = 0
@@ -94,8 +174,9 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unkept_ms(self) -> int:
-        """Since when the cluster has been terminated and unpinned; 0 while it is running or pinned."""
-        return max(self.terminated_ms, self.unpinned_ms) if self.ended and not self.pinned_ms else 0
+        """Since when the cluster has been terminated, unpinned and without a schedule; 0 while it is running or kept."""
+        kept = self.pinned_ms or self.workbench.schedules
+        return max(self.terminated_ms, self.unpinned_ms) if self.ended and not kept else 0
 
     @property
     def forget_ms(self) -> int:
@@ -156,6 +237,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     idle_ms: int = 0  # since when it has been idle in its pool
     releasing_ms: int = 0  # since when its agent has been cleaning it before it returns to the pool
     disk_told: bool = False  # the event that its disk is nearly full has been written
+    scripts_told: int = 0  # the generation of its assignment for which the end of its init scripts has been written
     cold: str = ""  # why it was not warm when a cluster took it
     provider: str = ""  # the provider that launches and ends it; empty in rows from before this column existed
 

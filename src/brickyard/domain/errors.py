@@ -7,6 +7,8 @@ a test checks every message that we can produce. Source of codes and statuses: d
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
+from typing import Any
 
 RETRY_PHRASES = (
     "com.databricks.backend.manager.util.UnknownWorkerEnvironmentException",
@@ -22,12 +24,16 @@ RETRY_PHRASES = (
     "REQUEST_LIMIT_EXCEEDED",
 )
 
+RETRY_AFTER_S = 1
+
 
 class ApiError(Exception):
     """An unsuccessful answer: `error_code` is for programs, the message for people."""
 
     error_code = "INTERNAL_ERROR"
     http_status = 500
+    retry_after_s = RETRY_AFTER_S  # of errors that clients retry
+    user_name = ""  # whom a refused log-in is about, for the audit log
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -55,8 +61,15 @@ class Unauthenticated(ApiError):
 
 
 class PermissionDenied(ApiError):
+    """`required` and `held` are permissions on the object; "" and none if it is no object's permission that is missing."""
+
     error_code = "PERMISSION_DENIED"
     http_status = 403
+
+    def __init__(self, message: str, *, required: str = "", held: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.required = required
+        self.held = tuple(held)
 
 
 class ResourceDoesNotExist(ApiError):
@@ -72,6 +85,13 @@ class EndpointNotFound(ApiError):
 class ResourceAlreadyExists(ApiError):
     error_code = "RESOURCE_ALREADY_EXISTS"
     http_status = 400
+
+
+class Aborted(ApiError):
+    """Somebody else was faster: what the request builds on is no longer so."""
+
+    error_code = "ABORTED"
+    http_status = 409
 
 
 class RequestTooLarge(ApiError):
@@ -94,6 +114,10 @@ class RequestLimitExceeded(ApiError):
 
     error_code = "REQUEST_LIMIT_EXCEEDED"
     http_status = 429
+
+    def __init__(self, message: str, *, retry_after_s: int = RETRY_AFTER_S) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class TemporarilyUnavailable(ApiError):
@@ -130,6 +154,59 @@ class DatabaseFull(StorageFull, DatabaseTrouble):
             "continue.",
             reason=reason,
         )
+
+
+class DetailedError(ApiError):
+    """An error of the /v1 API, with facts for programs."""
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.details = details
+
+
+class ResourceNotFound(DetailedError):
+    error_code = "RESOURCE_NOT_FOUND"
+    http_status = 404
+
+
+class StateConflict(DetailedError):
+    error_code = "STATE_CONFLICT"
+    http_status = 409
+
+
+class SemanticError(DetailedError):
+    """The request is well-formed and cannot be met. `details` lists every problem."""
+
+    error_code = "SEMANTIC_ERROR"
+    http_status = 422
+
+
+class SnapshotFailed(DetailedError):
+    """The cluster has stopped, but the snapshot that was asked for could not be taken."""
+
+    error_code = "SNAPSHOT_FAILED"
+    http_status = 500
+
+
+class StartTimeout(DetailedError):
+    """The start has not ended in the time that the client wanted to wait. It goes on."""
+
+    error_code = "CLUSTER_START_TIMEOUT"
+    http_status = 504
+
+
+class StopTimeout(DetailedError):
+    """Likewise for a stop."""
+
+    error_code = "CLUSTER_STOP_TIMEOUT"
+    http_status = 504
+
+
+class StartFailed(DetailedError):
+    """The client waited for a start, and it failed."""
+
+    error_code = "CLUSTER_START_FAILED"
+    http_status = 500
 
 
 class CommandError(ApiError):

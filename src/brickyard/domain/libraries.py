@@ -19,6 +19,20 @@ _REQUIREMENT = re.compile(
 )
 _URL = re.compile(r"https?://[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
 
+_PART = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
+_COORDINATES = re.compile(rf"{_PART}:{_PART}:(?!latest[.]){_PART}(?:[+]{_PART})?")
+_EXCLUSION = re.compile(r"[A-Za-z0-9._*-]+:[A-Za-z0-9._*-]+")
+
+
+def is_coordinates(text: str) -> bool:
+    """Whether the text names one version of a Maven artifact: group:artifact:version."""
+    return _COORDINATES.fullmatch(text) is not None
+
+
+def is_exclusion(text: str) -> bool:
+    """Whether the text names artifacts that are not wanted: group:artifact, where * stands for any."""
+    return _EXCLUSION.fullmatch(text) is not None
+
 
 def is_requirement(text: str) -> bool:
     """Whether the text names a package, with or without versions and a marker. Anything else that an installer takes in its place
@@ -96,10 +110,12 @@ class ListAllClusterLibraryStatusesResponse(msgspec.Struct, frozen=True, kw_only
 
 
 class ClusterLibrary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A library of a cluster. One that is `leaving` stays until the cluster starts again."""
+    """A library of a cluster. One that is `leaving` stays until the cluster starts again. `enforced`: the cluster's policy had it
+    when the cluster last started."""
 
     library: Library
     leaving: bool = False
+    enforced: bool = False
 
 
 class LibraryReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -20,6 +20,7 @@ from enum import StrEnum
 import msgspec
 
 from brickyard.domain.libraries import Library, LibraryReport
+from brickyard.domain.samples import NodeSamples
 from brickyard.domain.scripts import InitScript, ScriptsReport
 
 
@@ -45,11 +46,19 @@ class Phase(StrEnum):
 
 
 class LogDestination(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a node delivers its logs: a directory among the workspace's files, whose first `volume` parts must exist."""
+    """Where a node delivers its logs: a directory of the workspace's files, whose first `volume` parts must exist, or in S3."""
 
     kind: str  # domain.places.Kind
     path: str
     volume: int = 0
+    # S3
+    bucket: str = ""
+    region: str = ""
+    endpoint: str = ""
+    encryption: str = ""  # "sse-s3", "sse-kms"; "": the bucket's default
+    kms_key: str = ""
+    # As delivered to nodes: the cluster's own credentials, sealed, for the server that finishes what a node could not deliver.
+    sealed: str = ""
 
 
 class LogDelivery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,6 +88,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpus: int = 0
     worker_cores: int = 0  # per worker, which may differ in size from the driver; 0: the cluster has no workers
     worker_memory_mb: int = 0
+    worker_gpus: int = 0
     spark_conf: dict[str, str] = {}
     spark_env_vars: dict[str, str] = {}
     secret: str  # spark.authenticate.secret, one per cluster and driver start
@@ -97,6 +107,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retiring: bool = False
     # As delivered; never stored. In the database, conf and variables only name secrets (services/secretvalues.py).
     redact: tuple[str, ...] = ()  # the values of secrets in this assignment
+    sealed: str = ""  # the same, as the agent may write them to a file (storage/sealer.py)
     refusal: Failure | None = None  # why this node must not start
 
 
@@ -156,6 +167,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     libraries: tuple[LibraryReport, ...] = ()
     cold_reason: str = ""  # a cluster's node: why it could not use the waiting JVM; "" if it did or there was none
     log_delivery: LogDelivery | None = None  # None: nothing has been delivered
+    users: tuple[str, ...] = ()  # driver: who has execution contexts that run, in order
 
 
 class ServerAddress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -175,15 +187,18 @@ class StatusReport(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     status: NodeStatus
     moves: int = 0
+    samples: NodeSamples | None = None  # those that no server has confirmed
 
 
 class StatusReply(msgspec.Struct, frozen=True, kw_only=True):
     """Server to agent. `known` is false if the server has no such instance and never will; the agent then stops its node and
-    exits. `servers` lists all servers of the workspace, so that the agent can switch to another one."""
+    exits. `servers` lists all servers of the workspace, so that the agent can switch to another one. `move_to` is the one that it
+    should call from now on, if it can reach it: this server has more agents than its share."""
 
     server_token: str
     known: bool
     servers: tuple[ServerAddress, ...] = ()
+    move_to: ServerAddress | None = None
 
 
 class AskSecrets(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -204,6 +219,7 @@ class SecretsReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     server_token: str
     names: tuple[str, ...] = ()
     value: str = ""
+    sealed: str = ""  # the value, as the agent may write it to a file (storage/sealer.py)
     error_code: str = ""
     message: str = ""
     servers: tuple[ServerAddress, ...] = ()

@@ -44,20 +44,47 @@ class NewContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     generation: int = 0  # of the intended node: a node of another generation refuses; 0: any
 
 
-class OfContext(msgspec.Struct, frozen=True, kw_only=True):
+class OfContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     context_id: Id
+    user: str = ""  # who asks: another user's context does not exist for them; "": the workspace itself asks
 
 
-class NewCommand(msgspec.Struct, frozen=True, kw_only=True):
+class WithdrawContexts(msgspec.Struct, frozen=True, kw_only=True):
+    """Ends what runs in a user's contexts and Spark Connect sessions, because the user may no longer run code there."""
+
+    user: str
+    reason: str  # what the running commands fail with
+
+
+class UseSession(msgspec.Struct, frozen=True, kw_only=True):
+    """Tells the agent that a user's calls go to a session of Spark Connect. Spark knows the session by `session_user`, which need
+    not be the user's name, and its id."""
+
+    user: str
+    session_user: str
+    session_id: str
+    generation: int = 0  # 0: any
+
+
+class NewCommand(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     context_id: Id
     command_id: Id
     language: str
     command: str  # at most MAX_COMMAND
+    user: str = ""  # as in OfContext
 
 
-class OfCommand(msgspec.Struct, frozen=True, kw_only=True):
+class OfCommand(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     context_id: Id
     command_id: Id
+    user: str = ""  # as in OfContext
+
+
+class OpenPortOf(msgspec.Struct, frozen=True, kw_only=True):
+    """Opens the way to a port on which users' programs may listen. `generation`: as in ReadLogs."""
+
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)]
+    generation: int = 0
 
 
 class ReadLogs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -85,13 +112,17 @@ class ContextState(msgspec.Struct, frozen=True, kw_only=True):
     status: str = "Error"  # Pending, Running
 
 
+class Withdrawn(msgspec.Struct, frozen=True, kw_only=True):
+    context_ids: list[str] = []  # the user's contexts: none of them runs anything any more
+
+
 class CommandState(msgspec.Struct, frozen=True, kw_only=True):
     status: str = "Error"  # Queued, Running, Cancelling, Finished, Cancelled
     results: dict[str, Any] | None = None  # in the API's format, once the command is over
 
 
 class OpenPort(msgspec.Struct, frozen=True, kw_only=True):
-    """A port on the node's address. `way` is a Unix socket that leads to it if the node has a private network."""
+    """A port on the node's address. If the node has a private network, `way` is a Unix socket that leads to it."""
 
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)]
     way: str = ""
@@ -198,18 +229,26 @@ READ_LOG = NodeOp("read_log", "GET", "/v1/logs/read", ReadLog, LogPiece)
 CONTEXT_CREATE = NodeOp("context_create", "POST", "/v1/contexts", NewContext, Nothing)
 CONTEXT_STATUS = NodeOp("context_status", "GET", "/v1/contexts/{context_id}", OfContext, ContextState)
 CONTEXT_DESTROY = NodeOp("context_destroy", "DELETE", "/v1/contexts/{context_id}", OfContext, Nothing)
+CONTEXTS_WITHDRAW = NodeOp("contexts_withdraw", "POST", "/v1/withdrawn", WithdrawContexts, Withdrawn)
 COMMAND_EXECUTE = NodeOp("command_execute", "POST", "/v1/contexts/{context_id}/commands", NewCommand, Nothing)
 COMMAND_STATUS = NodeOp("command_status", "GET", "/v1/contexts/{context_id}/commands/{command_id}", OfCommand, CommandState)
 COMMAND_CANCEL = NodeOp("command_cancel", "POST", "/v1/contexts/{context_id}/commands/{command_id}/cancel", OfCommand, Nothing)
 CONNECT_OPEN = NodeOp("connect_open", "POST", "/v1/connect", Nothing, OpenPort, opens=True)
+SESSION_USE = NodeOp("session_use", "POST", "/v1/connect/sessions", UseSession, Nothing)
 UI_OPEN = NodeOp("ui_open", "POST", "/v1/ui", Nothing, OpenPort, opens=True)
+PORT_OPEN = NodeOp("port_open", "POST", "/v1/ports", OpenPortOf, OpenPort)
 ATTACHED = NodeOp("attached", "GET", "/v1/attached", Nothing, AttachedTo)
 
-AGENT: tuple[NodeOp[Any, Any], ...] = (STATUS, STOP, LOGS, READ_LOG)
+AGENT: tuple[NodeOp[Any, Any], ...] = (STATUS, STOP, LOGS, READ_LOG, PORT_OPEN, SESSION_USE)
 OPERATIONS: tuple[NodeOp[Any, Any], ...] = (
-    *AGENT, CONTEXT_CREATE, CONTEXT_STATUS, CONTEXT_DESTROY, COMMAND_EXECUTE, COMMAND_STATUS, COMMAND_CANCEL, CONNECT_OPEN,
-    UI_OPEN, ATTACHED,
+    *AGENT, CONTEXT_CREATE, CONTEXT_STATUS, CONTEXT_DESTROY, CONTEXTS_WITHDRAW, COMMAND_EXECUTE, COMMAND_STATUS,
+    COMMAND_CANCEL, CONNECT_OPEN, UI_OPEN, ATTACHED,
 )  # fmt: skip
+
+
+def no_context(context_id: str) -> str:
+    """What is said of a context that does not exist, or not for the user who asks."""
+    return f"Execution context {context_id} does not exist: it was destroyed, or its cluster restarted."
 
 
 def asked(method: str, path: str, given: Mapping[str, Any]) -> tuple[NodeOp[Any, Any], Any] | None:

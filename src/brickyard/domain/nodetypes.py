@@ -10,7 +10,8 @@ import msgspec
 class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     """One machine size. Every field has a value: clients sort by them and cannot sort None (see `select_node_type`).
 
-    `price_per_hour` is in US dollars, for estimates only. Disk sizes are GiB, memory is MiB.
+    `price_per_hour` is a list price in US dollars unless the workspace sets its own (`domain/prices.py`). Disk sizes are GiB,
+    memory is MiB.
     """
 
     node_type_id: str

@@ -6,11 +6,11 @@ Source: databricks-sdk `service/compute.py`. Times are epoch milliseconds.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
-from brickyard.domain.spec import Wire
+from brickyard.domain.libraries import Library
+from brickyard.domain.spec import ClusterSpec, Wire
 
 
 class PolicyFields(Wire, frozen=True, kw_only=True):
@@ -22,7 +22,7 @@ class PolicyFields(Wire, frozen=True, kw_only=True):
     max_clusters_per_user: int | None = None
     policy_family_id: str | None = None
     policy_family_definition_overrides: str | None = None
-    libraries: list[dict[str, Any]] | None = None
+    libraries: list[Library] | None = None
 
 
 class CreatePolicy(PolicyFields, frozen=True, kw_only=True):
@@ -75,6 +75,7 @@ class PolicyView(Wire, frozen=True, kw_only=True):
     max_clusters_per_user: int | None = None
     policy_family_id: str | None = None
     policy_family_definition_overrides: str | None = None
+    libraries: tuple[Library, ...] | None = None
 
 
 class ListPoliciesResponse(Wire, frozen=True, kw_only=True):
@@ -118,17 +119,42 @@ class ListCompliance(Wire, frozen=True, kw_only=True):
     page_token: str | None = None
 
 
+class SettingsChange(Wire, frozen=True, kw_only=True):
+    field: str
+    previous_value: str | None = None
+    new_value: str | None = None
+
+
+class EnforcementStatus(StrEnum):
+    """INACTIVE is never used: what is pending here is applied at the first end of the cluster."""
+
+    ACTIVE = "ACTIVE"
+    INACTIVE = "INACTIVE"
+
+
+class PendingEnforcement(msgspec.Struct, frozen=True, kw_only=True):
+    """What will be changed when the cluster terminates or restarts. `initiate_time` as RFC 3339 has it."""
+
+    enforcement_status: EnforcementStatus = EnforcementStatus.ACTIVE
+    initiate_time: str
+    initiator_user: str
+    target_changes: list[SettingsChange]
+    target_spec: ClusterSpec
+
+
 class ClusterCompliance(msgspec.Struct, frozen=True, kw_only=True):
     """`violations`: attribute paths with what is wrong there; empty if the cluster complies."""
 
     cluster_id: str
     is_compliant: bool
     violations: dict[str, str] = {}
+    pending_enforcement: PendingEnforcement | msgspec.UnsetType = msgspec.UNSET
 
 
 class Compliance(msgspec.Struct, frozen=True, kw_only=True):
     is_compliant: bool
     violations: dict[str, str] = {}
+    pending_enforcement: PendingEnforcement | msgspec.UnsetType = msgspec.UNSET
 
 
 class ListComplianceResponse(Wire, frozen=True, kw_only=True):
@@ -155,12 +181,6 @@ class EnforceCompliance(Wire, frozen=True, kw_only=True):
     validate_only: bool | None = None
 
 
-class SettingsChange(Wire, frozen=True, kw_only=True):
-    field: str
-    previous_value: str | None = None
-    new_value: str | None = None
-
-
 class EnforceComplianceResponse(msgspec.Struct, frozen=True, kw_only=True):
     has_changes: bool
     changes: list[SettingsChange] = []
@@ -183,3 +203,4 @@ class PolicyRow(msgspec.Struct, frozen=True, kw_only=True):
     max_clusters_per_user: int | None = None
     policy_family_id: str = ""
     overrides: str = ""
+    libraries: tuple[Library, ...] = ()  # of every cluster that it governs

@@ -31,12 +31,19 @@ class CreateCluster(ClusterSpec, frozen=True, kw_only=True):
 
     clone_from: CloneCluster | None = None
     idempotency_token: str | None = None
+    validate_only: bool | None = None  # ours: answers with a ClusterValidation, and creates nothing
 
 
 class EditCluster(ClusterSpec, frozen=True, kw_only=True):
-    """The whole new specification of a cluster: fields that are absent are reset to their defaults."""
+    """The whole new specification of a cluster: fields that are absent are reset to their defaults.
+
+    `expected_spec` is ours: what `spec` of `get` said when the client began. If it says something else by now, the edit is
+    refused.
+    """
 
     cluster_id: str
+    expected_spec: ClusterSpec | None = None
+    validate_only: bool | None = None  # ours: answers with a ClusterValidation, and changes nothing
 
 
 class UpdateCluster(Wire, frozen=True, kw_only=True):

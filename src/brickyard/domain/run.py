@@ -67,12 +67,14 @@ class TerminationCode(StrEnum):
     DISABLED = "DISABLED"
     DRIVER_ERROR = "DRIVER_ERROR"
     INVALID_CLUSTER_REQUEST = "INVALID_CLUSTER_REQUEST"
+    LIBRARY_INSTALLATION_ERROR = "LIBRARY_INSTALLATION_ERROR"
     MAX_SPARK_CONTEXTS_EXCEEDED = "MAX_SPARK_CONTEXTS_EXCEEDED"
     RUN_EXECUTION_ERROR = "RUN_EXECUTION_ERROR"
     SKIPPED = "SKIPPED"
     STORAGE_ACCESS_ERROR = "STORAGE_ACCESS_ERROR"
     SUCCESS = "SUCCESS"
     SUCCESS_WITH_FAILURES = "SUCCESS_WITH_FAILURES"
+    UNAUTHORIZED_ERROR = "UNAUTHORIZED_ERROR"  # its user may no longer run code there: no attempt can succeed
     USER_CANCELED = "USER_CANCELED"
 
 
@@ -85,7 +87,7 @@ class TerminationType(StrEnum):
     SUCCESS = "SUCCESS"
 
 
-class Phase(StrEnum):
+class AttemptPhase(StrEnum):
     """The progress of an attempt."""
 
     PENDING = "PENDING"  # its cluster is being prepared
@@ -100,7 +102,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
     task_run_id: int
     number: int = 0
-    phase: Phase = Phase.PENDING
+    phase: AttemptPhase = AttemptPhase.PENDING
     start_ms: int = 0
     cluster_id: str = ""
     awaited: int = 0  # the cluster incarnation that it waits for, once that is starting
@@ -163,6 +165,16 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     result: RunResultState | None = None
     message: str = ""
     version: int = 0
+
+    def clusters_to_come(self, policy_id: str) -> int:
+        """How many clusters its next pass will make under the policy. Tasks that wait for others do not count."""
+        return sum(
+            1
+            for task in self.tasks
+            if task.cluster is not None
+            and task.cluster.policy_id == policy_id
+            and not (task.attempts or task.skipped or task.spec.depends_on or self.cancelled_ms)
+        )
 
 
 class Conclusion(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     python: str  # version specifier of suitable interpreters, e.g. >=3.9,<3.12
     java: tuple[int, ...]  # suitable major versions, best first
     lts: bool = False
+    iceberg: str = ""  # version of Iceberg that suits; "": it cannot be had for this Spark, or was not tested
     environment: str = ""  # name of the locked requirements: several keys may share one environment
 
     @property
@@ -50,6 +51,8 @@ class RuntimeManifest(msgspec.Struct, frozen=True, kw_only=True):
     executor_archive: str = ""
     has_connect: bool = False  # the Spark Connect server is on the class path
     connect_missing: str = ""  # why it is not: a clause without a full stop
+    has_iceberg: bool = False  # Iceberg's JAR is on the class path
+    iceberg_missing: str = ""  # why it is not, if it was looked for: a clause without a full stop
     classes: str = ""  # JAR of our classes for Spark; not in runtime.json, since it changes with our version: see `classes_path`
     installed_ms: int = 0
 

@@ -15,8 +15,6 @@ MAX_SECRETS = 1_000  # per scope
 MAX_BYTES = 128 * 1024  # of one value
 MAX_NAME = 128
 
-USERS, ADMINS = "users", "admins"  # the groups that every workspace has
-
 _SCOPE = re.compile(r"[A-Za-z0-9._@-]{1,128}")
 _KEY = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _BEGIN = re.compile(r"\{\{\s*secrets\s*/")

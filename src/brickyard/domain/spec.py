@@ -126,8 +126,13 @@ class VolumesStorageInfo(Wire, frozen=True, kw_only=True):
     destination: str | None = None
 
 
+class LocalFileInfo(Wire, frozen=True, kw_only=True):
+    destination: str | None = None
+
+
 class ClusterLogConf(Wire, frozen=True, kw_only=True):
     dbfs: DbfsStorageInfo | None = None
+    file: LocalFileInfo | None = None  # refused: not in Databricks' API, but written by analogy with init_scripts
     s3: S3StorageInfo | None = None
     volumes: VolumesStorageInfo | None = None
 
@@ -159,10 +164,6 @@ class GcpAttributes(Wire, frozen=True, kw_only=True):
 
 
 class Adlsgen2Info(Wire, frozen=True, kw_only=True):
-    destination: str | None = None
-
-
-class LocalFileInfo(Wire, frozen=True, kw_only=True):
     destination: str | None = None
 
 

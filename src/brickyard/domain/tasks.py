@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
+from brickyard.domain.access import AccessControlRequest
 from brickyard.domain.spec import ClusterSpec, Wire
 
 
@@ -121,7 +122,7 @@ class SubmitRun(RunSettings, frozen=True, kw_only=True):
     tasks: list[SubmitTask] | None = None
     idempotency_token: str | None = None
     queue: dict[str, Any] | None = None  # ignored: runs start at once
-    access_control_list: list[dict[str, Any]] | None = None
+    access_control_list: list[AccessControlRequest] | None = None
     budget_policy_id: str | None = None
     environments: list[dict[str, Any]] | None = None
     environment_variables: list[dict[str, Any]] | None = None

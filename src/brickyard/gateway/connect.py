@@ -10,30 +10,35 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections import Counter
+from collections.abc import Coroutine
 from functools import partial
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import grpc
 import grpc.aio
 import structlog
 
 from brickyard.api.edge.authentication import Authenticator
+from brickyard.domain.audit import CONNECT_BEGUN, CONNECT_ENDED
 from brickyard.domain.errors import (
     ApiError,
     InvalidParameterValue,
     InvalidState,
     PermissionDenied,
     QuotaExceeded,
+    RequestLimitExceeded,
     ResourceDoesNotExist,
     TemporarilyUnavailable,
     Unauthenticated,
 )
-from brickyard.gateway.doors import Door, Doors
+from brickyard.domain.printable import printable
+from brickyard.gateway.endpoints import Endpoint, Endpoints
 from brickyard.gateway.errors import GatewayError
 from brickyard.gateway.relay import ONE_TO_ONE, ClientGone, Metadata, Relay, Saw
-from brickyard.gateway.requests import sender
+from brickyard.gateway.requests import INTERRUPT, MAX_TEXT, RELEASE, interruption, sender
 from brickyard.services.attach import AttachService
+from brickyard.services.audit import Note, unnoted
 from brickyard.services.caller import Caller
 from brickyard.services.connectclients import ConnectClient, Session
 
@@ -44,6 +49,8 @@ MAX_CALLS = 1_000  # at once, for all clients together
 MAX_CALLS_OF_USER = 250
 MAX_RELAYS = 100  # idle connections to drivers that are kept open
 NO_TOKEN = "No token was sent. Put a token of the workspace into the URL: sc://HOST:PORT/;token=TOKEN;..."  # noqa: S105 - none
+CHECK_S = 3.0  # between two looks at whether the caller of a call in progress may still make it
+INTERRUPT_S = 5.0  # how long a driver may take to interrupt an operation
 PATIENCE_S = 240.0  # how long a call waits for a cluster to start; Spark's clients retry after that
 _WINDOW = 1 << 20  # bytes of a stream in flight to us; larger windows were no faster
 # Client metadata that is not relayed: it is for the gateway, or belongs to the connection.
@@ -55,6 +62,7 @@ _STATUSES: dict[type[ApiError], grpc.StatusCode] = {
     InvalidParameterValue: grpc.StatusCode.INVALID_ARGUMENT,
     InvalidState: grpc.StatusCode.FAILED_PRECONDITION,
     QuotaExceeded: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    RequestLimitExceeded: grpc.StatusCode.RESOURCE_EXHAUSTED,
     TemporarilyUnavailable: grpc.StatusCode.UNAVAILABLE,
 }
 _BOTH = [
@@ -96,10 +104,13 @@ class ConnectGateway:
         credentials: grpc.ServerCredentials | None = None,
         may_start: bool = False,
         patience_s: float = PATIENCE_S,
+        note: Note = unnoted,
     ) -> None:
+        self._note = note
         self._authenticator = authenticator
-        self._doors = Doors(attach=attach, patience_s=patience_s, may_start=may_start)
+        self._endpoints = Endpoints(attach=attach, patience_s=patience_s, may_start=may_start)
         self._clients = attach.connect_clients
+        self._users = attach.session_users
         self._credentials = credentials
         self._relays: dict[str, Relay] = {}
         self._calls: Counter[str] = Counter()  # in progress, by user
@@ -136,11 +147,24 @@ class ConnectGateway:
         metadata = {str(key): value for key, value in context.invocation_metadata() or ()}
         user = ""
         try:
-            caller = await self._authenticator.of_metadata(metadata, missing=NO_TOKEN)
+            address = _address(context.peer())
+            caller = await self._authenticator.of_metadata(metadata, address=address, missing=NO_TOKEN)
             user = self._enter(caller)
-            door = await self._find(caller, _cluster_id(metadata))
-            passed_on = _passed_on(metadata, door, user)
-            return await self._pass_on(method, context, passed_on, door, partial(self._saw, caller, door, method))
+            endpoint = await self._find(caller, _cluster_id(metadata))
+            passed_on = _passed_on(metadata, endpoint, user)
+            interrupts: list[bytes] = []
+
+            async def saw(request: bytes) -> None:
+                await self._saw(caller, address, endpoint, method, request)
+                if (interrupt := interruption(method, request)) is not None:
+                    interrupts.append(interrupt)
+
+            work = self._pass_on(method, context, passed_on, endpoint, saw)
+            try:
+                return await self._while_allowed(work, metadata, endpoint.cluster_id)
+            except (Unauthenticated, PermissionDenied):
+                await self._interrupt(endpoint, passed_on, interrupts)
+                raise
         except ApiError as error:
             code = next((code for kind, code in _STATUSES.items() if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
             await context.abort(code, error.message)
@@ -148,30 +172,65 @@ class ConnectGateway:
             self._leave(user)
         raise AssertionError("abort raises")
 
-    async def _find(self, caller: Caller, cluster_id: str) -> Door:
+    async def _while_allowed(self, work: Coroutine[Any, Any, bytes], metadata: dict[str, Any], cluster_id: str) -> bytes:
+        """The result of a call in progress. Raises ApiError, and ends the call, when its token is no longer valid or its user may
+        no longer attach to the cluster. A database that is away ends nothing."""
+        call = asyncio.ensure_future(work)
         try:
-            return await self._doors.find(caller, cluster_id)
+            while not (await asyncio.wait({call}, timeout=CHECK_S))[0]:
+                try:
+                    caller = await self._authenticator.of_metadata(metadata, missing=NO_TOKEN)
+                    await self._find(caller, cluster_id)
+                except (Unauthenticated, PermissionDenied):
+                    raise
+                except ApiError:
+                    continue
+            return call.result()
+        finally:
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+
+    async def _interrupt(self, endpoint: Endpoint, passed_on: Metadata, requests: list[bytes]) -> None:
+        """Ends what a call that may not go on has begun: Spark keeps an operation for minutes, for its client to come back."""
+        relay = await self._relay(endpoint)
+        for request in requests:
+            try:
+                await relay.send(INTERRUPT, request, passed_on, timeout_s=INTERRUPT_S)
+            except grpc.aio.AioRpcError as error:
+                log.warning("operation_not_interrupted", cluster_id=endpoint.cluster_id, why=error.details())
+
+    async def _find(self, caller: Caller, cluster_id: str) -> Endpoint:
+        try:
+            return await self._endpoints.find(caller, cluster_id)
         except ApiError:
             raise
         except Exception as error:
             log.exception("connect_failed", cluster_id=cluster_id)
             raise ApiError("The server failed to find the cluster. Its log says why.") from error
 
-    def _saw(self, caller: Caller, door: Door, method: str, request: bytes) -> None:
-        """Records whose session it is."""
+    async def _saw(self, caller: Caller, address: str, endpoint: Endpoint, method: str, request: bytes) -> None:
+        """Records whose session it is, with the driver and in the audit log. Raises ApiError."""
         if (found := sender(method, request)) is not None:
-            user = _named(caller.user_name) if door.users_apart else found.user
-            session = Session(door.cluster_id, user, found.session_id)
-            self._clients.saw(session, ConnectClient(caller.user_name, found.client_type))
+            user = _named(caller.user_name) if endpoint.users_apart else found.user
+            session = Session(endpoint.cluster_id, user, found.session_id)
+            if len(found.user) >= MAX_TEXT:  # it was cut, and the driver would know the session by another name
+                raise InvalidParameterValue(f"user_id has {MAX_TEXT} characters or more.")
+            await self._users.tell(endpoint.driver, session, caller.user_name)
+            objects = {"cluster_id": endpoint.cluster_id, "session_id": printable(found.session_id)}
+            if method == RELEASE:
+                if self._clients.ended(session):
+                    self._note(CONNECT_ENDED, caller, address=address, **objects)
+            elif self._clients.saw(session, ConnectClient(caller.user_name, found.client_type)):
+                self._note(CONNECT_BEGUN, caller, address=address, **objects)
 
-    async def _pass_on(self, method: str, context: Any, passed_on: Metadata, door: Door, saw: Saw) -> bytes:
+    async def _pass_on(self, method: str, context: Any, passed_on: Metadata, endpoint: Endpoint, saw: Saw) -> bytes:
         try:
-            relay = await self._relay(door)
+            relay = await self._relay(endpoint)
             if method in ONE_TO_ONE:
                 return await relay.call(method, context, passed_on, saw)
             await relay.stream(method, context, passed_on, saw)
         except grpc.aio.AioRpcError as error:
-            await self._fail(context, door, error)
+            await self._fail(context, endpoint, error)
         except ClientGone:
             pass  # nobody is left to answer
         return b""
@@ -188,12 +247,12 @@ class ConnectGateway:
         if self._calls[user] <= 0:
             del self._calls[user]
 
-    async def _relay(self, door: Door) -> Relay:
-        if door.address not in self._relays and len(self._relays) >= MAX_RELAYS:
+    async def _relay(self, endpoint: Endpoint) -> Relay:
+        if endpoint.address not in self._relays and len(self._relays) >= MAX_RELAYS:
             await self._drop_idle()
-        relay = self._relays.get(door.address)
+        relay = self._relays.get(endpoint.address)
         if relay is None:
-            relay = self._relays[door.address] = Relay(grpc.aio.insecure_channel(door.address, options=_CHANNEL))
+            relay = self._relays[endpoint.address] = Relay(grpc.aio.insecure_channel(endpoint.address, options=_CHANNEL))
         return relay
 
     async def _drop_idle(self) -> None:
@@ -201,18 +260,16 @@ class ConnectGateway:
         self._relays = {address: relay for address, relay in self._relays.items() if address not in idle}
         await asyncio.gather(*(relay.close() for relay in idle.values()))
 
-    async def _fail(self, context: Any, door: Door, error: grpc.aio.AioRpcError) -> None:
+    async def _fail(self, context: Any, endpoint: Endpoint, error: grpc.aio.AioRpcError) -> None:
         """Ends the call with the driver's status. Errors that only the connection to the driver can cause get our own message."""
         code, details = error.code(), error.details() or ""
         if code is grpc.StatusCode.UNAVAILABLE:
-            self._doors.forget(door)
-            details = (
-                f"The driver of cluster {door.cluster_id} does not answer ({details}). Look at the cluster's state and events."
-            )
+            self._endpoints.forget(endpoint)
+            details = f"The driver of cluster {endpoint.cluster_id} does not answer ({details}). Look at its state and events."
         elif code is grpc.StatusCode.UNAUTHENTICATED:
             # The driver refused our token: another driver has taken over the port of one that is gone.
-            self._doors.forget(door)
-            code, details = grpc.StatusCode.UNAVAILABLE, f"The driver of cluster {door.cluster_id} has changed; call again."
+            self._endpoints.forget(endpoint)
+            code, details = grpc.StatusCode.UNAVAILABLE, f"The driver of cluster {endpoint.cluster_id} has changed; call again."
         await context.abort(code, details, tuple(error.trailing_metadata() or ()))
 
 
@@ -245,14 +302,20 @@ def _cluster_id(metadata: dict[str, Any]) -> str:
     return cluster_id
 
 
-def _passed_on(metadata: dict[str, Any], door: Door, user: str) -> Metadata:
+def _passed_on(metadata: dict[str, Any], endpoint: Endpoint, user: str) -> Metadata:
     kept = [(key, value) for key, value in metadata.items() if key not in _OWN and not key.startswith("grpc-")]
-    return (*kept, ("authorization", f"Bearer {door.token}"), (USER, _named(user)))
+    return (*kept, ("authorization", f"Bearer {endpoint.token}"), (USER, _named(user)))
 
 
 def _named(user: str) -> str:
     """The user's name as sent to the driver in metadata, and as Spark knows the user if users are kept apart."""
     return quote(user, safe="@+")
+
+
+def _address(peer: str) -> str:
+    """The client's address from gRPC's name for it: `ipv4:10.0.0.1:1234`, or `ipv6:[::1]:1234`, which may be percent-encoded."""
+    kind, _, rest = unquote(peer).partition(":")
+    return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
 
 
 def _bracketed(host: str) -> str:

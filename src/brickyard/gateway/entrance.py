@@ -5,18 +5,25 @@ from __future__ import annotations
 import grpc
 
 from brickyard.api.edge.authentication import Authenticator
-from brickyard.config import Settings
+from brickyard.config import CONNECT_PORT, Settings
 from brickyard.gateway.connect import ConnectGateway
 from brickyard.gateway.errors import GatewayError
 from brickyard.services.attach import AttachService
+from brickyard.services.audit import Note, unnoted
 
-DEFAULT_PORT = 15002  # Spark's own
+DEFAULT_PORT = CONNECT_PORT
 
 
-async def open_gateway(settings: Settings, *, authenticator: Authenticator, attach: AttachService) -> ConnectGateway:
+async def open_gateway(
+    settings: Settings, *, authenticator: Authenticator, attach: AttachService, note: Note = unnoted
+) -> ConnectGateway:
     """A running gateway. Raises GatewayError, also for an unusable certificate."""
     gateway = ConnectGateway(
-        authenticator=authenticator, attach=attach, credentials=_credentials(settings), may_start=settings.connect_start_clusters
+        authenticator=authenticator,
+        attach=attach,
+        credentials=_credentials(settings),
+        may_start=settings.connect_start_clusters,
+        note=note,
     )
     await gateway.start(settings.host, DEFAULT_PORT if settings.connect_port is None else settings.connect_port)
     return gateway

@@ -16,9 +16,8 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-import aiohttp
 import structlog
 
 from brickyard.agent import files, sandbox
@@ -44,14 +43,44 @@ _STARTED = re.compile(rb"started at https?://[^\s/]*:(\d+)")
 log = structlog.get_logger(__name__)
 
 
+class HistoryServer(Protocol):
+    """A server of one cluster's event logs, as `HistoryServers` keeps them."""
+
+    logs: tuple[Path, ...]
+    key: bytes  # for the tokens that it requires
+    url: str
+    run: str  # the path of the newest run's pages
+    used: float  # when it was last asked for; infinite while it starts
+
+    @property
+    def alive(self) -> bool: ...
+
+    async def start(self) -> None:
+        """Returns once it has read the logs. Raises TemporarilyUnavailable."""
+
+    async def stop(self) -> None:
+        """Ends it with all its child processes, and removes its files."""
+
+
 class HistoryServers:
     """One per server, for one event loop."""
 
-    def __init__(self, *, settings: Settings, storage: Storage, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        storage: Storage,
+        make: Callable[[Path, tuple[Path, ...]], HistoryServer] | None = None,
+        idle_s: float = IDLE_S,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`make` gets a directory and event logs, and returns a server that is not started yet; for any thread."""
         self._settings = settings
         self._storage = storage
+        self._make = make or self._on_newest_runtime
+        self._idle_s = idle_s
         self._monotonic = monotonic
-        self._servers: dict[str, _HistoryServer] = {}
+        self._servers: dict[str, HistoryServer] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -96,17 +125,10 @@ class HistoryServers:
             )
         return tuple(found)
 
-    async def _start(self, cluster_id: str, logs: tuple[Path, ...]) -> _HistoryServer:
+    async def _start(self, cluster_id: str, logs: tuple[Path, ...]) -> HistoryServer:
         while len(self._servers) >= MOST:
             await self._end(min(self._servers, key=lambda each: self._servers[each].used))
-        use = RuntimeUse(self._settings.cache_dir)
-        try:
-            manifest = await asyncio.to_thread(self._runtime_kept, use)
-        except BaseException:
-            use.end()
-            raise
-        place = self._settings.data_dir / "history" / cluster_id
-        server = _HistoryServer(manifest=manifest, use=use, place=place, logs=logs, isolation=self._settings.isolation)
+        server = await asyncio.to_thread(self._make, self._settings.data_dir / "history" / cluster_id, logs)
         self._servers[cluster_id] = server
         try:
             await server.start()
@@ -116,6 +138,15 @@ class HistoryServers:
         if self._sweeper is None or self._sweeper.done():
             self._sweeper = asyncio.create_task(self._sweep())
         return server
+
+    def _on_newest_runtime(self, place: Path, logs: tuple[Path, ...]) -> HistoryServer:
+        use = RuntimeUse(self._settings.cache_dir)
+        try:
+            manifest = self._runtime_kept(use)
+        except BaseException:
+            use.end()
+            raise
+        return SparkHistoryServer(manifest=manifest, use=use, place=place, logs=logs, isolation=self._settings.isolation)
 
     def _runtime_kept(self, use: RuntimeUse) -> RuntimeManifest:
         """The runtime to start on; nobody can remove it while `use` lasts.
@@ -147,13 +178,13 @@ class HistoryServers:
 
     async def _sweep(self) -> None:
         while self._servers:
-            await asyncio.sleep(IDLE_S / 20)
+            await asyncio.sleep(self._idle_s / 20)
             for cluster_id, server in list(self._servers.items()):
-                if self._monotonic() - server.used > IDLE_S:
+                if self._monotonic() - server.used > self._idle_s:
                     await self._end(cluster_id)
 
 
-class _HistoryServer:
+class SparkHistoryServer:
     """One process, which serves one cluster's event logs."""
 
     def __init__(
@@ -261,6 +292,8 @@ class _HistoryServer:
 
     async def _newest_application(self) -> str:
         """The path of the newest run's pages; returns once its log has been read."""
+        import aiohttp  # noqa: PLC0415 - a fifth of a server's start; see nodes/client.py
+
         headers = {"Authorization": f"Bearer {signed_token(self.key)}"}
         async with aiohttp.ClientSession(headers=headers, trust_env=False) as session:
             while True:

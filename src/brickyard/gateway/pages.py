@@ -21,12 +21,14 @@ ALLOWED = (
     (b"access-control-allow-headers", b"*"),
     (b"access-control-max-age", b"600"),
 )
-# An opaque origin has no storage, and Spark's scripts fail without it.
+# An opaque origin has no storage and no service workers, and may not change its path; scripts fail without them.
 _SHIM = (
     b'<script>(function(){["localStorage","sessionStorage"].forEach(function(n){try{window[n]}catch(e){var m={};'
     b"Object.defineProperty(window,n,{value:{getItem:function(k){return k in m?m[k]:null},setItem:function(k,v){m[k]=String(v)},"
     b'removeItem:function(k){delete m[k]}}})}});try{document.cookie}catch(e){Object.defineProperty(document,"cookie",'
-    b'{get:function(){return""},set:function(){}})}})();</script>'
+    b'{get:function(){return""},set:function(){}})}try{navigator.serviceWorker}catch(e){Object.defineProperty(navigator,'
+    b'"serviceWorker",{value:undefined})}["pushState","replaceState"].forEach(function(n){var f=history[n];history[n]='
+    b"function(){try{return f.apply(history,arguments)}catch(e){}}})})();</script>"
 )
 _HEAD = re.compile(rb"<head[^>]*>", re.IGNORECASE)
 # A worker's web UI is off; the logs that Spark's pages link to are read through its agent.
@@ -57,8 +59,12 @@ def location(target: str, *, prefix: str) -> str:
 
 def page(body: bytes, *, prefix: str) -> bytes:
     """An HTML page with the shim for its opaque origin, and with working links to logs."""
-    shimmed = _HEAD.sub(lambda head: head.group() + _SHIM, body, count=1)
-    return data(shimmed, prefix=prefix)
+    return data(shimmed(body), prefix=prefix)
+
+
+def shimmed(body: bytes) -> bytes:
+    """An HTML page with the shim."""
+    return _HEAD.sub(lambda head: head.group() + _SHIM, body, count=1)
 
 
 def data(body: bytes, *, prefix: str) -> bytes:
@@ -66,27 +72,10 @@ def data(body: bytes, *, prefix: str) -> bytes:
     return _LOG_LINK.sub(lambda link: b"%s/executor-logs/%s/%s" % (prefix.encode(), link.group(1), link.group(2)), body)
 
 
-def login_page(cluster_id: str, message: str) -> bytes:
-    """A form that asks for a token. Submitting it yields a link that opens only this cluster's UI."""
-    return _document(
-        "input{width:100%;font:inherit;padding:.4rem;box-sizing:border-box}"
-        "button{font:inherit;margin-top:1rem;padding:.4rem 1rem}",
-        f"<h1>Spark UI of {escape(cluster_id)}</h1><p>{escape(message)}</p>"
-        f'<form method="post" action="/spark-ui/{escape(cluster_id)}/~login"><label for="token">Access token</label>'
-        '<input id="token" name="token" type="password" autocomplete="off" required autofocus>'
-        '<button type="submit">Open</button></form>',
-    )
-
-
 def error_page(title: str, message: str) -> bytes:
     """A page that says why nothing can be shown."""
-    return _document("", f"<h1>{escape(title)}</h1><p>{escape(message)}</p>")
-
-
-def _document(style: str, body: str) -> bytes:
-    """Lays out one of our own pages; fits any screen, including phones."""
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         "<title>Spark UI</title><style>body{font:16px/1.5 sans-serif;max-width:36rem;margin:4rem auto;padding:0 1rem;"
-        f"overflow-wrap:anywhere}}{style}</style></head><body>{body}</body></html>"
+        f"overflow-wrap:anywhere}}</style></head><body><h1>{escape(title)}</h1><p>{escape(message)}</p></body></html>"
     ).encode()

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import grpc
 import grpc.aio
 
 Metadata = Sequence[tuple[str, str | bytes]]
-Saw = Callable[[bytes], None]  # receives each relayed request; must not raise
+Saw = Callable[[bytes], Awaitable[None]]  # receives each request before it is relayed; if it raises, it is not
 _PREFIX = "/spark.connect.SparkConnectService/"
 # Calls with a single request message, which need no stream for it; all calls not listed here are relayed as streams.
 ONE_TO_ONE = frozenset(
@@ -46,11 +46,20 @@ class Relay:
             request = await context.read()
             if request is grpc.aio.EOF:
                 raise ClientGone
-            saw(request)
+            await saw(request)
             call: Any = self._channel.unary_unary(method)(request, metadata=metadata, timeout=context.time_remaining())
             del request
             answer: bytes = await call
             return answer
+        finally:
+            self.active -= 1
+
+    async def send(self, method: str, request: bytes, metadata: Metadata, *, timeout_s: float) -> None:
+        """Makes a call of `ONE_TO_ONE` of our own. Raises grpc.aio.AioRpcError."""
+        self.active += 1
+        try:
+            call: Any = self._channel.unary_unary(method)
+            await call(request, metadata=metadata, timeout=timeout_s)
         finally:
             self.active -= 1
 
@@ -74,7 +83,7 @@ class Relay:
         request = await context.read()
         if request is grpc.aio.EOF:
             return
-        saw(request)
+        await saw(request)
         call: Any = self._channel.unary_stream(method)(request, metadata=metadata, timeout=context.time_remaining())
         del request
         try:

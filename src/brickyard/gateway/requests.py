@@ -1,7 +1,8 @@
-"""Reads the few fields of a Spark Connect request that identify its sender. Pure.
+"""Reads the few fields of a Spark Connect request that identify its sender and its operation. Pure.
 
 It parses the raw bytes without Spark's protocol definitions: only the field numbers are known, and anything unknown is ignored.
-It validates nothing, since the driver does.
+It validates nothing, since the driver does; but whatever the driver accepts, it reads as the driver does: of a repeated field the
+last one counts, and messages are merged [protobuf, encoding].
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ from typing import NamedTuple
 MAX_TEXT = 200  # characters
 _SERVICE = "/spark.connect.SparkConnectService/"
 _SESSION_ID, _USER_CONTEXT, _USER_ID = 1, 2, 1
-_CLIENT_TYPE = {_SERVICE + "ExecutePlan": 4, _SERVICE + "AnalyzePlan": 3, _SERVICE + "Config": 4}
-_VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
+RELEASE = _SERVICE + "ReleaseSession"
+INTERRUPT = _SERVICE + "Interrupt"
+_OPERATION_ID = {_SERVICE + "ExecutePlan": 6, _SERVICE + "ReattachExecute": 3}
+_TYPE, _ALL, _ONE, _INTERRUPTED_ID = 4, 1, 3, 6  # of InterruptRequest: interrupt_type with two of its values, operation_id
+_CLIENT_TYPE = {_SERVICE + "ExecutePlan": 4, _SERVICE + "AnalyzePlan": 3, _SERVICE + "Config": 4, RELEASE: 3}
+_VARINT, _EIGHT_BYTES, _BYTES, _GROUP, _GROUP_END, _FOUR_BYTES = 0, 1, 2, 3, 4, 5
 
 
 class Sender(NamedTuple):
@@ -29,15 +34,46 @@ def sender(method: str, request: bytes) -> Sender | None:
     number = _CLIENT_TYPE.get(method)
     if number is None:
         return None
-    found: dict[int, memoryview] = {}
-    for field, value in _fields(memoryview(request)):
-        if field in (_SESSION_ID, _USER_CONTEXT, number):
-            found[field] = value
-            if len(found) == 3:
-                break
-    context = dict(_fields(found.get(_USER_CONTEXT, memoryview(b""))))
+    found, user = _whose(request, number)
     session_id = _text(found.get(_SESSION_ID))
-    return Sender(session_id, _text(context.get(_USER_ID)), _text(found.get(number))) if session_id else None
+    return Sender(session_id, _text(user), _text(found.get(number))) if session_id else None
+
+
+def interruption(method: str, request: bytes) -> bytes | None:
+    """The request that interrupts the operation of a call, or all of its session if the client has not named the operation. None
+    if the method has no operation or the bytes are not a request."""
+    number = _OPERATION_ID.get(method)
+    if number is None:
+        return None
+    found, user = _whose(request, number)
+    ids = (found.get(_SESSION_ID, memoryview(b"")), user, found.get(number, memoryview(b"")))
+    if not ids[0] or max(map(len, ids)) > 4 * MAX_TEXT:
+        return None
+    whose = _field(_SESSION_ID, found[_SESSION_ID]) + _field(_USER_CONTEXT, _field(_USER_ID, user))
+    if number not in found:
+        return whose + bytes((_TYPE << 3 | _VARINT, _ALL))
+    return whose + bytes((_TYPE << 3 | _VARINT, _ONE)) + _field(_INTERRUPTED_ID, found[number])
+
+
+def _whose(request: bytes, number: int) -> tuple[dict[int, memoryview], memoryview]:
+    """The session's id and the field of that number, if they are there, and the name of the user."""
+    found: dict[int, memoryview] = {}
+    contexts = []
+    for field, value in _fields(memoryview(request)):
+        if field == _USER_CONTEXT:
+            contexts.append(value)
+        elif field in (_SESSION_ID, number):
+            found[field] = value
+    user = [value for context in contexts for field, value in _fields(context) if field == _USER_ID]
+    return found, user[-1] if user else memoryview(b"")
+
+
+def _field(number: int, value: bytes | memoryview) -> bytes:
+    """A field that has a length, as `_fields` reads it."""
+    size, left = b"", len(value)
+    while left > 0x7F:
+        size, left = size + bytes((left & 0x7F | 0x80,)), left >> 7
+    return bytes((number << 3 | _BYTES,)) + size + bytes((left,)) + bytes(value)
 
 
 def _text(value: memoryview | None) -> str:
@@ -45,8 +81,9 @@ def _text(value: memoryview | None) -> str:
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Number and content of the fields that have a length (protobuf's wire format); stops at the first invalid one."""
-    at = 0
+    """Number and content of the fields that have a length (protobuf's wire format); stops at the first invalid one. Those in
+    groups, which are unknown to Spark, are left out."""
+    at = depth = 0
     while at < len(message):
         tag, at = _varint(message, at)
         kind = tag & 7
@@ -58,14 +95,18 @@ def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
             size, at = _varint(message, at)
             if at + size > len(message):
                 return
-            yield tag >> 3, message[at : at + size]
+            if depth == 0:
+                yield tag >> 3, message[at : at + size]
             at += size
+        elif kind in (_GROUP, _GROUP_END):
+            depth += 1 if kind == _GROUP else -1
         else:
             return
 
 
 def _varint(message: memoryview, at: int) -> tuple[int, int]:
-    """A number and the position after it, or the message's end if the number is incomplete."""
+    """A number and the position after it, or the message's end if the number is incomplete. Tags and sizes are numbers of 32
+    bits: what is beyond is dropped, as in Java."""
     value = 0
     for shift in range(0, 64, 7):
         if at >= len(message):
@@ -74,5 +115,5 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, at
+            return value & 0xFFFFFFFF, at
     return 0, len(message)

@@ -12,7 +12,7 @@ from brickyard.domain.nodeops import LOGS, UI_OPEN, Nothing, ReadLogs
 from brickyard.gateway.history import HistoryServers
 from brickyard.gateway.jws import signed_token
 from brickyard.gateway.sparkui import Upstream
-from brickyard.services.attach import AttachService, Running
+from brickyard.services.attach import AttachService, RunningCluster
 from brickyard.services.caller import Caller
 
 TAIL = 1 << 20  # bytes of an executor's output
@@ -82,7 +82,7 @@ class UiSources:
         opened = await self._attach.ask(driver, UI_OPEN, Nothing())
         if len(self._live) >= MAX_KNOWN:
             self._live.clear()
-        host = Running(cluster, driver).host
+        host = RunningCluster(cluster, driver).host
         key = base64.urlsafe_b64decode(opened.key + "==")
         url = f"http://{host}:{opened.port}"
         live = self._live[cluster.cluster_id] = _Live(cluster.incarnation, url, key, opened.way)

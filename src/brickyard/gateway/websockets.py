@@ -10,9 +10,8 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import aiohttp
 from starlette.types import Receive, Send
 from yarl import URL
 
@@ -20,7 +19,10 @@ from brickyard.api.edge.websockets import MESSAGE_BYTES, PING_S
 from brickyard.domain.errors import ApiError, PermissionDenied, QuotaExceeded, ResourceDoesNotExist, Unauthenticated
 from brickyard.gateway.ways import short
 
-CHECK_S = 15.0  # between two looks at whether the caller may still have it
+if TYPE_CHECKING:
+    import aiohttp
+
+CHECK_S = 3.0  # between two looks at whether the caller may still have it
 CONNECT_S = 10.0  # for the cluster to accept
 CLOSE_S = 2.0  # for the cluster to agree that it is closed
 MOST_OF_USER = 64
@@ -90,11 +92,15 @@ class Websockets:
 
 def _session(way: str) -> aiohttp.ClientSession:
     """One for each: a websocket holds its connection, and requests share theirs."""
+    import aiohttp  # noqa: PLC0415 - a fifth of a server's start; see nodes/client.py
+
     connector = aiohttp.UnixConnector(short(way)) if way else aiohttp.TCPConnector()
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
 
 
 async def _connect(http: aiohttp.ClientSession, target: Target) -> aiohttp.ClientWebSocketResponse:
+    import aiohttp  # noqa: PLC0415 - a fifth of a server's start; see nodes/client.py
+
     try:
         async with asyncio.timeout(CONNECT_S):
             return await http.ws_connect(
@@ -125,6 +131,8 @@ async def _between(client: Client, cluster: aiohttp.ClientWebSocketResponse) -> 
 
 async def _up(client: Client, cluster: aiohttp.ClientWebSocketResponse) -> _End:
     """What the client sends."""
+    import aiohttp  # noqa: PLC0415 - a fifth of a server's start; see nodes/client.py
+
     while (message := await client.receive())["type"] == "websocket.receive":
         try:
             if (data := message.get("bytes")) is not None:
@@ -138,6 +146,8 @@ async def _up(client: Client, cluster: aiohttp.ClientWebSocketResponse) -> _End:
 
 async def _down(client: Client, cluster: aiohttp.ClientWebSocketResponse) -> _End:
     """What the cluster sends."""
+    import aiohttp  # noqa: PLC0415 - a fifth of a server's start; see nodes/client.py
+
     async for message in cluster:
         text = message.type is aiohttp.WSMsgType.TEXT
         try:

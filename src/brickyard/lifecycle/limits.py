@@ -33,6 +33,11 @@ def raise_files() -> None:
             return  # macOS reports no limit but has one
 
 
+def dump_nothing() -> None:
+    """When this process or a child crashes, no file of its memory is written: that would hold the workspace's keys."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
 def files() -> Limit:
     """The limit of open files, after `raise_files`."""
     name, remedy = "open files", "Raise it: ulimit -Hn, LimitNOFILE= of a systemd service, --ulimit nofile= of a container."

@@ -18,7 +18,7 @@ from structlog.typing import EventDict, Processor
 LOG_LIMIT = 20 * 2**20  # bytes of server.log after which a new file is begun
 _SECRET_NAME = re.compile(r"token|secret|password|authorization|credential", re.IGNORECASE)
 _SECRET_TEXT = (
-    (re.compile(r"dapi[0-9a-f]{8,}"), "dapi***"),
+    (re.compile(r"(dapi|dose)[0-9a-f]{8,}"), r"\1***"),
     (re.compile(r"(?i)(bearer )[^\s\"']+"), r"\1***"),
     (re.compile(r"(://[^:/@\s]*:)[^@\s]+@"), r"\1***@"),
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 EVERY_S = 0.2
 KEPT = 5  # measurements that count: those of one second
+AS_OF_S = 0.05  # the largest lag is at most so old: every call asks for it
 
 
 class LoopLag:
@@ -42,3 +43,19 @@ class LoopLag:
 
     def _overdue(self) -> float:
         return 0.0 if self._due is None else max(0.0, self._monotonic() - self._due)
+
+
+class LargestLag:
+    """The largest of several lags."""
+
+    def __init__(self, lags: Iterable[Callable[[], float]], *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._lags = tuple(lags)
+        self._monotonic = monotonic
+        self._until = 0.0
+        self._lag_s = 0.0
+
+    def __call__(self) -> float:
+        now = self._monotonic()
+        if now >= self._until:
+            self._until, self._lag_s = now + AS_OF_S, max(lag() for lag in self._lags)
+        return self._lag_s

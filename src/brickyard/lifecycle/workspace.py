@@ -16,7 +16,7 @@ from brickyard.agent import locks, processes
 from brickyard.storage.directory import Storage
 from brickyard.storage.private import WorkspaceError, prepare, unusable, write_private
 
-__all__ = ["Running", "Workspace", "WorkspaceError"]
+__all__ = ["RunningServer", "Workspace", "WorkspaceError"]
 
 LOCK_PATIENCE_S = 0.5  # `running` holds the lock for an instant, so one failed attempt is not a refusal
 _CALLED = "data directory"
@@ -24,7 +24,7 @@ _REMEDY = "choose another with --data-dir"
 SAME_START_S = 5.0  # tolerance: the clock that start times come from may be set while a server runs
 
 
-class Running(NamedTuple):
+class RunningServer(NamedTuple):
     """The server that holds a data directory; `about` is what it announced (see `announce`).
 
     `url` is "" while it starts; `pid` is 0 if its process is not visible from here.
@@ -89,7 +89,7 @@ class Workspace:
             os.close(self._lock)
             self._lock = None
 
-    def running(self) -> Running | None:
+    def running(self) -> RunningServer | None:
         """The server that holds the directory, or None. The lock decides, since a killed server leaves its files behind."""
         deadline = time.monotonic() + LOCK_PATIENCE_S
         while True:
@@ -107,7 +107,7 @@ class Workspace:
                 return self._described(pid)
             time.sleep(0.01)  # its holder is about to write its process id there, or has just ended
 
-    def stop(self, running: Running, *, keep_nodes: bool) -> None:
+    def stop(self, running: RunningServer, *, keep_nodes: bool) -> None:
         """Asks the server to end; returns at once. Raises WorkspaceError."""
         if not running.pid:
             raise WorkspaceError(
@@ -150,14 +150,14 @@ class Workspace:
         """The administrator's token of a workspace that has been started before. Raises WorkspaceError."""
         return self.storage.stored_token()
 
-    def _described(self, pid: int) -> Running:
+    def _described(self, pid: int) -> RunningServer:
         try:
             note = json.loads(self.server_file.read_text())
             if note.pop("pid") == pid or not pid:
-                return Running(pid, str(note.pop("url")), {key: str(value) for key, value in note.items()})
+                return RunningServer(pid, str(note.pop("url")), {key: str(value) for key, value in note.items()})
         except (OSError, ValueError, KeyError, AttributeError):
             pass  # not written yet, or withdrawn
-        return Running(pid, "")
+        return RunningServer(pid, "")
 
     def _unusable(self, error: OSError) -> WorkspaceError:
         return unusable(self.data_dir, error, called=_CALLED, remedy=_REMEDY)

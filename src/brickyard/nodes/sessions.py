@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,9 +18,12 @@ from brickyard.domain.errors import DatabaseAway
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Assignment, AssignmentReply, NodeStatus, Phase, ServerAddress, StatusReply, StatusReport
 from brickyard.domain.scripts import MAX_GLOBAL_SCRIPTS, MAX_SCRIPTS, ScriptsReport
+from brickyard.nodes.balance import Balance
 from brickyard.nodes.hearing import Hearing
 from brickyard.nodes.loads import Loads
+from brickyard.nodes.samples import Samples
 from brickyard.nodes.tokens import InstanceTokens
+from brickyard.store.bells import Bells
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -27,6 +31,7 @@ MAX_WAIT_S = 30.0
 LOOK_S, LOOK_UNTOLD_S = 10.0, 1.0  # between checks for other servers' changes: with and without a working change feed
 ANSWER_S = 60.0  # how long the answer "nothing has changed" may be repeated without a read
 _TEXT_LIMIT = 8_000
+_MAX_USERS, _MAX_USER_NAME = 1_000, 1_000
 _NOTHING = NodeStatus()
 
 
@@ -45,8 +50,11 @@ class AgentService:
         loads: Loads,
         servers: Callable[[], tuple[ServerAddress, ...]] = tuple,
         deliver: Callable[[Tx, Assignment], Assignment] = lambda _, assignment: assignment,
+        samples: Samples | None = None,
+        balance: Balance | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.on_users: Callable[[], None] = lambda: None  # called when a driver has reported other users
         self._store = store
         self._clock = clock
         self._tokens = tokens
@@ -54,10 +62,12 @@ class AgentService:
         self._loads = loads
         self._servers = servers
         self._deliver = deliver
+        self._samples = samples or Samples(store=store, clock=clock)
+        self._balance = balance or Balance()
         self._monotonic = monotonic
         self._hearing = Hearing(store=store, loads=loads, silence_s=silence_s, monotonic=monotonic)
         self._known: dict[str, tuple[StatusReport, str | None]] = {}  # the last written report, and the cluster
-        self._waiters: dict[str, set[asyncio.Event]] = {}
+        self._bells = Bells()  # of instances whose agents wait for an assignment
         self._answers: dict[str, tuple[AssignmentReply, float]] = {}  # the last one, and until when it may be repeated
         self._turns: dict[str, asyncio.Lock] = {}
         self._leaving = False
@@ -84,48 +94,51 @@ class AgentService:
             raise DatabaseAway("agent reports cannot be recorded")
         self._hearing.hear(instance_id)
         busier = self._loads.hear(instance_id, report.status.generation, report.status.load)
-        report = msgspec.structs.replace(report, status=_bounded(report.status))
+        samples = report.samples
+        report = msgspec.structs.replace(report, status=_bounded(report.status), samples=None)
         last = self._known.get(instance_id)
         if last is None or last[0] != report:
             now = self._clock.now_ms()
-            owner_id = await self._store.write(lambda tx: record_report(tx, report, now=now), background=True)
+            owner_id, wakes = await self._store.write(lambda tx: record_report(tx, report, now=now), background=True)
             self._known[instance_id] = (report, owner_id)
-            if owner_id:
+            if report.status.users != (last[0].status.users if last is not None else ()):
+                self.on_users()
+            if owner_id and wakes:
                 self._wake(owner_id)
         elif busier and last[1] and self._loads.follows(last[1]):
             self._wake(last[1])
-        known = self._known[instance_id][1] is not None
-        return StatusReply(server_token=self.proof(instance_id), known=known, servers=self._servers())
+        owner_id = self._known[instance_id][1]
+        if samples is not None and owner_id:
+            self._samples.take(instance_id, owner_id, samples)
+        return StatusReply(
+            server_token=self.proof(instance_id),
+            known=owner_id is not None,
+            servers=self._servers(),
+            move_to=self._balance.called(instance_id),
+        )
 
     async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply:
         """Returns the instance's assignment as soon as its version is not `have`, or the current one after `wait_s`."""
         deadline = self._monotonic() + min(max(wait_s, 0.0), MAX_WAIT_S)
-        changed = asyncio.Event()
-        self._waiters.setdefault(instance_id, set()).add(changed)
-        try:
+        with self._bells.of(instance_id) as changed:
             while True:
-                # Cleared before the read: a change after the read sets it again, so none is missed.
                 changed.clear()
                 self._hearing.hear(instance_id)
                 reply = self._answered(instance_id) or await self._read(instance_id, changed)
-                if not reply.known or _version(reply) != have or not await self._change(changed, deadline):
+                if not reply.known or _version(reply) != have or not await self._change(instance_id, changed, deadline):
                     return reply
-        finally:
-            waiters = self._waiters.get(instance_id, set())
-            waiters.discard(changed)
-            if not waiters:
-                self._waiters.pop(instance_id, None)
 
     def _answered(self, instance_id: str) -> AssignmentReply | None:
-        """The last answer, while it is certainly still true: an agent that waits in vain costs one read a minute."""
+        """The last answer, while nobody has reported a change: an agent that waits in vain costs one read a minute, or a few with
+        several servers."""
         reply, until = self._answers.get(instance_id, (None, 0.0))
-        return reply if self._monotonic() < until and self._store.alone else None
+        return reply if self._monotonic() < until and self._store.told else None
 
     async def _read(self, instance_id: str, changed: asyncio.Event) -> AssignmentReply:
         known, assignment = await self._store.read(lambda tx: self._found(tx, instance_id), background=True)
         reply = AssignmentReply(server_token=self.proof(instance_id), known=known, assignment=assignment, servers=self._servers())
-        if known and self._store.alone and not changed.is_set():
-            self._answers[instance_id] = (reply, self._monotonic() + ANSWER_S)
+        if known and self._store.told and not changed.is_set():
+            self._answers[instance_id] = (reply, self._monotonic() + (ANSWER_S if self._store.alone else LOOK_S))
         return reply
 
     def _found(self, tx: Tx, instance_id: str) -> tuple[bool, Assignment | None]:
@@ -135,37 +148,42 @@ class AgentService:
             return False, None
         return True, instance.assignment and self._deliver(tx, _with_scripts(tx, instance.assignment))
 
-    async def _change(self, changed: asyncio.Event, deadline: float) -> bool:
+    async def _change(self, instance_id: str, changed: asyncio.Event, deadline: float) -> bool:
         """Waits until the instance's row may have changed and must be read again. False: the last read is the answer."""
-        left = deadline - self._monotonic()
+        now = self._monotonic()
+        left = deadline - now
         if left <= 0 or self._leaving:
             return False
         try:
             # The change feed reports other servers' changes, but it can fail: check from time to time.
             # (Not wait_for, which creates a task: thousands of agents wait here.)
-            look_s = left if self._store.alone else LOOK_S if self._store.told else LOOK_UNTOLD_S
+            _, until = self._answers.get(instance_id, (None, now + LOOK_S))
+            look_s = left if self._store.alone else until - now if self._store.told else LOOK_UNTOLD_S
             async with asyncio.timeout(min(left, look_s)):
                 await changed.wait()
         except TimeoutError:
             return not self._store.alone
         return True
 
-    def assignments_changed(self, instance_ids: Iterable[str]) -> None:
+    def users(self) -> dict[str, tuple[str, ...]]:
+        """Who has execution contexts on the drivers whose agents report to this server, by instance."""
+        return {key: report.status.users for key, (report, _) in self._known.items() if report.status.users}
+
+    def assignments_changed(self, instance_ids: Collection[str]) -> None:
         """Answers the long polls of these instances now."""
         for instance_id in instance_ids:
             self._answers.pop(instance_id, None)
-            for waiter in self._waiters.get(instance_id, ()):
-                waiter.set()
+        self._bells.ring(instance_ids)
 
     def _look_again(self) -> None:
         """Makes every poll read again: any assignment may have changed, or may be changed by another server from now on."""
         self._answers.clear()
-        self.assignments_changed(list(self._waiters))
+        self._bells.ring_all()
 
     def release(self) -> None:
         """Answers every long poll now, because the server is about to stop and must not be held up."""
         self._leaving = True
-        self.assignments_changed(list(self._waiters))
+        self._look_again()
 
     async def judge(self, registered: Iterable[str]) -> frozenset[str]:
         """The registered instances whose agents no server has heard from for too long. Raises DatabaseTrouble."""
@@ -182,46 +200,56 @@ class AgentService:
     def forget(self, instance_id: str) -> None:
         """Drops everything about the instance, which is gone."""
         self._hearing.forget(instance_id)
+        self._balance.forget(instance_id)
         self._answers.pop(instance_id, None)
         self._known.pop(instance_id, None)
         self._loads.forget(instance_id)
+        self._samples.forget(instance_id)
         self._turns.pop(instance_id, None)
 
 
-def record_report(tx: Tx, report: StatusReport, *, now: int) -> str | None:
-    """Writes an agent's report. Returns the cluster or pool that must look at it ("" if none), or None if the instance is
-    not, or no longer, wanted.
+class Recorded(NamedTuple):
+    """The cluster or pool of an instance whose report was written, None if the instance is not, or no longer, wanted; and whether
+    the owner must look at it now."""
+
+    owner_id: str | None
+    wakes: bool = False
+
+
+def record_report(tx: Tx, report: StatusReport, *, now: int) -> Recorded:
+    """Writes an agent's report.
 
     The owner is locked first, as everywhere, so that two writers of one cluster take turns instead of deadlocking.
     """
     instance = tx.lock_owner(report.instance_id)
     if instance is None or not instance.live:
-        return None
+        return Recorded(None)
     if instance.boot_id == report.boot_id and report.moves < instance.moves:
-        return ""  # a late report, from a server that hung: the agent has since told another server its newer status
+        return Recorded("")  # a late report, from a server that hung: the agent has since told another server its newer status
     status = report.status
     if instance.boot_id and instance.boot_id != report.boot_id and status.generation < instance.status.generation:
         # A new agent process took over the instance and has nothing of the old process's node: that node is lost.
         moved = _lost(instance)
     else:
         moved = instance
-    tx.instances.update(
-        msgspec.structs.replace(
-            moved,
-            state=InstanceState.REGISTERED if moved.live else moved.state,
-            registered_ms=instance.registered_ms or now,
-            endpoint=report.endpoint,
-            boot_id=report.boot_id,
-            moves=report.moves,
-            pid=report.pid,
-            status=status,
-        )
+    after = msgspec.structs.replace(
+        moved,
+        state=InstanceState.REGISTERED if moved.live else moved.state,
+        registered_ms=instance.registered_ms or now,
+        endpoint=report.endpoint,
+        boot_id=report.boot_id,
+        moves=report.moves,
+        pid=report.pid,
+        status=status,
     )
+    tx.instances.update(after)
     settled = instance.registered_ms and not status.warm_error and not instance.status.warm_error
     if not instance.cluster_id and settled and status.phase is not Phase.FAILED:
-        return ""  # the pool has nothing to decide while an idle instance makes progress
+        return Recorded("")  # the pool has nothing to decide while an idle instance makes progress
+    if after == msgspec.structs.replace(instance, moves=after.moves):
+        return Recorded(instance.owner_id)  # the agent only calls another server now
     tx.wake_owner(instance)
-    return instance.owner_id
+    return Recorded(instance.owner_id, wakes=True)
 
 
 def _with_scripts(tx: Tx, assignment: Assignment) -> Assignment:
@@ -248,7 +276,8 @@ def _bounded(status: NodeStatus) -> NodeStatus:
     if status.phase is Phase.IDLE and status == _NOTHING:
         return status
     scripts = _bounded_scripts(status.scripts) if status.scripts is not None else None
-    return msgspec.structs.replace(status, message=status.message[:_TEXT_LIMIT], failure=failure, scripts=scripts)
+    users = tuple(each[:_MAX_USER_NAME] for each in status.users[:_MAX_USERS])
+    return msgspec.structs.replace(status, message=status.message[:_TEXT_LIMIT], failure=failure, scripts=scripts, users=users)
 
 
 def _bounded_scripts(report: ScriptsReport) -> ScriptsReport:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hmac
 import json
+
+KEPT = 8_192  # tokens that need not be derived again: those of the nodes that report
 
 
 class InstanceTokens:
@@ -13,6 +16,7 @@ class InstanceTokens:
         if len(key) < 32:
             raise ValueError("the workspace key must have at least 32 bytes")
         self._key = key
+        self._derive = functools.lru_cache(maxsize=KEPT)(self._derived)
 
     def agent_token(self, instance_id: str) -> str:
         """The token that the agent presents to the server."""
@@ -34,5 +38,5 @@ class InstanceTokens:
         """Whether the ticket is that context's. Constant time."""
         return hmac.compare_digest(self.ticket(instance_id, context_id, user).encode(), ticket.encode())
 
-    def _derive(self, purpose: str, about: str) -> str:
+    def _derived(self, purpose: str, about: str) -> str:
         return hmac.digest(self._key, f"{purpose}/{about}".encode(), "sha256").hex()

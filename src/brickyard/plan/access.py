@@ -1,7 +1,8 @@
 """Who may do what. Pure.
 
-Every user may do everything, except what the Databricks API reserves for administrators, ending other users' runs, and what is
-granted object by object: secret scopes.
+Administrators may do everything, and an object's owner everything that can be granted on it. Others need a grant, to themselves
+or to a group that they are in, of the level or a higher one, on the object or on what contains it. A few things are for everybody
+(`_EVERYBODY`).
 """
 
 from __future__ import annotations
@@ -18,10 +19,47 @@ from brickyard.domain.access import (
     SecurableObject,
     Visible,
 )
-from brickyard.domain.secrets import USERS
+from brickyard.domain.identity import USERS_ID
 
-OWNERS_ONLY = frozenset({(ObjectKind.RUN, Permission.CAN_MANAGE_RUN), (ObjectKind.RUN, Permission.CAN_MANAGE)})
-BY_GRANT = frozenset({ObjectKind.SECRET_SCOPE})  # nobody has a permission on these without a grant
+# The permission that everybody has on every object of the kind. DBFS is open to all users, as in Databricks. So are volumes,
+# which have no permissions API here yet, but only who made a volume can rename and delete it.
+_EVERYBODY = {
+    ObjectKind.DBFS_PATH: Permission.CAN_MANAGE,
+    ObjectKind.VOLUME_PATH: Permission.WRITE_VOLUME,
+    ObjectKind.VOLUME: Permission.WRITE_VOLUME,
+    ObjectKind.SCHEMA: Permission.CREATE_VOLUME,
+}
+_SHARED = "/Shared"
+_LOBBIES = ("/", "/Users")  # everybody may see which names they hold, as far as they may see what has the name
+
+
+def holders(principal: Principal) -> frozenset[str]:
+    """Whose grants the principal has: its own, its groups' and everybody's."""
+    return principal.group_ids | {principal.user_id, USERS_ID}
+
+
+def level(principal: Principal, on: SecurableObject, grants: Iterable[Grant] = ()) -> int:
+    """How many of the kind's permissions the principal has, lowest first."""
+    levels = PERMISSIONS[on.kind]
+    grantable = len(levels) - (levels[-1] is Permission.ADMIN)
+    if principal.is_admin:
+        return len(levels)
+    if on.owner and on.owner == principal.user_name:
+        return grantable
+    if on.kind is ObjectKind.WORKSPACE:
+        return 0  # entitlements do not include each other
+    mine = holders(principal)
+    given = [grant.permission for grant in grants if grant.principal in mine]
+    return max((levels.index(each) + 1 for each in (*given, for_everybody(on)) if each in levels[:grantable]), default=0)
+
+
+def for_everybody(on: SecurableObject) -> Permission | None:
+    """The permission on the object that nobody needs to be granted."""
+    if on.kind is not ObjectKind.WORKSPACE_PATH:
+        return _EVERYBODY.get(on.kind)
+    if on.id == _SHARED or on.id.startswith(_SHARED + "/"):
+        return Permission.CAN_MANAGE
+    return Permission.CAN_READ if on.id in _LOBBIES else None
 
 
 def access_refusal(
@@ -32,21 +70,30 @@ def access_refusal(
         return ""
     if permission is Permission.ADMIN:
         return f"{principal.user_name} may not {to} {on}: only administrators can. Ask one to do it."
-    if (on.kind, permission) in OWNERS_ONLY and on.owner != principal.user_name:
-        return f"{principal.user_name} may not {to} {on}: it belongs to {on.owner}."
-    if on.kind in BY_GRANT and not _granted(principal, permission, on.kind, grants):
-        lacks = f"that takes the {permission.value} permission on it"
-        return f"{principal.user_name} may not {to} {on}: {lacks}. Ask somebody with MANAGE permission or an administrator."
-    return ""
+    if on.kind is ObjectKind.WORKSPACE:
+        return _entitlement_refusal(principal, permission, to)
+    if level(principal, on, grants) > PERMISSIONS[on.kind].index(permission):
+        return ""
+    lacks = f"{principal.user_name} may not {to} {on}: that takes the {permission.value} permission on it"
+    return f"{lacks}. Ask {_who_can(on)} for it."
 
 
-def _granted(principal: Principal, permission: Permission, kind: ObjectKind, grants: Iterable[Grant]) -> bool:
-    levels = PERMISSIONS[kind]
-    enough = levels[levels.index(permission) :]
-    return any(grant.principal in (principal.user_name, USERS) and grant.permission in enough for grant in grants)
+def _entitlement_refusal(principal: Principal, entitlement: Permission, to: str) -> str:
+    if entitlement.value in principal.entitlements:
+        return ""
+    policy = ", or a cluster policy that may be used" if entitlement is Permission.ALLOW_CLUSTER_CREATE else ""
+    lacks = f"that takes the entitlement {entitlement.value}{policy}"
+    return f"{principal.user_name} may not {to} workspace: {lacks}. Ask an administrator for it."
 
 
-def visible(principal: Principal, kind: ObjectKind) -> Visible:
-    """Which objects of the kind the principal has any permission on."""
-    del principal, kind
-    return EVERYTHING
+def _who_can(on: SecurableObject) -> str:
+    if PERMISSIONS[on.kind][-2:] == (Permission.CAN_USE, Permission.ADMIN):
+        return "an administrator"
+    top = next(each for each in reversed(PERMISSIONS[on.kind]) if each is not Permission.ADMIN)
+    owner = f"{on.owner}, " if on.owner else ""
+    return f"{owner}somebody with {top.value} permission or an administrator"
+
+
+def visible(principal: Principal) -> Visible:
+    """Which objects the principal has any permission on."""
+    return EVERYTHING if principal.is_admin else Visible(owner=principal.user_name, holders=holders(principal))

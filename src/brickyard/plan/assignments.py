@@ -40,6 +40,7 @@ def assignment_for(
         gpus=own.num_gpus,
         worker_cores=_cores(worker) if worker else 0,
         worker_memory_mb=worker.memory_mb if worker else 0,
+        worker_gpus=worker.num_gpus if worker else 0,
         spark_conf=spec.spark_conf or {},
         spark_env_vars=spec.spark_env_vars or {},
         secret=cluster.secret,

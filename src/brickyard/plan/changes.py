@@ -7,14 +7,15 @@ else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
 from brickyard.domain.cluster import Cluster, Target, is_single_node, public_state
-from brickyard.domain.errors import InvalidParameterValue, InvalidState, ResourceDoesNotExist
-from brickyard.domain.events import ClusterEvent, ClusterSize, EventDetails, EventDetailsCause, EventType
+from brickyard.domain.errors import Aborted, InvalidParameterValue, InvalidState, ResourceDoesNotExist
+from brickyard.domain.events import ClusterEvent, EventDetails, EventDetailsCause, EventType
+from brickyard.domain.libraries import ClusterLibrary
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.policies import PolicyRow
 from brickyard.domain.pools import Pool, inherited_tags
@@ -24,7 +25,8 @@ from brickyard.domain.runtimes import Runtime
 from brickyard.domain.spec import AutoScale, ClusterSpec
 from brickyard.domain.states import ClusterSource, State
 from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
-from brickyard.plan.policies.governing import ALL_PURPOSE, Governed, compliance
+from brickyard.plan import enforcement
+from brickyard.plan.policies.governing import ALL_PURPOSE, NOTHING, Choice, Governed, compliance
 from brickyard.plan.spec import check_num_workers, check_range, normalise
 from brickyard.plan.starts import STARTING, next_incarnation
 
@@ -122,10 +124,23 @@ def check_idempotency_token(token: str) -> None:
         )
 
 
-def create(cluster_id: str, request: CreateCluster, asked: Asked, *, specified: Specified, secrets: Secrets) -> Changed:
-    """A new cluster, to be started."""
+def create(
+    cluster_id: str, request: CreateCluster, asked: Asked, *, specified: Specified, secrets: Secrets, stopped: bool = False
+) -> Changed:
+    """A new cluster, to be started unless `stopped`."""
     token = request.idempotency_token or ""
     cluster = _new(cluster_id, plain_spec(request), specified, asked, secrets, source=ClusterSource.API, idempotency_token=token)
+    if stopped:  # it has ended already: it never had a node
+        cluster = msgspec.structs.replace(
+            cluster,
+            target=Target.TERMINATED,
+            ended=True,
+            launch_started_ms=0,
+            terminating_ms=asked.now,
+            terminated_ms=asked.now,
+            termination_reason=_requested(asked),
+            state_message="It has not been started yet",
+        )
     return Changed(cluster, (_creating(cluster, asked),))
 
 
@@ -140,17 +155,17 @@ def restart(cluster: Cluster, asked: Asked, *, secrets: Secrets) -> Changed:
     """Restarts a running cluster."""
     _refuse_job_cluster(cluster, "restarted")
     _expect(cluster, State.RUNNING)
-    return _restarted(cluster, asked, secrets)
+    updated, events = enforcement.applied(cluster, now=asked.now)
+    restarted = _restarted(updated, asked, secrets)
+    return Changed(restarted.cluster, events + restarted.events)
 
 
-def terminate(cluster: Cluster, asked: Asked) -> Changed:
-    """Ends a cluster. Does nothing if it is already terminated or terminating."""
+def terminate(cluster: Cluster, asked: Asked, *, why: str = "") -> Changed:
+    """Ends a cluster. Does nothing if it is already terminated or terminating. `why`: what the user says about it."""
     if cluster.target is Target.TERMINATED:
         return Changed(cluster)
-    reason = TerminationReason(
-        code=TerminationReasonCode.USER_REQUEST, type=TerminationReasonType.SUCCESS, parameters={"username": asked.user}
-    )
-    return _terminated(cluster, asked.now, reason, f"Termination requested by {asked.user}", user=asked.user)
+    message = f"Termination requested by {asked.user}{f': {why}' if why else ''}"
+    return _terminated(cluster, asked.now, _requested(asked, why=why), message, user=asked.user)
 
 
 def shut_down(cluster: Cluster, *, why: str, now: int) -> Changed:
@@ -176,6 +191,15 @@ def permanently_delete(cluster: Cluster, asked: Asked) -> Changed:
     return ended._replace(cluster=msgspec.structs.replace(ended.cluster, deleted_ms=asked.now))
 
 
+def check_expected(cluster: Cluster, expected: ClusterSpec | None) -> None:
+    """Raises Aborted if the specification is no longer the one that a client has begun with; None: it does not say."""
+    if expected is not None and expected != cluster.request:
+        raise Aborted(
+            f"The specification of cluster {cluster.cluster_id} has changed since: it is not expected_spec any more. Get it"
+            " again, and repeat your changes."
+        )
+
+
 def edit(
     cluster: Cluster, requested: ClusterSpec, offered: Offered, asked: Asked, *, secrets: Secrets, unless_same: bool = False
 ) -> Changed:
@@ -187,29 +211,28 @@ def edit(
     state = public_state(cluster)
     if state not in (State.RUNNING, State.TERMINATED):
         raise _unexpected(cluster)
-    # A single-user cluster keeps its user, whoever edits it.
-    specified = specify(requested, offered, user=cluster.spec.single_user_name or asked.user)
-    if specified.spec.single_user_name != cluster.spec.single_user_name:
-        check_single_user(specified.spec, offered, user=asked.user)
+    specified = _specified_anew(cluster, requested, offered, asked)
     edited = msgspec.structs.replace(cluster, spec=specified.spec, request=requested, pool_tags=specified.pool_tags)
     if unless_same and specified.spec == cluster.spec:
         return Changed(edited)
-    details = EventDetails(
-        previous_attributes=_attributes(cluster.spec),
-        attributes=_attributes(edited.spec),
-        previous_cluster_size=_size(cluster.spec),
-        cluster_size=_size(edited.spec),
-        user=asked.user,
-    )
-    told = Changed(edited, (_event(cluster, asked.now, EventType.EDITED, details),))
+    edited = msgspec.structs.replace(edited, enforcement=None)  # the edit complies too, and is newer
+    told = Changed(edited, (enforcement.edited(cluster, edited.spec, user=asked.user, now=asked.now),))
     if state is State.TERMINATED:
         return told
     restarted = _restarted(edited, asked, secrets)
     return Changed(restarted.cluster, told.events + restarted.events)
 
 
+def defer(cluster: Cluster, requested: ClusterSpec, offered: Offered, asked: Asked) -> Changed:
+    """Changes the specification when the cluster terminates or restarts. It is checked now."""
+    _refuse_job_cluster(cluster, "edited")
+    specified = _specified_anew(cluster, requested, offered, asked)
+    done, event = enforcement.deferred(cluster, specified.spec, specified.pool_tags, user=asked.user, now=asked.now)
+    return Changed(done, (event,))
+
+
 def resize(
-    cluster: Cluster, request: ResizeCluster, asked: Asked, *, policy: PolicyRow | None = None, runtimes: Iterable[Runtime] = ()
+    cluster: Cluster, request: ResizeCluster, asked: Asked, *, policy: PolicyRow | None = None, choice: Choice = NOTHING
 ) -> Changed:
     """Sets another number of workers for a running cluster, or a range in which it follows its load. `policy` is the one that
     governs it, unless that was deleted: the new size must comply."""
@@ -223,7 +246,7 @@ def resize(
     if resized.spec == cluster.spec and not cluster.grow_failures:
         return Changed(cluster)
     if policy is not None:
-        _check_size(policy, cluster.spec, resized.spec, runtimes)
+        _check_size(policy, cluster.spec, resized.spec, choice)
     wanted, cause = resized.num_workers, EventDetailsCause.USER_REQUEST
     if wanted == cluster.num_workers and not cluster.grow_failures:
         return Changed(resized)
@@ -234,11 +257,10 @@ def resize(
     return Changed(resized, (_event(cluster, asked.now, EventType.RESIZING, details),))
 
 
-def _check_size(policy: PolicyRow, before: ClusterSpec, after: ClusterSpec, runtimes: Iterable[Runtime]) -> None:
+def _check_size(policy: PolicyRow, before: ClusterSpec, after: ClusterSpec, choice: Choice) -> None:
     """Raises InvalidParameterValue for what the new size violates, and the size before did not."""
-    versions = list(runtimes)
-    old = {each.path: each for each in compliance(policy, before, versions, cluster_type=ALL_PURPOSE)}
-    new = compliance(policy, after, versions, cluster_type=ALL_PURPOSE)
+    old = {each.path: each for each in compliance(policy, before, choice, cluster_type=ALL_PURPOSE)}
+    new = compliance(policy, after, choice, cluster_type=ALL_PURPOSE)
     if found := [str(each) for each in new if each != old.get(each.path)]:
         raise InvalidParameterValue("; ".join(found))
 
@@ -262,22 +284,24 @@ def unpin(cluster: Cluster, asked: Asked) -> Changed:
 
 
 def change_owner(cluster: Cluster, owner: str, *, exists: bool) -> Changed:
-    """Gives a terminated cluster to another user. `exists`: whether that user exists."""
+    """Gives a terminated cluster to another user. `exists`: whether that is an active user."""
     _expect(cluster, State.TERMINATED)
     if not exists:
-        raise InvalidParameterValue(f"owner_username {owner} is not a user of this workspace.")
+        raise InvalidParameterValue(f"owner_username {owner} is not an active user of this workspace.")
     return Changed(msgspec.structs.replace(cluster, creator_user_name=owner))
 
 
 # -- for runs --------------------------------------------------------------------------------------------------------
 
 
-def create_for_run(cluster_id: str, run: Run, task: Task, now: int, *, secrets: Secrets) -> Changed:
+def create_for_run(
+    cluster_id: str, run: Run, task: Task, now: int, *, secrets: Secrets, libraries: tuple[ClusterLibrary, ...] = ()
+) -> Changed:
     """A new cluster for one attempt at a task."""
     asked = Asked(run.creator_user_name, now)
     specified = Specified(task.cluster or ClusterSpec(), task.pool_tags)
     requested = task.spec.new_cluster or ClusterSpec()
-    job = {"source": ClusterSource.JOB, "job_id": run.job_id, "run_name": run.run_name}
+    job = {"source": ClusterSource.JOB, "job_id": run.job_id, "run_name": run.run_name, "libraries": libraries}
     cluster = _new(cluster_id, requested, specified, asked, secrets, **job)
     return Changed(cluster, (_creating(cluster, asked, run=run),))
 
@@ -294,6 +318,14 @@ def end_for_run(cluster: Cluster, now: int) -> Changed:
 
 
 # -- inside ----------------------------------------------------------------------------------------------------------
+
+
+def _specified_anew(cluster: Cluster, requested: ClusterSpec, offered: Offered, asked: Asked) -> Specified:
+    """The effective specification of an existing cluster. A single-user cluster keeps its user, whoever edits it."""
+    specified = specify(requested, offered, user=cluster.spec.single_user_name or asked.user)
+    if specified.spec.single_user_name != cluster.spec.single_user_name:
+        check_single_user(specified.spec, offered, user=asked.user)
+    return specified
 
 
 def _new(cluster_id: str, requested: ClusterSpec, specified: Specified, asked: Asked, secrets: Secrets, **fields: Any) -> Cluster:
@@ -315,7 +347,10 @@ def _new(cluster_id: str, requested: ClusterSpec, specified: Specified, asked: A
 
 def _creating(cluster: Cluster, asked: Asked, *, run: Run | None = None) -> ClusterEvent:
     details = EventDetails(
-        cluster_size=_size(cluster.spec), attributes=_attributes(cluster.spec), job_run_name=_name(run), user=asked.user
+        cluster_size=enforcement.size_of(cluster.spec),
+        attributes=enforcement.attributes_of(cluster.spec),
+        job_run_name=_name(run),
+        user=asked.user,
     )
     return _event(cluster, asked.now, EventType.CREATING, details)
 
@@ -338,6 +373,13 @@ def _next(cluster: Cluster, asked: Asked, secrets: Secrets, *, restarting: bool)
     return next_incarnation(cluster, now=asked.now, secret=secrets.spark, connect_token=secrets.connect, restarting=restarting)
 
 
+def _requested(asked: Asked, *, why: str = "") -> TerminationReason:
+    said = {"stop_reason": why} if why else {}
+    return TerminationReason(
+        code=TerminationReasonCode.USER_REQUEST, type=TerminationReasonType.SUCCESS, parameters={"username": asked.user, **said}
+    )
+
+
 def _terminated(cluster: Cluster, now: int, reason: TerminationReason, message: str, *, user: str | None) -> Changed:
     event = _event(cluster, now, EventType.TERMINATING, EventDetails(reason=reason, user=user))
     terminated = msgspec.structs.replace(
@@ -345,6 +387,7 @@ def _terminated(cluster: Cluster, now: int, reason: TerminationReason, message: 
         target=Target.TERMINATED,
         ended=False,
         restarting=False,
+        terminating_ms=now,
         termination_reason=reason,
         state_message=message,
     )
@@ -386,11 +429,3 @@ def _unexpected(cluster: Cluster) -> InvalidState:
 
 def _event(cluster: Cluster, now: int, kind: EventType, details: EventDetails) -> ClusterEvent:
     return ClusterEvent(cluster_id=cluster.cluster_id, timestamp=now, type=kind, details=details)
-
-
-def _attributes(spec: ClusterSpec) -> ClusterSpec:
-    return msgspec.structs.replace(spec, num_workers=None, autoscale=None)
-
-
-def _size(spec: ClusterSpec) -> ClusterSize:
-    return ClusterSize(num_workers=spec.num_workers, autoscale=spec.autoscale)

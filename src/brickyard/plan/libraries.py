@@ -14,28 +14,32 @@ from brickyard.domain.libraries import (
     LibraryFullStatus,
     LibraryInstallStatus,
     LibraryReport,
+    MavenLibrary,
+    is_coordinates,
+    is_exclusion,
     is_requirement,
     is_url,
 )
 from brickyard.domain.places import Kind, PlaceError, parse
+from brickyard.domain.policies import PolicyRow
 from brickyard.domain.states import State
-from brickyard.plan.changes import Asked, Changed
+from brickyard.plan.changes import Changed
 
 MAX_LIBRARIES = 500
 MAX_TEXT = 1000
 MAX_MESSAGES = 10
-_NOT_YET = {
-    "jar": "name the file in spark.jars of the cluster's spark_conf",
-    "maven": "name the package in spark.jars.packages of the cluster's spark_conf",
-    "egg": "eggs are not supported any more; build a wheel and install it as whl",
-}  # fmt: skip
+MAX_EXCLUSIONS = 100
+_FILES = {"whl": ".whl", "requirements": ".txt", "jar": ".jar"}
 
 
-def install(cluster: Cluster, libraries: Sequence[Library], _asked: Asked) -> Changed:
-    """Adds libraries to the cluster. One that is there already stays as it is; one that was to leave stays."""
-    for number, library in enumerate(libraries):
-        check(library, f"libraries[{number}]")
-    wanted = {each.library: each for each in map(_known, libraries)}
+def install(cluster: Cluster, libraries: Sequence[Library], policy: PolicyRow | None) -> Changed:
+    """Adds libraries to the cluster. One that is there already stays as it is; one that was to leave stays. `policy` is the
+    cluster's."""
+    _check_all(libraries)
+    check_enforced(libraries, policy)
+    if policy is not None and policy.libraries:
+        return Changed(cluster)
+    wanted = {each.library: each for each in known(libraries)}
     kept = [each if each.library not in wanted else wanted.pop(each.library) for each in cluster.libraries]
     found = (*kept, *wanted.values())
     if len(found) > MAX_LIBRARIES:
@@ -45,21 +49,64 @@ def install(cluster: Cluster, libraries: Sequence[Library], _asked: Asked) -> Ch
     return Changed(msgspec.structs.replace(cluster, libraries=found))
 
 
-def uninstall(cluster: Cluster, libraries: Sequence[Library], _asked: Asked) -> Changed:
-    """Removes libraries: at once from a terminated cluster, otherwise when it starts again. Others are ignored."""
-    gone = set(map(_key, libraries))
+def uninstall(cluster: Cluster, libraries: Sequence[Library], policy: PolicyRow | None) -> Changed:
+    """Removes libraries: at once from a terminated cluster, otherwise when it starts again. Others are ignored. `policy` is the
+    cluster's."""
+    if policy is not None and policy.libraries:
+        raise _enforced(policy)
+    gone = set(map(key_of, libraries))
     if cluster.target is Target.TERMINATED:
-        found = tuple(each for each in cluster.libraries if _key(each.library) not in gone)
+        found = tuple(each for each in cluster.libraries if key_of(each.library) not in gone)
     else:
         found = tuple(
-            msgspec.structs.replace(each, leaving=each.leaving or _key(each.library) in gone) for each in cluster.libraries
+            msgspec.structs.replace(each, leaving=each.leaving or key_of(each.library) in gone) for each in cluster.libraries
         )
     return Changed(msgspec.structs.replace(cluster, libraries=found))
 
 
 def copied(source: Cluster) -> tuple[ClusterLibrary, ...]:
-    """The libraries of a cluster that is made from another one."""
-    return tuple(each for each in source.libraries if not each.leaving)
+    """The libraries of a cluster that is made from another one. Those that a policy enforces come with the policy."""
+    return tuple(each for each in source.libraries if not each.leaving and not each.enforced)
+
+
+# ── libraries of a policy ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def enforceable(libraries: Sequence[Library]) -> tuple[Library, ...]:
+    """The libraries of a policy, each once. Raises InvalidParameterValue for those that no cluster can have, and for too many."""
+    _check_all(libraries)
+    if len(libraries) > MAX_LIBRARIES:
+        raise InvalidParameterValue(f"libraries has {len(libraries)} entries; a policy can have at most {MAX_LIBRARIES}.")
+    return tuple(dict.fromkeys(map(key_of, libraries)))
+
+
+def governed(cluster: Cluster, policy: PolicyRow | None) -> Cluster:
+    """The cluster as it starts: with its policy's libraries alone if the policy has any, otherwise with its own. What a policy
+    enforced before, and no longer does, is gone."""
+    enforced = policy.libraries if policy is not None else ()
+    found = tuple(ClusterLibrary(library=each, enforced=True) for each in enforced)
+    return msgspec.structs.replace(cluster, libraries=found or tuple(each for each in cluster.libraries if not each.enforced))
+
+
+def check_enforced(libraries: Sequence[Library], policy: PolicyRow | None) -> None:
+    """Raises InvalidParameterValue if the policy has libraries, and not all of these are among them."""
+    if policy is not None and policy.libraries and not set(map(key_of, libraries)) <= set(policy.libraries):
+        raise _enforced(policy)
+
+
+def _enforced(policy: PolicyRow) -> InvalidParameterValue:
+    return InvalidParameterValue(
+        f"libraries are set by the cluster policy {policy.name}: clusters that use it have its libraries and no others, and users"
+        " can neither install nor uninstall any. An administrator can change the libraries of the policy."
+    )
+
+
+# ── what is refused ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _check_all(libraries: Sequence[Library]) -> None:
+    for number, library in enumerate(libraries):
+        check(library, f"libraries[{number}]")
 
 
 def check(library: Library, field: str) -> None:
@@ -69,16 +116,19 @@ def check(library: Library, field: str) -> None:
         names = ", ".join(library.__struct_fields__)
         raise InvalidParameterValue(f"{field} must have exactly one of {names}; it has {' and '.join(given) or 'none'}.")
     name = given[0]
-    if name in _NOT_YET:
-        raise InvalidParameterValue(f"{field}.{name} is not supported here: {_NOT_YET[name]}.")
+    if library.egg is not None:
+        raise InvalidParameterValue(
+            f"{field}.egg is not supported: eggs are not supported any more; build a wheel and install it as whl."
+        )
     if library.pypi is not None:
         check_requirement(library.pypi.package, f"{field}.pypi.package")
         check_repo(library.pypi.repo, f"{field}.pypi.repo")
+    elif library.maven is not None:
+        _maven(library.maven, f"{field}.maven")
     elif library.cran is not None:
         _text(library.cran.package, f"{field}.cran.package")
     else:
-        suffix = {"whl": ".whl", "requirements": ".txt"}[name]
-        _file(str(getattr(library, name)), f"{field}.{name}", suffix)
+        _file(str(getattr(library, name)), f"{field}.{name}", _FILES[name])
 
 
 def check_requirement(text: str, field: str) -> None:
@@ -89,6 +139,26 @@ def check_requirement(text: str, field: str) -> None:
             f"{field} is {text[:100]!r}, which is not a package with or without versions, like simplejson==3.8.0. URLs, paths and"
             " options are not allowed; install a file as whl."
         )
+
+
+def _maven(wanted: MavenLibrary, field: str) -> None:
+    _text(wanted.coordinates, f"{field}.coordinates")
+    if not is_coordinates(wanted.coordinates):
+        raise InvalidParameterValue(
+            f"{field}.coordinates is {wanted.coordinates[:100]!r}, which is not group:artifact:version with one exact version,"
+            " like org.jsoup:jsoup:1.7.2."
+        )
+    check_repo(wanted.repo, f"{field}.repo")
+    if wanted.repo and "@" in wanted.repo.split("/")[2]:
+        raise InvalidParameterValue(f"{field}.repo has a user name in it, which is not supported: no repository gets a password.")
+    exclusions = wanted.exclusions or ()
+    if len(exclusions) > MAX_EXCLUSIONS:
+        raise InvalidParameterValue(f"{field}.exclusions has {len(exclusions)} entries; at most {MAX_EXCLUSIONS} are allowed.")
+    for each in exclusions:
+        if len(each) > MAX_TEXT or not is_exclusion(each):
+            raise InvalidParameterValue(
+                f"{field}.exclusions has {each[:100]!r}, which is not group:artifact, like slf4j:slf4j or *:hadoop-client."
+            )
 
 
 def check_repo(repo: str | None, field: str) -> None:
@@ -112,14 +182,18 @@ def _file(address: str, field: str, suffix: str) -> None:
         raise InvalidParameterValue(f"{field} is {address[:200]!r}; its name must end in {suffix}.")
 
 
-def _known(library: Library) -> ClusterLibrary:
-    return ClusterLibrary(library=_key(library))
+def known(libraries: Sequence[Library]) -> tuple[ClusterLibrary, ...]:
+    """The libraries as a cluster records them, each once."""
+    return tuple(ClusterLibrary(library=each) for each in dict.fromkeys(map(key_of, libraries)))
 
 
-def _key(library: Library) -> Library:
-    """The library as it is compared: an empty repo is none."""
+def key_of(library: Library) -> Library:
+    """The library as it is compared: an empty repo is none, and so are no exclusions."""
     if library.pypi is not None and not library.pypi.repo:
         return msgspec.structs.replace(library, pypi=msgspec.structs.replace(library.pypi, repo=None))
+    if library.maven is not None:
+        repo, exclusions = library.maven.repo or None, library.maven.exclusions or None
+        return msgspec.structs.replace(library, maven=msgspec.structs.replace(library.maven, repo=repo, exclusions=exclusions))
     return library
 
 

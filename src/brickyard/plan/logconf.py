@@ -5,10 +5,12 @@ from __future__ import annotations
 from brickyard.domain import places
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.node import LogDestination
-from brickyard.domain.places import Kind, PlaceError
-from brickyard.domain.spec import ClusterLogConf
+from brickyard.domain.places import Kind, Place, PlaceError
+from brickyard.domain.spec import ClusterLogConf, S3StorageInfo
 
-_FIELDS = {"dbfs": (Kind.DBFS, Kind.VOLUMES), "volumes": (Kind.VOLUMES,)}
+_FIELDS = {"dbfs": (Kind.DBFS, Kind.VOLUMES), "volumes": (Kind.VOLUMES,), "s3": (Kind.S3,)}
+_PREFIX = {"dbfs": "dbfs:/", "volumes": "/Volumes/", "s3": "s3://"}
+_ENCRYPTIONS = ("sse-s3", "sse-kms")
 _VOLUME_PARTS = 3  # catalog, schema, volume: they must exist
 
 
@@ -21,11 +23,36 @@ def log_destination(conf: ClusterLogConf | None) -> LogDestination | None:
     for name, destination in given.items():
         field = f"cluster_log_conf.{name}.destination"
         try:
-            place = places.parse(destination, bare=_FIELDS[name][0])
+            s3 = conf.s3 if name == "s3" and conf is not None else None
+            options = {"region": s3.region or "", "endpoint": s3.endpoint or ""} if s3 is not None else {}
+            place = places.parse(destination, bare=None if s3 is not None else _FIELDS[name][0], **options)
         except PlaceError as error:
             raise InvalidParameterValue(f"{field}: {error}") from error
         if place.kind not in _FIELDS[name]:
-            kinds = "dbfs:/" if name == "dbfs" else "/Volumes/"
-            raise InvalidParameterValue(f"{field} is {destination!r}; it must begin with {kinds}.")
+            raise InvalidParameterValue(f"{field} is {destination!r}; it must begin with {_PREFIX[name]}.")
+        if s3 is not None:
+            return _s3(s3, place)
         return LogDestination(kind=place.kind, path=place.path, volume=_VOLUME_PARTS if place.kind is Kind.VOLUMES else 0)
     return None
+
+
+def _s3(info: S3StorageInfo, place: Place) -> LogDestination:
+    field = "cluster_log_conf.s3."
+    if not info.region and not info.endpoint:
+        raise InvalidParameterValue(f"{field}region is missing: give region or endpoint.")
+    if info.canned_acl:
+        raise InvalidParameterValue(
+            f"{field}canned_acl is {info.canned_acl[:100]!r}, and canned ACLs are not supported here: leave it out, and let the"
+            " bucket own its objects (BucketOwnerEnforced, which is the default of S3)."
+        )
+    kind, key = info.encryption_type or "", info.kms_key or ""
+    if (kind or key) and not info.enable_encryption:
+        raise InvalidParameterValue(f"{field}{'encryption_type' if kind else 'kms_key'} needs enable_encryption: set it to true.")
+    if kind and kind not in _ENCRYPTIONS:
+        raise InvalidParameterValue(f"{field}encryption_type is {kind[:100]!r}; it must be sse-s3 or sse-kms.")
+    if key and kind != "sse-kms":
+        raise InvalidParameterValue(f"{field}kms_key needs encryption_type sse-kms.")
+    return LogDestination(
+        kind=place.kind, path=place.path, bucket=place.bucket, region=place.region, endpoint=place.endpoint,
+        encryption=(kind or "sse-s3") if info.enable_encryption else "", kms_key=key,
+    )  # fmt: skip

@@ -14,6 +14,7 @@ from brickyard.domain.secrets import malformed, references
 
 _APART = "it isolates this cluster from others"
 _PLACE = "the cluster decides where its parts run"
+_GPUS = "the node type decides which GPUs a node has"
 _DISK = "scratch files go to the node's own directory, which is removed with the node"
 
 # A key, or a prefix ending with a dot for every key below it -> why users cannot set it.
@@ -27,6 +28,8 @@ OWNED_CONF: dict[str, str] = {
     "spark.driver.bindAddress": _PLACE,
     "spark.driver.host": _PLACE,
     "spark.driver.port": _PLACE,
+    "spark.driver.resource.gpu.": _GPUS,
+    "spark.driver.resourcesFile": _GPUS,
     "spark.executorEnv.PATH": "every node has its own Python environment first on the path; set PATH in spark_env_vars",
     "spark.hadoop.fs.brickyard.": _PLACE,
     "spark.hadoop.fs.dbfs.impl": _PLACE,
@@ -37,6 +40,8 @@ OWNED_CONF: dict[str, str] = {
     "spark.submit.deployMode": _PLACE,
     "spark.ui.reverseProxy": _PLACE,
     "spark.ui.reverseProxyUrl": _PLACE,
+    "spark.worker.resource.gpu.": _GPUS,
+    "spark.worker.resourcesFile": _GPUS,
 }
 
 OWNED_VARIABLES: dict[str, str] = {

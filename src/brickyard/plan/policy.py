@@ -23,4 +23,5 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     launch_lease_ms: int = 15_000  # how long a launch call may take before another process may repeat it
     autoscale: Rules = Rules()
     spot_market: bool = False  # whether the provider has one
+    currency: str = "USD"  # of the node types' prices
     provider: str = ""  # the name of the provider of new instances

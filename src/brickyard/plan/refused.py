@@ -29,7 +29,6 @@ def _any(_value: Any) -> bool:
 _NO_EBS = "there are no EBS volumes; disks are the machine's own"
 
 REFUSED: dict[str, tuple[_Test, str]] = {
-    "cluster_log_conf.s3": (_any, "logs are delivered to dbfs or volumes; delivery to S3 is not supported yet"),
     "docker_image": (_any, "nodes run on the machine itself, without containers"),
     "enable_local_disk_encryption": (_any, "the machine's disks are used unchanged"),
     "ssh_public_keys": (_any, "nodes have no SSH server"),
@@ -52,6 +51,7 @@ REFUSED: dict[str, tuple[_Test, str]] = {
         ),
         "there are no table access controls and no credentials to pass through; use USER_ISOLATION, SINGLE_USER or NONE",
     ),
+    "cluster_log_conf.file": (_any, "a node's own files go with the node; use dbfs:/, /Volumes or s3"),
     "remote_disk_throughput": (_any, "there are no remote disks"),
     "total_initial_remote_disk_size": (_any, "there are no remote disks"),
     "driver_node_type_flexibility.aws_context_id": (_any, "there are no EC2 capacity contexts"),

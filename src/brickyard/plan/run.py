@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from brickyard.domain.run import Attempt, Conclusion, Phase, Run, RunResultState, Task, TerminationCode
+from brickyard.domain.libraries import Library, LibraryFullStatus, LibraryInstallStatus
+from brickyard.domain.run import Attempt, AttemptPhase, Conclusion, Run, RunResultState, Task, TerminationCode
 from brickyard.domain.states import State
+from brickyard.plan.libraries import key_of
 from brickyard.plan.runif import leaves, outcome, released
+from brickyard.plan.submit import libraries
 
 WAIT_MS = 2_000  # for a cluster; its every change wakes the run anyway
 REPEAT_MS = 1_000  # before repeating a call that the driver did not answer
@@ -26,6 +29,7 @@ FAILED = "Workload failed, see run output for details"
 _USABLE = (State.RUNNING, State.RESIZING)
 _ENDED = (State.TERMINATING, State.TERMINATED)
 _STOPPED = (RunResultState.CANCELED, RunResultState.TIMEDOUT)
+_THERE = (LibraryInstallStatus.INSTALLED, LibraryInstallStatus.SKIPPED)
 _RETRIED = (RunResultState.FAILED, RunResultState.TIMEDOUT)
 
 
@@ -36,6 +40,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     incarnation: int
     driver_id: str = ""
     message: str = ""  # why it ended
+    libraries: tuple[LibraryFullStatus, ...] = ()
 
 
 class NewCluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,9 +84,9 @@ def begun(run: Run, attempt_id: int, *, now: int) -> Run:
     """Records that the driver has accepted the attempt."""
 
     def change(attempt: Attempt) -> Attempt:
-        if attempt.phase is not Phase.STARTING:
+        if attempt.phase is not AttemptPhase.STARTING:
             return attempt  # it has been decided in the meantime
-        return msgspec.structs.replace(attempt, phase=Phase.RUNNING, begun_ms=now)
+        return msgspec.structs.replace(attempt, phase=AttemptPhase.RUNNING, begun_ms=now)
 
     return _with_attempt(run, attempt_id, change)
 
@@ -100,9 +105,28 @@ def closed(run: Run, attempt_id: int) -> Run:
     """Records that nothing of the attempt is left on its driver."""
 
     def change(attempt: Attempt) -> Attempt:
-        return msgspec.structs.replace(attempt, left=True) if attempt.phase is Phase.CLOSING else attempt
+        return msgspec.structs.replace(attempt, left=True) if attempt.phase is AttemptPhase.CLOSING else attempt
 
     return _with_attempt(run, attempt_id, change)
+
+
+def has_libraries(wanted: Sequence[Library], cluster: ClusterFacts) -> bool:
+    """Whether the cluster's nodes have all of them."""
+    found = {each.library: each.status for each in cluster.libraries}
+    return all(found.get(key_of(each)) in _THERE for each in wanted)
+
+
+def failed_library(wanted: Sequence[Library], cluster: ClusterFacts) -> str:
+    """Says which of them the cluster cannot have, and why; "" if there is none."""
+    found = {each.library: each for each in cluster.libraries}
+    for library in map(key_of, wanted):
+        status = found.get(library)
+        name = msgspec.json.encode(library).decode()
+        if status is None or status.status is LibraryInstallStatus.UNINSTALL_ON_RESTART:
+            return f"Library {name} was uninstalled from the cluster before the task began."
+        if status.status is LibraryInstallStatus.FAILED:
+            return f"Library {name} could not be installed: {' '.join(status.messages)}"
+    return ""
 
 
 class _Pass:
@@ -168,7 +192,7 @@ class _Pass:
         if limit:
             self.deadlines.append(last.start_ms + limit)
         facts = self.clusters.get(last.cluster_id)
-        if last.phase is Phase.PENDING:
+        if last.phase is AttemptPhase.PENDING:
             self._await_cluster(number, last, facts)
         else:
             self._call_driver(number, last, facts)
@@ -177,9 +201,15 @@ class _Pass:
         if facts is None:
             message = f"Cluster {attempt.cluster_id} does not exist or was deleted."
             self._decide(number, RunResultState.FAILED, TerminationCode.INVALID_CLUSTER_REQUEST, message)
-        elif facts.state in _USABLE and facts.driver_id:
+        elif facts.state in _USABLE and (why := failed_library(libraries(self.tasks[number].spec), facts)):
+            self._decide(number, RunResultState.FAILED, TerminationCode.LIBRARY_INSTALLATION_ERROR, why)
+        elif facts.state in _USABLE and facts.driver_id and has_libraries(libraries(self.tasks[number].spec), facts):
             self._set_attempt(
-                number, phase=Phase.STARTING, awaited=facts.incarnation, generation=facts.incarnation, driver_id=facts.driver_id
+                number,
+                phase=AttemptPhase.STARTING,
+                awaited=facts.incarnation,
+                generation=facts.incarnation,
+                driver_id=facts.driver_id,
             )
             self._call_driver(number, self._last(number), facts)
         elif facts.state not in _ENDED:
@@ -205,7 +235,7 @@ class _Pass:
             self._decide(number, RunResultState.FAILED, TerminationCode.CLUSTER_ERROR, message)
             return
         if facts.driver_id == attempt.driver_id:
-            (self.plan.begin if attempt.phase is Phase.STARTING else self.plan.look).append(attempt)
+            (self.plan.begin if attempt.phase is AttemptPhase.STARTING else self.plan.look).append(attempt)
         age = self.now - attempt.begun_ms if attempt.begun_ms else REPEAT_MS * 10
         self.deadlines.append(self.now + max(LOOK_MIN_MS, min(LOOK_MAX_MS, age // 10)))
 
@@ -252,13 +282,13 @@ class _Pass:
         """Ends the contexts and clusters of decided attempts. A stopped attempt leaves its driver in the regular way even if the
         cluster ends with it, because its output is still there."""
         for attempt in self.tasks[number].attempts:
-            if attempt.phase is not Phase.CLOSING:
+            if attempt.phase is not AttemptPhase.CLOSING:
                 continue
             facts = self.clusters.get(attempt.cluster_id)
             own = self.tasks[number].spec.new_cluster is not None
             there = facts is not None and not _left(attempt, facts)
             if facts is None or facts.state is State.TERMINATED or not (own or there):
-                done = msgspec.structs.replace(attempt, phase=Phase.DONE, ended_ms=self.now)
+                done = msgspec.structs.replace(attempt, phase=AttemptPhase.DONE, ended_ms=self.now)
                 self._replace(number, done)
                 continue
             late = attempt.result not in _STOPPED or self.now >= attempt.decided_ms + STOP_MS
@@ -275,7 +305,7 @@ class _Pass:
         if self.run.result is None:
             result, message = _verdict(self.run, self.tasks)
             self.run = msgspec.structs.replace(self.run, result=result, message=message)
-        if all(attempt.phase is Phase.DONE for task in self.tasks for attempt in task.attempts):
+        if all(attempt.phase is AttemptPhase.DONE for task in self.tasks for attempt in task.attempts):
             self.run = msgspec.structs.replace(self.run, ended_ms=self.now)
 
     # -- changes -----------------------------------------------------------------------------------------------------
@@ -329,12 +359,12 @@ def _decided(run: Run, task: Task, conclusion: Conclusion, now: int) -> Task:
     """The task with the result of its newest attempt, and with a retry if there is to be one."""
     result, attempt = conclusion.result, task.attempts[-1]
     known = msgspec.structs.replace(
-        attempt, phase=Phase.CLOSING, result=result, code=conclusion.code, message=conclusion.message, decided_ms=now
+        attempt, phase=AttemptPhase.CLOSING, result=result, code=conclusion.code, message=conclusion.message, decided_ms=now
     )
     left = task.spec.max_retries == -1 or attempt.number < (task.spec.max_retries or 0)
     wanted = result in _RETRIED and (result is not RunResultState.TIMEDOUT or bool(task.spec.retry_on_timeout))
     retry_at = 0
-    if left and wanted and not _stopped(run):
+    if left and wanted and not _stopped(run) and conclusion.code is not TerminationCode.UNAUTHORIZED_ERROR:
         retry_at = max(now, attempt.start_ms + (task.spec.min_retry_interval_millis or 0))
     return msgspec.structs.replace(task, attempts=(*task.attempts[:-1], known), retry_at_ms=retry_at)
 

@@ -6,8 +6,9 @@ Messages begin like the ones that Databricks clients know, name the field, and s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TypeVar
 
 import msgspec
 
@@ -26,6 +27,7 @@ from brickyard.plan.refused import check_refused
 from brickyard.plan.scripts import check_init_scripts
 from brickyard.plan.zones import check_zones
 
+T = TypeVar("T")
 DEFAULT_AUTOTERMINATION_MINUTES = 120  # the Clusters API guide's default; 0 turns it off
 MAX_WORKERS = 100_000
 MAX_TAGS = 45
@@ -77,6 +79,45 @@ def normalise(
         enable_elastic_disk=True if spec.enable_elastic_disk is None else spec.enable_elastic_disk,
         single_user_name=_single_user(spec, user),
     )
+
+
+def problems(
+    request: ClusterSpec,
+    *,
+    user: str,
+    node_types: Mapping[str, NodeType],
+    runtimes: Mapping[str, Runtime],
+    pools: Mapping[str, Pool] = MappingProxyType({}),
+    photon: bool = False,
+) -> list[tuple[str, str]]:
+    """Everything that `normalise` would refuse, one after the other: (the field that is checked, the message). A check that needs
+    what another one has refused looks at the request as it is."""
+    found: list[tuple[str, str]] = []
+
+    def tried(field: str, check: Callable[[], T], otherwise: T) -> T:
+        try:
+            return check()
+        except InvalidParameterValue as error:
+            found.append((field, error.message))
+            return otherwise
+
+    tried("", lambda: _check_extent(request), None)
+    spec = tried("is_single_node", lambda: _single_node_defaults(request), request)
+    tried("", lambda: check_refused(spec, photon=photon), None)
+    tried("spark_version", lambda: _check_runtime(spec, runtimes), None)
+    tried("num_workers", lambda: _size(spec), None)
+    spec = tried("instance_pool_id", lambda: _pool_defaults(spec, pools), spec)
+    if spec.node_type_id or not spec.instance_pool_id:
+        tried("node_type_id", lambda: _check_node_types(spec, node_types), "")
+    tried("custom_tags", lambda: _check_name_and_tags(spec), None)
+    tried("aws_attributes", lambda: _check_clouds(spec), None)
+    tried("init_scripts", lambda: check_init_scripts(spec.init_scripts or []), None)
+    tried("cluster_log_conf", lambda: log_destination(spec.cluster_log_conf), None)
+    tried("spark_env_vars", lambda: check_variables(spec.spark_env_vars or {}), None)
+    tried("spark_conf", lambda: check_conf(spec.spark_conf or {}, single=is_single_node(spec)), None)
+    tried("autotermination_minutes", lambda: _autotermination_minutes(spec), 0)
+    tried("single_user_name", lambda: _single_user(spec, user), None)
+    return found
 
 
 def _check_extent(spec: ClusterSpec) -> None:

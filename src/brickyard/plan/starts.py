@@ -6,7 +6,25 @@ import msgspec
 
 from brickyard.domain.cluster import Cluster, Target
 
+MAX_KIND = 255
 STARTING = "Finding instances for new nodes, acquiring more instances if necessary"
+
+
+def kind_of(cluster: Cluster) -> str:
+    """What the duration of a start depends on. Starts of one kind take about the same time."""
+    spec = cluster.spec
+    restart = cluster.start_ms != cluster.launch_started_ms
+    task = cluster.workbench.task
+    parts = (
+        "restart" if restart else "start",
+        spec.spark_version or "",
+        spec.driver_node_type_id or "",
+        "pool" if spec.instance_pool_id else "",
+        str(cluster.num_workers),
+        str(len(spec.init_scripts or ()) + len(cluster.libraries)),
+        *(["restore"] if task.restore and task.incarnation == cluster.incarnation else []),
+    )
+    return "|".join(parts)[:MAX_KIND]
 
 
 def next_incarnation(cluster: Cluster, *, now: int, secret: str, connect_token: str, restarting: bool) -> Cluster:

@@ -13,7 +13,10 @@ from typing import NamedTuple
 import msgspec
 
 from brickyard.domain.errors import InvalidParameterValue
+from brickyard.domain.libraries import Library
+from brickyard.domain.places import Kind, parse
 from brickyard.domain.tasks import PythonWheelTask, RunSettings, Source, SparkPythonTask, SubmitRun, SubmitTask
+from brickyard.plan.libraries import check as check_library
 
 MAX_TASKS = 100
 MAX_KEY = 100
@@ -23,14 +26,12 @@ MAX_PARAMETER_BYTES = 10_000
 MAX_SECONDS = 10 * 365 * 24 * 3600
 SINGLE_TASK_KEY = "main"
 TASKS = ("spark_python_task", "python_wheel_task", "spark_jar_task")
-LIBRARIES = ("whl", "jar")
 _KEY = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_KEY}}}")
 _SHOWN = 140  # how many characters of a client's value a message repeats
 
 _NO_SUCH_TASK = "use spark_python_task, python_wheel_task or spark_jar_task"
 _NO_MAIL = "there are no notifications; poll runs/get"
 REFUSED_RUN: dict[str, str] = {
-    "access_control_list": "runs have no separate permissions",
     "budget_policy_id": "there are no budgets",
     "environments": "there is no serverless compute; give new_cluster or existing_cluster_id",
     "environment_variables": "there is no serverless compute; give new_cluster with spark_env_vars",
@@ -129,36 +130,39 @@ def parameters(task: SubmitTask) -> list[str]:
     return (task.spark_jar_task.parameters if task.spark_jar_task is not None else None) or []
 
 
-def libraries(task: SubmitTask) -> dict[str, list[str]]:
-    """A task's libraries as paths in the workspace's files, by kind (LIBRARIES)."""
-    found: dict[str, list[str]] = {kind: [] for kind in LIBRARIES}
-    for library in task.libraries or ():
-        for kind, value in library.items():
-            if not _says_something(value):
-                continue
-            if kind not in LIBRARIES:
-                raise InvalidParameterValue(
-                    f"Task {task.task_key}: libraries.{kind[:_SHOWN]} is not supported: nothing is fetched from package indexes."
-                    " Upload wheels of pure Python (whl) or jars (jar) to dbfs:/ and name those."
-                )
-            found[kind].append(_library(task, kind, value))
-    if found["jar"] and task.spark_jar_task is None:
-        raise InvalidParameterValue(f"Task {task.task_key}: libraries.jar is for spark_jar_task only.")
-    if found["whl"] and task.spark_jar_task is not None:
-        raise InvalidParameterValue(f"Task {task.task_key}: libraries.whl is for Python tasks only.")
-    return found
+def libraries(task: SubmitTask) -> tuple[Library, ...]:
+    """The libraries that the task's cluster must have."""
+    return tuple(each for each in _libraries(task) if not _own_wheel(task, each))
 
 
-def _library(task: SubmitTask, kind: str, value: object) -> str:
-    scheme, _, path = str(value).partition(":")
-    if str(value).startswith("/dbfs/"):
-        scheme, path = "dbfs", str(value).removeprefix("/dbfs")
-    sound = scheme == "dbfs" and path.startswith("/") and ".." not in path.split("/") and "\0" not in path
-    if not isinstance(value, str) or not sound or not path.endswith(f".{kind}"):
-        raise InvalidParameterValue(
-            f"Task {task.task_key}: libraries.{kind} is {str(value)[:_SHOWN]!r}; give dbfs:/path/to/file.{kind}."
-        )
-    return path
+def wheels(task: SubmitTask) -> list[str]:
+    """Wheels that the task brings to a shared cluster for itself, as paths in the workspace's files: with their current content,
+    and for no other task."""
+    return [parse(str(each.whl)).node_path.removeprefix("/dbfs") for each in _libraries(task) if _own_wheel(task, each)]
+
+
+def _own_wheel(task: SubmitTask, library: Library) -> bool:
+    return library.whl is not None and task.new_cluster is None and parse(library.whl).kind is Kind.DBFS
+
+
+def _libraries(task: SubmitTask) -> tuple[Library, ...]:
+    found = []
+    for number, each in enumerate(task.libraries or ()):
+        said = {kind: value for kind, value in each.items() if _says_something(value)}
+        if not said:
+            continue
+        where = f"Task {task.task_key}: libraries[{number}]"
+        if unknown := next((kind for kind in said if kind not in Library.__struct_fields__), ""):
+            raise InvalidParameterValue(f"{where}.{unknown[:_SHOWN]} is not a kind of library.")
+        try:
+            library = msgspec.convert(said, Library)
+        except msgspec.ValidationError as error:
+            raise InvalidParameterValue(f"{where} makes no sense: {error}.") from error
+        check_library(library, where)
+        if library.cran is not None:
+            raise InvalidParameterValue(f"{where}.cran is not supported: nodes have no R.")
+        found.append(library)
+    return tuple(found)
 
 
 def _single(request: SubmitRun) -> SubmitTask:
@@ -180,7 +184,7 @@ def _check_task(task: SubmitTask) -> None:
         raise InvalidParameterValue(f"{where}it says {said} to run. Give one of {', '.join(TASKS)}.")
     if (task.new_cluster is None) == (not task.existing_cluster_id):
         raise InvalidParameterValue(f"{where}give either new_cluster or existing_cluster_id (there is no serverless compute).")
-    libraries(task)
+    _libraries(task)
     if task.spark_python_task is not None:
         _check_python(where, task.spark_python_task)
     elif task.python_wheel_task is not None:

@@ -5,12 +5,14 @@ A provider knows about machines and agents, not about clusters. Everything on th
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Literal, Protocol
 
 import msgspec
 
+from brickyard.agent.sandbox import Network
 from brickyard.config import Settings
 from brickyard.domain.node import AssignmentReply, ServerAddress, StatusReply, StatusReport
 from brickyard.domain.nodeops import AgentClient
@@ -132,6 +134,12 @@ class Provider(Protocol):
         """The remaining room, or None if the provider does not know."""
         return None
 
+    def shortage(self, wanted: Sequence[NodeType], *, freed: Collection[str] = ()) -> CapacityError | None:
+        """Why nodes of these types could not all be launched now, once the instances `freed` are gone; None if they could, or if
+        the provider does not know. An answer for this moment: it reserves nothing."""
+        del wanted, freed
+        return None
+
     def launch(self, request: LaunchRequest) -> None:
         """Starts an instance whose agent will call home. Idempotent by `instance_id`: launching a running instance does nothing,
         launching a terminated one raises InvalidError, at least while it is listed. Returns once the provider has accepted it;
@@ -156,6 +164,13 @@ class Provider(Protocol):
     def close(self, *, keep_nodes: bool) -> None:
         """The server is stopping. Local providers end their instances unless `keep_nodes`; clouds leave them running."""
         del keep_nodes
+
+    def lend_network(self) -> AbstractAsyncContextManager[Network | None] | None:
+        """A network for what a server itself does at an address that a user has named, such as delivering logs: it reaches what
+        nodes reach. Entering it, on the server's event loop, gives descriptors for `agent.transfers.run`, or None if nodes share
+        this machine's network; it may raise OSError and `agent.addresses.NetworkError`. The default is None: nodes are elsewhere,
+        and the server does no such thing for them."""
+        return None
 
     # The following are called once, on the server's event loop, when the provider is opened.
 

@@ -17,6 +17,7 @@ import msgspec
 from brickyard.agent.config import AgentConfig
 from brickyard.config import Settings
 from brickyard.domain.runtimes import Runtime
+from brickyard.lifecycle import mavenrepo
 from brickyard.providers.base import LaunchRequest
 from brickyard.runtime import NODE_CODE
 
@@ -36,6 +37,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     volumes_dir: Path | None = None
     workspace_dir: Path | None = None
     clusters_dir: Path | None = None
+    workspaces_dir: Path | None = None
+    metastore_dir: Path | None = None  # what Spark knows of tables, for agents alone; without it tables last as long as a driver
     node_code_dir: Path = NODE_CODE  # as installed here
     python: str = sys.executable
     server_file: Path | None = None  # server.json, on the server's own machine
@@ -61,6 +64,8 @@ def agent_config(
         volumes_dir=_text(machine.volumes_dir),
         workspace_dir=_text(machine.workspace_dir),
         clusters_dir=_text(machine.clusters_dir),
+        workspaces_dir=_text(machine.workspaces_dir),
+        metastore_dir=_text(machine.metastore_dir),
         node_code_dir=str(machine.node_code_dir),
         python=machine.python,
         isolation=settings.isolation,
@@ -92,7 +97,7 @@ def command(instance_dir: Path, *, python: str = sys.executable) -> list[str]:
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment for an agent on this machine: ours without secrets, and with paths made absolute."""
-    env = {key: value for key, value in environ.items() if not key.startswith(_SECRET)}
+    env = {key: value for key, value in environ.items() if key == mavenrepo.VARIABLE or not key.startswith(_SECRET)}
     if "PYTHONPATH" in env:
         env["PYTHONPATH"] = os.pathsep.join(str(Path(path).resolve()) for path in env["PYTHONPATH"].split(os.pathsep) if path)
     return env

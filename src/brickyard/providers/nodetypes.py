@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 
+from brickyard.agent.gpus import Gpu
 from brickyard.domain.nodetypes import NodeType
 
 _DATA = Path(__file__).parent / "data" / "node_types.toml"
@@ -44,29 +47,21 @@ def machine_types(*, cores: int, memory_mb: int, gpus: int = 0, gpu_model: str =
     )
 
 
-def offered() -> tuple[NodeType, ...]:
-    """The types that the local provider offers. GPU types are included only if the machine has that many GPUs."""
-    gpus, model = gpus_here()
+def offered(gpus: Sequence[Gpu] = ()) -> tuple[NodeType, ...]:
+    """The types that the local provider offers on a machine with these GPUs. A cloud's GPU types are included only if the machine
+    has that many, and have the machine's model."""
+    count, model = len(gpus), gpus[0].model if gpus else ""
     own = machine_types(
-        cores=psutil.cpu_count() or 1, memory_mb=psutil.virtual_memory().total // 2**20, gpus=gpus, gpu_model=model
+        cores=psutil.cpu_count() or 1, memory_mb=psutil.virtual_memory().total // 2**20, gpus=count, gpu_model=model
     )
-    return own + tuple(each for each in cloud_types() if each.num_gpus <= gpus)
+    return own + tuple(_with_model(each, model) for each in cloud_types() if each.num_gpus <= count)
 
 
-@functools.cache
-def gpus_here() -> tuple[int, str]:
-    """How many GPUs NVML finds, and the model of the first; (0, "") without NVML."""
-    try:
-        import pynvml  # type: ignore[import-untyped] # noqa: PLC0415 - it has no types, and loads the driver's library; only when somebody asks
-
-        pynvml.nvmlInit()
-        try:
-            count = pynvml.nvmlDeviceGetCount()
-            return (count, str(pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(0)))) if count else (0, "")
-        finally:
-            pynvml.nvmlShutdown()
-    except Exception:  # NVML's errors have no better base class, and we cannot fix any of them
-        return 0, ""
+def _with_model(cloud: NodeType, model: str) -> NodeType:
+    if not cloud.num_gpus:
+        return cloud
+    description = cloud.description.replace(cloud.gpu_model, model)
+    return msgspec.structs.replace(cloud, gpu_model=model, description=description)
 
 
 def _small(name: str, cores: int, memory_mb: int) -> NodeType:

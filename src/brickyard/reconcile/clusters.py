@@ -12,11 +12,16 @@ from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Load, Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.pools import Standing
+from brickyard.domain.samples import unpack
 from brickyard.nodes.loads import Loads
 from brickyard.plan.assignments import assignment_for
-from brickyard.plan.cluster import NewNode, Plan, plan
+from brickyard.plan.cluster import NewNode, Plan, load_matters, plan
+from brickyard.plan.gpu.limits import MINUTE_MS, USE_METRICS, Spent, asks_for_use, last_use, spent_of
 from brickyard.plan.policy import Policy
 from brickyard.plan.poolroom import PoolStock, pools_needed
+from brickyard.plan.samples import TIERS
+from brickyard.plan.spend import settle
+from brickyard.plan.starts import kind_of
 from brickyard.reconcile.launches import OwnerContext, ProviderCalls, lease_launches
 from brickyard.reconcile.loop import KeyedLoop
 from brickyard.reconcile.measures import Came, ClusterMeasures, came, ended
@@ -26,11 +31,12 @@ from brickyard.store.tx import Tx
 # A pass mostly waits for the database and for its turn on the event loop: with few at once, a busy server would make few passes
 # a second, however cheap they are. Passes that are ready together also share a commit.
 AT_ONCE = 64
+GRACE_MS = 60_000  # after its start, a server ends no cluster because its machines seem idle
 
 
 class ClusterLoop(KeyedLoop[str]):
-    """Passes over clusters. Calls `wake_pool` for pools that must look at their instances now, and `on_gone` when a cluster is
-    removed."""
+    """Passes over clusters. Calls `wake_pool` for pools that must look at their instances now, and `on_gone` when a cluster
+    is removed."""
 
     def __init__(
         self,
@@ -49,6 +55,7 @@ class ClusterLoop(KeyedLoop[str]):
         self._measures = measures
         self._wake_pool = wake_pool
         self._on_gone = on_gone
+        self._began_ms = given.clock.now_ms()
 
     def rows(self, tx: Tx) -> ClusterRows:
         return tx.clusters
@@ -69,6 +76,7 @@ class ClusterLoop(KeyedLoop[str]):
                 silent=silent,
                 loads=self._loads,
                 server=server,
+                began_ms=self._began_ms,
             )
 
         left = await self._store.write(one_pass, background=True)
@@ -104,13 +112,14 @@ def pass_over_cluster(
     silent: frozenset[str],
     loads: Loads,
     server: int = 0,
+    began_ms: int = 0,
 ) -> FollowUp:
     """One pass over one cluster: read, plan, write.
 
     The rows stay locked from the read to the commit, so neither a user's request nor another loop can interfere. Launches are
     leased: `not_before_ms` is advanced before the call, so that no other process repeats it meanwhile, and a call that died
     halfway is repeated (launching is idempotent). Instances taken from a pool change hands in the same transaction, with the
-    pool's row locked, so no other cluster can take them. `server`: this server's number.
+    pool's row locked, so no other cluster can take them. `server`: this server's number. `began_ms`: when it was started.
     """
     stored = tx.clusters.get(cluster_id)
     if stored is None:
@@ -119,9 +128,22 @@ def pass_over_cluster(
     before = tx.instances.of_cluster(cluster_id)
     # The cluster's instances are locked before the pools. Nobody locks them without the cluster, so this cannot deadlock.
     rooms = _rooms(tx, cluster, before)
-    load = next((found for each in before if (found := _load(tx, each, cluster, loads)) is not None), None)
-    decided = plan(cluster, before, now=now, sizes=sizes, policy=policy, silent=silent, load=load, rooms=rooms)
+    asked = before if load_matters(cluster, before) else ()
+    load = next((found for each in asked if (found := _load(tx, each, cluster, loads)) is not None), None)
+    decided = plan(
+        cluster,
+        before,
+        now=now,
+        sizes=sizes,
+        policy=policy,
+        silent=silent,
+        load=load,
+        rooms=rooms,
+        spent=_spent(tx, cluster, before, now=now, sizes=sizes, policy=policy),
+        used_ms=_used(tx, cluster, before, now=now, began_ms=began_ms),
+    )
     if decided.purge:
+        _charge(tx, cluster, (), had_nodes=bool(before), now=now, sizes=sizes, policy=policy)
         return _purge(tx, cluster, decided, now)
     old = {instance.instance_id: instance for instance in before}
     left = {instance.instance_id for instance in (*decided.removed, *decided.returned)}
@@ -130,10 +152,12 @@ def pass_over_cluster(
     created = [_new_instance(node, decided.cluster, now=now, sizes=sizes, policy=policy, ids=ids) for node in decided.new]
     launch, due = lease_launches([*after, *created], now=now, policy=policy, due=decided.due_ms, server=server)
     leased = {instance.instance_id: instance for instance in launch}
-    _write(tx, stored, decided, old, [leased.get(row.instance_id, row) for row in after])
+    _write(tx, stored, decided, old, [leased.get(row.instance_id, row) for row in after], due=due)
     for instance in created:
         tx.instances.insert(leased.get(instance.instance_id, instance))
-    tx.clusters.schedule(cluster_id, due)
+    _charge(tx, decided.cluster, after, had_nodes=bool(before), now=now, sizes=sizes, policy=policy)
+    if decided.cluster.up and not cluster.up:
+        tx.start_times.add(kind_of(decided.cluster), now - decided.cluster.launch_started_ms)
     changed = [row for row in after if row != old.get(row.instance_id)]
     pools = _wake_pools(tx, changed, old, decided)
     return FollowUp(
@@ -150,6 +174,52 @@ def pass_over_cluster(
         came=came(cluster, decided.cluster, after),
         ended=ended(cluster, decided.cluster),
     )
+
+
+def _charge(
+    tx: Tx,
+    cluster: Cluster,
+    nodes: Sequence[Instance],
+    *,
+    had_nodes: bool,
+    now: int,
+    sizes: Mapping[str, NodeType],
+    policy: Policy,
+) -> None:
+    """Settles what the cluster's nodes cost, in the transaction that changes them."""
+    if had_nodes or nodes:
+        known = tx.charges.open(cluster.cluster_id)
+        tx.charges.write(*settle(known, cluster, nodes, now=now, node_types=sizes, currency=policy.currency))
+
+
+def _spent(
+    tx: Tx, cluster: Cluster, nodes: Sequence[Instance], *, now: int, sizes: Mapping[str, NodeType], policy: Policy
+) -> Spent | None:
+    """What the cluster has cost since its start, if it has a limit of that, with nodes that were launched since the last pass."""
+    if not cluster.workbench.limits.max_cost:
+        return None
+    known = tx.charges.between(cluster.start_ms, now + 1, cluster_id=cluster.cluster_id)
+    settled = settle(
+        [each for each in known if not each.ended_ms], cluster, nodes, now=now, node_types=sizes, currency=policy.currency
+    )
+    replaced = {each.instance_id for each in settled.ended}
+    kept = [each for each in known if each.ended_ms or each.instance_id not in replaced]
+    return spent_of([*kept, *settled.ended, *settled.begun], cluster, now=now)
+
+
+def _used(tx: Tx, cluster: Cluster, nodes: Sequence[Instance], *, now: int, began_ms: int) -> int:
+    """Until when the cluster's machines were in use, if it would end for idleness otherwise.
+
+    A server that has just been started may not have the samples yet that nodes took while no server was there. So it ends nothing
+    for idleness in its first minute.
+    """
+    since = asks_for_use(cluster, nodes, now=now)
+    if not since:
+        return 0
+    if now < began_ms + GRACE_MS:
+        return began_ms + GRACE_MS - (cluster.spec.autotermination_minutes or 0) * MINUTE_MS
+    rows = tx.samples.between(cluster.cluster_id, since, now)
+    return last_use(((TIERS[row.tier].step_ms, unpack(row.packed, metrics=USE_METRICS)) for row in rows), since_ms=since, now=now)
 
 
 def _with_global_scripts(tx: Tx, cluster: Cluster) -> Cluster:
@@ -188,6 +258,7 @@ def _purge(tx: Tx, cluster: Cluster, decided: Plan, now: int) -> FollowUp:
     for instance in decided.returned:
         tx.instances.update(instance)
     tx.events.delete(cluster.cluster_id)
+    tx.ports.delete(cluster.cluster_id)
     tx.clusters.delete(cluster.cluster_id)
     if not cluster.deleted_ms:
         tx.clusters.remember_purged(cluster.cluster_id, now)
@@ -208,7 +279,9 @@ def _state(old: Mapping[str, Instance], row: Instance) -> InstanceState | None:
     return found.state if found is not None else None
 
 
-def _write(tx: Tx, cluster: Cluster, decided: Plan, old: Mapping[str, Instance], after: list[Instance]) -> None:
+def _write(
+    tx: Tx, cluster: Cluster, decided: Plan, old: Mapping[str, Instance], after: list[Instance], *, due: int | None
+) -> None:
     for instance in decided.removed:
         tx.instances.delete(instance)
     for instance in after:
@@ -217,8 +290,7 @@ def _write(tx: Tx, cluster: Cluster, decided: Plan, old: Mapping[str, Instance],
     for instance in decided.returned:
         tx.instances.update(instance)
         tx.clusters.touch(cluster.cluster_id)
-    if decided.cluster != cluster:
-        tx.clusters.update(decided.cluster)
+    tx.clusters.finish(cluster, decided.cluster, due_ms=due)
     for event in decided.events:
         tx.events.append(event)
 

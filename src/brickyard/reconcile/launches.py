@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -26,6 +27,7 @@ from brickyard.nodes.tokens import InstanceTokens
 from brickyard.plan.policy import Policy
 from brickyard.providers.base import CapacityError, LaunchRequest, ProviderError
 from brickyard.providers.fleet import Providers
+from brickyard.reconcile.measures import ClusterMeasures
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -54,6 +56,7 @@ class Launches:
         server_url: Callable[[], str],
         servers: Callable[[], tuple[ServerAddress, ...]],
         wake: Callable[[str], None],
+        measures: ClusterMeasures,
     ) -> None:
         self._store = store
         self._providers = providers
@@ -62,6 +65,7 @@ class Launches:
         self._server_url = server_url
         self._servers = servers
         self._wake = wake
+        self._measures = measures
         self._threads = _threads()
         self._under_way: set[asyncio.Task[None]] = set()
 
@@ -85,7 +89,9 @@ class Launches:
         task.add_done_callback(self._under_way.discard)
 
     async def _launch(self, instance: Instance, node_type: NodeType | None) -> None:
+        began = time.monotonic()
         error = await self._refused(instance, node_type)
+        self._measures.launched(error.kind if error is not None else "accepted", time.monotonic() - began)
         now = self._clock.now_ms()
         # Recorded with the current owner: a cluster may have taken the instance from its pool meanwhile. If the database is in
         # trouble, nothing is lost: the launch is repeated when its lease ends, with the same result.
@@ -167,18 +173,22 @@ def lease_launches(
     return tuple(leased), due
 
 
-async def take_over_launches(store: Store, living: frozenset[int]) -> set[str]:
-    """Ends the launch leases of servers that are no longer alive, so that others repeat the launches. Returns who must look."""
-    states = await store.read(lambda tx: tx.instances.states(), background=True)
-    requested = [key for key, (_, state) in states.items() if state is InstanceState.REQUESTED]
+async def take_over_launches(store: Store, gone: Callable[[int], bool]) -> set[str]:
+    """Ends the launch leases of servers that have gone, so that others repeat the launches. Returns who must look."""
+    leased = await store.read(lambda tx: _leased_by(tx, gone), background=True)
     # One per transaction: they have many owners, and a transaction that locks several must do so in a fixed order.
-    works = (store.write(functools.partial(_end_lease, instance_id=key, living=living), background=True) for key in requested)
+    works = (store.write(functools.partial(_end_lease, instance_id=key, gone=gone), background=True) for key in leased)
     return set(await asyncio.gather(*works)) - {""}
 
 
-def _end_lease(tx: Tx, instance_id: str, living: frozenset[int]) -> str:
+def _leased_by(tx: Tx, gone: Callable[[int], bool]) -> list[str]:
+    requested = [key for key, (_, state) in tx.instances.states().items() if state is InstanceState.REQUESTED]
+    return [each.instance_id for each in tx.instances.many(requested) if each.not_before_ms and gone(each.launcher)]
+
+
+def _end_lease(tx: Tx, instance_id: str, gone: Callable[[int], bool]) -> str:
     instance = tx.lock_owner(instance_id)  # its agent may be calling home now
-    if instance is None or instance.state is not InstanceState.REQUESTED or instance.launcher in living:
+    if instance is None or instance.state is not InstanceState.REQUESTED or not gone(instance.launcher):
         return ""
     tx.instances.update(msgspec.structs.replace(instance, not_before_ms=0))
     tx.wake_owner(instance)

@@ -1,30 +1,86 @@
-"""Delivers what agents could not deliver of their nodes' logs: from what the nodes have left in the storage."""
+"""Delivers what agents could not deliver of their nodes' logs: from what the nodes have left in the storage.
+
+Uploads to S3 use the credentials that the node had, which its record holds sealed, and a network that reaches what nodes reach:
+the endpoint is a user's choice.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 
-from brickyard.agent.delivery import Delivery, deliver_within
+from brickyard.agent.addresses import NetworkError
+from brickyard.agent.delivery import Delivery, Passes
+from brickyard.agent.objectdelivery import ObjectDelivery, uploader
+from brickyard.agent.sandbox import Network
+from brickyard.agent.transfers import credentials
+from brickyard.domain.node import LogDestination
+from brickyard.domain.places import Kind
 from brickyard.storage.directory import Storage
 
 EVERY_S = 60.0
+AGAIN_S = (50.0, 1800.0)  # after a delivery that failed, for that node: at first, at most
 LIMIT_S = 60.0  # for the logs of one node
+SLOW = 1 / 3  # of that time: a destination at which a delivery fails so slowly is left alone until the next round
+AT_ONCE = 4  # destinations
 
 log = structlog.get_logger(__name__)
+Lend = Callable[[], AbstractAsyncContextManager[Network | None] | None]
+
+
+class _Trouble(NamedTuple):
+    """Why the logs of a node could not be delivered, how often in a row, and when to try again (monotonic seconds)."""
+
+    error: str
+    times: int
+    after: float
+
+
+class _Store(NamedTuple):
+    """What destinations have in common that answer, or hang, together."""
+
+    kind: str
+    endpoint: str
+    bucket: str
+
+    @classmethod
+    def of(cls, destination: LogDestination) -> _Store:
+        return cls(destination.kind, destination.endpoint or destination.region, destination.bucket)
 
 
 class LogDelivery:
     """`run` until cancelled. With several servers, the one for which `held` is true works. Logs that cannot be delivered are
-    tried again as long as they are kept."""
+    tried again, more and more rarely, as long as they are kept."""
 
-    def __init__(self, *, storage: Storage, held: Callable[[], bool] = lambda: True, every_s: float = EVERY_S) -> None:
+    def __init__(
+        self,
+        *,
+        storage: Storage,
+        lend: Lend = lambda: None,
+        opened: Callable[[str], Mapping[str, str]] = lambda _: {},
+        held: Callable[[], bool] = lambda: True,
+        every_s: float = EVERY_S,
+        limit_s: float = LIMIT_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`lend`: `Provider.lend_network`. `opened` opens sealed credentials."""
         self._storage = storage
+        self._lend = lend
+        self._opened = opened
         self._held = held
         self._every_s = every_s
-        self._told: dict[str, str] = {}  # node -> the error that was logged
+        self._limit_s = limit_s
+        self._clock = clock
+        self._passes: dict[_Store, Passes] = {}
+        self._trouble: dict[str, _Trouble] = {}  # by node
 
     async def run(self) -> None:
         while True:
@@ -34,18 +90,64 @@ class LogDelivery:
 
     async def deliver(self) -> int:
         """Delivers what is left; returns of how many nodes."""
-        delivered = 0
-        for record in await asyncio.to_thread(self._storage.logs.undelivered):
-            node, error = record.parent.name, ""
+        records = await asyncio.to_thread(self._storage.logs.undelivered)
+        nodes = {record.parent.name for record in records}
+        self._trouble = {node: trouble for node, trouble in self._trouble.items() if node in nodes}
+        due: dict[_Store, list[Path]] = {}
+        for record in records:
+            if (trouble := self._trouble.get(record.parent.name)) is not None and self._clock() < trouble.after:
+                continue
             try:
-                delivery = Delivery(record, roots=self._storage.log_roots)
-                logs = self._storage.logs.directory(record.parent)
-                error = await asyncio.to_thread(deliver_within, delivery, logs, final=True, limit_s=LIMIT_S)
-            except (OSError, ValueError) as problem:
-                error = str(problem)
-            delivered += not error
-            if error and self._told.get(node) != error:
-                log.warning("logs_not_delivered", node=node, why=error)
-            self._told[node] = error
-        self._told = {node: error for node, error in self._told.items() if error}
+                delivery = await asyncio.to_thread(Delivery, record, roots=self._storage.log_roots)
+            except (OSError, ValueError) as error:
+                self._failed(record.parent.name, str(error))
+            else:
+                due.setdefault(_Store.of(delivery.record.destination), []).append(record)
+        self._passes = {store: passes for store, passes in self._passes.items() if store in due or passes.hang}
+        turns = asyncio.Semaphore(AT_ONCE)
+        return sum(await asyncio.gather(*(self._to_one_store(store, each, turns) for store, each in due.items())))
+
+    async def _to_one_store(self, store: _Store, records: list[Path], turns: asyncio.Semaphore) -> int:
+        passes, delivered = self._passes.setdefault(store, Passes()), 0
+        async with turns:
+            for record in records:
+                node, began = record.parent.name, time.monotonic()
+                try:
+                    error = await self._one(record, passes)
+                except (OSError, ValueError, NetworkError) as problem:
+                    error = str(problem)
+                if not error:
+                    delivered += 1
+                    self._trouble.pop(node, None)
+                    continue
+                self._failed(node, error)
+                if passes.hang or time.monotonic() - began > SLOW * self._limit_s:
+                    break  # the others would wait as long
         return delivered
+
+    async def _one(self, record: Path, passes: Passes) -> str:
+        """Delivers the logs of one node; returns why it failed, or ""."""
+        delivery = await asyncio.to_thread(Delivery, record, roots=self._storage.log_roots)
+        logs = await asyncio.to_thread(self._storage.logs.directory, record.parent)
+        if delivery.record.destination.kind != Kind.S3:
+            return await asyncio.to_thread(passes.run, lambda: delivery, logs, final=True, limit_s=self._limit_s)
+        lent = self._lend()
+        if lent is None:
+            return "only its nodes can reach this store"
+        own = await asyncio.to_thread(self._opened, delivery.record.destination.sealed)
+        env = credentials(Kind.S3, cluster=own, machine=os.environ)
+        async with lent as network:
+            upload = uploader(
+                delivery.record, env=env, python=sys.executable, network=network, limit_s=max(1.0, self._limit_s - 1)
+            )
+            return await asyncio.to_thread(
+                passes.run, lambda: ObjectDelivery(record, upload=upload, left=True), logs, final=True, limit_s=self._limit_s
+            )
+
+    def _failed(self, node: str, error: str) -> None:
+        before = self._trouble.get(node)
+        if before is None or before.error != error:
+            log.warning("logs_not_delivered", node=node, why=error)
+        times = before.times + 1 if before is not None else 1
+        first, most = AGAIN_S
+        self._trouble[node] = _Trouble(error, times, self._clock() + min(most, first * 2.0 ** min(times - 1, 10)))

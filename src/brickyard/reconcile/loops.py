@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 
 from prometheus_client import CollectorRegistry
 
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.node import ServerAddress
-from brickyard.domain.nodetypes import Catalogue
+from brickyard.domain.nodetypes import Catalogue, NodeType
 from brickyard.domain.pools import is_pool_id
 from brickyard.nodes.loads import Loads
 from brickyard.nodes.tokens import InstanceTokens
@@ -24,11 +25,12 @@ from brickyard.reconcile.pools import PoolLoop
 from brickyard.store.store import Store
 
 LOOK_S = 0.5  # between two checks of which servers are alive
+LATE_S = 30.0  # after a server has gone, a commit that it had sent may still take effect
 
 
 class OwnerLoops:
     """`wake` from anywhere on the event loop, with the id of a cluster or pool; `run` until cancelled. `number` returns this
-    server's number, `living` the numbers of all living servers."""
+    server's number, `living` the numbers of all living servers, `node_types` the types on offer at the workspace's prices."""
 
     def __init__(
         self,
@@ -47,19 +49,28 @@ class OwnerLoops:
         on_gone: Callable[[], None] = lambda: None,
         number: Callable[[], int] = lambda: 0,
         living: Callable[[], frozenset[int]] = frozenset,
+        node_types: Callable[[], Sequence[NodeType]] | None = None,
     ) -> None:
         self._store = store
         self._number = number
         self._living = living
+        measures = measures or ClusterMeasures(registry=CollectorRegistry())
         self._launches = Launches(
-            store=store, providers=providers, clock=clock, tokens=tokens, server_url=server_url, servers=servers, wake=self.wake
+            store=store,
+            providers=providers,
+            clock=clock,
+            tokens=tokens,
+            server_url=server_url,
+            servers=servers,
+            wake=self.wake,
+            measures=measures,
         )
         given = OwnerContext(
             store=store,
             clock=clock,
             ids=ids,
             policy=policy,
-            node_types=Catalogue(providers.default.node_types),
+            node_types=Catalogue(node_types or providers.default.node_types),
             launches=self._launches,
             number=number,
         )
@@ -68,7 +79,7 @@ class OwnerLoops:
             given,
             silent=silent,
             loads=loads,
-            measures=measures or ClusterMeasures(registry=CollectorRegistry()),
+            measures=measures,
             wake_pool=self._pools.wake,
             on_gone=on_gone,
         )
@@ -93,19 +104,22 @@ class OwnerLoops:
             self._launches.close()
 
     async def _follow_servers(self) -> None:
-        """Repeats the launches of servers that have gone."""
-        known = self._living()
+        """Repeats the launches of servers that have gone, also those that the database records only after that."""
+        known, gone, late_until = self._living(), frozenset[int](), 0.0
         while True:
             await asyncio.sleep(LOOK_S)
             await self._store.usable()
             with contextlib.suppress(DatabaseTrouble):
                 living = self._living()
                 if known - living:
-                    await self._take_over(living)
+                    late_until = time.monotonic() + LATE_S
+                gone = (gone | known) - living if time.monotonic() < late_until else frozenset()
                 known = living
+                if gone:
+                    await self._take_over(gone.__contains__)
 
-    async def _take_over(self, living: frozenset[int]) -> None:
-        for owner_id in await take_over_launches(self._store, living):
+    async def _take_over(self, gone: Callable[[int], bool]) -> None:
+        for owner_id in await take_over_launches(self._store, gone):
             self.wake(owner_id)
 
     async def first_pass(self) -> None:
@@ -113,6 +127,9 @@ class OwnerLoops:
 
         Launches that no other living server has leased are repeated at once instead of when their lease ends.
         """
-        await self._take_over(self._living() - {self._number()})
+        others = self._living() - {self._number()}
+        await self._take_over(lambda number: number not in others)
         await self._clusters.first_pass()
+        for cluster_id in await self._store.read(lambda tx: tx.charges.open_clusters(), background=True):
+            self._clusters.wake(cluster_id)  # its nodes may cost something else since this start
         await self._pools.first_pass()

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Set
 import structlog
 
 from brickyard.domain.clock import Clock
-from brickyard.domain.cluster import RETENTION_MS
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.storage.directory import Storage
 from brickyard.storage.logs import KeptLogs
@@ -23,20 +22,35 @@ log = structlog.get_logger(__name__)
 DAY_MS = 24 * 3600 * 1000
 EVENTS_KEPT_MS = 60 * DAY_MS
 RUNS_KEPT_MS = 60 * DAY_MS  # after their end
+CHARGES_KEPT_MS = 400 * DAY_MS
 EVERY_S = 3600.0
-LEASE_LOOK_S = 60.0  # how often a server without the lease checks whether it has it
+CLUSTERS_S = 60.0  # a listing and one query; the server that ends a cluster may be killed before it removes the directory
+LEASE_LOOK_S = 5.0  # how often a server without the lease checks whether it has it
 _BATCH = 1_000  # rows per transaction, so that other writers do not wait long
 
 
 class Retention:
-    """`run` until cancelled. With several servers, the one for which `held` is true works every hour; a cluster's directory is
-    removed by the server that has ended the cluster."""
+    """`run` until cancelled. With several servers, the one for which `held` is true works every hour, and looks every minute for
+    directories of removed clusters. The server that removes a cluster removes its directory at once."""
 
-    def __init__(self, *, store: Store, clock: Clock, storage: Storage, held: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        storage: Storage,
+        audit_kept_ms: int = 365 * DAY_MS,
+        logs_kept_ms: int = 30 * DAY_MS,
+        held: Callable[[], bool] = lambda: True,
+        clusters_s: float = CLUSTERS_S,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._storage = storage
         self._held = held
+        self._audit_kept_ms = audit_kept_ms
+        self._logs_kept_ms = logs_kept_ms
+        self._clusters_s = clusters_s
         self._gone = asyncio.Event()
 
     def cluster_gone(self) -> None:
@@ -44,12 +58,20 @@ class Retention:
         self._gone.set()
 
     async def run(self) -> None:
-        """Works at once and then every hour; sweeps cluster directories also when a cluster has gone."""
+        """Works at once and then every hour; sweeps cluster directories every minute, and when a cluster has gone."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._repeat(self.trim_events, self.trim_runs, self.sweep_logs))
-            group.create_task(self._repeat(self.sweep_clusters, early=self._gone))
+            every_hour = (
+                self.trim_events,
+                self.trim_runs,
+                self.trim_charges,
+                self.trim_tokens,
+                self.trim_audit,
+                self.sweep_logs,
+            )
+            group.create_task(self._repeat(*every_hour, every_s=EVERY_S))
+            group.create_task(self._repeat(self.sweep_clusters, every_s=self._clusters_s, early=self._gone))
 
-    async def _repeat(self, *looks: Callable[[], Awaitable[int]], early: asyncio.Event | None = None) -> None:
+    async def _repeat(self, *looks: Callable[[], Awaitable[int]], every_s: float, early: asyncio.Event | None = None) -> None:
         early = early or asyncio.Event()
         while True:
             await self._store.usable()
@@ -64,7 +86,7 @@ class Retention:
                 except Exception:
                     log.exception("retention_failed")
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(EVERY_S if held else LEASE_LOOK_S):
+                async with asyncio.timeout(every_s if held else min(every_s, LEASE_LOOK_S)):
                     await early.wait()
 
     async def sweep_clusters(self) -> int:
@@ -85,6 +107,13 @@ class Retention:
             removed += step
         return removed
 
+    async def trim_audit(self) -> int:
+        """Removes expired entries of the audit log; returns how many."""
+        before, removed = self._clock.now_ms() - self._audit_kept_ms, 0
+        while step := await self._store.write(lambda tx: tx.audit.trim(before, _BATCH), background=True):
+            removed += step
+        return removed
+
     async def trim_runs(self) -> int:
         """Removes expired runs and everything known about their tasks; returns how many."""
         before, removed = self._clock.now_ms() - RUNS_KEPT_MS, 0
@@ -92,18 +121,31 @@ class Retention:
             removed += step
         return removed
 
+    async def trim_charges(self) -> int:
+        """Removes charges that ended more than 400 days ago; returns how many."""
+        before, removed = self._clock.now_ms() - CHARGES_KEPT_MS, 0
+        while step := await self._store.write(lambda tx: tx.charges.trim(before, _BATCH), background=True):
+            removed += step
+        return removed
+
+    async def trim_tokens(self) -> int:
+        """Removes credentials that expired a day ago; returns how many."""
+        before, removed = self._clock.now_ms() - DAY_MS, 0
+        while step := await self._store.write(lambda tx: tx.tokens.trim(before, _BATCH), background=True):
+            removed += step
+        return removed
+
     async def sweep_logs(self) -> int:
-        """Removes logs of nodes that ended 30 days ago. Logs of removed clusters go one day after the node ended: somebody who
+        """Removes logs of nodes that ended too long ago. Logs of removed clusters go one day after the node ended: somebody who
         investigates a problem may have deleted the cluster first. Returns how many nodes' logs there were."""
         logs = self._storage.logs
         names = await asyncio.to_thread(logs.clusters)
         known = await self._store.read(lambda tx: tx.clusters.existing(names), background=True)
-        return await asyncio.to_thread(_sweep, logs, names, known, self._clock.now_ms())
+        return await asyncio.to_thread(self._sweep, logs, names, known)
 
-
-def _sweep(logs: KeptLogs, clusters: list[str], known: Set[str], now_ms: int) -> int:
-    removed = 0
-    for cluster in clusters:
-        oldest_s = (now_ms - (RETENTION_MS if cluster in known else DAY_MS)) / 1000
-        removed += logs.trim(cluster, before_s=oldest_s)
-    return removed
+    def _sweep(self, logs: KeptLogs, clusters: list[str], known: Set[str]) -> int:
+        now_ms, kept_ms, removed = self._clock.now_ms(), self._logs_kept_ms, 0
+        for cluster in clusters:
+            oldest_ms = now_ms - (kept_ms if cluster in known else min(kept_ms, DAY_MS))
+            removed += logs.trim(cluster, before_s=oldest_ms / 1000)
+        return removed

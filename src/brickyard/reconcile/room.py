@@ -115,6 +115,6 @@ class DiskRoom:
             over = self.dbfs_used > self.dbfs_limit  # check whether something was deleted
             if now - at < (max(LOOK_S, took / SCAN_SHARE) if over or free_then - free >= SCAN_STEP else SCAN_S):
                 return
-        self.dbfs_used = sum(held(tree).size for tree in self._storage.trees)
+        self.dbfs_used = sum(held(tree).size for tree in (*self._storage.trees, self._storage.metastore))
         self._scanned = (now, time.monotonic() - now, free)
         self._storage.tell_dbfs_size(self.dbfs_used, full=self.dbfs_used > self.dbfs_limit)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Instance, public_state
-from brickyard.domain.run import Attempt, Phase, Run, Task
+from brickyard.domain.run import Attempt, AttemptPhase, Run, Task
 from brickyard.plan.attach import driver_instance
 from brickyard.plan.changes import Changed, Secrets, create_for_run, end_for_run, start_for_run
+from brickyard.plan.libraries import governed, known, statuses
 from brickyard.plan.run import ClusterFacts, RunPlan, plan_run
+from brickyard.plan.submit import libraries
 from brickyard.store.tx import Tx
 
 
@@ -45,19 +47,23 @@ def pass_over_run(tx: Tx, run_id: int, *, now: int, ids: Ids) -> Calls:
         return Calls()
     clusters: dict[str, Cluster] = {}
     drivers: dict[str, Instance] = {}
+    facts: dict[str, ClusterFacts] = {}
     for cluster_id in sorted(_concerned(run)):
         cluster = tx.clusters.get(cluster_id)
         if cluster is None or cluster.deleted_ms:
             continue
         clusters[cluster_id] = cluster
-        if (driver := driver_instance(cluster, tx.instances.of_cluster(cluster_id))) is not None:
+        nodes = list(tx.instances.of_cluster(cluster_id))
+        if (driver := driver_instance(cluster, nodes)) is not None:
             drivers[cluster_id] = driver
-    facts = {key: _facts(cluster, drivers.get(key)) for key, cluster in clusters.items()}
+        facts[cluster_id] = _facts(cluster, driver, nodes)
     decided = plan_run(run, facts, now=now)
     for new in decided.create:
-        _record(tx, create_for_run(new.cluster_id, decided.run, new.task, now, secrets=_secrets(ids)), new=True)
+        wanted = known(libraries(new.task.spec))
+        made = create_for_run(new.cluster_id, decided.run, new.task, now, secrets=_secrets(ids), libraries=wanted)
+        _record(tx, _governed(tx, made), new=True)
     for cluster_id in decided.start:
-        _record(tx, start_for_run(clusters[cluster_id], decided.run, now, secrets=_secrets(ids)))
+        _record(tx, _governed(tx, start_for_run(clusters[cluster_id], decided.run, now, secrets=_secrets(ids))))
     for cluster_id in decided.release:
         _record(tx, end_for_run(clusters[cluster_id], now))
     if decided.run != run:
@@ -67,17 +73,18 @@ def pass_over_run(tx: Tx, run_id: int, *, now: int, ids: Ids) -> Calls:
 
 
 def _concerned(run: Run) -> set[str]:
-    live = {each.cluster_id for task in run.tasks for each in task.attempts if each.phase is not Phase.DONE}
+    live = {each.cluster_id for task in run.tasks for each in task.attempts if each.phase is not AttemptPhase.DONE}
     coming = {task.spec.existing_cluster_id or "" for task in run.tasks if task.result is None}
     return (live | coming) - {""}
 
 
-def _facts(cluster: Cluster, driver: Instance | None) -> ClusterFacts:
+def _facts(cluster: Cluster, driver: Instance | None, nodes: Sequence[Instance]) -> ClusterFacts:
     return ClusterFacts(
         state=public_state(cluster),
         incarnation=cluster.incarnation,
         driver_id=driver.instance_id if driver is not None else "",
         message=cluster.state_message,
+        libraries=tuple(statuses(cluster, nodes)) if cluster.libraries else (),
     )
 
 
@@ -106,6 +113,12 @@ def _calls(decided: RunPlan, drivers: Mapping[str, Instance]) -> Calls:
         follows=frozenset() if decided.run.ended_ms else frozenset(_concerned(decided.run)),
         due_ms=decided.due_ms,
     )
+
+
+def _governed(tx: Tx, started: Changed) -> Changed:
+    """A cluster that starts, with the libraries of its policy. A default policy that nobody has edited has none, and no row."""
+    policy_id = started.cluster.spec.policy_id
+    return started._replace(cluster=governed(started.cluster, tx.policies.get(policy_id) if policy_id else None))
 
 
 def _record(tx: Tx, changed: Changed, *, new: bool = False) -> None:

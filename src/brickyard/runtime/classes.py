@@ -35,4 +35,5 @@ def compile_classes(manifest: RuntimeManifest) -> RuntimeManifest:
 
 def classes_of(home: str) -> str:
     """Returns where the runtime at `home` keeps this version's classes."""
-    return classes_path(home, (source.read_bytes() for source in sorted((NODE_CODE / "java").glob("*.java"))))
+    sources = (*sorted((NODE_CODE / "java").glob("*.java")), *sorted((NODE_CODE / "java" / "iceberg").glob("*.java")))
+    return classes_path(home, (source.read_bytes() for source in sources))

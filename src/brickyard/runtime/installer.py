@@ -13,13 +13,14 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 import psutil
 
 from brickyard.domain.runtimes import Runtime, RuntimeManifest
+from brickyard.lifecycle import mavenrepo
 from brickyard.lifecycle.packageindex import uv_environment
 from brickyard.lifecycle.runtimeuse import unused
 from brickyard.runtime import NODE_CODE, maven
@@ -85,6 +86,16 @@ def remove(environment: str, *, cache_dir: Path) -> bool:
         return there
 
 
+def add_jar(artifact: maven.Artifact, jars: Path, *, look: Callable[[], None], note: Callable[[str], None]) -> str:
+    """Fetches a JAR into those of Spark. Tells `note` why that failed and returns it, or ""."""
+    try:
+        maven.fetch(artifact, jars, base=mavenrepo.repository(os.environ), look=look)
+    except maven.ArtifactMissing as error:
+        note(str(error))
+        return str(error)
+    return ""
+
+
 class _Installation:
     """One installation, with the lock held and an empty home."""
 
@@ -112,7 +123,8 @@ class _Installation:
         facts = self._facts(python)
         self._begin(steps.JAVA)
         java = self._java()
-        connect_missing = self._connect(Path(facts["spark_home"], "jars"))
+        jars = Path(facts["spark_home"], "jars")
+        connect_missing, iceberg_missing = self._connect(jars), self._iceberg(jars)
         manifest = RuntimeManifest(
             environment=runtime.environment,
             spark_version=facts["spark_version"],
@@ -127,6 +139,8 @@ class _Installation:
             java_version=java.version,
             has_connect=not connect_missing,
             connect_missing=connect_missing,
+            has_iceberg=bool(runtime.iceberg) and not iceberg_missing,
+            iceberg_missing=iceberg_missing,
             installed_ms=time.time_ns() // 1_000_000,
         )
         manifest = self._train(manifest)
@@ -167,12 +181,14 @@ class _Installation:
             return ""
         runtime = self._runtime
         artifact = maven.Artifact("org.apache.spark", f"spark-connect_{runtime.scala_version}", runtime.spark_version)
-        try:
-            maven.fetch(artifact, jars, base=maven.repository(os.environ), look=self._tell)
-        except maven.ArtifactMissing as error:
-            self._note(f"Going on without Spark Connect: {error}")
-            return str(error)
-        return ""
+        return add_jar(artifact, jars, look=self._tell, note=lambda why: self._note(f"Going on without Spark Connect: {why}"))
+
+    def _iceberg(self, jars: Path) -> str:
+        """Adds Iceberg to Spark's JARs, if it is to be. Returns why that failed, or ""."""
+        if not self._runtime.iceberg:
+            return ""
+        artifact = maven.iceberg(self._runtime)
+        return add_jar(artifact, jars, look=self._tell, note=lambda why: self._note(f"Going on without Iceberg: {why}"))
 
     def _train(self, manifest: RuntimeManifest) -> RuntimeManifest:
         """Makes class-data archives by running Spark once. Without them, starts are slower but otherwise the same."""

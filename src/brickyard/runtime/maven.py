@@ -1,4 +1,4 @@
-"""Fetches files from Maven repositories: parts of Spark 3 that its Python package does not contain."""
+"""Fetches files from Maven repositories: what belongs to a runtime and is in no Python package."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-VARIABLE = "BRICKYARD_MAVEN_URL"
-CENTRAL = "https://repo1.maven.org/maven2"
+from brickyard.domain.runtimes import Runtime
+from brickyard.lifecycle.mavenrepo import VARIABLE
+
 SILENCE_S = 10.0  # longest wait for an answer: an installation must not hang on a network that drops packets
 WHOLE_S = 600.0
 _CHUNK = 2**18
@@ -39,9 +40,10 @@ class Artifact(NamedTuple):
         return f"{self.group.replace('.', '/')}/{self.name}/{self.version}/{self.name}-{self.version}.jar"
 
 
-def repository(environ: Mapping[str, str]) -> str:
-    """Returns the repository's URL, or "" for none: `BRICKYARD_MAVEN_URL`, otherwise Maven Central."""
-    return environ.get(VARIABLE, CENTRAL).rstrip("/")
+def iceberg(runtime: Runtime) -> Artifact:
+    """Returns Iceberg for the runtime's Spark, in one JAR with all that it needs."""
+    line = ".".join(runtime.spark_version.split(".")[:2])
+    return Artifact("org.apache.iceberg", f"iceberg-spark-runtime-{line}_{runtime.scala_version}", runtime.iceberg)
 
 
 def fetch(artifact: Artifact, directory: Path, *, base: str, look: Callable[[], None]) -> Path:

@@ -5,117 +5,70 @@ One function per group, in order of dependency; `assemble` builds them all. Add 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client import ProcessCollector
 from starlette.types import ASGIApp
 
-from brickyard.api.app import build_app
+from brickyard.api.app import all_operations, build_app
 from brickyard.api.context import ApiContext
 from brickyard.api.edge.authentication import Authenticator
-from brickyard.config import Settings
-from brickyard.domain.clock import Clock, Ids
-from brickyard.domain.node import ServerAddress
-from brickyard.domain.nodeops import AgentClient
+from brickyard.api.edge.throttle import LoginThrottle
+from brickyard.config import CONNECT_PORT, Settings
+from brickyard.domain.ratelimits import DOCUMENTED, covers, rates
+from brickyard.gateway import portproxy, sparkui
+from brickyard.gateway.forwarding.loop import TcpPorts
 from brickyard.gateway.history import HistoryServers
-from brickyard.gateway.sparkui import PREFIX, SparkUi
+from brickyard.gateway.portproxy import PortProxy
+from brickyard.gateway.portsources import PortSources
+from brickyard.gateway.sparkui import SparkUi
 from brickyard.gateway.uisources import UiSources
-from brickyard.nodes.calls import NodeCalls
-from brickyard.nodes.client import HttpAgentClient
-from brickyard.nodes.loads import Loads
-from brickyard.nodes.sessions import AgentService
-from brickyard.nodes.tokens import InstanceTokens
-from brickyard.plan.autoscale import Rules
-from brickyard.plan.policy import Policy
-from brickyard.providers.base import Provider
-from brickyard.providers.capacity import GIB, allowance
-from brickyard.providers.fleet import Providers
-from brickyard.reconcile.instances import InstanceMonitor
-from brickyard.reconcile.logdelivery import LogDelivery
-from brickyard.reconcile.loops import OwnerLoops
-from brickyard.reconcile.measures import ClusterMeasures
-from brickyard.reconcile.retention import Retention
-from brickyard.reconcile.room import DiskRoom
-from brickyard.reconcile.runs import RunLoop
+from brickyard.lifecycle.looplag import LargestLag
+from brickyard.providers.base import SetupError
 from brickyard.runtime.catalogue import rows as runtimes
+from brickyard.server.background import Loops, Nodes, build_loops, build_nodes
 from brickyard.server.metrics import WorkspaceMetrics
+from brickyard.server.resources import Resources
 from brickyard.services.access import Authorizer
 from brickyard.services.attach import AttachService
+from brickyard.services.audit import AuditLog
 from brickyard.services.changes import Changes
 from brickyard.services.clusterlogs import ClusterLogs
+from brickyard.services.clustermetrics import ClusterMetrics
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
 from brickyard.services.contextsecrets import ContextSecrets
+from brickyard.services.digests import Digests
 from brickyard.services.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
 from brickyard.services.globalscripts import GlobalScriptService
+from brickyard.services.gpu import GpuClusterService, GpuDetails, PortPlanner, PortService, SnapshotService
+from brickyard.services.gpu.schedules import ScheduleService
+from brickyard.services.gpu.scheduling import ScheduleLoop
+from brickyard.services.identity import IdentityServices
+from brickyard.services.lastuse import SessionLimits
 from brickyard.services.libraries import LibraryService
 from brickyard.services.logfollowing import LogFollowers
+from brickyard.services.loginlinks import LoginLinks
+from brickyard.services.oauth import ClientSecrets, OAuthService
+from brickyard.services.permissions import PermissionService
 from brickyard.services.policies import PolicyService
 from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
 from brickyard.services.secrets import SecretService
 from brickyard.services.secretvalues import SecretValues
-from brickyard.services.taskfiles import TaskFiles
-from brickyard.services.tasknodes import DriverTasks
+from brickyard.services.sessions import SessionService
+from brickyard.services.spend import SpendService
+from brickyard.services.tokenmanagement import TokenManagement
 from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
-from brickyard.services.users import UserService
-from brickyard.storage.directory import Storage
+from brickyard.services.withdrawal import Withdrawal
+from brickyard.storage.sealer import Sealer
 from brickyard.storage.vault import Vault
-from brickyard.store.membership import Membership
-from brickyard.store.store import Store
 
-
-@dataclass(frozen=True, kw_only=True)
-class Resources:
-    """Resources that exist before the parts and outlive them. Agents call `server_url`, and may fall back to any of
-    `servers()`."""
-
-    settings: Settings
-    server_url: str
-    workspace_id: str
-    workspace_key: bytes
-    member: Membership
-    store: Store
-    storage: Storage
-    provider: Provider
-    clock: Clock
-    ids: Ids
-    metrics: CollectorRegistry
-
-    def servers(self) -> tuple[ServerAddress, ...]:
-        """The known servers that are not stopping."""
-        return tuple(each.about.address for each in self.member.servers() if not each.stopping)
-
-    def living(self) -> frozenset[int]:
-        """The numbers of all live servers."""
-        return frozenset(each.number for each in self.member.servers())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Nodes:
-    """The server's side of the agents."""
-
-    client: AgentClient
-    calls: NodeCalls
-    tokens: InstanceTokens
-    loads: Loads
-    agents: AgentService
-    tasks: DriverTasks
-    files: TaskFiles
-
-
-@dataclass(frozen=True, kw_only=True)
-class Loops:
-    """Background work."""
-
-    owners: OwnerLoops
-    monitor: InstanceMonitor
-    runs: RunLoop
-    retention: Retention
-    log_delivery: LogDelivery
-    room: DiskRoom
+if TYPE_CHECKING:
+    from brickyard.services.signin import SignInService
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,16 +76,30 @@ class Services:
     """The services that the API and the gateway call."""
 
     tokens: TokenService
-    users: UserService
+    token_management: TokenManagement
+    oauth: OAuthService
+    client_secrets: ClientSecrets
+    sessions: SessionService
+    login_links: LoginLinks
+    sign_in: SignInService | None
+    identity: IdentityServices
     clusters: ClusterService
+    gpu_clusters: GpuClusterService
+    gpu_details: GpuDetails
+    ports: PortService
+    gpu_schedules: ScheduleService
     changes: Changes
     pools: PoolService
     global_scripts: GlobalScriptService
     policies: PolicyService
+    permissions: PermissionService
     attach: AttachService
     logs: ClusterLogs
     log_followers: LogFollowers
+    cluster_metrics: ClusterMetrics
+    spend: SpendService
     commands: CommandService
+    withdrawal: Withdrawal
     runs: RunService
     secrets: SecretService
     uploads: Uploads
@@ -142,6 +109,7 @@ class Services:
     workspace: WorkspaceService
     libraries: LibraryService
     links: UiLinks
+    audit: AuditLog
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +119,8 @@ class Gateway:
     history: HistoryServers
     ui_sources: UiSources
     spark_ui: SparkUi
+    ports: PortProxy
+    tcp_ports: TcpPorts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,10 +132,12 @@ class Parts:
     services: Services
     authenticator: Authenticator
     gateway: Gateway
+    schedules: ScheduleLoop
     measures: WorkspaceMetrics
+    lags: Mapping[str, Callable[[], float]]
 
 
-def assemble(given: Resources) -> Parts:
+def assemble(given: Resources, *, loop_lag_s: Callable[[], float]) -> Parts:
     """Builds everything except the application that is served; `application` builds that from the result."""
     loops: Loops
 
@@ -174,12 +146,24 @@ def assemble(given: Resources) -> Parts:
 
     authorizer = Authorizer()
     vault = Vault(path=given.storage.secrets_key_file, given=given.settings.encryption_key)
-    nodes = _nodes(given, wake=wake, values=SecretValues(authorizer=authorizer, vault=vault))
-    loops = _loops(given, nodes)
-    services = _services(given, nodes, loops, authorizer=authorizer, vault=vault)
-    authenticator = Authenticator(tokens=services.tokens, links=services.links)
+    sealer = Sealer(key=given.workspace_key)
+    given.storage.logs.unseal_with(sealer.open)
+    nodes = build_nodes(given, wake=wake, values=SecretValues(authorizer=authorizer, vault=vault, sealer=sealer))
+    loops = build_loops(given, nodes, sealer=sealer)
+    tcp_ports = TcpPorts(store=given.store, nodes=nodes.calls, held=given.member.lease("ports"))
+    planner = PortPlanner(
+        ids=given.ids,
+        server_url=lambda: given.server_url,
+        own_ports=_own_ports(given.settings),
+        addresses=given.settings.allowed_port_addresses,
+        open_here=lambda: tcp_ports.ports,
+    )
+    services = _services(given, nodes, loops, planner, authorizer=authorizer, vault=vault, sealer=sealer)
+    throttle = LoginThrottle(on_failed=services.audit.failed_login)
+    authenticator = Authenticator(tokens=services.tokens, links=services.links, sessions=services.sessions, throttle=throttle)
     given.store.on_commit(loops.runs.changed)
-    measures = WorkspaceMetrics(given.store, given.provider, loops.room, given.member.servers)
+    lags = {"event loop": loop_lag_s, "database": lambda: given.store.lag_s, "loops": lambda: loops.owners.lag_s}
+    measures = WorkspaceMetrics(given.store, given.provider, loops.room, given.member.servers, lags)
     given.metrics.register(measures)
     ProcessCollector(registry=given.metrics)
     return Parts(
@@ -187,25 +171,42 @@ def assemble(given: Resources) -> Parts:
         loops=loops,
         services=services,
         authenticator=authenticator,
-        gateway=_gateway(given, services, authenticator),
+        gateway=_gateway(given, services, authenticator, tcp_ports),
+        schedules=ScheduleLoop(
+            store=given.store,
+            clock=given.clock,
+            clusters=services.clusters,
+            gpu=services.gpu_clusters,
+            note=services.audit.note,
+        ),
         measures=measures,
+        lags=lags,
     )
 
 
-def application(
-    given: Resources, parts: Parts, *, ready: Callable[[], Awaitable[str]], loop_lag_s: Callable[[], float]
-) -> ASGIApp:
+def application(given: Resources, parts: Parts, *, ready: Callable[[], Awaitable[str]]) -> ASGIApp:
     """The application that the web server serves."""
-    services, loops = parts.services, parts.loops
+    services = parts.services
     context = ApiContext(
         clusters=services.clusters,
+        gpu_clusters=services.gpu_clusters,
+        gpu_details=services.gpu_details,
+        ports=services.ports,
+        gpu_schedules=services.gpu_schedules,
         changes=services.changes,
         pools=services.pools,
         global_scripts=services.global_scripts,
         policies=services.policies,
+        permissions=services.permissions,
         agents=parts.nodes.agents,
         tokens=services.tokens,
-        users=services.users,
+        token_management=services.token_management,
+        oauth=services.oauth,
+        client_secrets=services.client_secrets,
+        sessions=services.sessions,
+        login_links=services.login_links,
+        sign_in=services.sign_in,
+        identity=services.identity,
         commands=services.commands,
         runs=services.runs,
         secrets=services.secrets,
@@ -216,93 +217,44 @@ def application(
         attach=services.attach,
         logs=services.logs,
         log_followers=services.log_followers,
+        cluster_metrics=services.cluster_metrics,
+        spend=services.spend,
         libraries=services.libraries,
         ui_links=services.links,
+        audit=services.audit,
         workspace_id=given.workspace_id,
-        lag_s=lambda: max(given.store.lag_s, loops.owners.lag_s, loop_lag_s()),
+        lag_s=LargestLag(parts.lags.values()),
         ready=ready,
         servers=lambda: len(given.servers()),
         metrics=given.metrics,
         refresh_metrics=parts.measures.refresh,
         metrics_token=given.settings.metrics_token,
+        rate_limits=_rate_limits(given.settings),
     )
-    return build_app(context, authenticator=parts.authenticator, mounts={PREFIX: parts.gateway.spark_ui})
+    mounts: dict[str, ASGIApp] = {sparkui.PREFIX: parts.gateway.spark_ui, portproxy.PREFIX: parts.gateway.ports}
+    return build_app(context, authenticator=parts.authenticator, mounts=mounts)
 
 
-def _nodes(given: Resources, *, wake: Callable[[str], None], values: SecretValues) -> Nodes:
-    client, tokens = given.provider.agent_client() or HttpAgentClient(), InstanceTokens(key=given.workspace_key)
-    calls = NodeCalls(client=client, tokens=tokens)
-    loads = Loads(alone=lambda: given.store.alone)
-    files = TaskFiles(
-        dbfs=given.storage.dbfs,
-        others={"Volumes": given.storage.volumes, "Workspace": given.storage.workspace},
-        machine=given.settings.task_files_dir,
-    )
-    return Nodes(
-        client=client,
-        calls=calls,
-        tokens=tokens,
-        loads=loads,
-        agents=AgentService(
-            store=given.store,
-            clock=given.clock,
-            tokens=tokens,
-            wake=wake,
-            silence_s=given.settings.agent_silence_s,
-            loads=loads,
-            servers=given.servers,
-            deliver=values.deliver,
-        ),
-        tasks=DriverTasks(nodes=calls, files=files),
-        files=files,
-    )
+def _rate_limits(settings: Settings) -> dict[str, float]:
+    """The rate limits of the settings. Raises SetupError for a name that limits nothing."""
+    found, operations = rates(settings.rate_limits), [each.name for each in all_operations()]
+    for name in found:
+        if name not in DOCUMENTED and not any(covers(name, operation) for operation in operations):
+            groups = ", ".join(sorted({operation.partition(".")[0] for operation in operations}))
+            raise SetupError(f"rate_limits names {name}, which is no operation; operations begin with {groups}.")
+    return found
 
 
-def _loops(given: Resources, nodes: Nodes) -> Loops:
-    settings, store, clock, ids = given.settings, given.store, given.clock, given.ids
-    providers = Providers(given.provider)
-    retention = Retention(store=store, clock=clock, storage=given.storage, held=given.member.lease("retention"))
-    owners = OwnerLoops(
-        measures=ClusterMeasures(registry=given.metrics),
-        store=store,
-        providers=providers,
-        clock=clock,
-        ids=ids,
-        policy=_policy(settings, given.provider),
-        tokens=nodes.tokens,
-        server_url=lambda: given.server_url,
-        servers=given.servers,
-        silent=nodes.agents.silent,
-        loads=nodes.loads,
-        number=lambda: given.member.number,
-        living=given.living,
-        on_gone=retention.cluster_gone,
-    )
-    return Loops(
-        owners=owners,
-        monitor=InstanceMonitor(
-            store=store,
-            providers=providers,
-            judge=nodes.agents.judge,
-            wake=owners.wake,
-            on_gone=nodes.agents.forget,
-            held=given.member.lease(f"instances of {given.provider.name}"),
-        ),
-        runs=RunLoop(store=store, clock=clock, ids=ids, nodes=nodes.tasks, wake_cluster=owners.wake),
-        retention=retention,
-        log_delivery=LogDelivery(storage=given.storage, held=given.member.lease("log delivery")),
-        room=DiskRoom(
-            store=store,
-            storage=given.storage,
-            data_dir=settings.data_dir,
-            min_free=int(settings.min_free_disk_gb * GIB),
-            dbfs_limit=allowance(settings.dbfs_gb, given.storage.root),
-            held=given.member.lease("room"),
-        ),
-    )
-
-
-def _services(given: Resources, nodes: Nodes, loops: Loops, *, authorizer: Authorizer, vault: Vault) -> Services:
+def _services(
+    given: Resources,
+    nodes: Nodes,
+    loops: Loops,
+    planner: PortPlanner,
+    *,
+    authorizer: Authorizer,
+    vault: Vault,
+    sealer: Sealer,
+) -> Services:
     settings, store, clock, ids = given.settings, given.store, given.clock, given.ids
     uploads = Uploads(place=given.storage.uploads, clock=clock)
     dbfs, volumes, workspace = (FileTree(root=tree, uploads=uploads, refusal=loops.room.refusal) for tree in given.storage.trees)
@@ -310,19 +262,57 @@ def _services(given: Resources, nodes: Nodes, loops: Loops, *, authorizer: Autho
         store=store,
         clock=clock,
         ids=ids,
-        node_types=given.provider.node_types,
+        node_types=given.node_types,
         runtimes=runtimes,
         photon=settings.photon == "standard",
+        currency=given.prices.currency,
         authorizer=authorizer,
         wake=loops.owners.wake,
     )
     attach = AttachService(store=store, authorizer=authorizer, nodes=nodes.calls, start=clusters.start)
     logs = ClusterLogs(attach=attach, store=store, nodes=nodes.calls, kept=given.storage.logs)
+    files = WorkspaceService(files=workspace, store=store, authorizer=authorizer)
     secrets = SecretService(store=store, clock=clock, authorizer=authorizer, vault=vault)
-    return Services(
-        tokens=TokenService(store=store, clock=clock, ids=ids, authorizer=authorizer),
-        users=UserService(store=store, authorizer=authorizer),
+    limits = SessionLimits(int(settings.session_idle_s * 1000), int(settings.session_lifetime_s * 1000))
+    tokens = TokenService(store=store, clock=clock, ids=ids, authorizer=authorizer, key=given.workspace_key, sessions=limits)
+    withdrawal = Withdrawal(store=store, authorizer=authorizer, nodes=nodes.calls, users=nodes.agents.users)
+    nodes.agents.on_users = withdrawal.wake
+    sessions = SessionService(store=store, clock=clock, ids=ids, tokens=tokens, key=given.workspace_key)
+    cluster_metrics = ClusterMetrics(store=store, clock=clock, authorizer=authorizer, heard=nodes.samples.fresh)
+    gpu_clusters = GpuClusterService(
+        store=store,
+        clock=clock,
+        authorizer=authorizer,
         clusters=clusters,
+        currency=given.prices.currency,
+        shortage=given.provider.shortage,
+        ports=planner,
+        snapshots=SnapshotService(
+            store=store,
+            clock=clock,
+            ids=ids,
+            authorizer=authorizer,
+            offers=clusters.offers,
+            max_bytes=loops.snapshots.limits.one,
+            collect=loops.snapshots.collect_soon,
+        ),
+    )
+    return Services(
+        tokens=tokens,
+        token_management=TokenManagement(tokens=tokens, store=store, clock=clock, authorizer=authorizer),
+        oauth=OAuthService(store=store, clock=clock, ids=ids, digests=tokens.digests),
+        sessions=sessions,
+        login_links=LoginLinks(store=store, clock=clock, ids=ids, tokens=tokens, sessions=sessions),
+        sign_in=_sign_in(given, sessions=sessions, digests=tokens.digests),
+        client_secrets=ClientSecrets(store=store, clock=clock, ids=ids, authorizer=authorizer, digests=tokens.digests),
+        identity=IdentityServices.build(store=store, clock=clock, ids=ids, authorizer=authorizer),
+        clusters=clusters,
+        gpu_clusters=gpu_clusters,
+        gpu_details=GpuDetails(
+            store=store, clock=clock, authorizer=authorizer, reads=gpu_clusters.reads, metrics=cluster_metrics, logs=logs
+        ),
+        gpu_schedules=ScheduleService(store=store, clock=clock, ids=ids, authorizer=authorizer, clusters=gpu_clusters),
+        ports=PortService(store=store, authorizer=authorizer, planner=planner),
         changes=Changes(store=store, clock=clock, ids=ids, authorizer=authorizer),
         policies=PolicyService(
             store=store, clock=clock, ids=ids, authorizer=authorizer, strict=settings.policy_checks == "strict"
@@ -339,7 +329,12 @@ def _services(given: Resources, nodes: Nodes, loops: Loops, *, authorizer: Autho
         attach=attach,
         logs=logs,
         log_followers=LogFollowers(logs=logs, store=store, clock=clock),
+        cluster_metrics=cluster_metrics,
+        spend=SpendService(
+            store=store, clock=clock, authorizer=authorizer, node_types=given.node_types, currency=given.prices.currency
+        ),
         commands=CommandService(store=store, authorizer=authorizer, nodes=nodes.calls, ids=ids),
+        withdrawal=withdrawal,
         runs=RunService(
             store=store,
             clock=clock,
@@ -350,35 +345,47 @@ def _services(given: Resources, nodes: Nodes, loops: Loops, *, authorizer: Autho
             wake=loops.runs.wake,
         ),
         secrets=secrets,
-        context_secrets=ContextSecrets(store=store, secrets=secrets, tokens=nodes.tokens, servers=given.servers),
+        context_secrets=ContextSecrets(store=store, secrets=secrets, tokens=nodes.tokens, sealer=sealer, servers=given.servers),
         uploads=uploads,
         dbfs=DbfsService(files=dbfs, store=store, authorizer=authorizer),
         volumes=VolumeService(files=volumes, store=store, authorizer=authorizer),
-        workspace=WorkspaceService(files=workspace, store=store, authorizer=authorizer),
+        workspace=files,
+        permissions=PermissionService(store=store, authorizer=authorizer, workspace=files),
         libraries=LibraryService(store=store, authorizer=authorizer, clusters=clusters),
         links=UiLinks(key=given.workspace_key, store=store, clock=clock),
+        audit=AuditLog(store=store, clock=clock, authorizer=authorizer, server=given.server_url),
     )
 
 
-def _gateway(given: Resources, services: Services, authenticator: Authenticator) -> Gateway:
+def _own_ports(settings: Settings) -> tuple[int, ...]:
+    """Ports that servers of the workspace use."""
+    return settings.port, CONNECT_PORT if settings.connect_port is None else settings.connect_port
+
+
+def _sign_in(given: Resources, *, sessions: SessionService, digests: Digests) -> SignInService | None:
+    if (provider := given.settings.oidc) is None:
+        return None
+    from brickyard.services.signin import SignInService  # noqa: PLC0415 - cryptography and HTTP, only where they are used
+
+    return SignInService(
+        provider,
+        store=given.store,
+        clock=given.clock,
+        ids=given.ids,
+        sessions=sessions,
+        digests=digests,
+        key=given.workspace_key,
+    )
+
+
+def _gateway(given: Resources, services: Services, authenticator: Authenticator, tcp_ports: TcpPorts) -> Gateway:
     history = HistoryServers(settings=given.settings, storage=given.storage)
     sources = UiSources(attach=services.attach, history=history)
+    ports = PortSources(attach=services.attach, ports=services.ports)
     return Gateway(
         history=history,
         ui_sources=sources,
-        spark_ui=SparkUi(authenticator=authenticator, links=services.links, sources=sources),
-    )
-
-
-def _policy(settings: Settings, provider: Provider) -> Policy:
-    rules = Rules(
-        up_after_ms=int(settings.autoscale_up_after_s * 1000), down_after_ms=int(settings.autoscale_down_after_s * 1000)
-    )
-    return Policy(
-        launch_timeout_ms=int(settings.launch_timeout_s * 1000),
-        silence_ms=int(settings.spark_silence_s * 1000),
-        give_up_ms=int(settings.driver_give_up_s * 1000),
-        autoscale=rules,
-        spot_market=provider.spot_market,
-        provider=provider.name,
+        spark_ui=SparkUi(authenticator=authenticator, links=services.links, sources=sources, note=services.audit.note),
+        ports=PortProxy(authenticator=authenticator, links=services.links, sources=ports, note=services.audit.note),
+        tcp_ports=tcp_ports,
     )

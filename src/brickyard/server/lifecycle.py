@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import os
 import socket
 import time
@@ -24,7 +25,8 @@ from brickyard.lifecycle.looplag import LoopLag
 from brickyard.providers import registry
 from brickyard.providers.base import Provider, Setup
 from brickyard.runtime.catalogue import rows as runtimes
-from brickyard.server.assembly import Resources, application, assemble
+from brickyard.server.assembly import application, assemble
+from brickyard.server.resources import Resources
 from brickyard.server.workspace import join
 from brickyard.storage.directory import Storage
 from brickyard.store import membership
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 AGAIN_S = 0.2  # between two checks for servers that may come back
-RECORD_LIMIT_S = 5.0  # for recording why clusters end: a database that hangs must not keep their nodes running
+RECORD_LIMIT_S = 5.0  # for each commit that records why clusters end: a database that hangs must not keep their nodes running
 
 
 class Application:
@@ -52,8 +54,8 @@ class Application:
         self._loop_lag = LoopLag()
         self.new_token = ""  # the administrator's, if it was just created
         self.connect: ConnectGateway | None = None
-        self.parts = assemble(given)
-        self.asgi: ASGIApp = application(given, self.parts, ready=self._ready, loop_lag_s=lambda: self._loop_lag.lag_s)
+        self.parts = assemble(given, loop_lag_s=lambda: self._loop_lag.lag_s)
+        self.asgi: ASGIApp = application(given, self.parts, ready=self._ready)
 
     @property
     def store(self) -> Store:
@@ -131,11 +133,14 @@ class Application:
     async def start(self) -> None:
         """Runs the first passes before the API serves, then starts the loops in the background."""
         loops = self.parts.loops
+        await self.parts.services.tokens.key_digests()
         await self.parts.services.tokens.ensure_admin(*self._admin)
         self._given.provider.attach(self.parts.nodes.agents)
         await loops.monitor.look()
         await loops.owners.first_pass()
         self._tasks = [asyncio.create_task(_forever(name, run)) for name, run in self._background().items()]
+        if self._given.provider.where != "nowhere":  # not loaded before, so that the server starts sooner (nodes/client.py)
+            self._tasks.append(asyncio.create_task(_load("aiohttp")))
         await self._open_connect()
         if why := await self.parts.services.secrets.trouble():
             log.error("secrets_unreadable", why=why)
@@ -148,10 +153,17 @@ class Application:
             "clusters and pools": loops.owners.run,
             "instances": loops.monitor.run,
             "agents": self.parts.nodes.agents.run,
+            "samples": self.parts.nodes.samples.run,
+            "packing of samples": loops.samples.run,
             "retention": loops.retention.run,
+            "snapshots": loops.snapshots.run,
             "log_delivery": loops.log_delivery.run,
             "runs": loops.runs.run,
             "room": loops.room.run,
+            "tcp ports": self.parts.gateway.tcp_ports.run,
+            "withdrawal": self.parts.services.withdrawal.run,
+            "schedules": self.parts.schedules.run,
+            "last use of tokens": self.parts.services.tokens.use.run,
             "event loop": self._loop_lag.watch,
             **self._given.provider.background(),
         }
@@ -166,7 +178,10 @@ class Application:
         from brickyard.gateway.entrance import open_gateway  # noqa: PLC0415 - gRPC, only where it is used
 
         try:
-            self.connect = await open_gateway(settings, authenticator=parts.authenticator, attach=parts.services.attach)
+            services = parts.services
+            self.connect = await open_gateway(
+                settings, authenticator=parts.authenticator, attach=services.attach, note=services.audit.note
+            )
         except GatewayError as error:
             if asked is not None or error.fatal:
                 raise
@@ -181,14 +196,19 @@ class Application:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
+        await self.parts.services.tokens.use.close()
         self.parts.services.changes.close()
         self.parts.services.log_followers.close()
         if self.connect is not None:
             await self.connect.stop()
         await self.parts.gateway.history.close()
         await self.parts.gateway.spark_ui.close()
+        await self.parts.gateway.ports.close()
         await self.parts.nodes.client.close()
+        if self.parts.services.sign_in is not None:
+            await self.parts.services.sign_in.close()
         self.parts.services.uploads.close()
+        await self.parts.services.audit.close()
 
     async def close(self, *, keep_nodes: bool, why: str = "it was told to") -> list[str]:
         """Shuts down for good: ends the loops, then the local nodes unless they are to be kept for the next start or for another
@@ -211,8 +231,8 @@ class Application:
 
     async def _record_end(self, why: str) -> None:
         try:
+            await self.parts.services.clusters.end_all(why, limit_s=RECORD_LIMIT_S)
             async with asyncio.timeout(RECORD_LIMIT_S):
-                await self.parts.services.clusters.end_all(why)
                 await self.parts.services.pools.end_idle()
         except Exception as error:
             log.warning("stop_not_recorded", why=str(getattr(error, "reason", error)) or type(error).__name__)
@@ -249,6 +269,11 @@ def _about(settings: Settings, url: str, provider: str) -> About:
         machine=machine() if provider == "local" else "",
         storage=str(settings.storage_dir.resolve()),
     )
+
+
+async def _load(module: str) -> None:
+    """Loads it on a thread: the first call of a node need not wait for it, and nothing else either."""
+    await asyncio.to_thread(importlib.import_module, module)
 
 
 async def _forever(name: str, run: Callable[[], Awaitable[None]]) -> None:

@@ -25,8 +25,17 @@ class WorkspaceMetrics(Collector):
     """The servers, counts of clusters and instances by state, the contents of each pool, and the remaining room; read on
     demand."""
 
-    def __init__(self, store: Store, provider: Provider, room: DiskRoom, servers: Callable[[], tuple[Server, ...]]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        provider: Provider,
+        room: DiskRoom,
+        servers: Callable[[], tuple[Server, ...]],
+        lags: Mapping[str, Callable[[], float]],
+    ) -> None:
+        """`lags`: for how long work of each kind has waited."""
         self._servers = servers
+        self._lags = lags
         self._store = store
         self._provider = provider
         self._disk = room
@@ -49,7 +58,10 @@ class WorkspaceMetrics(Collector):
         stopping = [bool(each.stopping) for each in self._servers()]
         servers.add_metric(["serving"], stopping.count(False))
         servers.add_metric(["stopping"], stopping.count(True))
-        return [build, up, servers, *counts, *self._room(), *self._disk_room()]
+        lag = GaugeMetricFamily("brickyard_lag_seconds", "How long the oldest work has waited to begin", labels=["of"])
+        for name, seconds in self._lags.items():
+            lag.add_metric([name], seconds())
+        return [build, up, servers, lag, *counts, *self._room(), *self._disk_room()]
 
     def _disk_room(self) -> list[Metric]:
         total, free = self._disk.disk()

@@ -10,6 +10,7 @@ import click
 from brickyard.config import Settings
 from brickyard.lifecycle import limits
 from brickyard.lifecycle.workspace import Workspace
+from brickyard.providers import pricing
 
 _REMEDIES = {
     errno.EADDRNOTAVAIL: "Name an address of this machine with --host.",
@@ -36,11 +37,17 @@ def _check_places(chosen: Settings) -> None:
         raise ServerError(f"cache_dir is {chosen.cache_dir}, which is a file. Choose a directory with --cache-dir.")
     if chosen.task_files_dir and not chosen.task_files_dir.is_dir():
         raise ServerError(f"task_files_dir is {chosen.task_files_dir}, which is not a directory. Create it, or omit the setting.")
+    if chosen.node_prices:
+        try:
+            pricing.check(pricing.read(chosen.node_prices), provider=chosen.provider)
+        except ValueError as error:
+            raise ServerError(f"node_prices is {chosen.node_prices}: {error}.") from error
 
 
 def _check_limits() -> None:
     """Raises the limit of open files as far as allowed; nodes inherit it. Raises ServerError if it is too low for one node."""
     limits.raise_files()
+    limits.dump_nothing()
     found = limits.files()
     if found.state == "broken":
         raise ServerError(found.text)

@@ -29,7 +29,8 @@ from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 from brickyard.providers.base import SetupError
 from brickyard.server.lifecycle import Application
 from brickyard.server.preflight import ServerError, prepared
-from brickyard.store.membership import JoinRefused
+from brickyard.services.loginlinks import LIFETIME_MS, link_path
+from brickyard.store.servers import JoinRefused
 from brickyard.store.store import StoreError
 
 _COLLECT_AFTER = (20_000, 20, 20)  # allocations that trigger a collection of the youngest generation; then of the older ones
@@ -93,7 +94,7 @@ class _Server:
             served = asyncio.create_task(server._serve(sockets=[self._listening]))  # `serve` without its signal handlers
             stopping = asyncio.create_task(self._stop.wait())
             beside = [asyncio.create_task(self._rotate_log()), asyncio.create_task(self._end_with_owner())]
-            await self._greet(application.new_token, time.monotonic() - started)
+            await self._greet(application, time.monotonic() - started)
             if application.runs_nodes_here and self._settings.isolation != "off":
                 await self._look_at_isolation()
             if application.connect is not None:
@@ -162,17 +163,30 @@ class _Server:
             with contextlib.suppress(OSError):  # a message that cannot be written to a full disk must not end the server
                 click.echo(text, err=text.startswith(("Warning", "Stopping")))
 
-    async def _greet(self, new_token: str, seconds: float) -> None:
+    async def _greet(self, application: Application, seconds: float) -> None:
         self._tell(
             f"Brickyard serves at {self._url} after {seconds:.1f} s. Stop it with Ctrl-C or `brickyard down`.",
             "serves", url=self._url, seconds=round(seconds, 1), version=__version__,
         )  # fmt: skip
         if (
-            new_token and not self._detached and self._settings.log_format != "json"
+            application.new_token and not self._detached and self._settings.log_format != "json"
         ):  # when detached, the parent shows it: it must not end up in the log
-            click.echo(token_line(self._workspace, new_token))
+            click.echo(token_line(self._workspace, application.new_token))
+        if sys.stdout.isatty() and not self._detached and self._settings.log_format != "json":
+            click.echo(
+                f"The web page (this link works once, for {LIFETIME_MS // 60_000} minutes): {await self._link(application)}"
+            )
         with contextlib.suppress(OSError):
             sys.stdout.flush()
+
+    async def _link(self, application: Application) -> str:
+        """A link that logs a browser in as the administrator."""
+        services = application.parts.services
+        caller = await services.tokens.authenticate(self._settings.admin_token or self._workspace.stored_token())
+        if caller is None:
+            return f"{self._url}/"
+        code, _ = await services.login_links.make(caller)
+        return self._url + link_path(code)
 
     async def _look_at_isolation(self) -> None:
         allowed = await asyncio.to_thread(allowed_here)

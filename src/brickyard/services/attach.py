@@ -39,6 +39,7 @@ from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
 from brickyard.services.connectclients import ConnectClient, ConnectClients, Session
+from brickyard.services.sessionusers import SessionUsers
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -59,7 +60,7 @@ class Attached(NamedTuple):
         return public_state(self.cluster)
 
 
-class Running(NamedTuple):
+class RunningCluster(NamedTuple):
     """A running cluster and its driver's instance."""
 
     cluster: Cluster
@@ -91,6 +92,7 @@ class AttachService:
         self._pause_s = pause_s
         self._monotonic = monotonic
         self.connect_clients = ConnectClients()
+        self.session_users = SessionUsers(store=store, nodes=nodes)
 
     async def look(self, caller: Caller, cluster_id: str, *, client: Client | None = None) -> Attached:
         """The cluster's current state, if the caller may attach to it; with `client`, to do that kind of work."""
@@ -99,23 +101,34 @@ class AttachService:
         return Attached(cluster, driver_instance(cluster, nodes) if usable else None)
 
     async def nodes(self, caller: Caller, cluster_id: str) -> list[Instance]:
-        """All instances of a cluster that the caller may attach to."""
-        return (await self._looked(caller, cluster_id))[1]
+        """All instances of a cluster whose logs the caller may read. As in Databricks, that takes more than attaching: other
+        users' programs write there too."""
+        return (await self._looked(caller, cluster_id, permission=Permission.CAN_MANAGE, to="read the logs of"))[1]
 
-    async def _looked(self, caller: Caller, cluster_id: str, *, client: Client | None = None) -> tuple[Cluster, list[Instance]]:
+    async def _looked(
+        self,
+        caller: Caller,
+        cluster_id: str,
+        *,
+        client: Client | None = None,
+        permission: Permission = Permission.CAN_ATTACH_TO,
+        to: str = "attach to",
+    ) -> tuple[Cluster, list[Instance]]:
         if not cluster_id:
             raise InvalidParameterValue("No cluster was named: give the cluster's id.")
-        cluster, nodes = await self._store.read(lambda tx: self._find(tx, caller, cluster_id))
+        cluster, nodes = await self._store.read(lambda tx: self._find(tx, caller, cluster_id, permission, to=to))
         spec, user = cluster.spec, caller.user_name
         if why := attach_refusal(spec, cluster_id=cluster_id, user_name=user, client=client):
             raise PermissionDenied(why)
         return cluster, nodes
 
-    def _find(self, tx: Tx, caller: Caller, cluster_id: str) -> tuple[Cluster, list[Instance]]:
+    def _find(
+        self, tx: Tx, caller: Caller, cluster_id: str, permission: Permission, *, to: str
+    ) -> tuple[Cluster, list[Instance]]:
         cluster = tx.clusters.get(cluster_id)
         if cluster is None or cluster.deleted_ms:
             raise ResourceDoesNotExist(f"Cluster {cluster_id[:100]} does not exist")
-        self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_cluster(cluster), to="attach to")
+        self._authorizer.require(tx, caller, permission, of_cluster(cluster), to=to)
         return cluster, list(tx.instances.of_cluster(cluster_id))
 
     async def attached(self, caller: Caller, cluster_id: str) -> AttachedTo:
@@ -133,12 +146,12 @@ class AttachService:
         return msgspec.structs.replace(session, user_name=seen.user_name, client_type=seen.client_type)
 
     async def workers(self, caller: Caller, cluster_id: str) -> list[Instance]:
-        """The running workers, if the caller may attach to the cluster."""
-        cluster, nodes = await self._looked(caller, cluster_id)
+        """The running workers, if the caller may read the cluster's logs."""
+        cluster, nodes = await self._looked(caller, cluster_id, permission=Permission.CAN_MANAGE, to="read the logs of")
         now = cluster.incarnation
         return [each for each in nodes if each.role is Role.WORKER and each.generation == now and each.live and each.endpoint]
 
-    async def running(self, caller: Caller, cluster_id: str, *, patience_s: float, may_start: bool = False) -> Running:
+    async def running(self, caller: Caller, cluster_id: str, *, patience_s: float, may_start: bool = False) -> RunningCluster:
         """Returns the cluster once it runs: waits while it is starting and, if allowed, first starts a stopped one. Raises
         TemporarilyUnavailable if that takes longer than `patience_s`, InvalidState if the cluster does not run."""
         deadline = self._monotonic() + patience_s
@@ -146,7 +159,7 @@ class AttachService:
         while True:
             found = await self.look(caller, cluster_id, client=Client.NOTEBOOKS)
             if found.driver is not None:
-                return Running(found.cluster, found.driver)
+                return RunningCluster(found.cluster, found.driver)
             if found.state in (State.TERMINATED, State.TERMINATING):
                 if started or not may_start:
                     raise _stopped(found)

@@ -9,17 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Collection
 from typing import NamedTuple
 
-from brickyard.domain.access import ObjectKind
+from brickyard.domain.access import ObjectKind, SecurableObject
 from brickyard.domain.clock import Clock, Ids
-from brickyard.domain.cluster import Cluster
 from brickyard.domain.errors import DatabaseTrouble, QuotaExceeded, RequestLimitExceeded
-from brickyard.domain.pools import Pool
-from brickyard.domain.run import Run
+from brickyard.plan.access import holders
 from brickyard.services.access import Authorizer
+from brickyard.services.access.objects import of_cluster, of_pool, of_run
 from brickyard.services.caller import Caller
 from brickyard.services.tokens import renewed
 from brickyard.store.changeset import Changes as Changeset
@@ -66,6 +65,7 @@ class Changes:
         self._epoch = ids.hex(16)  # positions from another or an earlier server are not valid here
         self._number = 0
         self._recent: deque[tuple[int, frozenset[Key]]] = deque(maxlen=REMEMBERED)
+        self._lost: OrderedDict[Key, dict[tuple[str, str], int]] = OrderedDict()  # since which change who cannot see what
         self._watchers: set[Watcher] = set()
         self._of_user: Counter[str] = Counter()
         self.closed = False
@@ -81,7 +81,9 @@ class Changes:
                 f"{caller.user_name} has {self._of_user[caller.user_name]} streams open, {len(self._watchers)} in total; "
                 f"at most {MOST_OF_USER} and {MOST} are allowed. Close one first."
             )
-        watcher = Watcher(self, caller, frozenset(kinds), self._since(after), since_ms=self._clock.now_ms())
+        pending = self._since(after)
+        told = int(after.rpartition("-")[2]) if pending is not None else self._number
+        watcher = Watcher(self, caller, frozenset(kinds), pending, told=told, since_ms=self._clock.now_ms())
         self._watchers.add(watcher)
         self._of_user[caller.user_name] += 1
         try:
@@ -112,6 +114,11 @@ class Changes:
         return f"{self._epoch}-{self._number}"
 
     @property
+    def number(self) -> int:
+        """How many changes there were so far."""
+        return self._number
+
+    @property
     def pace_s(self) -> float:
         """How long a watcher waits between two events."""
         return PACE_S + PACE_OF_EACH_S * len(self._watchers)
@@ -125,15 +132,23 @@ class Changes:
                 return None
             shown: set[Key] = set()
             for kind in watcher.kinds:
-                visible = self._authorizer.visible(tx, caller, kind)
-                changed = {key for key in objects if key.kind is kind}
-                if visible.owners is None:
-                    shown |= changed
-                else:
-                    shown |= {key for key in changed if visible.shows(_owner(tx, key))}
+                changed = [key for key in objects if key.kind is kind]
+                if self._authorizer.visible(tx, caller, kind).everything:
+                    shown.update(changed)
+                    continue
+                existing = [(key, on) for key in changed if (on := _object(tx, key)) is not None]
+                seen = self._authorizer.shown(tx, caller, kind, existing, lambda each: each[1])
+                shown.update(key for key, _ in seen)
+                shown.update(key for key in changed if self._has_lost(caller, key, after=watcher.told))
             return {key: objects[key] for key in sorted(shown)}
 
         return await self._store.read(work)
+
+    def _has_lost(self, caller: Caller, key: Key, *, after: int) -> bool:
+        """Whether the caller could see the object until a change later than `after`: it is told that the object is gone."""
+        lost = self._lost.get(key, {})
+        who = [("", caller.user_name), *((holder, "") for holder in holders(caller))]
+        return any(lost.get(each, 0) > after for each in who)
 
     def _since(self, after: str) -> Versions | None:
         """What has changed after a position, or None if that is not known."""
@@ -146,6 +161,9 @@ class Changes:
         return {key: number for number, keys in self._recent if number > seen for key in keys}
 
     def _committed(self, changes: Changeset) -> None:
+        if changes.identity:
+            for watcher in self._watchers:
+                watcher.wake.set()  # to look again at what its caller may see
         keys = frozenset(
             [
                 *(Key(ObjectKind.CLUSTER, each) for each in changes.clusters),
@@ -157,6 +175,12 @@ class Changes:
             return
         self._number += 1
         self._recent.append((self._number, keys))
+        for each in changes.lost:
+            key = Key(ObjectKind(each.kind), each.id)
+            self._lost.setdefault(key, {})[each.holder, each.owner] = self._number
+            self._lost.move_to_end(key)
+        while len(self._lost) > REMEMBERED:
+            self._lost.popitem(last=False)
         for watcher in self._watchers:
             watcher.add(dict.fromkeys(keys, self._number))
 
@@ -171,11 +195,19 @@ class Watcher:
     """One client's view of the changes. Created by `Changes.watch`."""
 
     def __init__(
-        self, changes: Changes, caller: Caller, kinds: frozenset[ObjectKind], pending: Versions | None, *, since_ms: int
+        self,
+        changes: Changes,
+        caller: Caller,
+        kinds: frozenset[ObjectKind],
+        pending: Versions | None,
+        *,
+        told: int,
+        since_ms: int,
     ) -> None:
         self.caller = caller
         self.kinds = kinds
         self.since_ms = since_ms
+        self.told = told  # the number of the last change that the client has been told about, or could not see
         self.wake = asyncio.Event()
         self._changes = changes
         self._pending: Versions | None = {}
@@ -206,7 +238,7 @@ class Watcher:
                     await self.wake.wait()
             if self._changes.closed:
                 return
-            position, pending = self._changes.position, self._pending
+            position, number, pending = self._changes.position, self._changes.number, self._pending
             self.wake.clear()
             self._pending = {}
             try:
@@ -218,17 +250,18 @@ class Watcher:
                 continue
             if shown is None:
                 return
+            self.told = number
             yield Changed(position, None if pending is None else shown) if shown or pending is None else None
             await asyncio.sleep(self._changes.pace_s)
 
 
-def _owner(tx: Tx, key: Key) -> str:
-    """Who made the object; "" if it no longer exists."""
-    found: Cluster | Pool | Run | None
+def _object(tx: Tx, key: Key) -> SecurableObject | None:
+    """The object; None if it no longer exists."""
     if key.kind is ObjectKind.CLUSTER:
-        found = tx.clusters.get(key.id)
-    elif key.kind is ObjectKind.INSTANCE_POOL:
-        found = tx.pools.get(key.id)
-    else:
-        found = tx.runs.get(int(key.id))
-    return found.creator_user_name if found is not None else ""
+        cluster = tx.clusters.get(key.id)
+        return None if cluster is None else of_cluster(cluster)
+    if key.kind is ObjectKind.INSTANCE_POOL:
+        pool = tx.pools.get(key.id)
+        return None if pool is None else of_pool(pool)
+    run = tx.runs.get(int(key.id))
+    return None if run is None else of_run(run)

@@ -1,6 +1,8 @@
 """Execution contexts and commands (API 1.2): who may run code where, and which agent runs it.
 
-Contexts exist only on the cluster's driver node: they end with the driver, and the server keeps no record of them.
+Contexts exist only on the cluster's driver node: they end with the driver, and the server keeps no record of them. A context is
+its user's alone, because code in it acts in that user's name (`dbutils.secrets`): for everybody else, administrators included, it
+does not exist. Its agent knows whose it is.
 """
 
 from __future__ import annotations
@@ -90,13 +92,13 @@ class CommandService:
     async def context_status(self, caller: Caller, cluster_id: str, context_id: str) -> dict[str, Any]:
         """`{"id", "status"}`: Pending, Running or Error."""
         driver = await self._driver_of(caller, cluster_id, context_id)
-        answer = await self._call(driver, nodeops.CONTEXT_STATUS, _context(context_id))
+        answer = await self._call(driver, nodeops.CONTEXT_STATUS, _context(caller, context_id))
         return {"id": context_id, "status": answer.status}
 
     async def destroy_context(self, caller: Caller, cluster_id: str, context_id: str) -> None:
         """Ends a context and everything that runs in it."""
         driver = await self._driver_of(caller, cluster_id, context_id)
-        await self._call(driver, nodeops.CONTEXT_DESTROY, _context(context_id))
+        await self._call(driver, nodeops.CONTEXT_DESTROY, _context(caller, context_id))
 
     async def execute(self, caller: Caller, cluster_id: str, context_id: str, language: str, command: str) -> str:
         """Queues a command and returns its id."""
@@ -105,22 +107,24 @@ class CommandService:
             _language(language)
         driver = await self._driver(caller, cluster_id)
         command_id = self._ids.hex()
-        context = _context(context_id).context_id
-        asked = NewCommand(context_id=context, command_id=command_id, language=language, command=command)
+        context = _context(caller, context_id)
+        asked = NewCommand(
+            context_id=context.context_id, command_id=command_id, language=language, command=command, user=context.user
+        )
         await self._call(driver, nodeops.COMMAND_EXECUTE, asked, repeatable=False)
         return command_id
 
     async def command_status(self, caller: Caller, cluster_id: str, context_id: str, command_id: str) -> dict[str, Any]:
         """`{"id", "status"}`, and `results` once the command is over."""
         driver = await self._driver_of(caller, cluster_id, context_id)
-        answer = await self._call(driver, nodeops.COMMAND_STATUS, _command(context_id, command_id))
+        answer = await self._call(driver, nodeops.COMMAND_STATUS, _command(caller, context_id, command_id))
         status = {"id": command_id, "status": answer.status}
         return status if answer.results is None else {**status, "results": answer.results}
 
     async def cancel(self, caller: Caller, cluster_id: str, context_id: str, command_id: str) -> None:
         """Cancels a queued or running command and its Spark jobs."""
         driver = await self._driver_of(caller, cluster_id, context_id)
-        await self._call(driver, nodeops.COMMAND_CANCEL, _command(context_id, command_id))
+        await self._call(driver, nodeops.COMMAND_CANCEL, _command(caller, context_id, command_id))
 
     # ── where code runs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -212,15 +216,16 @@ def _language(language: str) -> None:
         raise CommandError(f"Language {language!r} is not supported. Use one of: {', '.join(LANGUAGES)}.")
 
 
-def _context(context_id: str) -> OfContext:
-    """The context's id, if it is well-formed. Raises ContextNotFound."""
+def _context(caller: Caller, context_id: str) -> OfContext:
+    """The caller's context of that id, if it is well-formed. Raises ContextNotFound."""
     if not _ID.fullmatch(context_id):
         raise ContextNotFound(f"Execution context {context_id[:100]} does not exist")
-    return OfContext(context_id=context_id)
+    return OfContext(context_id=context_id, user=caller.user_name)
 
 
-def _command(context_id: str, command_id: str) -> OfCommand:
+def _command(caller: Caller, context_id: str, command_id: str) -> OfCommand:
     _require(command_id, "commandId")
     if not _ID.fullmatch(command_id):
         raise ContextNotFound(f"Command {command_id[:100]} does not exist in context {context_id[:100]}")
-    return OfCommand(context_id=_context(context_id).context_id, command_id=command_id)
+    context = _context(caller, context_id)
+    return OfCommand(context_id=context.context_id, command_id=command_id, user=context.user)

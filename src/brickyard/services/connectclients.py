@@ -34,14 +34,20 @@ class ConnectClients:
     def __init__(self) -> None:
         self._seen: OrderedDict[Session, ConnectClient] = OrderedDict()
 
-    def saw(self, session: Session, client: ConnectClient) -> None:
-        """Records a call in that session. Beyond the limit, the session that was silent for longest is forgotten."""
+    def saw(self, session: Session, client: ConnectClient) -> bool:
+        """Records a call in that session; returns whether it is the first one that this server sees. Beyond the limit, the
+        session that was silent for longest is forgotten."""
         known = self._seen.pop(session, None)
         if known is not None and not client.client_type:
             client = client._replace(client_type=known.client_type)
         self._seen[session] = client
         if len(self._seen) > KEPT:
             self._seen.popitem(last=False)
+        return known is None
+
+    def ended(self, session: Session) -> bool:
+        """Forgets a session that its client has ended; returns whether it was known."""
+        return self._seen.pop(session, None) is not None
 
     def find(self, session: Session) -> ConnectClient | None:
         return self._seen.get(session)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 from collections.abc import Callable
 
 from brickyard.domain.errors import ApiError, DatabaseTrouble, PermissionDenied
@@ -10,7 +11,9 @@ from brickyard.domain.node import AskSecrets, SecretsReply, ServerAddress
 from brickyard.domain.secrets import SecretName
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.services.caller import Caller
+from brickyard.services.principals import active_principal, caller_of
 from brickyard.services.secrets import SecretService
+from brickyard.storage.sealer import Sealer
 from brickyard.store.store import Store
 
 
@@ -23,11 +26,13 @@ class ContextSecrets:
         store: Store,
         secrets: SecretService,
         tokens: InstanceTokens,
+        sealer: Sealer,
         servers: Callable[[], tuple[ServerAddress, ...]] = tuple,
     ) -> None:
         self._store = store
         self._secrets = secrets
         self._tokens = tokens
+        self._sealer = sealer
         self._servers = servers
 
     async def ask(self, asked: AskSecrets) -> SecretsReply:
@@ -37,7 +42,7 @@ class ContextSecrets:
             caller = await self._caller(asked)
             if asked.key:
                 _, value = await self._secrets.get(caller, SecretName(asked.scope, asked.key))
-                return SecretsReply(server_token=proof, value=base64.b64encode(value).decode(), servers=servers)
+                return self._reply(value, proof=proof, servers=servers)
             if asked.scope:
                 names = [row.key for row in await self._secrets.list_secrets(caller, asked.scope)]
             else:
@@ -48,10 +53,16 @@ class ContextSecrets:
         except ApiError as error:
             return SecretsReply(server_token=proof, error_code=error.error_code, message=error.message, servers=servers)
 
+    def _reply(self, value: bytes, *, proof: str, servers: tuple[ServerAddress, ...]) -> SecretsReply:
+        sealed = ""
+        with contextlib.suppress(UnicodeDecodeError):  # bytes that are not text appear in no log
+            sealed = self._sealer.seal([value.decode()])
+        return SecretsReply(server_token=proof, value=base64.b64encode(value).decode(), sealed=sealed, servers=servers)
+
     async def _caller(self, asked: AskSecrets) -> Caller:
         if not self._tokens.is_ticket(asked.ticket, asked.instance_id, asked.context_id, asked.user):
             raise PermissionDenied(f"Context {asked.context_id} on this node is not a context of {asked.user}.")
-        user = await self._store.read(lambda tx: tx.users.get(asked.user))
-        if user is None:
-            raise PermissionDenied(f"{asked.user} is no user of the workspace.")
-        return Caller(user_name=user.user_name, user_id=user.user_id, is_admin=user.is_admin, token_id="")
+        principal = await self._store.read(lambda tx: active_principal(tx, asked.user))
+        if principal is None:
+            raise PermissionDenied(f"{asked.user} is no active user of the workspace.")
+        return caller_of(principal, token_id="")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from brickyard.domain.cluster import Target
-from brickyard.store.changeset import Changes
+from brickyard.store.bells import cluster_bells
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -27,8 +27,7 @@ class FirstLook:
         self._window_s = window_s
         self._monotonic = monotonic
         self._until: dict[str, float] = {}  # oldest first
-        self._bells: dict[str, set[asyncio.Event]] = {}
-        store.on_commit(self._changed)
+        self._bells = cluster_bells(store)
 
     def begin(self, cluster_id: str) -> None:
         """Records that a call may have started the cluster."""
@@ -47,27 +46,16 @@ class FirstLook:
         until = self._until.pop(cluster_id, 0.0)
         if until <= self._monotonic():
             return
-        bell = asyncio.Event()
-        bells = self._bells.setdefault(cluster_id, set())
-        bells.add(bell)
-        try:
+        with self._bells.of(cluster_id) as bell:
             while (left := until - self._monotonic()) > 0:
-                bell.clear()  # before the read: a change after it rings again
+                bell.clear()
                 if not await self._store.read(lambda tx: starts_on_pool(tx, cluster_id)):
                     return
                 try:
-                    await asyncio.wait_for(bell.wait(), left)
+                    async with asyncio.timeout(left):
+                        await bell.wait()
                 except TimeoutError:
                     return
-        finally:
-            bells.discard(bell)
-            if not bells:
-                self._bells.pop(cluster_id, None)
-
-    def _changed(self, changes: Changes) -> None:
-        for cluster_id in changes.clusters & self._bells.keys():
-            for bell in self._bells[cluster_id]:
-                bell.set()
 
 
 def starts_on_pool(tx: Tx, cluster_id: str) -> bool:

@@ -13,8 +13,9 @@ from brickyard.domain.libraries import (
     ListAllClusterLibraryStatusesResponse,
     UninstallLibraries,
 )
+from brickyard.domain.policies import PolicyRow
 from brickyard.plan import libraries
-from brickyard.plan.changes import Asked, Changed
+from brickyard.plan.changes import Changed
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
@@ -55,8 +56,7 @@ class LibraryService:
         """The statuses of the libraries of every cluster that has any."""
 
         def read(tx: Tx) -> ListAllClusterLibraryStatusesResponse:
-            visible = self._authorizer.visible(tx, caller, ObjectKind.CLUSTER)
-            found = [each for each in tx.clusters.with_libraries() if visible.shows(each.creator_user_name)]
+            found = tx.clusters.with_libraries(self._authorizer.visible(tx, caller, ObjectKind.CLUSTER))
             nodes = tx.instances.of_clusters(each.cluster_id for each in found)
             return ListAllClusterLibraryStatusesResponse(
                 statuses=[
@@ -73,11 +73,11 @@ class LibraryService:
         self,
         caller: Caller,
         request: InstallLibraries | UninstallLibraries,
-        decide: Callable[[Cluster, Sequence[Library], Asked], Changed],
+        decide: Callable[[Cluster, Sequence[Library], PolicyRow | None], Changed],
         *,
         to: str,
     ) -> None:
-        def change(cluster: Cluster, asked: Asked) -> Changed:
-            return decide(cluster, request.libraries, asked)
+        def change(cluster: Cluster, policy: PolicyRow | None) -> Changed:
+            return decide(cluster, request.libraries, policy)
 
         await self._clusters.change_libraries(caller, request.cluster_id, change, to=to)

@@ -23,6 +23,7 @@ from brickyard.domain.nodeops import ReadLog
 from brickyard.services.caller import Caller
 from brickyard.services.clusterlogs import MAX_READ, ClusterLogs, LogName, NodePiece
 from brickyard.services.tokens import renewed
+from brickyard.store.changeset import Changes
 from brickyard.store.store import Store
 
 PAUSE_S = 0.5  # between two looks at a log in which nothing new is
@@ -51,7 +52,9 @@ class LogFollowers:
         self._pause_s = pause_s
         self._readers: dict[tuple[str, str], _Reader] = {}
         self._of_user: Counter[str] = Counter()
+        self._identity_changes = 0
         self.closed = False
+        store.on_commit(self._committed)
 
     async def follow(self, caller: Caller, cluster_id: str, file: str, asked: ReadLog) -> Follower:
         """A follower from `asked.position` or `asked.offset` on; close it after use. Raises ApiError."""
@@ -98,13 +101,13 @@ class LogFollowers:
         )
 
     async def allowed(self, follower: Follower) -> bool:
-        """Whether the caller may still read the log. Looks once in a while."""
+        """Whether the caller may still read the log. Looks once in a while, and whenever callers have changed."""
         if self.closed:
             return False
-        now_s = asyncio.get_running_loop().time()
-        if now_s < follower.checked_s + IDLE_S:
+        now_s, changes = asyncio.get_running_loop().time(), self._identity_changes
+        if now_s < follower.checked_s + IDLE_S and changes == follower.checked_changes:
             return True
-        follower.checked_s = now_s
+        follower.checked_s, follower.checked_changes = now_s, changes
         now_ms = self._clock.now_ms()
         try:
             caller = await self._store.read(lambda tx: renewed(tx, follower.caller, now_ms=now_ms, made_by_ms=follower.since_ms))
@@ -115,6 +118,9 @@ class LogFollowers:
         except ApiError:
             return False
         return caller is not None
+
+    def _committed(self, changes: Changes) -> None:
+        self._identity_changes += changes.identity or bool(changes.lost)
 
 
 class Follower:
@@ -129,7 +135,7 @@ class Follower:
         self._followers = followers
         self._name = name
         self._first = first
-        self.checked_s = 0.0
+        self.checked_s, self.checked_changes = 0.0, -1
         self._open = True
 
     def close(self) -> None:
@@ -174,7 +180,8 @@ class Follower:
                 continue
             except ApiError:
                 return  # the log no longer exists
-            yield found
+            if await self._followers.allowed(self):  # the wait may have been long
+                yield found
             return
 
 

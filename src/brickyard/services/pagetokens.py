@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from brickyard.domain.audit import AuditPosition
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.queries import ClusterOrder, ClusterPosition, ClusterSort, EventPosition, RunPosition
 
@@ -43,7 +44,7 @@ class RunCursor(msgspec.Struct, frozen=True, array_like=True):
     at: RunPosition
 
 
-def encode(cursor: ClusterCursor | EventCursor | RunCursor) -> str:
+def encode(cursor: ClusterCursor | EventCursor | RunCursor | AuditPosition) -> str:
     """The cursor as URL-safe text for clients."""
     return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
 
@@ -84,6 +85,16 @@ def run_cursor(token: str | None) -> RunCursor | None:
     if not _fits(cursor.at.created_ms) or not _fits(cursor.at.run_id):
         raise _unknown()
     return cursor
+
+
+def audit_position(token: str) -> AuditPosition | None:
+    """The token's position; None if there is no token. Raises InvalidParameterValue."""
+    if not token:
+        return None
+    position = _decode(token, AuditPosition)
+    if not _fits(position.time) or not _fits(position.id):
+        raise _unknown()
+    return position
 
 
 def _decode(token: str, kind: type[T]) -> T:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from brickyard.domain.access import Permission
+from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.errors import InvalidParameterValue, QuotaExceeded, ResourceDoesNotExist
 from brickyard.domain.policies import (
@@ -23,6 +23,8 @@ from brickyard.domain.policies import (
     PolicyRow,
     PolicyView,
 )
+from brickyard.plan import enforcement
+from brickyard.plan.libraries import enforceable
 from brickyard.plan.policies.families import FAMILIES, Family
 from brickyard.plan.policies.governing import definition_text, family_of, said
 from brickyard.plan.policies.language import parse
@@ -66,15 +68,17 @@ def existing_policy(tx: Tx, policy_id: str) -> PolicyRow:
     return row
 
 
-def check_room(tx: Tx, policy: PolicyRow | None, user_name: str) -> None:
-    """Raises QuotaExceeded if the user has as many active clusters under the policy as it allows."""
+def check_room(tx: Tx, policy: PolicyRow | None, user_name: str, *, more: int = 1) -> None:
+    """Raises QuotaExceeded if the user cannot have so many more active clusters under the policy."""
     if policy is None or policy.max_clusters_per_user is None:
         return
     tx.lock(f"policy/{policy.policy_id}/{user_name}")  # else two creates would each count without the other
     active = tx.policies.active_clusters(policy.policy_id, user_name)
-    if active >= policy.max_clusters_per_user:
+    waiting = sum(run.clusters_to_come(policy.policy_id) for run in tx.runs.active_of(user_name))
+    if active + waiting + more > policy.max_clusters_per_user:
+        to_come = f" and {waiting} more to come for runs" if waiting else ""
         raise QuotaExceeded(
-            f"{user_name} has {active} active clusters under the policy {policy.name}, which allows "
+            f"{user_name} has {active} active clusters{to_come} under the policy {policy.name}, which allows "
             f"{policy.max_clusters_per_user}: terminate one first."
         )
 
@@ -111,6 +115,7 @@ class PolicyService:
         """Replaces a policy's content. Clusters that it governs keep what they have; they may not comply any more."""
 
         def work(tx: Tx) -> None:
+            tx.lock(_NAMES)  # else a policy that is deleted at the same time would be written anew
             found = self._find(tx, caller, request.policy_id, Permission.ADMIN, to="edit")
             if found.is_default and (request.policy_family_id or found.policy_family_id) != found.policy_family_id:
                 raise InvalidParameterValue(f"The default policy {found.name} stays with its family {found.policy_family_id}.")
@@ -121,12 +126,20 @@ class PolicyService:
         await self._store.write(work)
 
     async def delete(self, caller: Caller, request: PolicyId) -> None:
-        """Deletes a policy. Clusters that it governs can still run, but cannot be edited before they leave it."""
+        """Deletes a policy. Clusters that it governs can still run, but cannot be edited before they leave it. What was to be
+        enforced when they end is not."""
 
         def work(tx: Tx) -> None:
+            tx.lock(_NAMES)
             found = self._find(tx, caller, request.policy_id, Permission.ADMIN, to="delete")
             if found.is_default:
                 raise InvalidParameterValue(f"The default policy {found.name} cannot be deleted.")
+            for cluster_id in tx.policies.active(found.policy_id):
+                cluster = tx.clusters.get(cluster_id)
+                if cluster is not None and cluster.enforcement is not None:
+                    done, event = enforcement.failed(cluster, now=self._clock.now_ms(), user=caller.user_name)
+                    tx.clusters.update(done)
+                    tx.events.append(event)
             tx.policies.delete(found.policy_id)
 
         await self._store.write(work)
@@ -141,9 +154,10 @@ class PolicyService:
         """The policies that the caller may use."""
 
         def work(tx: Tx) -> list[PolicyRow]:
-            stored = {row.policy_id: row for row in tx.policies.all()}
-            rows = [*(_DEFAULTS | stored).values()]
-            return [row for row in rows if self._may_use(tx, caller, row)]
+            kind = ObjectKind.CLUSTER_POLICY
+            defaults = self._authorizer.shown(tx, caller, kind, _DEFAULTS.values(), of_policy)
+            stored = tx.policies.shown(self._authorizer.visible(tx, caller, kind))
+            return [*{row.policy_id: row for row in (*defaults, *stored)}.values()]
 
         by_name = request.sort_column is ListSortColumn.POLICY_NAME
         descending = request.sort_order is ListSortOrder.DESC or (request.sort_order is None and not by_name)
@@ -170,9 +184,6 @@ class PolicyService:
         to = "see the policy families of the"
         await self._store.read(lambda tx: self._authorizer.require(tx, caller, Permission.WORKSPACE_ACCESS, WORKSPACE, to=to))
 
-    def _may_use(self, tx: Tx, caller: Caller, row: PolicyRow) -> bool:
-        return self._authorizer.visible(tx, caller, of_policy(row).kind).shows(row.creator_user_name)
-
     def _find(self, tx: Tx, caller: Caller, policy_id: str, permission: Permission, *, to: str) -> PolicyRow:
         row = existing_policy(tx, policy_id)
         self._authorizer.require(tx, caller, permission, of_policy(row), to=to)
@@ -187,8 +198,6 @@ class PolicyService:
             raise InvalidParameterValue(
                 f"description has {len(request.description or '')} characters; at most {MAX_DESCRIPTION} are allowed."
             )
-        if request.libraries:
-            raise InvalidParameterValue("libraries of a policy are not supported yet. Leave libraries out.")
         if (most := request.max_clusters_per_user) is not None and most < 1:
             raise InvalidParameterValue(f"max_clusters_per_user is {most}; it must be positive. Leave it out for no limit.")
         family = request.policy_family_id or (row.policy_family_id if row.is_default else "")
@@ -201,6 +210,7 @@ class PolicyService:
             policy_family_id=family,
             overrides=request.policy_family_definition_overrides or "" if family else "",
             max_clusters_per_user=most,
+            libraries=enforceable(request.libraries or ()),
         )
 
     def _check_source(self, request: PolicyFields, family: str) -> None:
@@ -216,9 +226,7 @@ class PolicyService:
             raise _unknown_family(family)
         field = "policy_family_definition_overrides" if family else "definition"
         text = overrides or "{}" if family else request.definition or ""
-        definition, problems = parse(text)
-        if any(rule.on.path == "dbus_per_hour" for rule in definition.rules):
-            raise InvalidParameterValue(f"{field}: dbus_per_hour is not supported here: node types have no DBU rate.")
+        _, problems = parse(text)
         if problems and (self._strict or not _is_object(text)):
             raise InvalidParameterValue(f"{field} is malformed: {said(problems)}")
 
@@ -236,6 +244,7 @@ def policy_view(row: PolicyRow) -> PolicyView:
         max_clusters_per_user=row.max_clusters_per_user,
         policy_family_id=row.policy_family_id or None,
         policy_family_definition_overrides=row.overrides or None,
+        libraries=row.libraries or None,
     )
 
 

@@ -112,9 +112,8 @@ class PoolService:
         """All pools that the caller may see, oldest first."""
 
         def work(tx: Tx) -> ListInstancePoolsResponse:
-            visible = self._authorizer.visible(tx, caller, ObjectKind.INSTANCE_POOL)
-            pools = [pool for pool in tx.pools.active() if visible.shows(pool.creator_user_name)]
-            standings = tx.instances.standings()
+            pools = tx.pools.shown(self._authorizer.visible(tx, caller, ObjectKind.INSTANCE_POOL))
+            standings = tx.instances.standings(*(pool.instance_pool_id for pool in pools)) if pools else {}
             return ListInstancePoolsResponse(
                 instance_pools=[pool_view(pool, standings.get(pool.instance_pool_id, {})) for pool in pools]
             )
@@ -145,11 +144,17 @@ class PoolService:
         self._wake(pool_id)
 
     def _find(self, tx: Tx, caller: Caller, pool_id: str, permission: Permission, *, to: str) -> Pool:
-        pool = tx.pools.get(pool_id)
-        if pool is None or not pool.active:
-            raise _unknown(pool_id)
+        pool = existing_pool(tx, pool_id)
         self._authorizer.require(tx, caller, permission, of_pool(pool), to=to)
         return pool
+
+
+def existing_pool(tx: Tx, pool_id: str) -> Pool:
+    """The pool with that id. Raises ResourceDoesNotExist."""
+    pool = tx.pools.get(pool_id)
+    if pool is None or not pool.active:
+        raise ResourceDoesNotExist(f"Can't find an instance pool with id: {pool_id[:140]}.")
+    return pool
 
 
 def pool_view(pool: Pool, standings: Mapping[Standing, int]) -> InstancePoolView:
@@ -181,7 +186,3 @@ def _take_name(tx: Tx, spec: PoolSpec) -> None:
         raise InvalidParameterValue(
             f"instance_pool_name {spec.instance_pool_name} is taken by instance pool {other}: choose another name."
         )
-
-
-def _unknown(pool_id: str) -> ResourceDoesNotExist:
-    return ResourceDoesNotExist(f"Can't find an instance pool with id: {pool_id}.")

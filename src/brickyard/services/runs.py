@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.errors import InvalidParameterValue, InvalidState, PermissionDenied
+from brickyard.domain.libraries import Library
 from brickyard.domain.queries import RunFilter, RunPosition
 from brickyard.domain.run import Output, Run, Task
 from brickyard.domain.runviews import GetRun, ListRuns, ListRunsResponse, RunId, RunOutput, RunType, RunView
@@ -17,13 +19,16 @@ from brickyard.domain.states import ClusterSource
 from brickyard.domain.tasks import SubmitRun, SubmitTask
 from brickyard.plan.attach import Client, attach_refusal
 from brickyard.plan.changes import Specified
+from brickyard.plan.libraries import check_enforced, install
 from brickyard.plan.run import task_run_id
-from brickyard.plan.submit import checked_tasks, task_file
+from brickyard.plan.submit import checked_tasks, libraries, task_file
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster, of_run
 from brickyard.services.caller import Caller
 from brickyard.services.missing import existing_cluster
 from brickyard.services.pagetokens import RunCursor, encode, run_cursor
+from brickyard.services.permissions import grant_on_run
+from brickyard.services.policies import check_room, find_policy
 from brickyard.services.runviews import attempt_view, run_view
 from brickyard.services.taskfiles import TaskFiles
 from brickyard.store.store import Store
@@ -158,7 +163,7 @@ class RunService:
             if not run.ended_ms:
                 raise InvalidState(f"Run {run.run_id} is active and cannot be deleted. Cancel it (runs/cancel) first.")
             if run.idempotency_token:
-                tx.runs.spend(run.idempotency_token, run.run_id, self._clock.now_ms())
+                tx.runs.spend(run.idempotency_token, run.creator_user_name, run.run_id, self._clock.now_ms())
             tx.runs.delete(run.run_id)
 
         await self._store.write(work)
@@ -177,14 +182,15 @@ class RunService:
 
     def _submit(self, tx: Tx, caller: Caller, request: SubmitRun, tasks: Sequence[SubmitTask]) -> int:
         token = request.idempotency_token or ""
-        if token and (same := _submitted(tx, token)) is not None:
+        if token and (same := _submitted(tx, token, caller.user_name)) is not None:
             return same
         # Lock existing clusters before the pools of job clusters, as everywhere: different lock orders would deadlock.
         for task in tasks:
             if task.existing_cluster_id:
-                self._check_existing(tx, caller, task.existing_cluster_id)
+                self._check_existing(tx, caller, task.existing_cluster_id, libraries(task))
         run_id, job_id = self._number(), self._number()
         owned = [self._job_cluster(tx, caller, task, f"job-{job_id}-run-{run_id}-{task.task_key}") for task in tasks]
+        self._check_room(tx, caller, tasks)
         run = Run(
             run_id=run_id,
             job_id=job_id,
@@ -204,7 +210,14 @@ class RunService:
             ),
         )
         tx.runs.insert(run)
+        grant_on_run(tx, run, request.access_control_list or ())
         return run_id
+
+    def _check_room(self, tx: Tx, caller: Caller, tasks: Sequence[SubmitTask]) -> None:
+        """Raises QuotaExceeded if the tasks that begin at once would have more clusters under a policy than it allows."""
+        wanted = Counter(task.new_cluster.policy_id for task in tasks if task.new_cluster and not task.depends_on)
+        for policy_id in sorted(each for each in wanted if each):
+            check_room(tx, find_policy(tx, policy_id), caller.user_name, more=wanted[policy_id])
 
     def _job_cluster(self, tx: Tx, caller: Caller, task: SubmitTask, name: str) -> Specified | None:
         """The specification of a task's job cluster. It ends with its run, so it needs no autotermination."""
@@ -215,9 +228,11 @@ class RunService:
         specified = self._specify(tx, caller, msgspec.structs.replace(asked, cluster_name=name, autotermination_minutes=minutes))
         if why := attach_refusal(specified.spec, cluster_id=name, user_name=caller.user_name, client=Client.JOBS):
             raise InvalidParameterValue(f"Task {task.task_key}: {why}")
+        check_enforced(libraries(task), find_policy(tx, specified.spec.policy_id))
         return specified
 
-    def _check_existing(self, tx: Tx, caller: Caller, cluster_id: str) -> None:
+    def _check_existing(self, tx: Tx, caller: Caller, cluster_id: str, wanted: Sequence[Library]) -> None:
+        """Raises unless the caller's tasks may run on the cluster; then has it install what they want."""
         cluster = existing_cluster(tx, cluster_id)
         if cluster.source is ClusterSource.JOB:
             raise InvalidParameterValue(
@@ -227,14 +242,20 @@ class RunService:
             self._authorizer.require(tx, caller, permission, of_cluster(cluster), to="run tasks on")
         if why := attach_refusal(cluster.spec, cluster_id=cluster_id, user_name=caller.user_name, client=Client.JOBS):
             raise PermissionDenied(why)
+        if wanted:
+            self._authorizer.require(tx, caller, Permission.CAN_MANAGE, of_cluster(cluster), to="install libraries on")
+            changed = install(cluster, wanted, find_policy(tx, cluster.spec.policy_id)).cluster
+            if changed != cluster:
+                tx.clusters.update(changed)
+                tx.clusters.wake(cluster_id)
 
 
-def _submitted(tx: Tx, token: str) -> int | None:
-    """The run submitted with the token. Of two concurrent submits, the second one finds the row of the first."""
-    tx.lock(f"run-idempotency/{token}")
-    if (same := tx.runs.by_idempotency_token(token)) is not None:
+def _submitted(tx: Tx, token: str, user_name: str) -> int | None:
+    """The run that the user submitted with the token. Of two concurrent submits, the second one finds the row of the first."""
+    tx.lock(f"run-idempotency/{user_name}/{token}")
+    if (same := tx.runs.by_idempotency_token(token, user_name)) is not None:
         return same
-    if (deleted := tx.runs.spent(token)) is not None:
+    if (deleted := tx.runs.spent(token, user_name)) is not None:
         raise InvalidParameterValue(
             f"idempotency_token {token!r} belongs to run {deleted}, which was deleted. Submit with another token to run the "
             "tasks again."

@@ -6,7 +6,7 @@ from typing import Any
 
 from brickyard.domain.run import (
     Attempt,
-    Phase,
+    AttemptPhase,
     Run,
     RunLifeCycleState,
     RunLifecycleStateV2State,
@@ -29,11 +29,11 @@ from brickyard.plan.assignments import spark_context_id
 
 Life, Life2, Result, Code = RunLifeCycleState, RunLifecycleStateV2State, RunResultState, TerminationCode
 _PHASES = {
-    Phase.PENDING: Life.PENDING,
-    Phase.STARTING: Life.RUNNING,
-    Phase.RUNNING: Life.RUNNING,
-    Phase.CLOSING: Life.TERMINATING,
-    Phase.DONE: Life.TERMINATED,
+    AttemptPhase.PENDING: Life.PENDING,
+    AttemptPhase.STARTING: Life.RUNNING,
+    AttemptPhase.RUNNING: Life.RUNNING,
+    AttemptPhase.CLOSING: Life.TERMINATING,
+    AttemptPhase.DONE: Life.TERMINATED,
 }
 _NEWER = {
     Life.BLOCKED: Life2.BLOCKED,

@@ -7,7 +7,7 @@ import binascii
 from collections.abc import Callable
 from typing import TypeVar
 
-from brickyard.domain.access import Grant, Permission
+from brickyard.domain.access import Grant, ObjectKind, Permission, Place
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import (
     InvalidParameterValue,
@@ -17,12 +17,11 @@ from brickyard.domain.errors import (
     ResourceDoesNotExist,
     ResourceLimitExceeded,
 )
+from brickyard.domain.identity import USERS_ID, fold_name
 from brickyard.domain.secrets import (
-    ADMINS,
     MAX_BYTES,
     MAX_SCOPES,
     MAX_SECRETS,
-    USERS,
     ScopeRow,
     SecretName,
     SecretRow,
@@ -32,13 +31,16 @@ from brickyard.domain.secrets import (
 )
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE, of_scope
+from brickyard.services.access.principals import group_holder, named, service_principal_holder, user_holder
 from brickyard.services.caller import Caller
 from brickyard.storage.vault import Vault, VaultError
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 T = TypeVar("T")
+MAX_GRANTS = 1_000  # per scope, as in Databricks
 BATCH = 500  # secrets that one transaction of a rotation takes
+_USERS = "users"  # the name of the group with USERS_ID
 _SHOWN = 5
 _LOCK = "secrets"  # writers take turns: no secret is put with a key that is being removed, or into a scope that is
 
@@ -60,9 +62,9 @@ class SecretService:
         def work(tx: Tx) -> None:
             self._authorizer.require(tx, caller, Permission.WORKSPACE_ACCESS, WORKSPACE, to="create secret scopes in the")
             check_scope(scope)
-            if initial_manage_principal not in ("", USERS):
+            if initial_manage_principal not in ("", _USERS):
                 raise InvalidParameterValue(
-                    f"initial_manage_principal is {initial_manage_principal[:140]!r}; it can only be {USERS!r}, or absent: then "
+                    f"initial_manage_principal is {initial_manage_principal[:140]!r}; it can only be {_USERS!r}, or absent: then "
                     "you manage the scope and can give others permissions with acls/put."
                 )
             tx.lock(_LOCK)
@@ -74,7 +76,7 @@ class SecretService:
                 )
             row = ScopeRow(name=scope, created_ms=self._clock.now_ms(), creator=caller.user_name)
             tx.secrets.insert_scope(fold(scope), row)
-            tx.secrets.grant(fold(scope), Grant(initial_manage_principal or caller.user_name, Permission.MANAGE))
+            tx.grants.put(_place(scope), [Grant(USERS_ID if initial_manage_principal else caller.user_id, Permission.MANAGE)])
 
         await self._store.write(work)
 
@@ -155,19 +157,22 @@ class SecretService:
 
         def work(tx: Tx) -> None:
             self._find(tx, caller, scope, Permission.MANAGE, to="change permissions on", locked=True)
-            who = grant.principal
-            if who not in (USERS, ADMINS) and tx.users.get(who) is None:
+            who = self._holder(tx, grant.principal)
+            if who is None:
                 raise InvalidParameterValue(
-                    f"principal is {who[:140]!r}: no such user or group exists. Name a user of the workspace, {USERS!r} "
-                    f"or {ADMINS!r}."
+                    f"principal is {grant.principal[:140]!r}: no such user or group exists. Name a user, a service principal "
+                    "(by its application id) or a group of the workspace."
                 )
-            tx.secrets.grant(fold(scope), grant)
+            others = [each for each in tx.grants.of(_place(scope)) if each.principal != who]
+            if len(others) >= MAX_GRANTS:
+                raise ResourceLimitExceeded(f"Scope {scope} has {MAX_GRANTS} permissions, which is the maximum. Grant to groups.")
+            tx.grants.put(_place(scope), [*others, Grant(who, grant.permission)])
 
         await self._store.write(work)
 
     async def get_acl(self, caller: Caller, scope: str, principal: str) -> Grant:
         """The permission that was given to this user or group."""
-        found = [grant for grant in await self.list_acls(caller, scope) if grant.principal == principal]
+        found = [grant for grant in await self.list_acls(caller, scope) if fold_name(grant.principal) == fold_name(principal)]
         if not found:
             raise _no_acl(scope, principal)
         return found[0]
@@ -177,17 +182,21 @@ class SecretService:
 
         def work(tx: Tx) -> None:
             self._find(tx, caller, scope, Permission.MANAGE, to="change permissions on", locked=True)
-            if not tx.secrets.revoke(fold(scope), principal):
+            who, grants = self._holder(tx, principal), tx.grants.of(_place(scope))
+            if who not in [grant.principal for grant in grants]:
                 raise _no_acl(scope, principal)
+            tx.grants.put(_place(scope), [grant for grant in grants if grant.principal != who])
 
         await self._store.write(work)
 
     async def list_acls(self, caller: Caller, scope: str) -> list[Grant]:
-        """Everybody's permissions on the scope."""
+        """Everybody's permissions on the scope, under their names."""
 
         def work(tx: Tx) -> list[Grant]:
             self._find(tx, caller, scope, Permission.MANAGE, to="see permissions on")
-            return list(tx.secrets.grants(fold(scope)))
+            grants = tx.grants.of(_place(scope))
+            names = named(tx, [grant.principal for grant in grants])
+            return [Grant(names[each.principal].name, each.permission) for each in grants if each.principal in names]
 
         return await self._store.read(work)
 
@@ -249,11 +258,19 @@ class SecretService:
             raise ResourceDoesNotExist(f"Scope {scope[:140]} does not exist!")
         self._authorizer.require(tx, caller, permission, of_scope(scope), to=to)
 
+    def _holder(self, tx: Tx, name: str) -> str | None:
+        """Secret ACLs name users, service principals and groups alike."""
+        return user_holder(tx, name) or service_principal_holder(tx, name) or group_holder(tx, name)
+
     def _crypt(self, work: Callable[[], T]) -> T:
         try:
             return work()
         except VaultError as error:
             raise InvalidState(str(error)) from error
+
+
+def _place(scope: str) -> Place:
+    return Place(ObjectKind.SECRET_SCOPE, fold(scope))
 
 
 def _value(string_value: str | None, bytes_value: str | None) -> bytes:

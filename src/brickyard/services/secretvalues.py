@@ -10,15 +10,18 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from brickyard.agent.transfers import own_credentials
 from brickyard.domain.access import Permission, Principal
 from brickyard.domain.errors import PermissionDenied, ResourceDoesNotExist
-from brickyard.domain.identity import UserRow
 from brickyard.domain.node import Assignment, Failure
+from brickyard.domain.places import Kind
 from brickyard.domain.secrets import SecretName, all_references, filled, references
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.terminations import TerminationReasonCode
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_scope
+from brickyard.services.principals import active_principal
+from brickyard.storage.sealer import Sealer
 from brickyard.storage.vault import Vault, VaultError
 from brickyard.store.tx import Tx
 
@@ -36,16 +39,17 @@ class _Unresolved(Exception):
 class SecretValues:
     """One per server."""
 
-    def __init__(self, *, authorizer: Authorizer, vault: Vault) -> None:
+    def __init__(self, *, authorizer: Authorizer, vault: Vault, sealer: Sealer) -> None:
         self._authorizer = authorizer
         self._vault = vault
+        self._sealer = sealer
 
     def deliver(self, tx: Tx, assignment: Assignment) -> Assignment:
         """The assignment with values in place of references, and the values to redact. If one cannot be had, an assignment that
         says why and has neither settings nor variables."""
         used = sorted({name.folded for name in all_references(assignment.spark_conf, assignment.spark_env_vars)})
         if not used:
-            return assignment
+            return self._with_credentials(assignment)
         try:
             values = {name: self._value(tx, assignment.user, name) for name in used}
             conf = _filled(assignment.spark_conf, values)
@@ -55,17 +59,29 @@ class SecretValues:
             refusal = Failure(code=error.code.value, message=str(error))
             return msgspec.structs.replace(assignment, spark_conf={}, spark_env_vars={}, refusal=refusal)
         redact = tuple(sorted(set(values.values())))
-        return msgspec.structs.replace(assignment, spark_conf=conf, spark_env_vars=variables, redact=redact)
+        sealed = self._sealer.seal(redact)
+        return self._with_credentials(
+            msgspec.structs.replace(assignment, spark_conf=conf, spark_env_vars=variables, redact=redact, sealed=sealed)
+        )
+
+    def _with_credentials(self, assignment: Assignment) -> Assignment:
+        """Adds, sealed, what a server needs to deliver the logs that the node may leave (reconcile/logdelivery.py)."""
+        logs = assignment.logs
+        if logs is None or logs.kind != Kind.S3:
+            return assignment
+        sealed = self._sealer.seal_variables(own_credentials(Kind.S3, assignment.spark_env_vars))
+        return msgspec.structs.replace(assignment, logs=msgspec.structs.replace(logs, sealed=sealed))
 
     def _value(self, tx: Tx, owner: str, name: SecretName) -> str:
-        user = tx.users.get(owner)
+        principal = active_principal(tx, owner)
         if tx.secrets.scope(name.scope) is None:
             raise _resolution(f"secret {name} cannot be read: the scope does not exist. Create it, or remove the reference.")
         denied = TerminationReasonCode.SECRET_PERMISSION_DENIED
-        if user is None:
-            raise _Unresolved(denied, f"secret {name} cannot be read: {owner}, the cluster's owner, is no user of the workspace.")
+        if principal is None:
+            why = f"secret {name} cannot be read: {owner}, the cluster's owner, is no active user of the workspace."
+            raise _Unresolved(denied, why)
         try:
-            self._authorizer.require(tx, principal_of(user), Permission.READ, of_scope(name.scope), to="read secrets of")
+            self._authorizer.require(tx, principal, Permission.READ, of_scope(name.scope), to="read secrets of")
         except PermissionDenied as error:
             raise _Unresolved(denied, f"secret {name} cannot be read for the cluster's owner: {error.message}") from error
         found = tx.secrets.get(name)
@@ -100,11 +116,6 @@ class SecretUse:
                 )
             for principal in who:
                 self._authorizer.require(tx, principal, Permission.READ, of_scope(scope), to="refer to secrets of")
-
-
-def principal_of(user: UserRow) -> Principal:
-    """The user, as the holder of permissions."""
-    return Principal(user_name=user.user_name, user_id=user.user_id, is_admin=user.is_admin)
 
 
 def _used(spec: ClusterSpec) -> set[SecretName]:

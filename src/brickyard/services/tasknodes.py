@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import html
 import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -30,7 +31,7 @@ from brickyard.domain.nodeops import (
 from brickyard.domain.run import Conclusion, Output, RunResultState, TerminationCode
 from brickyard.nodes.calls import NodeCalls
 from brickyard.plan.run import FAILED
-from brickyard.plan.submit import libraries, parameters, task_file
+from brickyard.plan.submit import parameters, task_file, wheels
 from brickyard.reconcile.runpass import Call
 from brickyard.reconcile.runs import Ended, NodeSilent
 from brickyard.services.taskfiles import TaskFiles, UnreadableFile
@@ -39,8 +40,11 @@ MAX_LOGS = 5 * 1024 * 1024  # characters; the end is kept, as at Databricks
 MAX_ERROR = 10_000
 MAGIC = "%%brickyard_task"
 STOP_LOOKS, STOP_PAUSE_S = 20, 0.5  # a driver replaces a process that has not reacted for 6 s
+ACCESS_LOST = "PermissionDenied:"  # how the error of a process begins that was ended because its user lost access
 _OVER = ("Finished", "Error", "Cancelled")
 _TAG = re.compile(r"<[^>]*>")
+
+Refusal = Callable[[Call], Awaitable[str]]
 
 log = structlog.get_logger(__name__)
 
@@ -48,12 +52,16 @@ log = structlog.get_logger(__name__)
 class DriverTasks:
     """Implements `reconcile.runs.TaskNodes` with the agents of drivers."""
 
-    def __init__(self, *, nodes: NodeCalls, files: TaskFiles) -> None:
+    def __init__(self, *, nodes: NodeCalls, files: TaskFiles, refusal: Refusal) -> None:
+        """`refusal`: why the run's owner may not run code on the attempt's cluster now; "" if they may."""
         self._nodes = nodes
         self._files = files
+        self._refusal = refusal
 
     async def begin(self, call: Call) -> Ended | None:
         """Begins an attempt. It reads the task's file now, so a retry runs the file's current text."""
+        if why := await self._refusal(call):
+            return _failed(TerminationCode.UNAUTHORIZED_ERROR, f"{ACCESS_LOST} {why}")
         try:
             command = await self._command(call)
         except UnreadableFile as error:
@@ -107,8 +115,7 @@ class DriverTasks:
     async def _command(self, call: Call) -> str:
         """The command for the context (runtime/node/kernel/task.py). Its first line names it, also in the Spark UI."""
         task = call.task.spec
-        found = libraries(task)
-        described: dict[str, Any] = {"parameters": parameters(task), "wheels": found["whl"], "jars": found["jar"]}
+        described: dict[str, Any] = {"parameters": parameters(task), "wheels": wheels(task)}
         if task.spark_python_task is not None:
             file = task_file(task.spark_python_task.python_file)
             source = await self._files.read(file)
@@ -153,5 +160,6 @@ def _ended(status: str, results: dict[str, Any]) -> Ended:
     output = Output(logs=logs, logs_truncated=cut, error=error or FAILED, error_trace=str(results.get("cause") or ""))
     if status == "Finished":
         return Ended(conclusion=Conclusion(RunResultState.FAILED, TerminationCode.RUN_EXECUTION_ERROR, FAILED), output=output)
-    lost = Conclusion(RunResultState.FAILED, TerminationCode.DRIVER_ERROR, error or "The task's process died.")
+    code = TerminationCode.UNAUTHORIZED_ERROR if error.startswith(ACCESS_LOST) else TerminationCode.DRIVER_ERROR
+    lost = Conclusion(RunResultState.FAILED, code, error or "The task's process died.")
     return Ended(conclusion=lost, output=output)

@@ -1,9 +1,9 @@
-"""Personal access tokens. Whoever holds a token acts as its user. Only digests are stored."""
+"""Personal access tokens, and the caller of every bearer token. Whoever holds a token acts as its user. Only keyed hashes are
+stored (`digests.py`)."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
+from collections.abc import Set
 from typing import NamedTuple
 
 import msgspec
@@ -11,11 +11,17 @@ import msgspec
 from brickyard.domain.access import Permission
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.errors import InvalidParameterValue, QuotaExceeded, ResourceDoesNotExist
-from brickyard.domain.identity import NEVER, TokenRow, UserRow
+from brickyard.domain.identity import ADMINS_ID, NEVER, CredentialKind, TokenRow, UserRow
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import TOKENS
 from brickyard.services.caller import Caller
+from brickyard.services.credentials import end
+from brickyard.services.digests import Digests, plain
+from brickyard.services.lastuse import LastUse, SessionLimits
+from brickyard.services.principals import active_principal, caller_of
 from brickyard.services.users import new_user
+from brickyard.store.changeset import Changes
+from brickyard.store.identity import LOCK
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -23,81 +29,103 @@ MAX_TOKENS = 600  # per user
 MAX_LIFETIME_S = 100 * 365 * 86_400
 MAX_COMMENT = 1024
 ADMIN_TOKEN_ID = "admin-token"  # noqa: S105 - the name of a row, not a secret
-CACHE_MS = 5_000  # how long a token or a user's rights may still count after another process changed them
+CACHE_MS = 5_000  # how long a caller is kept while nothing changes
+SHARED_CACHE_MS = 1_000  # likewise while other servers write: the notice of a change may be late
 CACHE_SIZE = 10_000
+DEFAULT = SessionLimits()
+BEARERS = frozenset({CredentialKind.PERSONAL, CredentialKind.ACCESS})
 
 
 class _Known(NamedTuple):
     caller: Caller
+    kind: CredentialKind
     until_ms: int
 
 
 class TokenService:
     """Authenticates users and manages their tokens. For one event loop."""
 
-    def __init__(self, *, store: Store, clock: Clock, ids: Ids, authorizer: Authorizer) -> None:
+    def __init__(
+        self, *, store: Store, clock: Clock, ids: Ids, authorizer: Authorizer, key: bytes, sessions: SessionLimits = DEFAULT
+    ) -> None:
+        """`key` is the workspace's secret."""
+        self.digests = Digests(key=key)
+        self.use = LastUse(store=store, sessions=sessions)
         self._store = store
         self._authorizer = authorizer
         self._clock = clock
         self._ids = ids
         self._known: dict[bytes, _Known] = {}
-        self._revocations = 0
+        self._forgotten = 0  # times
+        store.on_commit(self._committed)
+        store.on_gap(self._forget)
 
-    async def authenticate(self, bearer: str) -> Caller | None:
-        """The user of this token, or None. A token seen in the last few seconds needs no read."""
-        digest = hashlib.sha256(bearer.encode()).digest()
-        now = self._clock.now_ms()
-        known = self._known.get(digest)
-        if known is not None and now < known.until_ms:
-            return known.caller
-        revocations = self._revocations
-        hexed = digest.hex()
-        found = await self._store.read(lambda tx: _find(tx, hexed))
-        if found is None or not hmac.compare_digest(found[0].digest, hexed) or found[0].expired(now):
+    def known(self, bearer: str, *, kinds: Set[CredentialKind] = BEARERS) -> Caller | None:
+        """The caller with this token, if it was seen in the last few seconds, so that nothing must be read."""
+        known = self._known.get(plain(bearer))
+        if known is None or (now := self._clock.now_ms()) >= known.until_ms or known.kind not in kinds:
+            return None
+        self.use.saw(known.caller.token_id, now)
+        return known.caller
+
+    async def authenticate(self, bearer: str, *, kinds: Set[CredentialKind] = BEARERS) -> Caller | None:
+        """The caller with this token, or None: also while the identity is not active, or if it is a credential of another kind. A
+        token seen in the last few seconds needs no read."""
+        if (caller := self.known(bearer, kinds=kinds)) is not None:
+            return caller
+        digest, now = plain(bearer), self._clock.now_ms()
+        forgotten = self._forgotten
+        keyed = self.digests.of_plain(digest)
+        found = await self._store.read(lambda tx: _find(tx, keyed))
+        if found is None or found[0].kind not in kinds or found[0].expired(now):
             self._known.pop(digest, None)
             return None
-        row, user = found
-        caller = Caller(user_name=user.user_name, user_id=user.user_id, is_admin=user.is_admin, token_id=row.token_id)
+        row, caller = found
+        self.use.saw(row.token_id, now)
         # Race: the token is revoked between our read and this line. The result may be stale then, and is not cached.
-        if revocations == self._revocations:
-            self._keep(digest, caller, now + CACHE_MS if row.expiry_ms == NEVER else min(now + CACHE_MS, row.expiry_ms))
+        if forgotten == self._forgotten:
+            until = now + (CACHE_MS if self._store.alone else SHARED_CACHE_MS)
+            self._keep(digest, caller, row.kind, until if row.expiry_ms == NEVER else min(until, row.expiry_ms))
         return caller
 
     async def create(self, caller: Caller, *, comment: str = "", lifetime_seconds: int | None = None) -> tuple[str, TokenRow]:
         """Creates a token for the caller; returns (the token itself, shown only this once; its row).
 
         Raises InvalidParameterValue and QuotaExceeded."""
+        token, row = self.new(caller.user_name, comment=comment, lifetime_seconds=lifetime_seconds)
+
+        def work(tx: Tx) -> None:
+            self.may_use(tx, caller)
+            insert_token(tx, row)
+
+        await self._store.write(work)
+        return token, row
+
+    def new(self, user_name: str, *, comment: str, lifetime_seconds: int | None, created_by: str = "") -> tuple[str, TokenRow]:
+        """A new personal access token of that user, and its row, to be inserted. Raises InvalidParameterValue."""
         if lifetime_seconds is not None and not 0 < lifetime_seconds <= MAX_LIFETIME_S:
             raise InvalidParameterValue(
                 f"lifetime_seconds is {lifetime_seconds}; it must be between 1 and {MAX_LIFETIME_S}, or absent for a token "
                 "that does not expire."
             )
-        if len(comment) > MAX_COMMENT:
-            raise InvalidParameterValue(f"comment has {len(comment)} characters; at most {MAX_COMMENT} are allowed.")
-        now = self._clock.now_ms()
-        token = self._ids.token()
-        row = TokenRow(
+        check_comment(comment)
+        now, token = self._clock.now_ms(), self._ids.token()
+        return token, TokenRow(
             token_id=self._ids.hex(64),
-            digest=_digest(token),
-            user_name=caller.user_name,
+            digest=self.digests.of(token),
+            user_name=user_name,
             comment=comment,
             created_ms=now,
             expiry_ms=NEVER if lifetime_seconds is None else now + lifetime_seconds * 1000,
+            created_by=created_by,
         )
-
-        def work(tx: Tx) -> None:
-            self._may_use(tx, caller)
-            _insert(tx, row, now=now)
-
-        await self._store.write(work)
-        return token, row
 
     async def list(self, caller: Caller) -> list[TokenRow]:
         """The caller's unexpired tokens, oldest first."""
         now = self._clock.now_ms()
 
         def work(tx: Tx) -> list[TokenRow]:
-            self._may_use(tx, caller)
+            self.may_use(tx, caller)
             return tx.tokens.of_user(caller.user_name)
 
         rows = await self._store.read(work)
@@ -106,80 +134,115 @@ class TokenService:
     async def delete(self, caller: Caller, token_id: str) -> None:
         """Revokes a token of the caller at once. Raises ResourceDoesNotExist."""
 
-        def work(tx: Tx) -> bool:
-            self._may_use(tx, caller)
-            mine = any(row.token_id == token_id for row in tx.tokens.of_user(caller.user_name))
-            return mine and tx.tokens.delete(token_id)
+        def work(tx: Tx) -> None:
+            self.may_use(tx, caller)
+            end(tx, personal(tx, token_id, of=caller.user_name).token_id)
 
-        if not await self._store.write(work):
-            raise ResourceDoesNotExist(f"Token with ID {token_id} does not exist.")
-        self._forget(token_id)
+        await self._store.write(work)
+
+    async def update(self, caller: Caller, token_id: str, *, comment: str) -> None:
+        """Changes the comment of a token of the caller. Raises ResourceDoesNotExist and InvalidParameterValue."""
+        check_comment(comment)
+
+        def work(tx: Tx) -> None:
+            self.may_use(tx, caller)
+            tx.tokens.set_comment(personal(tx, token_id, of=caller.user_name).token_id, comment)
+
+        await self._store.write(work)
+
+    async def key_digests(self) -> None:
+        """Replaces the plain digests of older versions by keyed ones. The tokens go on working."""
+
+        def work(tx: Tx) -> None:
+            for token_id, old in tx.tokens.plain():
+                tx.tokens.set_digest(token_id, old=old, new=self.digests.of_plain(bytes.fromhex(old)))
+
+        if await self._store.read(lambda tx: tx.tokens.plain()):
+            await self._store.write(work)
 
     async def ensure_admin(self, user_name: str, token: str) -> None:
-        """Ensures that the user exists, is an administrator and has exactly this token as the workspace's admin token. A previous
-        admin token becomes invalid: to revoke a leaked one, set another."""
+        """Ensures that the user exists, is active, is an administrator and has exactly this token as the workspace's admin token.
+        A previous admin token becomes invalid: to revoke a leaked one, set another."""
         now = self._clock.now_ms()
         row = TokenRow(
             token_id=ADMIN_TOKEN_ID,
-            digest=_digest(token),
+            digest=self.digests.of(token),
             user_name=user_name,
             comment="The workspace's admin token",
             created_ms=now,
             expiry_ms=NEVER,
         )
-        fresh = new_user(user_name, is_admin=True, ids=self._ids)
+        fresh = new_user(user_name, ids=self._ids, now_ms=now)
         await self._store.write(lambda tx: _ensure_admin(tx, row, fresh))
-        self._forget(ADMIN_TOKEN_ID)
 
-    def _may_use(self, tx: Tx, caller: Caller) -> None:
+    def may_use(self, tx: Tx, caller: Caller) -> None:
         self._authorizer.require(tx, caller, Permission.CAN_USE, TOKENS, to="use personal access")
 
-    def _keep(self, digest: bytes, caller: Caller, until_ms: int) -> None:
+    def _keep(self, digest: bytes, caller: Caller, kind: CredentialKind, until_ms: int) -> None:
         self._known.pop(digest, None)  # so that it becomes the newest again
         if len(self._known) >= CACHE_SIZE:
             del self._known[next(iter(self._known))]
-        self._known[digest] = _Known(caller, until_ms)
+        self._known[digest] = _Known(caller, kind, until_ms)
 
-    def _forget(self, token_id: str) -> None:
-        self._revocations += 1
-        for digest in [digest for digest, known in self._known.items() if known.caller.token_id == token_id]:
-            del self._known[digest]
+    def _committed(self, changes: Changes) -> None:
+        if changes.identity:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Every caller may have changed."""
+        self._forgotten += 1
+        self._known.clear()
 
 
 def renewed(tx: Tx, caller: Caller, *, now_ms: int, made_by_ms: int) -> Caller | None:
-    """The caller with current rights; None if the user or token no longer exists. A token with the same name made after
-    `made_by_ms` is a different one: the administrator's token keeps its name when it is replaced."""
-    rows = [row for row in tx.tokens.of_user(caller.user_name) if row.token_id == caller.token_id]
-    user = tx.users.get(caller.user_name) if any(r.created_ms <= made_by_ms and not r.expired(now_ms) for r in rows) else None
-    if user is None:
+    """The caller with current rights; None if the identity is not active or the token no longer exists. A token with the same
+    name made after `made_by_ms` is a different one: the administrator's token keeps its name when it is replaced."""
+    row = tx.tokens.get(caller.token_id)
+    if row is None or row.user_name != caller.user_name or row.created_ms > made_by_ms or row.expired(now_ms):
         return None
-    return Caller(user_name=user.user_name, user_id=user.user_id, is_admin=user.is_admin, token_id=caller.token_id)
+    principal = active_principal(tx, caller.user_name)
+    return None if principal is None else caller_of(principal, token_id=caller.token_id)
 
 
-def _digest(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
+def personal(tx: Tx, token_id: str, *, of: str = "") -> TokenRow:
+    """That personal access token, if it is the user's `of` (anybody's if that is ""). Raises ResourceDoesNotExist."""
+    row = tx.tokens.get(token_id)
+    if row is None or row.kind is not CredentialKind.PERSONAL or (of and row.user_name != of):
+        raise ResourceDoesNotExist(f"Token with ID {token_id} does not exist.")
+    return row
 
 
-def _find(tx: Tx, digest: str) -> tuple[TokenRow, UserRow] | None:
+def check_comment(comment: str) -> None:
+    """Raises InvalidParameterValue."""
+    if len(comment) > MAX_COMMENT:
+        raise InvalidParameterValue(f"comment has {len(comment)} characters; at most {MAX_COMMENT} are allowed.")
+
+
+def _find(tx: Tx, digest: str) -> tuple[TokenRow, Caller] | None:
     row = tx.tokens.by_hash(digest)
-    user = None if row is None else tx.users.get(row.user_name)
-    return None if row is None or user is None else (row, user)
+    principal = None if row is None else active_principal(tx, row.user_name)
+    return None if row is None or principal is None else (row, caller_of(principal, token_id=row.token_id))
 
 
-def _insert(tx: Tx, row: TokenRow, *, now: int) -> None:
+def insert_token(tx: Tx, row: TokenRow) -> None:
+    """Inserts a personal access token. Raises QuotaExceeded."""
     rows = tx.tokens.of_user(row.user_name)
     for old in rows:
-        if old.expired(now):
+        if old.expired(row.created_ms):
             tx.tokens.delete(old.token_id)
-    if sum(not old.expired(now) for old in rows) >= MAX_TOKENS:
+    if sum(not old.expired(row.created_ms) for old in rows) >= MAX_TOKENS:
         raise QuotaExceeded(f"User {row.user_name} has {MAX_TOKENS} tokens, which is the maximum. Delete one first.")
     tx.tokens.insert(row)
 
 
 def _ensure_admin(tx: Tx, row: TokenRow, fresh: UserRow) -> None:
+    tx.lock(LOCK)
     user = tx.users.get(row.user_name)
-    if user is None or not user.is_admin:
-        tx.users.upsert(fresh if user is None else msgspec.structs.replace(user, is_admin=True))
+    if user is None or not user.active:
+        user = fresh if user is None else msgspec.structs.replace(user, active=True)
+        tx.users.put(user)
+    tx.groups.add(ADMINS_ID, [user.user_id])
+    row = msgspec.structs.replace(row, user_name=user.user_name)  # as it is written there
     holder = tx.tokens.by_hash(row.digest)
     if holder is not None and (holder.token_id, holder.user_name) == (row.token_id, row.user_name):
         return

@@ -30,7 +30,7 @@ class UiLinks:
     def make(self, caller: Caller, cluster_id: str) -> tuple[str, int]:
         """A pass for that user to that cluster's UI (letters, digits, - and _), and its expiry (epoch ms).
 
-        It expires with the token that requested it, if that is earlier.
+        It expires with the token or browser session that requested it, if that is earlier.
         """
         until_ms = self._clock.now_ms() + LIFETIME_MS
         said = f"{until_ms}.{caller.token_id}.{caller.user_name}".encode()

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from functools import partial
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -25,6 +26,16 @@ _ANY = "*"  # in a set of changes: any cluster may have changed
 MOST_BYTES = 24 * 1024 * 1024  # for each kind of view: about ten thousand clusters
 
 
+class Encoded(Protocol):
+    """What can be cached."""
+
+    @property
+    def json(self) -> bytes: ...
+
+
+V = TypeVar("V", bound=Encoded)
+
+
 class View(NamedTuple):
     """A cluster as JSON, and who may see it: both from one transaction, and both outdated when the cluster changes."""
 
@@ -32,16 +43,16 @@ class View(NamedTuple):
     acl: Acl
 
 
-class _Kept:
+class _Kept(Generic[V]):
     """Views by cluster, up to a total size in bytes; the oldest are dropped first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._size = 0
-        self._views: dict[str, View] = {}
+        self._views: dict[str, V] = {}
         self.get = self._views.get
 
-    def put(self, cluster_id: str, view: View) -> None:
+    def put(self, cluster_id: str, view: V) -> None:
         self.drop(cluster_id)
         self._views[cluster_id] = view
         self._size += len(view.json)
@@ -57,23 +68,15 @@ class _Kept:
         self._size = 0
 
 
-class ViewCache:
-    """JSON of clusters, for `get` and for items of `list`. `most` limits the bytes kept for each."""
+class ClusterCache(Generic[V]):
+    """One kind of view of clusters. `read` gives those of the clusters that exist, and runs on the reader's thread, so that a
+    long list does not delay other requests. `most` limits the bytes that are kept."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        sizes: Callable[[], Mapping[str, NodeType]],
-        authorizer: Authorizer,
-        most: int = MOST_BYTES,
-    ) -> None:
+    def __init__(self, *, store: Store, read: Callable[[Tx, Sequence[str]], dict[str, V]], most: int = MOST_BYTES) -> None:
         self._store = store
-        self._authorizer = authorizer
-        self._sizes = sizes
-        self._full = _Kept(most)
-        self._items = _Kept(most)
-        self._wanted: dict[str, list[asyncio.Future[View | None]]] = {}  # for the next read of whole clusters
+        self._read = read
+        self._kept = _Kept[V](most)
+        self._wanted: dict[str, list[asyncio.Future[V | None]]] = {}  # for the next read of single clusters
         self._reader: asyncio.Task[None] | None = None
         self._reads: list[set[str]] = []  # one per read in progress: the clusters that have changed since it began
         store.on_commit(lambda changes: self.drop(changes.clusters))
@@ -82,24 +85,26 @@ class ViewCache:
     def drop(self, cluster_ids: Iterable[str]) -> None:
         """Drops the cached views of clusters that have changed."""
         for cluster_id in cluster_ids:
-            self._full.drop(cluster_id)
-            self._items.drop(cluster_id)
+            self._kept.drop(cluster_id)
             for changed in self._reads:
                 changed.add(cluster_id)
 
     def clear(self) -> None:
         """Drops all cached views, because any cluster may have changed."""
-        self._full.clear()
-        self._items.clear()
+        self._kept.clear()
         for changed in self._reads:
             changed.add(_ANY)
 
-    async def full(self, cluster_id: str) -> View | None:
-        """The view for `get`; None if the cluster does not exist."""
-        found = self._full.get(cluster_id)
-        if found is not None and self._store.alone:
+    def kept(self, cluster_id: str) -> V | None:
+        """The view of a cluster, if it is cached and may be used."""
+        found = self._kept.get(cluster_id)
+        return found if found is not None and self._store.alone else None
+
+    async def one(self, cluster_id: str) -> V | None:
+        """The view of a cluster; None if it does not exist."""
+        if (found := self.kept(cluster_id)) is not None:
             return found
-        waiting: asyncio.Future[View | None] = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[V | None] = asyncio.get_running_loop().create_future()
         self._wanted.setdefault(cluster_id, []).append(waiting)
         if self._reader is None:
             self._reader = asyncio.create_task(self._read_wanted())
@@ -112,7 +117,7 @@ class ViewCache:
             while self._wanted:
                 wanted, self._wanted = self._wanted, {}
                 try:
-                    fresh = await self._fresh(list(wanted), self._full, with_spec=True)
+                    fresh = await self._fresh(list(wanted))
                 except Exception as error:
                     for waiting in (each for many in wanted.values() for each in many if not each.done()):
                         waiting.set_exception(error)
@@ -123,40 +128,27 @@ class ViewCache:
         finally:
             self._reader = None
 
-    async def items(self, cluster_ids: Sequence[str]) -> list[bytes]:
-        """The JSON of list items, in order; omits clusters that have disappeared meanwhile."""
-        # Taken before the read: a change during the read may drop an item from the cache, but not from the answer.
-        kept = cluster_ids if self._store.alone else ()
-        found = {cluster_id: item for cluster_id in kept if (item := self._items.get(cluster_id)) is not None}
-        missing = [cluster_id for cluster_id in cluster_ids if cluster_id not in found]
+    async def many(self, cluster_ids: Sequence[str]) -> list[V]:
+        """The views of clusters, in order; omits those that have disappeared meanwhile."""
+        # Taken before the read: a change during the read may drop a view from the cache, but not from the answer.
+        alone = self._store.alone
+        kept = [self._kept.get(cluster_id) if alone else None for cluster_id in cluster_ids]
+        missing = [cluster_id for cluster_id, view in zip(cluster_ids, kept, strict=True) if view is None]
         if missing:
-            found |= await self._fresh(missing, self._items, with_spec=False)
-        return [found[cluster_id].json for cluster_id in cluster_ids if cluster_id in found]
+            fresh = await self._fresh(missing)
+            kept = [fresh.get(cluster_id) if view is None else view for cluster_id, view in zip(cluster_ids, kept, strict=True)]
+        return [view for view in kept if view is not None]
 
-    async def _fresh(self, cluster_ids: Sequence[str], kept: _Kept, *, with_spec: bool) -> dict[str, View]:
+    async def _fresh(self, cluster_ids: Sequence[str]) -> dict[str, V]:
         """Reads these clusters, and caches what may be cached."""
         alone = self._store.alone  # before the read: a change by another server in between would not be reported
         with self._reading() as changed:
-            fresh = await self._store.read(lambda tx: self._many(tx, cluster_ids, with_spec=with_spec))
+            fresh = await self._store.read(lambda tx: self._read(tx, cluster_ids))
         if alone and _ANY not in changed:
             for cluster_id in cluster_ids:
                 if cluster_id in fresh and cluster_id not in changed:
-                    kept.put(cluster_id, fresh[cluster_id])
+                    self._kept.put(cluster_id, fresh[cluster_id])
         return fresh
-
-    # These methods encode on the reader's thread, so that a long list does not delay other requests.
-
-    def _many(self, tx: Tx, cluster_ids: Sequence[str], *, with_spec: bool) -> dict[str, View]:
-        clusters, instances = tx.clusters.many(cluster_ids), tx.instances.of_clusters(cluster_ids)
-        return {
-            cluster_id: self._encoded(tx, cluster, instances[cluster_id], with_spec=with_spec)
-            for cluster_id, cluster in clusters.items()
-            if not cluster.deleted_ms
-        }
-
-    def _encoded(self, tx: Tx, cluster: Cluster, instances: Sequence[Instance], *, with_spec: bool) -> View:
-        shown = cluster_details(cluster, instances, sizes=self._sizes(), with_spec=with_spec)
-        return View(msgspec.json.encode(shown), self._authorizer.acl(tx, of_cluster(cluster)))
 
     @contextmanager
     def _reading(self) -> Iterator[set[str]]:
@@ -169,3 +161,54 @@ class ViewCache:
         finally:
             # By identity: two reads may have seen equal changes.
             self._reads = [read for read in self._reads if read is not changed]
+
+
+class ViewCache:
+    """JSON of clusters, for `get` and for items of `list`. `most` limits the bytes kept for each."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        sizes: Callable[[], Mapping[str, NodeType]],
+        authorizer: Authorizer,
+        most: int = MOST_BYTES,
+    ) -> None:
+        self._authorizer = authorizer
+        self._sizes = sizes
+        self._full = ClusterCache(store=store, read=partial(self._many, with_spec=True), most=most)
+        self._items = ClusterCache(store=store, read=partial(self._many, with_spec=False), most=most)
+
+    def drop(self, cluster_ids: Iterable[str]) -> None:
+        """Drops the cached views of clusters that have changed."""
+        for cache in (self._full, self._items):
+            cache.drop(cluster_ids)
+
+    def clear(self) -> None:
+        """Drops all cached views, because any cluster may have changed."""
+        for cache in (self._full, self._items):
+            cache.clear()
+
+    def kept(self, cluster_id: str) -> View | None:
+        """The view for `get`, if it is cached and may be used."""
+        return self._full.kept(cluster_id)
+
+    async def full(self, cluster_id: str) -> View | None:
+        """The view for `get`; None if the cluster does not exist."""
+        return await self._full.one(cluster_id)
+
+    async def items(self, cluster_ids: Sequence[str]) -> list[bytes]:
+        """The JSON of list items, in order; omits clusters that have disappeared meanwhile."""
+        return [view.json for view in await self._items.many(cluster_ids)]
+
+    def _many(self, tx: Tx, cluster_ids: Sequence[str], *, with_spec: bool) -> dict[str, View]:
+        clusters, instances = tx.clusters.many(cluster_ids), tx.instances.of_clusters(cluster_ids)
+        existing = [cluster for cluster in clusters.values() if not cluster.deleted_ms]
+        acls = self._authorizer.acls(tx, [of_cluster(cluster) for cluster in existing])
+        return {
+            cluster.cluster_id: View(self._encoded(cluster, instances[cluster.cluster_id], with_spec=with_spec), acl)
+            for cluster, acl in zip(existing, acls, strict=True)
+        }
+
+    def _encoded(self, cluster: Cluster, instances: Sequence[Instance], *, with_spec: bool) -> bytes:
+        return msgspec.json.encode(cluster_details(cluster, instances, sizes=self._sizes(), with_spec=with_spec))

@@ -62,6 +62,21 @@ class Storage:
         return self.root / "clusters"
 
     @property
+    def workspaces(self) -> Path:
+        """One directory per cluster: its workspace directory (`current`), and what is needed to exchange that."""
+        return self.root / "workspaces"
+
+    @property
+    def snapshots(self) -> Path:
+        """Snapshots of workspace directories (storage/snapshots/). No cluster sees them."""
+        return self.root / "snapshots"
+
+    @property
+    def metastore(self) -> Path:
+        """What Spark knows of the workspace's tables. Only agents read and write it."""
+        return self.root / "metastore"
+
+    @property
     def uploads(self) -> Path:
         """Files on their way into one of `trees`, on the same disk. No cluster sees them."""
         return self.root / "uploads"
@@ -88,7 +103,7 @@ class Storage:
 
     @property
     def _places(self) -> tuple[Path, ...]:
-        return (*self.trees, self.clusters, self.logs.root, self.uploads)
+        return (*self.trees, self.clusters, self.workspaces, self.snapshots, self.metastore, self.logs.root, self.uploads)
 
     @property
     def simulated(self) -> Path:
@@ -100,12 +115,13 @@ class Storage:
         return self.instances / Path(instance_id).name / "node" / "logs"
 
     def cluster_directories(self) -> list[str]:
-        """The ids of the clusters with a directory in `clusters`."""
-        return [path.name for path in directories(self.clusters)]
+        """The ids of the clusters with a directory in `clusters` or `workspaces`."""
+        return sorted({path.name for top in (self.clusters, self.workspaces) for path in directories(top)})
 
     def remove_cluster(self, cluster_id: str) -> None:
         """Removes what a cluster's nodes shared. Raises OSError."""
-        files.remove_tree(self.clusters / Path(cluster_id).name)
+        for top in (self.workspaces, self.clusters):
+            files.remove_tree(top / Path(cluster_id).name)
 
     # ── secrets ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -4,22 +4,35 @@ ended. Its name is the node's: `<instance id>-<generation>`."""
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from brickyard.agent import files
-from brickyard.agent.keep import DELIVERY, read_record
+from brickyard.agent.keep import DELIVERY, EVENTS, RECORD, KeptNode, read_record
 from brickyard.agent.logfiles import LogDirectory
 from brickyard.domain.node import Role
 from brickyard.domain.nodeops import LogFile, LogPiece, ReadLog
+from brickyard.domain.redaction import Redactor
 
 
 class KeptLogs:
-    """Methods block. A log that vanishes during a call counts as absent."""
+    """Methods block. A log that vanishes during a call counts as absent.
+
+    An agent that is killed leaves its logs as they are. They are read only once its secrets have been hidden in them, and count
+    as absent if that is impossible."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._unseal: Callable[[Sequence[str]], Iterable[str]] | None = None
+
+    def unseal_with(self, unseal: Callable[[Sequence[str]], Iterable[str]]) -> None:
+        """Sets how to learn what must be hidden (`storage/sealer.py:Sealer.open`)."""
+        self._unseal = unseal
 
     def of(self, cluster_id: str) -> Path:
         """The directory of the logs of a cluster's nodes."""
@@ -34,6 +47,7 @@ class KeptLogs:
         for directory in self.nodes(cluster_id):
             for found in (each for each, _ in files.list_files(directory) if name.fullmatch(each)):
                 with contextlib.suppress(OSError, ValueError):
+                    self._hide_secrets(directory)
                     return files.read_tail(directory, found, limit)
         return None
 
@@ -60,8 +74,30 @@ class KeptLogs:
         return [node / DELIVERY for node in nodes if (node / DELIVERY).exists()]
 
     def directory(self, node: Path) -> LogDirectory:
-        """The logs in a directory of a node."""
-        return LogDirectory(node, read_record(node).files)
+        """The logs in a directory of a node. Raises OSError and ValueError if its secrets cannot be hidden."""
+        return LogDirectory(node, self._hide_secrets(node).files)
+
+    def _hide_secrets(self, node: Path) -> KeptNode:
+        """Hides what the node's agent could no longer hide. Returns the record. It may be cut off anywhere and repeated, also by
+        several servers at once: each file is replaced whole, and the record last."""
+        record = read_record(node)
+        if not record.sealed:
+            return record
+        if self._unseal is None:
+            raise ValueError("the secrets of these logs are sealed")
+        redactor, ended = Redactor(self._unseal(record.sealed)), node.stat()
+        for name, _ in files.list_files(node):
+            if name.startswith((".", EVENTS)):  # Spark hides secrets in its event logs itself
+                continue
+            path = node / name
+            info, data = path.stat(), path.read_bytes()
+            if (hidden := redactor.data(data)) != data:
+                files.write_atomic(path, hidden)
+                os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns))
+        record = msgspec.structs.replace(record, sealed=())
+        files.write_atomic(node / RECORD, msgspec.json.encode(record))
+        os.utime(node, ns=(ended.st_atime_ns, ended.st_mtime_ns))  # tells when the node ended
+        return record
 
     def clusters(self) -> list[str]:
         """The ids of the clusters with kept logs."""

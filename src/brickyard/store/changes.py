@@ -18,9 +18,11 @@ from typing import Any
 
 import psycopg
 import structlog
-from sqlalchemy import Connection, text
+from psycopg.sql import Literal
+from sqlalchemy import Connection
 
 from brickyard.store.changeset import Changes, of_words
+from brickyard.store.servers import commit_shared
 
 log = structlog.get_logger(__name__)
 
@@ -29,8 +31,6 @@ LOOK_S = 0.2  # how soon it notices that it should close
 CLOSE_S = 1.0
 AGAIN_S = (0.1, 3.0)  # shortest and longest pause before reconnecting
 MOST_BYTES = 7_000  # per notification: PostgreSQL's limit is just below 8,000
-
-_NOTIFY = text("SELECT pg_notify(:channel, :payload)")
 
 
 class ChangeFeed:
@@ -56,10 +56,10 @@ class ChangeFeed:
         self._thread = threading.Thread(target=self._run, name="store-changes", daemon=True)
         self._thread.start()
 
-    def announce(self, connection: Connection, changed: Changes) -> None:
-        """Tells the other servers once this transaction is committed."""
-        for payload in payloads(self._me, changed.words()):
-            connection.execute(_NOTIFY, {"channel": CHANNEL, "payload": payload})
+    def commit(self, connection: Connection, changed: Changes) -> None:
+        """Commits, which tells the other servers. Raises Excluded."""
+        notes = (f"NOTIFY {CHANNEL}, {Literal(payload).as_string()}; " for payload in payloads(self._me, changed.words()))
+        commit_shared(connection, "".join(notes))
 
     def close(self) -> None:
         """Stops the feed. Does not wait for a database that hangs."""

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
+from brickyard.domain.access import ObjectKind
 from brickyard.domain.cluster import Instance
 
-_CLUSTER, _POOL, _RUN, _INSTANCE = "cpri"  # the kinds, in messages to other servers
+_CLUSTER, _POOL, _RUN, _INSTANCE, _IDENTITY, _LOST, _SNAPSHOTS = "cpriuls"  # the kinds, in messages to other servers
+_WATCHED = (ObjectKind.CLUSTER, ObjectKind.INSTANCE_POOL, ObjectKind.RUN)
+
+
+class Lost(NamedTuple):
+    """Somebody who can no longer see an object: the holder of a grant, or its owner by name."""
+
+    kind: str
+    id: str
+    holder: str = ""
+    owner: str = ""
 
 
 class Changes(msgspec.Struct, kw_only=True):
@@ -18,9 +31,12 @@ class Changes(msgspec.Struct, kw_only=True):
     pools: set[str] = msgspec.field(default_factory=set)  # their public views
     runs: set[int] = msgspec.field(default_factory=set)
     instances: set[str] = msgspec.field(default_factory=set)  # instances with a changed assignment
+    identity: bool = False  # who may call, or with which rights: identities, groups or tokens
+    snapshots: bool = False  # a snapshot is to be taken, or something is to be done with a workspace directory
+    lost: set[Lost] = msgspec.field(default_factory=set)  # because the object or the grant is gone
 
     def __bool__(self) -> bool:
-        return bool(self.clusters or self.pools or self.runs or self.instances)
+        return bool(self.clusters or self.pools or self.runs or self.instances or self.identity or self.snapshots or self.lost)
 
     def add(self, other: Changes) -> None:
         """Merges the other changes into this."""
@@ -28,6 +44,13 @@ class Changes(msgspec.Struct, kw_only=True):
         self.pools |= other.pools
         self.runs |= other.runs
         self.instances |= other.instances
+        self.identity |= other.identity
+        self.snapshots |= other.snapshots
+        self.lost |= other.lost
+
+    def takes_from(self, kind: ObjectKind) -> bool:
+        """Whether somebody may have lost a right to objects of that kind, which is a watched one."""
+        return self.identity or any(each.kind == kind for each in self.lost)
 
     def wrote(self, instance: Instance) -> None:
         """Records that a row of the instance was written: the view of its cluster or pool changes with it."""
@@ -36,10 +59,25 @@ class Changes(msgspec.Struct, kw_only=True):
         if instance.pool_id:
             self.pools.add(instance.pool_id)
 
+    def lose(self, kind: ObjectKind, id: str, holders: Iterable[str], *, owner: str = "") -> None:
+        """Records who can no longer see an object. Of kinds that nobody watches, nothing is recorded."""
+        if kind in _WATCHED:
+            self.lost.update(Lost(kind.value, id, holder=holder) for holder in holders)
+            self.lost.update([Lost(kind.value, id, owner=owner)] if owner else [])
+
     def words(self) -> Iterator[str]:
         """Everything as words for `of_words`: ASCII without commas and blanks, in a fixed order."""
         for kind, ids in ((_CLUSTER, self.clusters), (_POOL, self.pools), (_RUN, self.runs), (_INSTANCE, self.instances)):
             yield from (f"{kind}{each}" for each in sorted(ids))
+        if self.identity:
+            yield _IDENTITY
+        if self.snapshots:
+            yield _SNAPSHOTS
+        yield from (_LOST + base64.urlsafe_b64encode(_encode(each)).decode() for each in sorted(self.lost))
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Lost).decode
 
 
 def of_words(words: Iterable[str]) -> Changes:
@@ -55,4 +93,10 @@ def of_words(words: Iterable[str]) -> Changes:
             found.runs.add(int(name))
         elif kind == _INSTANCE:
             found.instances.add(name)
+        elif kind == _IDENTITY:
+            found.identity = True
+        elif kind == _SNAPSHOTS:
+            found.snapshots = True
+        elif kind == _LOST:
+            found.lost.add(_decode(base64.urlsafe_b64decode(name)))
     return found

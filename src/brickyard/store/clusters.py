@@ -6,24 +6,30 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, update
 
+from brickyard.domain.access import ObjectKind, Place, Visible
 from brickyard.domain.cluster import Cluster, Target, public_state
 from brickyard.domain.states import State
 from brickyard.store.changeset import Changes
 from brickyard.store.due import Due
+from brickyard.store.grants import granted, remove_grants
+from brickyard.store.prepared import Prepared
 from brickyard.store.tables import clusters as t
-from brickyard.store.tables import purged
+from brickyard.store.tables import purged, schedules
 
 _decode = msgspec.json.Decoder(Cluster).decode
 _encode = msgspec.json.Encoder().encode
 
-_GET = select(t.c.doc).where(t.c.cluster_id == bindparam("id"))
-_GET_LOCKED = _GET.with_for_update()
-_LOCK = select(t.c.cluster_id).where(t.c.cluster_id == bindparam("id")).with_for_update()
-_INSERT = insert(t)
-_UPDATE = update(t).where(t.c.cluster_id == bindparam("id"))
+_BY_ID = select(t.c.doc).where(t.c.cluster_id == bindparam("id"))
+_GET = Prepared(_BY_ID)
+_GET_LOCKED = Prepared(_BY_ID.with_for_update())
+_LOCK = Prepared(select(t.c.cluster_id).where(t.c.cluster_id == bindparam("id")).with_for_update())
+_INSERT = Prepared(insert(t), t.c.keys())
+_UPDATE = Prepared(update(t).where(t.c.cluster_id == bindparam("id")), set(t.c.keys()) - {"cluster_id", "due_ms"})
+_UPDATE_ALL = Prepared(update(t).where(t.c.cluster_id == bindparam("id")), set(t.c.keys()) - {"cluster_id"})
 _DUE = Due(t, t.c.cluster_id)
+_WITH_TASKS = select(t.c.doc).where(t.c.task_ms.is_not(None)).order_by(t.c.task_ms).limit(bindparam("limit"))
 _PURGED = select(purged.c.cluster_id).where(purged.c.cluster_id == bindparam("id"))
 _BY_TOKEN = select(t.c.doc).where(t.c.idempotency_token == bindparam("token"), t.c.deleted_ms == 0)
 
@@ -40,6 +46,7 @@ def _columns(cluster: Cluster) -> dict[str, Any]:
         "unkept_ms": cluster.unkept_ms,
         "pinned_ms": cluster.pinned_ms,
         "deleted_ms": cluster.deleted_ms,
+        "task_ms": cluster.workbench.task.due_ms,
         "version": cluster.version,
         "doc": _encode(cluster).decode(),
     }
@@ -56,13 +63,13 @@ class ClusterRows:
 
     def get(self, cluster_id: str) -> Cluster | None:
         """The cluster, even one that is being deleted. Inside `write` the row is locked until the commit."""
-        doc = self._connection.execute(self._get, {"id": cluster_id}).scalar()
+        doc = self._get.scalar(self._connection, id=cluster_id)
         return None if doc is None else _decode(doc)
 
     def lock(self, cluster_id: str) -> None:
         """Locks the row against other writers until the commit, without reading it. SQLite's writers always take turns."""
         if self._locking:
-            self._connection.execute(_LOCK, {"id": cluster_id})
+            _LOCK.run(self._connection, id=cluster_id)
 
     def many(self, cluster_ids: Iterable[str]) -> dict[str, Cluster]:
         """The existing clusters among those, by id."""
@@ -86,20 +93,36 @@ class ClusterRows:
 
     def insert(self, cluster: Cluster) -> None:
         """Inserts a new cluster, due at once. Raises IntegrityError if the id is taken."""
-        self._changed.clusters.add(cluster.cluster_id)
-        self._connection.execute(_INSERT, {"cluster_id": cluster.cluster_id, "due_ms": 0, **_columns(cluster)})
+        self._wrote(cluster)
+        _INSERT.run(self._connection, cluster_id=cluster.cluster_id, due_ms=0, **_columns(cluster))
 
     def update(self, cluster: Cluster) -> Cluster:
         """Writes the whole row; returns it with its next version. `get` it in this transaction first."""
         cluster = msgspec.structs.replace(cluster, version=cluster.version + 1)
-        self._changed.clusters.add(cluster.cluster_id)
-        self._connection.execute(_UPDATE, {"id": cluster.cluster_id, **_columns(cluster)})
+        self._wrote(cluster)
+        _UPDATE.run(self._connection, id=cluster.cluster_id, **_columns(cluster))
         return cluster
 
+    def _wrote(self, cluster: Cluster) -> None:
+        self._changed.clusters.add(cluster.cluster_id)
+        self._changed.snapshots |= cluster.workbench.task.due_ms is not None
+
+    def finish(self, before: Cluster, after: Cluster, *, due_ms: int | None) -> None:
+        """Ends a pass: writes the row if it has changed, and `schedule`s the next look, in one statement."""
+        if after == before:
+            self.schedule(after.cluster_id, due_ms)
+            return
+        after = msgspec.structs.replace(after, version=after.version + 1)
+        self._changed.clusters.add(after.cluster_id)
+        _UPDATE_ALL.run(self._connection, id=after.cluster_id, due_ms=due_ms, **_columns(after))
+
     def delete(self, cluster_id: str) -> None:
-        """Removes the row for good."""
+        """Removes the row for good, what was granted on the cluster, and its schedules."""
         self._changed.clusters.add(cluster_id)
+        owner = self._connection.execute(select(t.c.creator).where(t.c.cluster_id == cluster_id)).scalar() or ""
         self._connection.execute(delete(t).where(t.c.cluster_id == cluster_id))
+        self._connection.execute(delete(schedules).where(schedules.c.cluster_id == cluster_id))
+        remove_grants(self._connection, self._changed, Place(ObjectKind.CLUSTER, cluster_id), owner=owner)
 
     def remember_purged(self, cluster_id: str, now_ms: int) -> None:
         """Remembers that this cluster existed, so that a later request can be told what happened to it."""
@@ -110,11 +133,11 @@ class ClusterRows:
 
     def wake(self, cluster_id: str, at_ms: int | None = None) -> None:
         """Makes the cluster due at `at_ms`, or now; never later than it already is."""
-        self._connection.execute(_DUE.wake, {"id": cluster_id, "at": at_ms or 0})
+        _DUE.wake.run(self._connection, id=cluster_id, at=at_ms or 0)
 
     def schedule(self, cluster_id: str, at_ms: int | None) -> None:
         """Makes the cluster due at `at_ms`, or only when something wakes it. For the loop itself."""
-        self._connection.execute(_DUE.schedule, {"id": cluster_id, "at": at_ms})
+        _DUE.schedule.run(self._connection, id=cluster_id, at=at_ms)
 
     def due(self, now_ms: int, limit: int) -> list[str]:
         """Ids of the clusters that are due, longest waiting first."""
@@ -124,11 +147,15 @@ class ClusterRows:
         """Ids of clusters that are due and that nobody has locked. They are due again at `until_ms`, or as a pass decides."""
         return list(self._connection.execute(_DUE.claim, {"now": now_ms, "limit": limit, "until": until_ms}).scalars())
 
-    def by_idempotency_token(self, token: str) -> Cluster | None:
-        """The active cluster that was created with the token: one that is running or is to run."""
+    def with_tasks(self, limit: int) -> list[Cluster]:
+        """Clusters whose workspace task can be done, longest waiting first."""
+        return [_decode(doc) for doc in self._connection.execute(_WITH_TASKS, {"limit": limit}).scalars()]
+
+    def by_idempotency_token(self, token: str, user_name: str) -> Cluster | None:
+        """The user's active cluster that was created with the token: one that is running or is to run."""
         for doc in self._connection.execute(_BY_TOKEN, {"token": token}).scalars():
             cluster = _decode(doc)
-            if cluster.target is Target.RUNNING:
+            if cluster.target is Target.RUNNING and cluster.creator_user_name == user_name:
                 return cluster
         return None
 
@@ -137,9 +164,12 @@ class ClusterRows:
         states = (State.PENDING, State.RUNNING, State.RESTARTING, State.RESIZING)
         return list(self._connection.execute(select(t.c.cluster_id).where(t.c.state.in_(states), t.c.deleted_ms == 0)).scalars())
 
-    def with_libraries(self) -> list[Cluster]:
-        """The clusters that have libraries, oldest first."""
+    def with_libraries(self, visible: Visible) -> list[Cluster]:
+        """The visible clusters that have libraries, oldest first. What is hidden is not read."""
         query = select(t.c.doc).where(t.c.deleted_ms == 0, t.c.doc.contains('"libraries":[{', autoescape=True))
+        if not visible.everything:
+            shared = t.c.cluster_id.in_(granted(ObjectKind.CLUSTER, visible.holders))
+            query = query.where(or_(t.c.creator == visible.owner, shared))
         found = map(_decode, self._connection.execute(query.order_by(t.c.created_ms, t.c.cluster_id)).scalars())
         return [each for each in found if each.libraries]
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from sqlalchemy import BindParameter, Column, Table, bindparam, case, or_, select, update
 
+from brickyard.store.prepared import Prepared
+
 
 class Due:
     """The statements for one table, built once so that they are compiled once. `key` is its primary key."""
@@ -19,9 +21,9 @@ class Due:
         at: BindParameter[int | None] = bindparam("at")
         row = update(table).where(key == bindparam("id"))
         # Parameters id, at. A wake never postpones a row that is due sooner.
-        self.wake = row.values(due_ms=case((or_(due.is_(None), due > at), at), else_=due))
+        self.wake = Prepared(row.values(due_ms=case((or_(due.is_(None), due > at), at), else_=due)))
         # Parameters id, at.
-        self.schedule = row.values(due_ms=at)
+        self.schedule = Prepared(row.values(due_ms=at))
         # Parameters now, limit. The ids of the rows that are due, longest waiting first.
         self.select = select(key).where(due <= bindparam("now")).order_by(due).limit(bindparam("limit"))
         # Parameters now, limit, until. The same for rows that nobody has locked; they are due again at `until`. Uses WITH, which

@@ -11,14 +11,15 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, inser
 
 from brickyard.domain.events import ClusterEvent, EventType
 from brickyard.domain.queries import EventFilter, EventPosition
+from brickyard.store.prepared import Prepared
 from brickyard.store.tables import events as t
 
 _decode = msgspec.json.Decoder(ClusterEvent).decode
 _encode = msgspec.json.Encoder().encode
 
-_INSERT = insert(t)
+_INSERT = Prepared(insert(t), set(t.c.keys()) - {"seq"})
 _DELETE = delete(t).where(t.c.cluster_id == bindparam("id"))
-_LAST = (
+_LAST = Prepared(
     select(t.c.timestamp, t.c.number)
     .where(t.c.cluster_id == bindparam("id"))
     .order_by(t.c.timestamp.desc(), t.c.seq.desc())
@@ -31,26 +32,30 @@ class EventRows:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._last: dict[str, tuple[int, int]] = {}  # the time and number of clusters' last events, as far as known
+
+    def begin(self, cluster_id: str) -> None:
+        """A cluster was inserted in this transaction, so it has no events."""
+        self._last[cluster_id] = (0, 0)
 
     def append(self, event: ClusterEvent) -> None:
         """Adds an event after the others of its cluster, whose row the caller has locked.
 
         Its time is never before theirs: a clock that was set back must not reverse the order of events.
         """
-        last = self._connection.execute(_LAST, {"id": event.cluster_id}).first()
-        latest, number = (last[0], last[1]) if last is not None else (0, 0)
+        known = self._last.get(event.cluster_id) or _LAST.first(self._connection, id=event.cluster_id)
+        latest, number = (known[0], known[1]) if known is not None else (0, 0)
         if event.timestamp < latest:
             event = msgspec.structs.replace(event, timestamp=latest)
-        self._connection.execute(
-            _INSERT,
-            {
-                "cluster_id": event.cluster_id,
-                "timestamp": event.timestamp,
-                "type": event.type.value,
-                "number": number + 1,
-                "doc": _encode(event).decode(),
-            },
+        _INSERT.run(
+            self._connection,
+            cluster_id=event.cluster_id,
+            timestamp=event.timestamp,
+            type=event.type.value,
+            number=number + 1,
+            doc=_encode(event).decode(),
         )
+        self._last[event.cluster_id] = (event.timestamp, number + 1)
 
     def page(
         self, which: EventFilter, *, descending: bool = True, limit: int, offset: int = 0, after: EventPosition | None = None
@@ -77,6 +82,7 @@ class EventRows:
 
     def delete(self, cluster_id: str) -> None:
         """Removes a cluster's events, when the cluster is removed."""
+        self._last.pop(cluster_id, None)
         self._connection.execute(_DELETE, {"id": cluster_id})
 
     def trim(self, before_ms: int, limit: int) -> int:

@@ -12,18 +12,21 @@ from brickyard.domain.cluster import Instance
 from brickyard.domain.instances import InstanceState, check_edge
 from brickyard.domain.pools import Standing, standing
 from brickyard.store.changeset import Changes
+from brickyard.store.prepared import Prepared
 from brickyard.store.tables import instances as t
 
 _decode = msgspec.json.Decoder(Instance).decode
 _encode = msgspec.json.Encoder().encode
 
-_GET = select(t.c.doc).where(t.c.instance_id == bindparam("id"))
-_GET_LOCKED = _GET.with_for_update()
-_OF_CLUSTER = select(t.c.doc).where(t.c.cluster_id == bindparam("id")).order_by(t.c.instance_id)
-_OF_CLUSTER_LOCKED = _OF_CLUSTER.with_for_update()
-_INSERT = insert(t)
-_UPDATE = update(t).where(t.c.instance_id == bindparam("id"))
-_DELETE = delete(t).where(t.c.instance_id == bindparam("id"))
+_BY_ID = select(t.c.doc).where(t.c.instance_id == bindparam("id"))
+_GET = Prepared(_BY_ID)
+_GET_LOCKED = Prepared(_BY_ID.with_for_update())
+_BY_CLUSTER = select(t.c.doc).where(t.c.cluster_id == bindparam("id")).order_by(t.c.instance_id)
+_OF_CLUSTER = Prepared(_BY_CLUSTER)
+_OF_CLUSTER_LOCKED = Prepared(_BY_CLUSTER.with_for_update())
+_INSERT = Prepared(insert(t), t.c.keys())
+_UPDATE = Prepared(update(t).where(t.c.instance_id == bindparam("id")), set(t.c.keys()) - {"instance_id"})
+_DELETE = Prepared(delete(t).where(t.c.instance_id == bindparam("id")))
 
 _OF_POOL = select(t.c.doc).where(t.c.pool_id == bindparam("id"), t.c.cluster_id == "").order_by(t.c.instance_id)
 _TO_TAKE = (
@@ -33,17 +36,19 @@ _TO_TAKE = (
     .limit(bindparam("limit"))
 )
 _STANDINGS = select(t.c.pool_id, t.c.standing, func.count()).group_by(t.c.pool_id, t.c.standing)
-_OWNER = select(t.c.cluster_id, t.c.pool_id).where(t.c.instance_id == bindparam("id"))
+_OWNER = Prepared(select(t.c.cluster_id, t.c.pool_id).where(t.c.instance_id == bindparam("id")))
 
 # Locks the cluster's row first: the join has nothing to lock before the CTE has returned a row. If a row changed while this
 # waited, its new version is read, as with FOR UPDATE; an instance that changed hands is not found.
-_GET_WITH_CLUSTER = text("""
+_GET_WITH_CLUSTER = Prepared(
+    text("""
     WITH owner AS MATERIALIZED (
         SELECT clusters.cluster_id FROM clusters
         WHERE clusters.cluster_id = (SELECT instances.cluster_id FROM instances WHERE instances.instance_id = :id) FOR UPDATE)
     SELECT instances.doc FROM owner JOIN instances ON instances.cluster_id = owner.cluster_id
     WHERE instances.instance_id = :id FOR UPDATE OF instances
 """)
+)
 
 
 class InstanceRows:
@@ -58,23 +63,23 @@ class InstanceRows:
 
     def get(self, instance_id: str) -> Instance | None:
         """The instance. Inside `write` the row is locked until the commit: lock its cluster first, or risk a deadlock."""
-        doc = self._connection.execute(self._get, {"id": instance_id}).scalar()
+        doc = self._get.scalar(self._connection, id=instance_id)
         return None if doc is None else self._seen(_decode(doc))
 
     def guarded(self, instance_id: str) -> Instance | None:
         """The instance without a lock on its row, for a caller that has locked its pool, as every writer of an idle instance
         does. A transaction that has since taken it from the pool may hold the row's lock and wait for the pool's."""
-        doc = self._connection.execute(_GET, {"id": instance_id}).scalar()
+        doc = _GET.scalar(self._connection, id=instance_id)
         return None if doc is None else self._seen(_decode(doc))
 
     def get_with_cluster(self, instance_id: str) -> Instance | None:
         """The instance, locked after its cluster, in one statement; None if no cluster has it. For PostgreSQL."""
-        doc = self._connection.execute(_GET_WITH_CLUSTER, {"id": instance_id}).scalar()
+        doc = _GET_WITH_CLUSTER.scalar(self._connection, id=instance_id)
         return None if doc is None else self._seen(_decode(doc))
 
     def of_cluster(self, cluster_id: str) -> list[Instance]:
         """All instances of a cluster, ordered by id. Inside `write` the rows are locked."""
-        return [self._seen(_decode(doc)) for doc in self._connection.execute(self._of_cluster, {"id": cluster_id}).scalars()]
+        return [self._seen(_decode(doc)) for (doc,) in self._of_cluster.all(self._connection, id=cluster_id)]
 
     def of_clusters(self, cluster_ids: Iterable[str]) -> dict[str, list[Instance]]:
         """Instances by cluster; a cluster without instances has an empty list."""
@@ -110,14 +115,7 @@ class InstanceRows:
 
     def insert(self, instance: Instance) -> None:
         self._changed.wrote(instance)
-        self._connection.execute(
-            _INSERT,
-            {
-                "instance_id": instance.instance_id,
-                "cluster_id": instance.cluster_id,
-                **_columns(instance),
-            },
-        )
+        _INSERT.run(self._connection, instance_id=instance.instance_id, **_columns(instance))
 
     def update(self, instance: Instance) -> None:
         """Writes the whole row. Raises ValueError for a transition that `domain.instances` does not allow."""
@@ -129,19 +127,12 @@ class InstanceRows:
         self._changed.wrote(instance)
         if instance.assignment is not old.assignment and instance.assignment != old.assignment:
             self._changed.instances.add(instance.instance_id)
-        self._connection.execute(
-            _UPDATE,
-            {
-                "id": instance.instance_id,
-                "cluster_id": instance.cluster_id,
-                **_columns(instance),
-            },
-        )
+        _UPDATE.run(self._connection, id=instance.instance_id, **_columns(instance))
 
     def delete(self, instance: Instance) -> None:
         self._changed.wrote(instance)
         self._rows.pop(instance.instance_id, None)
-        self._connection.execute(_DELETE, {"id": instance.instance_id})
+        _DELETE.run(self._connection, id=instance.instance_id)
 
     def idle_of_pool(self, pool_id: str) -> list[Instance]:
         """The instances of a pool that no cluster has, in any state, ordered by id. Lock the pool first: every writer of one of
@@ -153,12 +144,13 @@ class InstanceRows:
         rows = self._connection.execute(_TO_TAKE, {"id": pool_id, "limit": limit}).scalars()
         return [self._seen(_decode(doc)) for doc in rows]
 
-    def standings(self, pool_id: str | None = None) -> dict[str, dict[Standing, int]]:
-        """How many instances have each standing, by pool: for one pool, or for all pools with instances."""
-        query = _STANDINGS.where(t.c.pool_id != "" if pool_id is None else t.c.pool_id == pool_id)
+    def standings(self, *pool_ids: str) -> dict[str, dict[Standing, int]]:
+        """How many instances have each standing, by pool: for these pools, or for all pools with instances."""
         found: dict[str, dict[Standing, int]] = {}
-        for name, kind, count in self._connection.execute(query):
-            found.setdefault(name, {})[Standing(kind)] = count
+        for start in range(0, len(pool_ids) or 1, 500):  # SQLite limits the variables of a statement
+            which = t.c.pool_id.in_(pool_ids[start : start + 500]) if pool_ids else t.c.pool_id != ""
+            for name, kind, count in self._connection.execute(_STANDINGS.where(which)):
+                found.setdefault(name, {})[Standing(kind)] = count
         return found
 
     def count_of_pool(self, pool_id: str) -> int:
@@ -167,7 +159,7 @@ class InstanceRows:
 
     def owner_of(self, instance_id: str) -> tuple[str, str] | None:
         """(cluster id or "", pool id or ""), without a lock: check again once the owner is locked."""
-        row = self._connection.execute(_OWNER, {"id": instance_id}).one_or_none()
+        row = _OWNER.first(self._connection, id=instance_id)
         return None if row is None else (row[0], row[1])
 
     def count_by_state(self) -> dict[str, int]:
@@ -182,6 +174,7 @@ class InstanceRows:
 
 def _columns(instance: Instance) -> dict[str, Any]:
     return {
+        "cluster_id": instance.cluster_id,
         "state": instance.state.value,
         "pool_id": instance.pool_id,
         "standing": standing(instance).value,

@@ -17,12 +17,8 @@ from typing import Protocol
 
 from sqlalchemy.engine import make_url
 
-from brickyard.store.servers import About, Server
+from brickyard.store.servers import About, Server, in_use
 from brickyard.store.store import StoreError
-
-
-class JoinRefused(Exception):
-    """This server may not serve the database at the moment. The message is one line for an administrator."""
 
 
 class Membership(Protocol):
@@ -60,6 +56,10 @@ class Membership(Protocol):
         """All living servers, including this one, as of the last check."""
         ...
 
+    def count_agents(self, agents: Callable[[], int]) -> None:
+        """Has the other servers told how many agents call this one. `agents` is called on a thread of the membership."""
+        ...
+
     def on_change(self, listener: Callable[[], None]) -> None:
         """Calls `listener`, on a thread of the membership, when anything of the above has changed."""
         ...
@@ -74,7 +74,7 @@ def take(url: str, about: About) -> Membership:
     and StoreError if the database cannot be reached."""
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite":
-        from brickyard.store.postgresmembers import PostgresMembership  # noqa: PLC0415 - needs the above
+        from brickyard.store.postgresmembers import PostgresMembership  # noqa: PLC0415 - its driver, only where it is used
 
         return PostgresMembership(url, about)
     return OneServer(about, Path(parsed.database).absolute() if parsed.database else None)
@@ -103,6 +103,9 @@ class OneServer:
     def servers(self) -> tuple[Server, ...]:
         return (self._me,)
 
+    def count_agents(self, agents: Callable[[], int]) -> None:
+        """There is nobody to tell."""
+
     def on_change(self, listener: Callable[[], None]) -> None:
         """Nothing ever changes."""
 
@@ -128,12 +131,3 @@ def _locked(database: Path, name: str) -> int:
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"brickyard {name}".encode(), 0)
     return lock
-
-
-def in_use(database: str, holder: str) -> JoinRefused:
-    """The error for a database that another server uses exclusively."""
-    who = holder.removeprefix("brickyard ") or "another process"
-    return JoinRefused(
-        f"another Brickyard server ({who}) is using the database {database} exclusively. Stop it first, or give this server its "
-        "own database. Several servers need one PostgreSQL database, and the same version of Brickyard."
-    )

@@ -7,8 +7,11 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
+from brickyard.domain.access import ObjectKind, Place, Visible
 from brickyard.domain.policies import PolicyRow
 from brickyard.domain.states import State
+from brickyard.store.changeset import Changes
+from brickyard.store.grants import granted, remove_grants, seen
 from brickyard.store.tables import clusters
 from brickyard.store.tables import policies as t
 
@@ -17,21 +20,25 @@ _encode = msgspec.json.Encoder().encode
 
 
 def _columns(row: PolicyRow) -> dict[str, Any]:
-    return {"unique_name": row.name, "doc": _encode(row).decode()}
+    return {"unique_name": row.name, "creator": row.creator_user_name, "doc": _encode(row).decode()}
 
 
 class PolicyRows:
     """Policy rows within one transaction."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, changed: Changes) -> None:
         self._connection = connection
+        self._changed = changed
 
     def get(self, policy_id: str) -> PolicyRow | None:
         doc = self._connection.execute(select(t.c.doc).where(t.c.policy_id == policy_id)).scalar()
         return None if doc is None else _decode(doc)
 
-    def all(self) -> list[PolicyRow]:
-        return [_decode(doc) for doc in self._connection.execute(select(t.c.doc)).scalars()]
+    def shown(self, visible: Visible) -> list[PolicyRow]:
+        """The policies that a list shows, in no order."""
+        shared = t.c.policy_id.in_(granted(ObjectKind.CLUSTER_POLICY, visible.holders))
+        parts = [select(t.c.doc).where(only) for only in seen(visible, t.c.creator, shared)]
+        return [_decode(doc) for part in parts for doc in self._connection.execute(part).scalars()]
 
     def named(self, name: str) -> str | None:
         """The id of the policy with that name."""
@@ -46,7 +53,15 @@ class PolicyRows:
             self._connection.execute(insert(t), {"policy_id": row.policy_id, **_columns(row)})
 
     def delete(self, policy_id: str) -> None:
+        """Removes the policy, and what was granted on it."""
         self._connection.execute(delete(t).where(t.c.policy_id == policy_id))
+        remove_grants(self._connection, self._changed, Place(ObjectKind.CLUSTER_POLICY, policy_id))
+
+    def active(self, policy_id: str) -> list[str]:
+        """The ids of all clusters that are not terminated and are governed by the policy, in order."""
+        c = clusters.c
+        query = select(c.cluster_id).where(c.policy_id == policy_id, c.deleted_ms == 0, c.state != State.TERMINATED.value)
+        return list(self._connection.execute(query.order_by(c.cluster_id)).scalars())
 
     def active_clusters(self, policy_id: str, user_name: str) -> int:
         """How many of a user's clusters that are not terminated are governed by the policy."""

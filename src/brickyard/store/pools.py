@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
+from brickyard.domain.access import ObjectKind, Place, Visible
 from brickyard.domain.pools import Pool
 from brickyard.store.changeset import Changes
 from brickyard.store.due import Due
+from brickyard.store.grants import granted, remove_grants, seen
 from brickyard.store.tables import pools as t
 
 _decode = msgspec.json.Decoder(Pool).decode
@@ -19,6 +22,7 @@ _encode = msgspec.json.Encoder().encode
 _GET = select(t.c.doc).where(t.c.instance_pool_id == bindparam("id"))
 _GET_LOCKED = _GET.with_for_update()
 _ACTIVE = select(t.c.doc).where(t.c.deleted_ms == 0).order_by(t.c.created_ms, t.c.instance_pool_id)
+_LISTED = _ACTIVE.with_only_columns(t.c.created_ms, t.c.instance_pool_id, t.c.doc)
 _BY_NAME = select(t.c.instance_pool_id).where(t.c.unique_name == bindparam("name"))
 _INSERT = insert(t)
 _UPDATE = update(t).where(t.c.instance_pool_id == bindparam("id"))
@@ -29,6 +33,7 @@ _DUE = Due(t, t.c.instance_pool_id)
 def _columns(pool: Pool) -> dict[str, Any]:
     return {
         "unique_name": pool.spec.instance_pool_name if pool.active else pool.instance_pool_id,
+        "creator": pool.creator_user_name,
         "created_ms": pool.created_ms,
         "deleted_ms": pool.deleted_ms,
         "doc": _encode(pool).decode(),
@@ -57,6 +62,12 @@ class PoolRows:
         """Every pool that is not deleted, oldest first."""
         return [_decode(doc) for doc in self._connection.execute(_ACTIVE).scalars()]
 
+    def shown(self, visible: Visible) -> list[Pool]:
+        """Those of them that a list shows, in the same order."""
+        shared = t.c.instance_pool_id.in_(granted(ObjectKind.INSTANCE_POOL, visible.holders))
+        parts = [self._connection.execute(_LISTED.where(only)).all() for only in seen(visible, t.c.creator, shared)]
+        return [_decode(row[2]) for row in heapq.merge(*parts, key=lambda row: row[:2])]
+
     def named(self, name: str) -> str | None:
         """The id of the active pool with that name."""
         return self._connection.execute(_BY_NAME, {"name": name}).scalar()
@@ -72,17 +83,20 @@ class PoolRows:
         self._connection.execute(_UPDATE, {"id": pool.instance_pool_id, **_columns(pool)})
 
     def delete(self, pool_id: str) -> None:
-        """Removes the row for good."""
+        """Removes the row for good, and what was granted on the pool."""
         self._changed.pools.add(pool_id)
+        pool = self.get(pool_id)
         self._connection.execute(_DELETE, {"id": pool_id})
+        owner = pool.creator_user_name if pool is not None else ""
+        remove_grants(self._connection, self._changed, Place(ObjectKind.INSTANCE_POOL, pool_id), owner=owner)
 
     def wake(self, pool_id: str, at_ms: int | None = None) -> None:
         """Makes the pool due at `at_ms`, or now; never later than it already is."""
-        self._connection.execute(_DUE.wake, {"id": pool_id, "at": at_ms or 0})
+        _DUE.wake.run(self._connection, id=pool_id, at=at_ms or 0)
 
     def schedule(self, pool_id: str, at_ms: int | None) -> None:
         """Makes the pool due at `at_ms`, or only when something wakes it. For the loop itself."""
-        self._connection.execute(_DUE.schedule, {"id": pool_id, "at": at_ms})
+        _DUE.schedule.run(self._connection, id=pool_id, at=at_ms)
 
     def due(self, now_ms: int, limit: int) -> list[str]:
         """Ids of the pools that are due, longest waiting first."""

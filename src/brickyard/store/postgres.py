@@ -25,6 +25,8 @@ ANSWER_S = 10.0  # without an answer to a statement or commit by then, the conne
 LOOK_S = 0.5  # the most by which that may be late
 CONNECT_S = 5
 RESTED_S = 1.0
+_HOST_BYTES = 22  # leaves room for a process number of seven digits: PostgreSQL truncates names to 63 bytes
+_MARK = os.urandom(4).hex()  # tells this process from one with the same number in another container
 _PATIENCE: dict[str, Any] = {
     "connect_timeout": CONNECT_S,
     "keepalives_idle": 10,
@@ -107,22 +109,29 @@ class BoundedConnection(psycopg.Connection[Any]):
             _waits.end(wait)
 
 
+def session_name() -> str:
+    """The name of all connections of this process, by which another server ends them when this one hangs."""
+    host = socket.gethostname().encode("ascii", "replace").decode()[:_HOST_BYTES]
+    return f"brickyard process {os.getpid()} on {host} ({_MARK})"
+
+
 def driver_url(url: str) -> URL:
     """A database URL with the driver that we use."""
     parsed = make_url(url)
     return parsed.set(drivername="postgresql+psycopg") if parsed.drivername in ("postgres", "postgresql") else parsed
 
 
-def connect(url: str, *, application_name: str | None = None) -> BoundedConnection:
+def connect(url: str) -> BoundedConnection:
     """A psycopg connection with autocommit. Raises psycopg.OperationalError."""
     plain = driver_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-    return BoundedConnection.connect(plain, autocommit=True, application_name=application_name, **_PATIENCE)
+    return BoundedConnection.connect(plain, autocommit=True, application_name=session_name(), **_PATIENCE)
 
 
 def engine(url: str, *, bounded: bool = True, connect: dict[str, Any] | None = None, **options: Any) -> Engine:
     """An engine whose connections are bounded, unless `bounded` is false for work that may take long (migrations). A connection
     that was idle for a while is tested before use."""
-    made = create_engine(driver_url(url), connect_args={**_PATIENCE, **(connect or {})}, **options)
+    arguments = {**_PATIENCE, "application_name": session_name(), **(connect or {})}
+    made = create_engine(driver_url(url), connect_args=arguments, **options)
     if bounded:
 
         @event.listens_for(made, "do_connect")

@@ -12,19 +12,18 @@ wrote its row.
 from __future__ import annotations
 
 import contextlib
-import os
 import selectors
 import socket
 import threading
 import time
 from collections.abc import Callable
 
+import msgspec
 import psycopg
 import structlog
 
 from brickyard.store import postgres, servers
-from brickyard.store.membership import JoinRefused, in_use
-from brickyard.store.servers import CLAIM_S, KEPT_S, SILENT_S, About, Server, Session, Stopping
+from brickyard.store.servers import CLAIM_S, KEPT_S, SILENT_S, About, JoinRefused, Server, Session, Stopping, in_use
 from brickyard.store.store import StoreError
 
 log = structlog.get_logger(__name__)
@@ -37,7 +36,6 @@ JOIN_S = 30.0  # how long to wait until the others let this server in
 STEADY_S = SILENT_S + 1  # only a server that was heard for this long without a pause judges others: not after an outage
 ALONE_MS = 200  # how long one attempt to be alone may delay this server's commits
 CLOSE_S = 2.0
-_NAME_BYTES = 63  # PostgreSQL truncates an application's name to this
 
 
 def _elapsed() -> float:
@@ -50,10 +48,11 @@ class PostgresMembership:
 
     def __init__(self, url: str, about: About) -> None:
         self._url = url
-        self._about = about
+        self._about = msgspec.structs.replace(about, sessions=postgres.session_name())
         self._shown = postgres.driver_url(url).render_as_string(hide_password=True)
         self.number = 0
         self._listeners: list[Callable[[], None]] = []
+        self._agents: Callable[[], int] = lambda: 0
         self._wanted: tuple[str, ...] = ()
         self._resigned = False
         self._closed = False
@@ -104,6 +103,9 @@ class PostgresMembership:
         alive = [each for each in (*self._others, self._me) if each is not None and each.session]
         return tuple(sorted(alive, key=lambda each: each.number))
 
+    def count_agents(self, agents: Callable[[], int]) -> None:
+        self._agents = agents
+
     def on_change(self, listener: Callable[[], None]) -> None:
         self._listeners.append(listener)
 
@@ -134,9 +136,8 @@ class PostgresMembership:
     # -- joining -----------------------------------------------------------------------------------------------------
 
     def _connected(self) -> Session:
-        name = f"brickyard process {os.getpid()} on {socket.gethostname()}"
         try:
-            session = postgres.connect(self._url, application_name=name.encode()[:_NAME_BYTES].decode(errors="ignore"))
+            session = postgres.connect(self._url)
             # The database notices within half a minute that a server's machine has gone. What this connection writes is worthless
             # after a crash of the database, so commits need not wait for the disk.
             session.execute(
@@ -229,7 +230,7 @@ class PostgresMembership:
         if not self._sharing and not self._alone:
             self._sharing = servers.share(session)
         began = _elapsed()
-        if not servers.be_heard(session, self.number, alone=self._alone):
+        if not servers.be_heard(session, self._told(), self.number, alone=self._alone):
             raise psycopg.OperationalError("another server took this one for dead")
         if began - self._heard_s > CLAIM_S or self._steady_s > began:
             self._steady_s = began
@@ -239,7 +240,7 @@ class PostgresMembership:
         self._others = tuple(each for each in found if each.number != self.number)
         self._end_what_hangs(session)
         if self._trouble:
-            self._become_one_of_several()
+            self._become_one_of_several(session)
         if not self._trouble:
             self._choose(session)
             self._take_leases(session)
@@ -250,14 +251,23 @@ class PostgresMembership:
         if not self._trouble:
             self._joined.set()
 
+    def _told(self) -> About:
+        """What this server tells the others now."""
+        return msgspec.structs.replace(self._about, agents=self._agents())
+
     def _numbers(self) -> tuple[tuple[int, Stopping], ...]:
         return tuple((each.number, each.stopping) for each in self._others if each.session)
 
-    def _become_one_of_several(self) -> None:
-        """Joins once no other server caches data and none is ending the nodes."""
+    def _become_one_of_several(self, session: Session) -> None:
+        """Joins once no other server caches data and none is ending the nodes.
+
+        A server that was alone and is silent now may be frozen just before a commit that it announces to nobody. Its sessions are
+        ended first, so that this commit is never made.
+        """
         keeping = [each for each in self._others if each.alone and each.silent_ms < SILENT_S * 1000]
         ending = [each for each in self._others if each.session and each.stopping is Stopping.ENDING_NODES]
-        if not self._sharing or keeping:
+        ended = [self._end_sessions(session, each) for each in self._others if each.alone and each not in keeping]
+        if not self._sharing or keeping or any(ended):
             self._trouble = "another server has not let it join yet"
         elif ending:
             self._trouble = f"{ending[0].name} is stopping and ends the nodes"
@@ -270,14 +280,15 @@ class PostgresMembership:
         if self._alone and any(each.session for each in self._others):
             self._alone = False  # first: from now on nothing that was cached is used
             self._tell()
-            servers.be_heard(session, self.number, alone=False)
+            servers.be_heard(session, self._told(), self.number, alone=False)
             self._sharing = servers.share(session)
             servers.stop_being_alone(session)
         elif not self._alone and not any(each.around for each in self._others) and servers.be_alone(session, ALONE_MS):
             if self._sharing:
                 servers.stop_sharing(session)
                 self._sharing = False
-            servers.be_heard(session, self.number, alone=True)  # first: a server that joins after this session is lost must know
+            # First: a server that joins after this session is lost must know.
+            servers.be_heard(session, self._told(), self.number, alone=True)
             self._alone = True
 
     def _take_leases(self, session: Session) -> None:
@@ -289,15 +300,20 @@ class PostgresMembership:
             self._leases |= servers.take_leases(session, missing)
 
     def _end_what_hangs(self, session: Session) -> None:
-        """Ends the sessions of silent servers, so that they hold nothing. Only a server that was heard all the time itself can
-        tell this from an outage of the database."""
+        """Ends the sessions of silent servers, so that they hold no lease and no row, and commit nothing that they have begun.
+        Only a server that was heard all the time itself can tell this from an outage of the database."""
         if _elapsed() - self._steady_s < STEADY_S:
             return
         for other in self._others:
-            if other.session and other.silent_ms > SILENT_S * 1000:
+            if other.session and other.hangs:
                 log.warning("server_hangs", number=other.number, server=other.name, silent_s=other.silent_ms // 1000)
-                with contextlib.suppress(psycopg.errors.InsufficientPrivilege):
-                    servers.end_session(session, other.session)
+                self._end_sessions(session, other)
+
+    def _end_sessions(self, session: Session, other: Server) -> bool:
+        """Ends all sessions of another server. Returns False once it has none, or if our role may not end them."""
+        with contextlib.suppress(psycopg.errors.InsufficientPrivilege):
+            return servers.end_sessions(session, other)
+        return False
 
     def _wait(self, session: Session | None, seconds: float) -> None:
         """Waits until something is announced, this server wants something, or the time is over."""

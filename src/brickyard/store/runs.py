@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import heapq
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, and_, bindparam, delete, insert, or_, select, update
 
+from brickyard.domain.access import ObjectKind, Place
 from brickyard.domain.queries import RunFilter, RunPosition
 from brickyard.domain.run import Output, Run
 from brickyard.store.changeset import Changes
 from brickyard.store.due import Due
+from brickyard.store.grants import granted, remove_grants, seen
 from brickyard.store.tables import runs as t
 from brickyard.store.tables import spent_tokens, task_runs
 
@@ -24,12 +28,22 @@ _GET = select(t.c.doc).where(t.c.run_id == bindparam("id"))
 _GET_LOCKED = _GET.with_for_update()
 _UPDATE = update(t).where(t.c.run_id == bindparam("id"))
 _DUE = Due(t, t.c.run_id)
-_BY_TOKEN = select(t.c.run_id).where(t.c.idempotency_token == bindparam("token")).order_by(t.c.created_ms).limit(1)
+_BY_TOKEN = (
+    select(t.c.run_id)
+    .where(t.c.idempotency_token == bindparam("token"), t.c.creator == bindparam("user"))
+    .order_by(t.c.created_ms)
+    .limit(1)
+)
+
+
+def _spent_key(token: str, user_name: str) -> str:
+    return hashlib.sha256(f"{user_name}\0{token}".encode()).hexdigest()
 
 
 def _columns(run: Run) -> dict[str, Any]:
     return {
         "job_id": run.job_id,
+        "creator": run.creator_user_name,
         "created_ms": run.created_ms,
         "ended_ms": run.ended_ms,
         "idempotency_token": run.idempotency_token,
@@ -57,6 +71,11 @@ class RunRows:
         self._connection.execute(insert(t), {"run_id": run.run_id, "due_ms": 0, **_columns(run)})
         self.insert_attempts(run.run_id, (task.task_run_id for task in run.tasks))
 
+    def active_of(self, user_name: str) -> list[Run]:
+        """The user's runs that are not over."""
+        query = select(t.c.doc).where(t.c.creator == user_name, t.c.ended_ms == 0)
+        return [_decode(doc) for doc in self._connection.execute(query).scalars()]
+
     def insert_attempts(self, run_id: int, attempts: Iterable[int]) -> None:
         """Inserts the ids by which attempts are found. Raises IntegrityError if one of them is taken."""
         rows = [{"task_run_id": attempt, "run_id": run_id, "output": ""} for attempt in attempts]
@@ -74,15 +93,21 @@ class RunRows:
         """Removes the run and everything known about it."""
         self._changed.runs.add(run_id)
         self._connection.execute(delete(task_runs).where(task_runs.c.run_id == run_id))
+        gone = self._connection.execute(select(t.c.job_id, t.c.creator).where(t.c.run_id == run_id)).one_or_none()
         self._connection.execute(delete(t).where(t.c.run_id == run_id))
+        if gone is not None:
+            self._changed.lose(ObjectKind.RUN, str(run_id), (), owner=gone.creator)
+            remove_grants(self._connection, self._changed, Place(ObjectKind.JOB, str(gone.job_id)))
 
-    def spend(self, token: str, run_id: int, at_ms: int) -> None:
-        """Remembers the idempotency token of a run that is being deleted, so that it creates no other run."""
-        self._connection.execute(insert(spent_tokens), {"token": token, "run_id": run_id, "spent_ms": at_ms})
+    def spend(self, token: str, user_name: str, run_id: int, at_ms: int) -> None:
+        """Remembers the idempotency token of a run that is being deleted, so that it creates no other run of the user."""
+        row = {"token": _spent_key(token, user_name), "run_id": run_id, "spent_ms": at_ms}
+        self._connection.execute(insert(spent_tokens), row)
 
-    def spent(self, token: str) -> int | None:
-        """The deleted run that was submitted with the token."""
-        return self._connection.execute(select(spent_tokens.c.run_id).where(spent_tokens.c.token == token)).scalar()
+    def spent(self, token: str, user_name: str) -> int | None:
+        """The deleted run that the user submitted with the token. Earlier versions recorded tokens without their users."""
+        keys = [_spent_key(token, user_name), token]
+        return self._connection.execute(select(spent_tokens.c.run_id).where(spent_tokens.c.token.in_(keys)).limit(1)).scalar()
 
     def trim(self, before_ms: int, limit: int) -> int:
         """Removes at most `limit` of the runs that ended before that time, and the tokens that were spent before it; returns how
@@ -96,11 +121,11 @@ class RunRows:
 
     def wake(self, run_id: int, at_ms: int | None = None) -> None:
         """Makes the run due at `at_ms`, or now; never later than it already is."""
-        self._connection.execute(_DUE.wake, {"id": run_id, "at": at_ms or 0})
+        _DUE.wake.run(self._connection, id=run_id, at=at_ms or 0)
 
     def schedule(self, run_id: int, at_ms: int | None) -> None:
         """Makes the run due at `at_ms`, or only when something wakes it. For the loop itself."""
-        self._connection.execute(_DUE.schedule, {"id": run_id, "at": at_ms})
+        _DUE.schedule.run(self._connection, id=run_id, at=at_ms)
 
     def due(self, now_ms: int, limit: int) -> list[int]:
         """Ids of the runs that are due, longest waiting first."""
@@ -114,9 +139,14 @@ class RunRows:
         """Whether the run is due. If so, it is locked until the commit, and due again at `until_ms`."""
         return self._connection.execute(_DUE.claim_one, {"id": run_id, "now": now_ms, "until": until_ms}).rowcount > 0
 
-    def by_idempotency_token(self, token: str) -> int | None:
-        """The run that was submitted with the token."""
-        return self._connection.execute(_BY_TOKEN, {"token": token}).scalar()
+    def by_idempotency_token(self, token: str, user_name: str) -> int | None:
+        """The run that the user submitted with the token."""
+        return self._connection.execute(_BY_TOKEN, {"token": token, "user": user_name}).scalar()
+
+    def of_job(self, job_id: int) -> Run | None:
+        """The run that the permissions API knows by this id."""
+        doc = self._connection.execute(select(t.c.doc).where(t.c.job_id == job_id)).scalar()
+        return None if doc is None else _decode(doc)
 
     def run_of(self, task_run_id: int) -> int | None:
         """The run that an attempt belongs to."""
@@ -134,7 +164,7 @@ class RunRows:
 
     def page(self, which: RunFilter, *, newest_first: bool, limit: int, offset: int, after: RunPosition | None) -> list[Run]:
         """At most `limit` matching runs in the order of their start, strictly after `after`, or after skipping `offset`."""
-        query = select(t.c.doc)
+        query = select(t.c.created_ms, t.c.run_id, t.c.doc)
         if which.job_id is not None:
             query = query.where(t.c.job_id == which.job_id)
         if which.active is not None:
@@ -151,11 +181,18 @@ class RunRows:
             )
             query = query.where(or_(behind, and_(t.c.created_ms == after.created_ms, tie)))
         order = (t.c.created_ms.desc(), t.c.run_id.desc()) if newest_first else (t.c.created_ms.asc(), t.c.run_id.asc())
-        query = query.order_by(*order)
-        if which.visible.owners is None:
-            query = query.limit(limit).offset(offset)
-            return [_decode(doc) for doc in self._connection.execute(query).scalars()]
-        # Only the document says who owns a run, so rows are read until the page is full.
-        with self._connection.execution_options(yield_per=100).execute(query) as rows:
-            shown = (run for run in map(_decode, rows.scalars()) if which.visible.shows(run.creator_user_name))
-            return list(islice(shown, offset, offset + limit))
+        shared = t.c.run_id.in_(select(t.c.run_id).where(t.c.job_id.in_(granted(ObjectKind.JOB, which.visible.holders))))
+        parts = [query.where(only) for only in seen(which.visible, t.c.creator, shared)]
+        # Each part is read in order of an index of its own, and as far as the page goes.
+        queries = [part.order_by(*order).limit(offset + limit if len(parts) > 1 else limit) for part in parts]
+        if len(queries) == 1:
+            return [_decode(row.doc) for row in self._connection.execute(queries[0].offset(offset))]
+        rows = [[_Found(*row) for row in self._connection.execute(each)] for each in queries]
+        merged = heapq.merge(*rows, key=lambda row: row[:2], reverse=newest_first)
+        return [_decode(row.doc) for row in islice(merged, offset, offset + limit)]
+
+
+class _Found(NamedTuple):
+    created_ms: int
+    run_id: int
+    doc: str

@@ -8,6 +8,7 @@ import msgspec
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from brickyard.domain.scripts import GlobalScript, GlobalScriptRef
+from brickyard.store.prepared import Prepared
 from brickyard.store.tables import clusters
 from brickyard.store.tables import global_init_scripts as t
 from brickyard.store.tables import script_contents as c
@@ -15,7 +16,7 @@ from brickyard.store.tables import script_contents as c
 _decode = msgspec.json.Decoder(GlobalScript).decode
 _encode = msgspec.json.Encoder().encode
 
-_ALL = select(t.c.doc).order_by(t.c.position)
+_ALL = Prepared(select(t.c.doc).order_by(t.c.position))
 _CONTENT = select(c.c.content).where(c.c.digest == bindparam("digest"))
 _DIGESTS = select(c.c.digest)
 _REMEMBERED = select(clusters.c.cluster_id).where(clusters.c.doc.contains(bindparam("digest"))).limit(1)
@@ -32,7 +33,7 @@ class ScriptRows:
 
     def all(self) -> list[GlobalScript]:
         """Every script, in the order in which they run."""
-        return [_decode(doc) for doc in self._connection.execute(_ALL).scalars()]
+        return [_decode(doc) for (doc,) in _ALL.all(self._connection)]
 
     def enabled(self) -> tuple[GlobalScriptRef, ...]:
         """Those that run on nodes of a cluster that starts now."""

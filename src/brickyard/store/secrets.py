@@ -1,4 +1,4 @@
-"""Rows of secret scopes, their secrets and who may use them. Names are folded (`domain.secrets.fold`) by whoever calls."""
+"""Rows of secret scopes and their secrets. Names are folded (`domain.secrets.fold`) by whoever calls."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from brickyard.domain.access import Grant, Permission
+from brickyard.domain.access import ObjectKind, Place
 from brickyard.domain.secrets import ScopeRow, Sealed, SecretName, SecretRow
-from brickyard.store.tables import secret_acls, secret_scopes, secrets
+from brickyard.store.changeset import Changes
+from brickyard.store.grants import remove_grants
+from brickyard.store.tables import secret_scopes, secrets
 
 
 class SecretRows:
     """Within one transaction. Writers take turns by `Tx.lock`."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, changed: Changes) -> None:
         self._connection = connection
+        self._changed = changed
 
     # -- scopes --------------------------------------------------------------------------------------------------------
 
@@ -34,8 +37,9 @@ class SecretRows:
 
     def delete_scope(self, scope: str) -> None:
         """Removes the scope with its secrets and grants."""
-        for table in (secrets, secret_acls, secret_scopes):
+        for table in (secrets, secret_scopes):
             self._connection.execute(delete(table).where(table.c.scope == scope))
+        remove_grants(self._connection, self._changed, Place(ObjectKind.SECRET_SCOPE, scope))
 
     # -- secrets -------------------------------------------------------------------------------------------------------
 
@@ -87,21 +91,3 @@ class SecretRows:
         """Replaces the key of a secret's value; the value stays."""
         where = (secrets.c.scope == of.scope, secrets.c.key == of.key)
         self._connection.execute(update(secrets).where(*where).values(key_id=sealed.key_id, wrapped=sealed.wrapped))
-
-    # -- grants --------------------------------------------------------------------------------------------------------
-
-    def grants(self, scope: str) -> tuple[Grant, ...]:
-        """Who may do what with the scope, by principal."""
-        query = select(secret_acls).where(secret_acls.c.scope == scope).order_by(secret_acls.c.principal)
-        return tuple(Grant(row.principal, Permission(row.permission)) for row in self._connection.execute(query))
-
-    def grant(self, scope: str, grant: Grant) -> None:
-        """Replaces what the principal may do."""
-        self.revoke(scope, grant.principal)
-        values = {"scope": scope, "principal": grant.principal, "permission": grant.permission.value}
-        self._connection.execute(insert(secret_acls), values)
-
-    def revoke(self, scope: str, principal: str) -> bool:
-        """Removes what the principal may do. Returns whether there was anything."""
-        where = (secret_acls.c.scope == scope, secret_acls.c.principal == principal)
-        return self._connection.execute(delete(secret_acls).where(*where)).rowcount > 0

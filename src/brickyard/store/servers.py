@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
-import psycopg
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
 
 from brickyard.domain.node import ServerAddress
+from brickyard.store.prepared import driver_execute
+
+if TYPE_CHECKING:
+    import psycopg
 
 _SCHEMA = "coalesce(current_schema(), '')"
 WORKSPACE = f"hashtextextended('brickyard server ' || {_SCHEMA}, 0)"  # exclusive: alone; shared: one of several
@@ -28,6 +32,19 @@ GONE_S = 15.0  # how long after its last word a server that has gone may still h
 KEPT_S = 3600.0  # how long a killed server's row is kept: it may rejoin after an outage
 
 
+class JoinRefused(Exception):
+    """This server may not serve the database at the moment. The message is one line for an administrator."""
+
+
+def in_use(database: str, holder: str) -> JoinRefused:
+    """The error for a database that another server uses exclusively."""
+    who = holder.removeprefix("brickyard ") or "another process"
+    return JoinRefused(
+        f"another Brickyard server ({who}) is using the database {database} exclusively. Stop it first, or give this server its "
+        "own database. Several servers need one PostgreSQL database, and the same version of Brickyard."
+    )
+
+
 class About(msgspec.Struct, frozen=True, kw_only=True):
     """What a server tells the others about itself."""
 
@@ -38,6 +55,8 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     provider: str = ""
     machine: str = ""  # if nodes are processes on their server's machine: which machine
     storage: str = ""  # where the workspace's files are
+    sessions: str = ""  # the name of all its connections to the database
+    agents: int = 0  # how many call it
 
 
 class Stopping(enum.IntEnum):
@@ -69,6 +88,11 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.session) and self.stopping is Stopping.NO
 
     @property
+    def hangs(self) -> bool:
+        """Whether it has said nothing for so long that others act on it."""
+        return self.silent_ms > SILENT_S * 1000
+
+    @property
     def name(self) -> str:
         return f"process {self.about.pid} on {self.about.host}"
 
@@ -86,7 +110,7 @@ _INSERT = f"""
 INSERT INTO servers (doc, started_ms, seen_ms, alone, stopping) VALUES (%s, {_NOW}, {_NOW}, false, 0) RETURNING number
 """  # noqa: S608 - constants
 _RETURN = f"UPDATE servers SET doc = %s, seen_ms = {_NOW}, alone = false WHERE number = %s"  # noqa: S608 - constants
-_SEEN = f"UPDATE servers SET seen_ms = {_NOW}, alone = %s WHERE number = %s"  # noqa: S608 - constants
+_SEEN = f"UPDATE servers SET doc = %s, seen_ms = {_NOW}, alone = %s WHERE number = %s"  # noqa: S608 - constants
 _FORGET = f"DELETE FROM servers WHERE number = ANY(%s) AND seen_ms < {_NOW} - {int(KEPT_S * 1000)}"  # noqa: S608 - constants
 _HOLDER = f"""
 SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
@@ -99,8 +123,13 @@ WHERE pg_try_advisory_lock(hashtextextended('brickyard lease ' || {_SCHEMA} || '
 _LET_GO = f"""
 SELECT pg_advisory_unlock(hashtextextended('brickyard lease ' || {_SCHEMA} || ' ' || name, 0)) FROM unnest(%s::text[]) AS name
 """  # noqa: S608 - constants
+_END_ALL = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE pid = %s OR datname = current_database() AND application_name = %s
+AND application_name NOT IN ('', current_setting('application_name'))
+"""
 
-Session = psycopg.Connection[Any]
+Session: TypeAlias = "psycopg.Connection[Any]"
 
 
 # For a membership's connection, which commits each statement separately.
@@ -118,15 +147,14 @@ def on_record(session: Session) -> bool:
 
 def enter(session: Session, about: About, number: int) -> int:
     """Records this server, under the same number if it still has a row; returns the number."""
-    doc = msgspec.json.encode(about).decode()
-    if not number or session.execute(_RETURN, (doc, number)).rowcount == 0:
-        number = int(_one(session, _INSERT, doc))
+    if not number or session.execute(_RETURN, (_doc(about), number)).rowcount == 0:
+        number = int(_one(session, _INSERT, _doc(about)))
     return number
 
 
-def be_heard(session: Session, number: int, *, alone: bool) -> bool:
+def be_heard(session: Session, about: About, number: int, *, alone: bool) -> bool:
     """Records that this server is alive. Returns False if its row no longer exists."""
-    return session.execute(_SEEN, (alone, number)).rowcount == 1
+    return session.execute(_SEEN, (_doc(about), alone, number)).rowcount == 1
 
 
 def leave(session: Session, number: int) -> None:
@@ -145,6 +173,11 @@ def announce(session: Session) -> None:
 
 def end_session(session: Session, pid: int) -> None:
     session.execute("SELECT pg_terminate_backend(%s)", (pid,))
+
+
+def end_sessions(session: Session, other: Server) -> bool:
+    """Ends all sessions of another server. Returns False once it has none."""
+    return session.execute(_END_ALL, (other.session, other.about.sessions)).rowcount > 0
 
 
 def hold_number(session: Session, number: int) -> bool:
@@ -170,6 +203,8 @@ def stop_sharing(session: Session) -> None:
 
 def be_alone(session: Session, patience_ms: int) -> bool:
     """Tries to become the only one. Unlike a try-lock it holds back later commits; else a busy server never succeeds."""
+    import psycopg  # noqa: PLC0415 - only where there is PostgreSQL
+
     session.execute(f"SET lock_timeout = {int(patience_ms)}")
     try:
         session.execute(f"SELECT pg_advisory_lock({WORKSPACE})")
@@ -199,12 +234,23 @@ def let_go(session: Session, names: Iterable[str]) -> None:
     session.execute(_LET_GO, (list(names),))
 
 
-def may_commit(connection: Connection) -> bool:
-    """Whether a server that is not alone may commit: only if no other one is alone. This holds until the commit."""
-    return bool(connection.execute(_MAY_COMMIT).scalar())
+class Excluded(Exception):
+    """Another server is alone: nothing of this one may be committed. Only the writer handles this."""
 
 
-_MAY_COMMIT = text(f"SELECT pg_try_advisory_xact_lock_shared({WORKSPACE})")
+def commit_shared(connection: Connection, before: str) -> None:
+    """Commits for a server that is not alone, if no other one is: executes the statements `before` and commits, in one exchange
+    with the database. Raises Excluded, and then the transaction is to be rolled back."""
+    try:
+        driver_execute(connection, f"{_OR_FAIL}; {before}COMMIT", prepare=False)  # several statements cannot be prepared
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) == _DIVISION_BY_ZERO:
+            raise Excluded from error
+        raise
+
+
+_OR_FAIL = f"SELECT 1 / pg_try_advisory_xact_lock_shared({WORKSPACE})::int"  # an error keeps what follows from being executed
+_DIVISION_BY_ZERO = "22012"
 
 
 class Leave(enum.Enum):
@@ -238,6 +284,10 @@ class ServerRows:
             text("UPDATE servers SET stopping = :stopping WHERE number = :number"), {"stopping": stopping.value, "number": number}
         )
         return answer
+
+
+def _doc(about: About) -> str:
+    return msgspec.json.encode(about).decode()
 
 
 def _left(others: Iterable[Server], *, waited: bool) -> Leave:

@@ -15,41 +15,67 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from brickyard.domain.errors import ApiError, DatabaseAway, DatabaseTrouble, RequestLimitExceeded
-from brickyard.store import postgres, reserve
-from brickyard.store.changes import ChangeFeed
+from brickyard.store import reserve
 from brickyard.store.changeset import Changes
-from brickyard.store.servers import may_commit
+from brickyard.store.schema import bring_up_to_date
+from brickyard.store.sqlite import engine as sqlite_engine
 from brickyard.store.trouble import Health
 from brickyard.store.tx import Tx
 from brickyard.store.writer import Outcome, Ticket, Unit, Writer
 
+if TYPE_CHECKING:
+    from brickyard.store.changes import ChangeFeed
+
 T = TypeVar("T")
+Commit = Callable[[Callable[[Tx], T]], Awaitable[T]]
 Listener = Callable[[Changes], None]
 
 ASK_AGAIN_S = (0.25, 5.0)  # shortest and longest interval for asking a database that cannot be used
 ANSWER_S = 3.0  # a database that takes longer for a trivial statement cannot be used
 WAIT_S = 4.0  # a request's unit that has not begun by then is given up: it had no effect, so the client may retry
 HUNG_S = 3.0  # a database busy with one thing for this long does not answer; if less, work has piled up
-MEMBER_S = 1.0  # how long a commit waits while another server is alone
 CLOSE_S = 12.0  # longer than a connection to PostgreSQL waits for an answer
 _READERS, _WRITERS = 4, 8  # threads; SQLite has one writer
 _PROBE = "probe"
 _PROBE_BYTES = 256 * 1024  # more than the free part of SQLite's write-ahead log, so that a full disk shows
-_MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+class Companion(Protocol):
+    """What a call of the API adds to its first commit, so that both happen or neither does."""
+
+    def wanted(self) -> bool:
+        """Whether it is still to be added."""
+        ...
+
+    async def write(self, work: Callable[[Tx], T], commit: Commit[T]) -> T:
+        """Commits the work with what is added to it."""
+        ...
+
+
+_companion: ContextVar[Companion | None] = ContextVar("companion", default=None)
+
+
+@contextlib.contextmanager
+def beside(companion: Companion | None) -> Iterator[None]:
+    """What the block commits first takes the companion along."""
+    token = _companion.set(companion)
+    try:
+        yield
+    finally:
+        _companion.reset(token)
 
 
 class StoreError(Exception):
@@ -62,8 +88,11 @@ class Store:
     Every method that reads or writes raises DatabaseTrouble if the database is unavailable or its disk is full.
     """
 
-    def __init__(self, *, engine: Engine, alone: Callable[[], bool], readers: int, writers: int, feed_url: str = "") -> None:
+    def __init__(
+        self, *, engine: Engine, reading: Engine, alone: Callable[[], bool], readers: int, writers: int, feed_url: str = ""
+    ) -> None:
         self._engine = engine
+        self._reading_engine = reading
         self._alone = alone
         self._readers = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
         self._reading: dict[int, float] = {}  # thread -> when its current read began
@@ -71,8 +100,8 @@ class Store:
         self._gap_listeners: list[Callable[[], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._feed = self._open_feed(feed_url) if feed_url else None
-        announce = self._announce if self._feed is not None else None
-        self._writer = Writer(engine=engine, threads=writers, deliver=self._deliver, announce=announce)
+        commit = self._commit if self._feed is not None else None
+        self._writer = Writer(engine=engine, threads=writers, deliver=self._deliver, commit=commit)
         self._health = Health()
         self._asking = asyncio.Lock()
 
@@ -86,8 +115,10 @@ class Store:
         parsed = make_url(url)
         sqlite = parsed.get_backend_name() == "sqlite"
         try:
-            engine = _sqlite_engine(url) if sqlite else _postgres_engine(url)
-            _bring_up_to_date(engine if sqlite else postgres.engine(url, bounded=False, poolclass=NullPool))
+            engine = sqlite_engine(url) if sqlite else _postgres_engine(url, _WRITERS)
+            # On PostgreSQL a transaction that only reads would see no more than its statements do, and cost two exchanges more.
+            reading = engine if sqlite else _postgres_engine(url, _READERS + 1, isolation_level="AUTOCOMMIT")
+            bring_up_to_date(engine if sqlite else _unbounded(url))
         except (DBAPIError, sqlite3.Error) as error:
             reason = str(getattr(error, "orig", error)).strip().splitlines()[0]
             where = parsed.database if sqlite else parsed.render_as_string(hide_password=True)
@@ -95,6 +126,7 @@ class Store:
         # One writer: SQLite has one write lock, and queueing here is fairer and faster than its busy handler.
         return cls(
             engine=engine,
+            reading=reading,
             alone=alone or (lambda: sqlite),
             readers=_READERS,
             writers=1 if sqlite else _WRITERS,
@@ -140,8 +172,8 @@ class Store:
         return self.alone or (self._feed is not None and self._feed.listening)
 
     async def read(self, work: Callable[[Tx], T], *, background: bool = False) -> T:
-        """Runs `work` on a snapshot. It must not write. Unless `background` (nobody waits for it), raises RequestLimitExceeded or
-        DatabaseAway if it has not begun after WAIT_S."""
+        """Runs `work` on a snapshot (PostgreSQL: each statement on its own). It must not write. Unless `background` (nobody waits
+        for it), raises RequestLimitExceeded or DatabaseAway if it has not begun after WAIT_S."""
         self._loop = asyncio.get_running_loop()
         call = self._readers.submit(self._read, work)
         reading, given_up = asyncio.wrap_future(call), False
@@ -169,6 +201,11 @@ class Store:
         `background`: nobody waits for it, so requests go first. Requests that have not begun after WAIT_S are given up: raises
         RequestLimitExceeded or DatabaseAway.
         """
+        if not background and (companion := _companion.get()) is not None and companion.wanted():
+            return await companion.write(work, functools.partial(self._write, background=False))
+        return await self._write(work, background=background)
+
+    async def _write(self, work: Callable[[Tx], T], *, background: bool) -> T:
         loop = self._loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         ticket = self._writer.put(Unit(work, functools.partial(_settle, future), loop), background=background)
@@ -214,7 +251,7 @@ class Store:
     def read_sync(self, work: Callable[[Tx], T]) -> T:
         """`read` without an event loop."""
         try:
-            with self._engine.connect().execution_options(reading=True) as connection:
+            with self._reading_engine.connect().execution_options(reading=True) as connection, connection.begin():
                 return work(Tx(connection, locking=False))
         except Exception as error:
             trouble = self._health.translated(error)
@@ -265,8 +302,12 @@ class Store:
         self._writer.close(limit_s=CLOSE_S)
         self._readers.shutdown(wait=self._health.trouble is None and self._busy_s < HUNG_S, cancel_futures=True)
         self._engine.dispose()
+        self._reading_engine.dispose()
 
     def _open_feed(self, url: str) -> ChangeFeed:
+        from brickyard.store import postgres  # noqa: PLC0415 - as in `_postgres_engine`
+        from brickyard.store.changes import ChangeFeed  # noqa: PLC0415 - as in `_postgres_engine`
+
         return ChangeFeed(
             connect=lambda: postgres.connect(url),
             changed=self._tell,
@@ -274,21 +315,15 @@ class Store:
             post=self._post,
         )
 
-    def _announce(self, connection: Connection, changed: Changes) -> None:
-        """Runs before a commit on PostgreSQL: announces its changes to the other servers.
+    def _commit(self, connection: Connection, changed: Changes) -> None:
+        """Commits on PostgreSQL and announces the changes to the other servers, unless there are none.
 
         If this server has lost its membership, another one may be alone meanwhile and cache its reads: then nothing of this
-        server may be committed. While a server comes or goes, that is over in a moment. Raises DatabaseAway.
+        server may be committed. Raises Excluded.
         """
         assert self._feed is not None  # noqa: S101 - only called with one
-        until = time.monotonic() + MEMBER_S
-        while not self._alone():
-            if may_commit(connection):
-                self._feed.announce(connection, changed)
-                return
-            if time.monotonic() > until:
-                raise DatabaseAway("another server has it for itself while this one joins again")
-            time.sleep(0.01)
+        if not self._alone():
+            self._feed.commit(connection, changed)
 
     def _tell(self, changed: Changes) -> None:
         for listener in self._listeners:
@@ -343,40 +378,14 @@ def _settle(future: asyncio.Future[T] | Future[T], outcome: Outcome) -> None:
         future.set_result(outcome.result)
 
 
-def _sqlite_engine(url: str) -> Engine:
-    engine = create_engine(url, pool_size=8, max_overflow=0, connect_args={"timeout": 30, "check_same_thread": False})
+def _postgres_engine(url: str, connections: int, **options: Any) -> Engine:
+    from brickyard.store import postgres  # noqa: PLC0415 - its driver, only where there is PostgreSQL
 
-    @event.listens_for(engine, "connect")
-    def _configure(raw: Any, _record: Any) -> None:
-        raw.isolation_level = None  # we issue BEGIN ourselves: see below
-        raw.execute("PRAGMA journal_mode=WAL")
-        # FULL: a commit is on disk before it is acknowledged, so it survives a power cut.
-        raw.execute("PRAGMA synchronous=FULL")
-        raw.execute("PRAGMA cache_size=-4096")
-        raw.execute("PRAGMA temp_store=MEMORY")  # a full disk must not stop work that needs no more of it
-
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        # Readers are never blocked by writers in WAL; a plain BEGIN gives them a snapshot.
-        connection.exec_driver_sql("BEGIN" if connection.get_execution_options().get("reading") else "BEGIN IMMEDIATE")
-
-    return engine
+    return postgres.engine(url, pool_size=connections, max_overflow=0, pool_timeout=ANSWER_S, **options)
 
 
-def _postgres_engine(url: str) -> Engine:
-    return postgres.engine(url, pool_size=_WRITERS + _READERS + 1, max_overflow=0, pool_timeout=ANSWER_S)
+def _unbounded(url: str) -> Engine:
+    """For migrations, which may take long."""
+    from brickyard.store import postgres  # noqa: PLC0415 - as above
 
-
-def _bring_up_to_date(engine: Engine) -> None:
-    with engine.begin() as connection:
-        _migrate(connection)
-
-
-def _migrate(connection: Connection) -> None:
-    """Alembic's upgrade to the newest schema, in the caller's transaction. Two servers that start at once take turns."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(727100)"))
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS))
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    return postgres.engine(url, bounded=False, poolclass=NullPool)

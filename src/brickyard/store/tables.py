@@ -28,9 +28,11 @@ clusters = Table(
     Column("pinned_ms", BigInteger, nullable=False),
     Column("deleted_ms", BigInteger, nullable=False),
     Column("due_ms", BigInteger, nullable=True),  # when the loop must look at it; null: only when woken
+    Column("task_ms", BigInteger, nullable=True),  # WorkspaceTask.due_ms
     Column("version", BigInteger, nullable=False),
     Column("doc", Text, nullable=False),
     Index("clusters_due", "due_ms"),
+    Index("clusters_task", "task_ms"),
     # Every list order, alone and after the filter columns: the cost of a page does not depend on the number of rows.
     Index("clusters_created", "created_ms", "cluster_id"),
     Index("clusters_name", "cluster_name", "cluster_id"),
@@ -40,6 +42,8 @@ clusters = Table(
     Index("clusters_source_name", "source", "cluster_name", "cluster_id"),
     Index("clusters_policy_created", "policy_id", "created_ms", "cluster_id"),
     Index("clusters_policy_name", "policy_id", "cluster_name", "cluster_id"),
+    Index("clusters_creator_created", "creator", "created_ms", "cluster_id"),
+    Index("clusters_creator_name", "creator", "cluster_name", "cluster_id"),
     Index("clusters_pinned", "pinned_ms"),
     Index("clusters_idempotency", "idempotency_token"),
 )
@@ -50,6 +54,19 @@ purged = Table(
     metadata,
     Column("cluster_id", String(64), primary_key=True),
     Column("purged_ms", BigInteger, nullable=False),
+)
+
+# Snapshots of clusters' workspace directories. They may outlive their cluster.
+snapshots = Table(
+    "snapshots",
+    metadata,
+    Column("snapshot_id", String(128), primary_key=True),
+    Column("cluster_id", String(64), nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("doc", Text, nullable=False),
+    Index("snapshots_cluster", "cluster_id", "created_ms"),
+    Index("snapshots_status", "status", "created_ms"),
 )
 
 instances = Table(
@@ -71,7 +88,9 @@ policies = Table(
     metadata,
     Column("policy_id", String(64), primary_key=True),
     Column("unique_name", String(128), nullable=False, unique=True),
+    Column("creator", Text, nullable=False, server_default=""),
     Column("doc", Text, nullable=False),
+    Index("policies_creator", "creator"),
 )
 
 pools = Table(
@@ -81,11 +100,13 @@ pools = Table(
     Column(
         "unique_name", String(128), nullable=False, unique=True
     ),  # the name; for a deleted pool its id, so that the name is free
+    Column("creator", Text, nullable=False, server_default=""),
     Column("created_ms", BigInteger, nullable=False),
     Column("deleted_ms", BigInteger, nullable=False),
     Column("due_ms", BigInteger, nullable=True),  # when the loop must look at it; null: only when woken
     Column("doc", Text, nullable=False),
     Index("pools_due", "due_ms"),
+    Index("pools_creator", "creator", "created_ms", "instance_pool_id"),
 )
 
 events = Table(
@@ -95,31 +116,80 @@ events = Table(
     Column("cluster_id", String(64), nullable=False),
     Column("timestamp", BigInteger, nullable=False),
     Column("type", String(48), nullable=False),
-    Column("number", BigInteger, nullable=False),  # 1, 2, ... within the cluster, so that events are counted without reading them
+    Column(
+        "number", BigInteger, nullable=False, server_default="0"
+    ),  # 1, 2, ... within the cluster, so that events are counted without reading them
     Column("doc", Text, nullable=False),
     Index("events_by_time", "cluster_id", "timestamp", "seq"),
     Index("events_by_type", "cluster_id", "type", "timestamp", "seq"),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", Sequence, primary_key=True, autoincrement=True),
+    Column("time", BigInteger, nullable=False),
+    Column("user_name", String(320), nullable=False),
+    Column("operation", String(64), nullable=False),
+    Column("object_id", String(320), nullable=False),  # AuditEntry.object_id
+    Column("doc", Text, nullable=False),
+    Index("audit_time", "time", "id"),
+    Index("audit_user_name", "user_name", "time", "id"),
+    Index("audit_operation", "operation", "time", "id"),
+    Index("audit_object_id", "object_id", "time", "id"),
 )
 
 tokens = Table(
     "tokens",
     metadata,
     Column("token_id", String(64), primary_key=True),
-    Column("digest", String(64), nullable=False, unique=True),  # SHA-256 of the token, hex; the token itself is never stored
+    Column("digest", String(64), nullable=False, unique=True),  # a keyed hash; the token itself is never stored
     Column("user_name", Text, nullable=False),
     Column("comment", Text, nullable=False),
     Column("created_ms", BigInteger, nullable=False),
     Column("expiry_ms", BigInteger, nullable=False),  # -1: never
+    Column("kind", String(16), nullable=False, server_default="pat"),  # domain.identity.CredentialKind
+    Column("created_by", Text, nullable=False, server_default=""),
+    Column("last_used_ms", BigInteger, nullable=False, server_default="0"),
+    Column("parent", String(64), nullable=False, server_default=""),
+    Column("details", Text, nullable=False, server_default=""),
     Index("tokens_user", "user_name"),
+    Index("tokens_parent", "parent"),
+    Index("tokens_expiry", "expiry_ms"),
 )
 
-users = Table(
+users = Table(  # people and service principals
     "users",
     metadata,
-    Column("user_name", String(320), primary_key=True),
-    Column("user_id", String(32), nullable=False, unique=True),
-    Column("display_name", Text, nullable=False),
-    Column("is_admin", Boolean, nullable=False),
+    Column("user_id", String(32), primary_key=True),
+    Column("folded", Text, nullable=False, unique=True),  # the user name, as it is compared
+    Column("kind", String(24), nullable=False),
+    Column("active", Boolean, nullable=False),
+    Column("external_id", Text, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("doc", Text, nullable=False),
+    Index("users_listed", "kind", "created_ms", "user_id"),
+    Index("users_external", "external_id"),
+)
+
+groups = Table(
+    "groups",
+    metadata,
+    Column("group_id", String(32), primary_key=True),
+    Column("folded", Text, nullable=False, unique=True),  # the display name, as it is compared
+    Column("external_id", Text, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("doc", Text, nullable=False),
+    Index("groups_listed", "created_ms", "group_id"),
+    Index("groups_external", "external_id"),
+)
+
+members = Table(
+    "members",
+    metadata,
+    Column("group_id", String(32), primary_key=True),
+    Column("member_id", String(32), primary_key=True),  # an identity or a group
+    Index("members_member", "member_id"),
 )
 
 global_init_scripts = Table(
@@ -143,6 +213,7 @@ runs = Table(
     metadata,
     Column("run_id", BigInteger, primary_key=True, autoincrement=False),
     Column("job_id", BigInteger, nullable=False),
+    Column("creator", Text, nullable=False, server_default=""),
     Column("created_ms", BigInteger, nullable=False),
     Column("ended_ms", BigInteger, nullable=False),  # 0: active
     Column("idempotency_token", String(64), nullable=False),
@@ -152,6 +223,7 @@ runs = Table(
     Index("runs_due", "due_ms"),
     Index("runs_created", "created_ms", "run_id"),
     Index("runs_active", "ended_ms", "created_ms", "run_id"),
+    Index("runs_creator", "creator", "created_ms", "run_id"),
     Index("runs_job", "job_id"),
     Index("runs_idempotency", "idempotency_token"),
 )
@@ -163,6 +235,17 @@ task_runs = Table(
     Column("run_id", BigInteger, nullable=False),
     Column("output", Text, nullable=False),  # Output as JSON; "" until there is one
     Index("task_runs_run", "run_id"),
+)
+
+servers = Table(  # see `store.servers`
+    "servers",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("doc", Text, nullable=False),
+    Column("started_ms", BigInteger, nullable=False),
+    Column("seen_ms", BigInteger, nullable=False),
+    Column("alone", Boolean, nullable=False),
+    Column("stopping", SmallInteger, nullable=False),
 )
 
 meta = Table(
@@ -178,6 +261,66 @@ heard = Table(  # see `store.heard`
     Column("instance_id", String(64), primary_key=True),
     Column("heard_ms", BigInteger, nullable=False),  # by the database's clock
     Column("load", Text, nullable=True),  # JSON: the load that a driver reports
+)
+
+samples = Table(  # see `store.samples`
+    "samples",
+    metadata,
+    Column("id", Sequence, primary_key=True, autoincrement=True),
+    Column("cluster_id", String(64), nullable=False),
+    Column("tier", SmallInteger, nullable=False),  # of plan.samples.TIERS
+    Column("start_ms", BigInteger, nullable=False),
+    Column("end_ms", BigInteger, nullable=False),  # the last point's
+    Column("packed", LargeBinary, nullable=False),
+    Index("samples_cluster", "cluster_id", "tier", "start_ms"),
+    Index("samples_ended", "tier", "end_ms"),
+)
+
+charges = Table(  # see `store.charges`
+    "charges",
+    metadata,
+    Column("id", Sequence, primary_key=True, autoincrement=True),
+    Column("cluster_id", String(64), nullable=False),
+    Column("instance_id", String(64), nullable=False),
+    Column("started_ms", BigInteger, nullable=False),
+    Column("ended_ms", BigInteger, nullable=False),  # 0: it has not ended
+    Column("doc", Text, nullable=False),
+    Index("charges_cluster", "cluster_id", "ended_ms"),
+    Index("charges_ended", "ended_ms", "started_ms"),
+)
+
+start_times = Table(  # see `store.starttimes`
+    "start_times",
+    metadata,
+    Column("id", Sequence, primary_key=True, autoincrement=True),
+    Column("kind", String(255), nullable=False),  # plan.starts.kind_of
+    Column("took_ms", BigInteger, nullable=False),
+    Index("start_times_kind", "kind", "id"),
+)
+
+ports = Table(  # see `store.ports`
+    "ports",
+    metadata,
+    Column("port_id", String(64), primary_key=True),
+    Column("cluster_id", String(64), nullable=False),
+    Column("external_port", Integer, nullable=True),  # null: it has no listener
+    Column("position", Integer, nullable=False),  # among the cluster's
+    Column("opened", BigInteger, nullable=False),  # domain.ports.PortRow
+    Column("fault", Text, nullable=False),
+    Column("doc", Text, nullable=False),
+    Index("ports_cluster", "cluster_id"),
+    Index("ports_external", "external_port", unique=True),
+)
+
+schedules = Table(
+    "schedules",
+    metadata,
+    Column("schedule_id", String(64), primary_key=True),
+    Column("cluster_id", String(64), nullable=False),
+    Column("due_ms", BigInteger, nullable=True),  # the next run; null: none
+    Column("doc", Text, nullable=False),
+    Index("schedules_due", "due_ms"),
+    Index("schedules_cluster", "cluster_id"),
 )
 
 spent_tokens = Table(
@@ -212,10 +355,13 @@ secrets = Table(
     Index("secrets_key_id", "key_id"),
 )
 
-secret_acls = Table(
-    "secret_acls",
+# Who may do what with which object. `principal_id` is the id of an identity or group.
+grants = Table(
+    "grants",
     metadata,
-    Column("scope", String(128), primary_key=True),
-    Column("principal", String(320), primary_key=True),  # a user or a group
-    Column("permission", String(16), nullable=False),
+    Column("kind", String(24), primary_key=True),  # domain.access.ObjectKind
+    Column("object_id", String(1024), primary_key=True),
+    Column("principal_id", String(32), primary_key=True),
+    Column("permission", String(24), nullable=False),
+    Index("grants_principal", "principal_id", "kind", "object_id"),
 )

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from brickyard.domain.access import Principal
 from brickyard.domain.cluster import Instance
+from brickyard.store.audit import AuditRows
 from brickyard.store.changeset import Changes
+from brickyard.store.charges import ChargeRows
 from brickyard.store.clusters import ClusterRows
 from brickyard.store.events import EventRows
+from brickyard.store.grants import GrantRows
 from brickyard.store.heard import HeardRows
-from brickyard.store.identity import TokenRows, UserRows
+from brickyard.store.identity import GroupRows, UserRows
 from brickyard.store.instances import InstanceRows
 from brickyard.store.listing import ListingRows
 from brickyard.store.policies import PolicyRows
 from brickyard.store.pools import PoolRows
+from brickyard.store.ports import PortRows
 from brickyard.store.runs import RunRows
+from brickyard.store.samples import SampleRows
+from brickyard.store.schedules import ScheduleRows
 from brickyard.store.scripts import ScriptRows
 from brickyard.store.secrets import SecretRows
 from brickyard.store.servers import ServerRows
+from brickyard.store.snapshots import SnapshotRows
+from brickyard.store.starttimes import StartTimeRows
 from brickyard.store.tables import meta
+from brickyard.store.tokens import TokenRows
 
 
 class ChangedHands(Exception):
@@ -32,19 +42,29 @@ class Tx:
         self._connection = connection
         self._locking = locking
         self._changed = Changes()
+        self.identified: tuple[Principal, str] | None = None  # see `identify`
         self.clusters = ClusterRows(connection, locking=locking, changed=self._changed)
         self.instances = InstanceRows(connection, locking=locking, changed=self._changed)
         self.pools = PoolRows(connection, locking=locking, changed=self._changed)
-        self.policies = PolicyRows(connection)
+        self.policies = PolicyRows(connection, changed=self._changed)
+        self.grants = GrantRows(connection, changed=self._changed)
+        self.audit = AuditRows(connection)
         self.listing = ListingRows(connection)
         self.events = EventRows(connection)
         self.runs = RunRows(connection, locking=locking, changed=self._changed)
         self.scripts = ScriptRows(connection)
-        self.tokens = TokenRows(connection)
-        self.users = UserRows(connection)
+        self.tokens = TokenRows(connection, changed=self._changed)
+        self.users = UserRows(connection, changed=self._changed)
+        self.groups = GroupRows(connection, changed=self._changed)
         self.heard = HeardRows(connection)
         self.servers = ServerRows(connection)
-        self.secrets = SecretRows(connection)
+        self.samples = SampleRows(connection)
+        self.charges = ChargeRows(connection)
+        self.start_times = StartTimeRows(connection)
+        self.ports = PortRows(connection, changed=self._changed)
+        self.schedules = ScheduleRows(connection, locking=locking)
+        self.snapshots = SnapshotRows(connection, changed=self._changed)
+        self.secrets = SecretRows(connection, changed=self._changed)
 
     def get_meta(self, key: str) -> str | None:
         """A fact about the workspace itself, such as its id."""
@@ -100,6 +120,15 @@ class Tx:
             self.clusters.wake(instance.cluster_id)
         else:
             self.pools.wake(instance.pool_id)
+
+    def identify(self, principal: Principal, *, credential_id: str) -> None:
+        """Names who makes this change where the call itself does not: whoever logs in or out. For the audit log."""
+        self.identified = (principal, credential_id)
+
+    @property
+    def changed(self) -> Changes:
+        """What this transaction may have changed so far."""
+        return self._changed
 
     def finish(self) -> Changes:
         """What this transaction may have changed."""

@@ -12,6 +12,7 @@ machine is. With several writers (PostgreSQL) each unit is a transaction, and un
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections import deque
@@ -24,6 +25,7 @@ from sqlalchemy.exc import OperationalError
 
 from brickyard.domain.errors import DatabaseAway
 from brickyard.store.changeset import Changes
+from brickyard.store.servers import Excluded
 from brickyard.store.trouble import trouble_of
 from brickyard.store.tx import ChangedHands, Tx
 
@@ -39,6 +41,7 @@ _LATE_S = 0.5  # a unit that has waited for this long is late: turns become as l
 _RESERVED = 2  # threads reserved for requests, if there are several
 _RETRIED_SQLSTATES = ("40001", "40P01")  # serialization failure, deadlock: the work can safely be repeated
 _ATTEMPTS = 5
+_MEMBER_S = 1.0  # how long a commit waits while another server is alone
 
 
 class Unit(msgspec.Struct, frozen=True):
@@ -67,7 +70,8 @@ class Ticket(msgspec.Struct, frozen=True, eq=False):
 
 class Writer:
     """Calls `deliver` on a writer's thread with the outcomes of one transaction, after its commit and in order. If writers run
-    side by side, calls `announce` before the commit with what the transaction has changed."""
+    side by side, `commit` may commit a transaction that has changed something; otherwise the writer does. It raises Excluded if
+    it must not be committed now: the unit is repeated for a moment."""
 
     def __init__(
         self,
@@ -75,11 +79,11 @@ class Writer:
         engine: Engine,
         threads: int,
         deliver: Callable[[list[Outcome]], None],
-        announce: Callable[[Connection, Changes], None] | None = None,
+        commit: Callable[[Connection, Changes], None] | None = None,
     ) -> None:
         self._engine = engine
         self._deliver = deliver
-        self._announce = announce
+        self._commit = commit
         self._together = threads == 1
         self._people: deque[Ticket] = deque()
         self._background: deque[Ticket] = deque()
@@ -219,15 +223,15 @@ class Writer:
             self._deliver([Outcome(each.unit, error=DatabaseAway("the server is stopping")) for each in left])
 
     def _one(self, unit: Unit) -> Outcome:
-        attempt = 1
+        attempt, excluded_s = 1, math.inf
         while True:
             try:
                 with self._engine.connect() as connection, connection.begin():
                     tx = Tx(connection, locking=True)
                     result = unit.work(tx)
                     changed = tx.finish()
-                    if changed and self._announce is not None:
-                        self._announce(connection, changed)
+                    if changed and self._commit is not None:
+                        self._commit(connection, changed)
                 return Outcome(unit, result=result, changed=changed)
             except OperationalError as error:
                 if getattr(error.orig, "sqlstate", None) not in _RETRIED_SQLSTATES or attempt == _ATTEMPTS:
@@ -235,6 +239,11 @@ class Writer:
                 attempt += 1
             except ChangedHands:  # retried without limit: each time somebody else made progress
                 continue
+            except Excluded:  # while a server comes or goes, that is over in a moment
+                excluded_s = min(excluded_s, time.monotonic())
+                if time.monotonic() > excluded_s + _MEMBER_S:
+                    return Outcome(unit, error=DatabaseAway("another server has it for itself while this one joins again"))
+                time.sleep(0.01)
             except BaseException as error:
                 return Outcome(unit, error=error)
 

@@ -64,11 +64,16 @@ def script_run(request: dict[str, Any]) -> dict[str, Any]:
     return dict(node_scripts.run_script(request, popen=popen, environ=environ))
 
 
+def program_run(request: dict[str, Any]) -> dict[str, Any]:
+    return script_run(request)
+
+
 def become(request: dict[str, Any]) -> dict[str, Any]:
     assignment = request["assignment"]
     conf = assignment.get("spark_conf", {})
     state["assignment"] = assignment
     state["cluster_dir"] = request["cluster_dir"]
+    state["jars"] = list(request["jars"])
     if reason := conf.get("test.cold"):
         status(cold_reason=reason)
     if seconds := conf.get("test.slow"):
@@ -105,6 +110,11 @@ def master(request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
+def jars(request: dict[str, Any]) -> dict[str, Any]:
+    state["jars"] += request["paths"]
+    return {}
+
+
 def pulse(request: dict[str, Any]) -> dict[str, Any]:
     return {"silent_s": state.get("silent_s", 0)}
 
@@ -113,13 +123,20 @@ def connect_open(request: dict[str, Any]) -> dict[str, Any]:
     return {"port": int(state["assignment"]["spark_conf"]["test.port"])}
 
 
+def metastore(request: dict[str, Any]) -> dict[str, Any]:
+    draft = Path(state["prepared"]["node_dir"], "work", "draft")
+    draft.write_text(json.dumps([request["ask"], request["answer"]]))
+    draft.rename(draft.with_name("answer"))
+    return {}
+
+
 def retire(request: dict[str, Any]) -> dict[str, Any]:
     status(phase="retired")
     return {}
 
 
 def context_create(request: dict[str, Any]) -> dict[str, Any]:
-    state["contexts"][request["context_id"]] = {}
+    state["contexts"][request["context_id"]] = request["user"]
     return {"status": "Running"}
 
 
@@ -132,6 +149,12 @@ def context_destroy(request: dict[str, Any]) -> dict[str, Any]:
     known(request)
     del state["contexts"][request["context_id"]]
     return {}
+
+
+def contexts_withdraw(request: dict[str, Any]) -> dict[str, Any]:
+    with Path(state["prepared"]["node_dir"], "work", "ended").open("a") as ended:
+        ended.writelines(f"{user} {session_id}\n" for user, session_id in request["sessions"])
+    return {"context_ids": [each for each, user in state["contexts"].items() if user == request["user"]]}
 
 
 def known(request: dict[str, Any]) -> None:
@@ -185,7 +208,7 @@ def main() -> None:
             Path(state["prepared"]["node_dir"], "logs", "stopped.log").write_text("in order\n")
             send({"id": request["id"], "result": {}})
             return
-        if request["op"] == "script_run":
+        if request["op"] in ("script_run", "program_run"):
             threading.Thread(target=answer, args=(request,), daemon=True).start()
         else:
             answer(request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+import os
 
 import msgspec
 
@@ -14,7 +14,9 @@ from brickyard.agent.host import HostError
 from brickyard.agent.keep import DELIVERY_RECORD, NodeRecord
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
+from brickyard.agent.transfers import credentials
 from brickyard.domain.node import Assignment, Phase, Role
+from brickyard.domain.places import Kind
 
 
 async def _begin(node: NodeState) -> None:
@@ -41,22 +43,35 @@ def make_directories(node: NodeState) -> None:
         path.mkdir(mode=0o700)
 
 
-def make_shared(node: NodeState, wanted: Assignment) -> Path | None:
-    """Makes the cluster's directory. If a driver starts, removes what the last driver left there for itself."""
+def make_shared(node: NodeState, wanted: Assignment) -> None:
+    """Makes the cluster's directories. If a driver starts, removes what the last driver left there for itself."""
+    workspace = node.config.workspace_of(wanted.cluster_id)
+    if workspace is not None:
+        workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
     shared = node.config.cluster_dir(wanted.cluster_id)
     if shared is not None:
         shared.mkdir(mode=0o700, parents=True, exist_ok=True)
         if wanted.role is not Role.WORKER:
             files.make_empty(shared / "scratch")
-    return shared
+
+
+def link_workspace(node: NodeState, wanted: Assignment) -> None:
+    """Without isolation: lets programs find the workspace directory at a path that is known before the cluster is."""
+    workspace = node.config.workspace_of(wanted.cluster_id)
+    if workspace is not None:
+        node.config.workspace_link.unlink(missing_ok=True)
+        node.config.workspace_link.symlink_to(workspace)
 
 
 def record(node: NodeState, wanted: Assignment) -> None:
     """Records whose node this is, for the provider that cleans up after an agent that was killed."""
-    record = NodeRecord(cluster_id=wanted.cluster_id, generation=wanted.generation, role=wanted.role)
-    files.write_atomic(node.config.directory / "node.json", msgspec.json.encode(record))
+    sealed = (wanted.sealed,) if wanted.sealed else ()
+    node.record(NodeRecord(cluster_id=wanted.cluster_id, generation=wanted.generation, role=wanted.role, sealed=sealed))
     delivery = node.config.directory / DELIVERY_RECORD
     delivery.unlink(missing_ok=True)
+    node.delivery_env = {}
+    if wanted.logs is not None and wanted.logs.kind == Kind.S3:
+        node.delivery_env = credentials(Kind.S3, cluster=wanted.spark_env_vars, machine=os.environ)
     if wanted.logs is not None:
         name = f"{node.config.instance_id}-{wanted.generation}"
         begun = DeliveryRecord(destination=wanted.logs, cluster_id=wanted.cluster_id, node=name, role=wanted.role)

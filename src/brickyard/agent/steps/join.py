@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
+from brickyard.agent import jars
 from brickyard.agent.converge import Stage
 from brickyard.agent.host import HostError
 from brickyard.agent.showing import show
 from brickyard.agent.state import NodeState
-from brickyard.agent.steps import start
+from brickyard.agent.steps import libraries, start
 from brickyard.agent.steps.work import Work
-from brickyard.agent.view import CLUSTER
+from brickyard.agent.view import CLUSTER, WORKSPACE
 from brickyard.domain.node import Phase
 
 
@@ -26,7 +29,12 @@ async def _join(node: NodeState) -> None:
         await _seal(node)
     node.update(phase=Phase.STARTING)
     await node.networks.join(wanted)
-    await node.call("become", assignment=wanted, cluster_dir=_cluster_dir(node), **start.settings(node, wanted.role))
+    found = jars.installed(libraries.target_of(node)) if node.is_driver else ()
+    await node.call(
+        "become", assignment=wanted, cluster_dir=_seen(node, node.config.cluster_dir(node.cluster_id), CLUSTER),
+        cluster_workspace=_seen(node, node.config.workspace_of(node.cluster_id), WORKSPACE), jars=found,
+        metastore=node.config.has_metastore, **start.settings(node, wanted.role),
+    )  # fmt: skip
     node.current = msgspec.structs.replace(node.current, stage=Stage.JOINED, master_url=wanted.master_url)
 
 
@@ -34,7 +42,7 @@ async def _seal(node: NodeState) -> None:
     """Makes the node's Python environment read-only for everything on the node. Kernels of all users run it, and users' functions
     in Spark's cell could otherwise change it under them. Init scripts have run by now; the agent can still install."""
     place = node.config.python_dir
-    if why := await show(node, place, str(place), read_only=True):
+    if why := await show(node, {str(place): place}, read_only=True):
         raise HostError(
             "WORKSPACE_CONFIGURATION_ERROR",
             f"data_security_mode USER_ISOLATION makes the node's Python environment read-only, and that failed: {why}. It takes "
@@ -42,12 +50,11 @@ async def _seal(node: NodeState) -> None:
         )
 
 
-def _cluster_dir(node: NodeState) -> str:
-    """Returns where the node sees the directory that its cluster's nodes share, or "" if there is none."""
-    shared = node.config.cluster_dir(node.cluster_id)
+def _seen(node: NodeState, shared: Path | None, target: str) -> str:
+    """Returns where the node sees a directory that its cluster's nodes share, or "" if there is none."""
     if shared is None:
         return ""
-    return CLUSTER if node.walled else str(shared)
+    return target if node.walled else str(shared)
 
 
 WORK = Work(_join, progress="taking its role", limit_s=300.0)

@@ -9,19 +9,22 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import libraries, transfers
+from brickyard.agent import jars, libraries, transfers
+from brickyard.agent.builds import build
 from brickyard.agent.converge import Stage
-from brickyard.agent.host import MAX_TEXT
-from brickyard.agent.libraries import LibraryError, Target, Wanted
+from brickyard.agent.host import MAX_TEXT, HostError
+from brickyard.agent.installer import LibraryError, Target
+from brickyard.agent.libraries import OnlySource, Wanted
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
 from brickyard.agent.transfer import Job, TransferFailed
 from brickyard.domain.libraries import Library, LibraryInstallStatus, LibraryReport
 from brickyard.domain.places import Kind, Place, parse
 
-MAX_WHEEL = 4 << 30
+MAX_FILE = 4 << 30  # a wheel or a jar
 MAX_REQUIREMENTS = 1 << 20
 FETCH_S = 600.0
+MAX_BUILDS = 20  # packages of one library that exist only as source
 START_S = 120.0  # for so long a start waits for libraries; later ones are installed while the node works
 
 
@@ -30,7 +33,7 @@ async def _install(node: NodeState) -> None:
         async with asyncio.timeout(START_S if node.current.stage < Stage.JOINED else None):
             await _install_all(node)
     except TimeoutError:
-        node.say("the libraries take long: the node takes its role without them")
+        node.say("the libraries take too long: the node starts without them")
         node.current = msgspec.structs.replace(node.current, libraries_late=True)
 
 
@@ -50,19 +53,56 @@ async def install(node: NodeState, library: Library) -> LibraryReport:
     """Installs one library. Returns how that went."""
     if library.cran is not None:
         return LibraryReport(library=library, status=LibraryInstallStatus.SKIPPED, message="there is no R on this node")
-    assert node.manifest is not None  # noqa: S101 - `decide` installs the runtime first
-    network = node.networks.descriptors
-    target = Target(config=node.config, manifest=node.manifest, linked=node.walled, network=network)
+    java = library.jar is not None or library.maven is not None
     _report(node, LibraryReport(library=library, status=LibraryInstallStatus.RESOLVING))
     try:
         with tempfile.TemporaryDirectory(dir=node.config.directory, prefix="library-") as scratch:
-            wanted = await _wanted(node, library, Path(scratch))
-            _report(node, LibraryReport(library=library, status=LibraryInstallStatus.INSTALLING))
-            await libraries.install(wanted, target)
-    except (LibraryError, TransferFailed, OSError) as error:
+            await (_install_jars if java else _install_python)(node, library, Path(scratch))
+    except (LibraryError, TransferFailed, HostError, OSError) as error:
         text = error.strerror or str(error) if isinstance(error, OSError) else str(error)
         return LibraryReport(library=library, status=LibraryInstallStatus.FAILED, message=text[:MAX_TEXT])
     return LibraryReport(library=library, status=LibraryInstallStatus.INSTALLED)
+
+
+def target_of(node: NodeState) -> Target:
+    assert node.manifest is not None  # noqa: S101 - `decide` installs the runtime first
+    return Target(config=node.config, manifest=node.manifest, linked=node.walled, network=node.networks.descriptors)
+
+
+async def _install_python(node: NodeState, library: Library, scratch: Path) -> None:
+    wanted = await _wanted(node, library, scratch)
+    _report(node, LibraryReport(library=library, status=LibraryInstallStatus.INSTALLING))
+    asked = set[str]()
+    while True:
+        try:
+            return await libraries.install(wanted, target_of(node))
+        except OnlySource as error:
+            if error.requirement in asked or len(asked) == MAX_BUILDS:
+                raise
+            asked.add(error.requirement)
+            wheel = await build(node, error.requirement, wanted.repo, scratch)
+            wanted = wanted._replace(built=(*wanted.built, wheel))
+
+
+async def _install_jars(node: NodeState, library: Library, scratch: Path) -> None:
+    """Workers have nothing to do: the driver's Spark sends jars to the executors."""
+    if node.assignment.user_isolation:
+        raise LibraryError(
+            "this cluster keeps its users apart (data_security_mode USER_ISOLATION), and all of them share the driver's JVM, in"
+            " which a jar would run. Use a cluster with data_security_mode SINGLE_USER or NONE"
+        )
+    if not node.is_driver:
+        return
+    target = target_of(node)
+    if library.maven is not None:
+        found, linked = await jars.maven(library.maven, target), target.linked
+    else:
+        found, linked = (await _fetch(node, parse(str(library.jar)), scratch, MAX_FILE),), True
+        await asyncio.to_thread(jars.check_jar, found[0])
+    _report(node, LibraryReport(library=library, status=LibraryInstallStatus.INSTALLING))
+    new = await asyncio.to_thread(jars.put, found, target, linked=linked)
+    if node.current.stage is Stage.JOINED and new:
+        await node.call("jars", paths=new)
 
 
 async def _wanted(node: NodeState, library: Library, scratch: Path) -> Wanted:
@@ -72,7 +112,7 @@ async def _wanted(node: NodeState, library: Library, scratch: Path) -> Wanted:
         file = await _fetch(node, parse(library.requirements), scratch, MAX_REQUIREMENTS)
         return libraries.read_requirements(file.read_text(errors="replace"))
     if library.whl is not None:
-        return Wanted(wheel=await _fetch(node, parse(library.whl), scratch, MAX_WHEEL))
+        return Wanted(wheel=await _fetch(node, parse(library.whl), scratch, MAX_FILE))
     raise LibraryError("this version of Brickyard cannot install this kind of library")  # from a newer server
 
 
@@ -86,7 +126,7 @@ async def _fetch(node: NodeState, place: Place, scratch: Path, max_bytes: int) -
     )  # fmt: skip
     env = transfers.credentials(place.kind, cluster=node.assignment.spark_env_vars, machine=os.environ)
     network = node.networks.descriptors if place.is_object else None
-    await transfers.run(job, env=env, python=config.python, network=network)
+    await transfers.run_patiently(job, env=env, python=config.python, network=network)
     return scratch / place.name
 
 

@@ -15,6 +15,7 @@ from brickyard.domain.node import NodeStatus
 
 STOP_GRACE_S = 4.0
 FINAL_DELIVERY_S = 3.0  # what takes longer is left to a server
+FINAL_UPLOAD_S = 10.0  # an upload begins with a new process, and not every provider lets a server do it instead
 
 
 async def _release(node: NodeState) -> None:
@@ -37,7 +38,7 @@ def give_room_back(node: NodeState) -> None:
     """
     config = node.config
     files.remove_tree(config.node_dir, keep="logs")
-    deliver(node, final=True, limit_s=FINAL_DELIVERY_S)
+    deliver(node, final=True, limit_s=FINAL_UPLOAD_S if node.delivery_env else FINAL_DELIVERY_S)
     record = NodeRecord(cluster_id=node.cluster_id, generation=node.current.generation, role=node.role)
     keep_node_logs(
         config.directory, Path(config.logs_dir), instance_id=config.instance_id, node=record, redact=node.redactor.data

@@ -19,7 +19,7 @@ from brickyard.agent import files
 from brickyard.agent.host import MAX_TAIL, MAX_TEXT, HostError, HostGone
 from brickyard.agent.state import NodeState, script_said
 from brickyard.agent.steps.work import Work
-from brickyard.agent.transfers import Job, TransferFailed, credentials, run
+from brickyard.agent.transfers import Job, TransferFailed, credentials, run_patiently
 from brickyard.domain.node import Role
 from brickyard.domain.places import Place
 from brickyard.domain.scripts import MAX_SCRIPT, InitScript, ScriptResult, ScriptsReport, ScriptStatus
@@ -90,7 +90,7 @@ async def _fetch_all(node: NodeState, scripts: Sequence[InitScript], directory: 
         env = credentials(place.kind, cluster=node.assignment.spark_env_vars, machine=os.environ)
         try:
             async with turns:
-                await run(job, env=env, python=node.config.python, network=node.networks.descriptors)
+                await run_patiently(job, env=env, python=node.config.python, network=node.networks.descriptors)
         except TransferFailed as error:
             return error
         return None

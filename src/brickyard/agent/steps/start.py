@@ -16,13 +16,15 @@ from brickyard.agent.host import HostError, NodeHost
 from brickyard.agent.memory import heap_mb, java_options
 from brickyard.agent.pressure import node_memory_limit
 from brickyard.agent.state import NodeState
+from brickyard.agent.steps.begin import link_workspace
 from brickyard.agent.steps.work import Work
-from brickyard.agent.view import View, write_etc, write_unreadable
+from brickyard.agent.view import WORKSPACE, View, write_etc, write_unreadable
 from brickyard.domain.node import Assignment
 from brickyard.domain.runtimes import RuntimeManifest
 
 PROGRESS = "starting the node's processes"
 LIMIT_S = 300.0
+WORKSPACE_VARIABLE = "CLUSTER_WORKSPACE"  # names the workspace directory for code that runs with or without isolation
 DAEMONS_MB = 1024  # what our own processes on the node may use beyond the memory of its type
 
 
@@ -62,8 +64,12 @@ async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManif
     env["PATH"] += f":{config.libraries_dir / 'bin'}"  # last: a library's script takes the place of no other program
     env["PIP_CONFIG_FILE"] = str(config.libraries_dir / "pip.conf")
     env |= {tree.variable: tree.source if walls.kind == "none" else tree.target for tree in config.trees}
-    if walls.kind == "none":  # without isolation, only this convention keeps it from other nodes' devices
-        env["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu) for gpu in config.gpus[: wanted.gpus])
+    if config.workspaces_dir:
+        env[WORKSPACE_VARIABLE] = str(config.workspace_link) if walls.kind == "none" else WORKSPACE
+    if walls.kind == "none":
+        await asyncio.to_thread(link_workspace, node, wanted)
+    # By UUID: numbers depend on what else a program sees. Without isolation, only this keeps it from other nodes' GPUs.
+    env["CUDA_VISIBLE_DEVICES"] = ",".join(config.gpu_uuids[: wanted.gpus])
     network = await node.networks.fresh()
     node.update(network=node.networks.text)
     fds = network.descriptors if network is not None else None
@@ -111,6 +117,7 @@ def _view(config: AgentConfig, wanted: Assignment, manifest: RuntimeManifest) ->
         environment=str(config.python_dir),
         trees=tuple((tree.source, tree.target) for tree in config.trees),
         cluster_dir=str(config.cluster_dir(wanted.cluster_id) or ""),
+        workspace_dir=str(config.workspace_of(wanted.cluster_id) or ""),
         hidden=tuple(path for path in (config.data_dir, config.storage_dir, config.instance_dir) if path),
         gpus=config.gpus[: wanted.gpus],
         shared_memory_mb=max(64, wanted.memory_mb // 2),

@@ -1,5 +1,5 @@
 """TAKE: turn the warm node into a generation's node. Host, JVM and directories exist and are clean; only the cluster's
-directory has to become visible."""
+directories have to become visible."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from brickyard.agent.state import NodeState
 from brickyard.agent.steps import begin, join
 from brickyard.agent.steps.cool import cool
 from brickyard.agent.steps.work import Work
-from brickyard.agent.view import CLUSTER
+from brickyard.agent.view import CLUSTER, WORKSPACE
 from brickyard.domain.node import Assignment, Phase
 
 
@@ -19,7 +19,7 @@ async def _take(node: NodeState) -> None:
     wanted = node.assignment
     if why := await _reveal(node, wanted):
         await cool(node)
-        node.cold_reason = f"the cluster's directory cannot be shown to a node that runs already: {why}"
+        node.cold_reason = f"the cluster's directories cannot be shown to a node that runs already: {why}"
         return
     node.adopt(wanted, Stage.STARTED, phase=Phase.STARTING, warm_start=True)
     await asyncio.to_thread(begin.record, node, wanted)
@@ -27,11 +27,14 @@ async def _take(node: NodeState) -> None:
 
 
 async def _reveal(node: NodeState, wanted: Assignment) -> str:
-    """Shows the cluster's directory to the warm node. Returns why that failed, or "" if it worked."""
-    shared = await asyncio.to_thread(begin.make_shared, node, wanted)
-    if shared is None or node.host is None or not node.walled:
+    """Shows the cluster's directories to the warm node. Returns why that failed, or "" if it worked."""
+    await asyncio.to_thread(begin.make_shared, node, wanted)
+    if node.host is None or not node.walled:
+        await asyncio.to_thread(begin.link_workspace, node, wanted)
         return ""
-    return await show(node, shared, CLUSTER)
+    places = {CLUSTER: node.config.cluster_dir(wanted.cluster_id), WORKSPACE: node.config.workspace_of(wanted.cluster_id)}
+    shown = {target: source for target, source in places.items() if source is not None}
+    return await show(node, shown) if shown else ""
 
 
 WORK = Work(_take, progress=join.WORK.progress, cleans_up=True)

@@ -8,10 +8,13 @@ from brickyard.api.edge.registry import EVERY, Empty, Handler, Need, Operation
 from brickyard.domain import requests as ask
 from brickyard.domain import views as view
 from brickyard.domain.access import ObjectKind, Permission
+from brickyard.domain.validation import ClusterValidation
 from brickyard.services.caller import Caller
 
 
-async def _create(ctx: ApiContext, caller: Caller, request: ask.CreateCluster) -> view.CreateClusterResponse:
+async def _create(ctx: ApiContext, caller: Caller, request: ask.CreateCluster) -> view.CreateClusterResponse | ClusterValidation:
+    if request.validate_only:
+        return await ctx.clusters.validate_create(caller, request)
     return view.CreateClusterResponse(cluster_id=await ctx.clusters.create(caller, request))
 
 
@@ -43,8 +46,11 @@ async def _permanent_delete(ctx: ApiContext, caller: Caller, request: ask.Cluste
     await ctx.clusters.permanent_delete(caller, request)
 
 
-async def _edit(ctx: ApiContext, caller: Caller, request: ask.EditCluster) -> None:
+async def _edit(ctx: ApiContext, caller: Caller, request: ask.EditCluster) -> ClusterValidation | None:
+    if request.validate_only:
+        return await ctx.clusters.validate_edit(caller, request)
     await ctx.clusters.edit(caller, request)
+    return None
 
 
 async def _update(ctx: ApiContext, caller: Caller, request: ask.UpdateCluster) -> None:
@@ -99,7 +105,7 @@ def _named(where: str = "") -> tuple[Need, ...]:
 _LOOK = (Need(Permission.WORKSPACE_ACCESS, ObjectKind.WORKSPACE),)
 _NEEDS: dict[str, tuple[Need, ...]] = {
     "create": (
-        Need(Permission.ALLOW_CLUSTER_CREATE, ObjectKind.WORKSPACE),
+        Need(Permission.ALLOW_CLUSTER_CREATE, ObjectKind.WORKSPACE, unless="policy_id"),
         *_named(),
         _cluster(Permission.CAN_ATTACH_TO, "clone_from.source_cluster_id"),
     ),
@@ -121,6 +127,8 @@ _NEEDS: dict[str, tuple[Need, ...]] = {
     "spark-versions": _LOOK,
 }
 
+_ERRORS = {"create": (404,), "edit": (409,)}  # a policy that it names; expected_spec
+
 
 def _operation(
     verb: str,
@@ -141,6 +149,8 @@ def _operation(
         handler=handler,
         request=request,
         response=response,
+        validation=ClusterValidation if verb in ("create", "edit") else None,
+        errors=_ERRORS.get(verb, ()),
         summary=summary,
         needs=_NEEDS[verb],
         dialect=CLUSTERS,

@@ -25,16 +25,29 @@ def _scim_body(failure: Failure) -> dict[str, Any]:
     return {
         "schemas": [_SCIM_SCHEMA],
         # Clients print "<scimType> <detail>", and "None <detail>" where there is no type.
-        "scimType": _SCIM_TYPES.get(status, "internalError" if status >= 500 else "invalidValue"),
+        "scimType": getattr(failure.error, "scim_type", "") or _SCIM_TYPES.get(status, _other_type(status)),
         "detail": failure.message,
         "status": str(status),
     }
+
+
+def _oauth_body(failure: Failure) -> dict[str, Any]:
+    """RFC 6749, 5.2. Errors that do not come from OAuth get the code that fits their status."""
+    code, status = failure.error.error_code, failure.error.http_status
+    if not code.islower():
+        code = "invalid_request" if status < 429 else "temporarily_unavailable" if status in (429, 503) else "server_error"
+    return {"error": code, "error_description": failure.message}
+
+
+def _other_type(status: int) -> str:
+    return "internalError" if status >= 500 else "invalidValue"
 
 
 # The plain format, with the error details that the cluster manager adds to status 400.
 CLUSTERS = Dialect(name=PLAIN.name, properties=PLAIN.properties, body=_clusters_body)
 # API 1.2: contexts and commands.
 COMMANDS = Dialect(name="CommandError", properties={"error": TEXT}, body=lambda failure: {"error": failure.message})
+OAUTH = Dialect(name="OAuthError", properties={"error": TEXT, "error_description": TEXT}, body=_oauth_body)
 SCIM = Dialect(
     name="ScimError",
     properties={"schemas": {"type": "array", "items": TEXT}, "detail": TEXT, "status": TEXT},

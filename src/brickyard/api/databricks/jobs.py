@@ -53,7 +53,8 @@ def _run(permission: Permission, of: str = "run_id") -> tuple[Need]:
 
 _NEEDS: dict[str, tuple[Need, ...]] = {
     "submit": (
-        Need(Permission.ALLOW_CLUSTER_CREATE, ObjectKind.WORKSPACE),  # for tasks with a `new_cluster`
+        # For tasks with a `new_cluster`.
+        Need(Permission.ALLOW_CLUSTER_CREATE, ObjectKind.WORKSPACE, unless="tasks.new_cluster.policy_id"),
         Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, "tasks.new_cluster.instance_pool_id"),
         Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, "tasks.new_cluster.driver_instance_pool_id"),
         Need(Permission.CAN_USE, ObjectKind.CLUSTER_POLICY, "tasks.new_cluster.policy_id"),

@@ -17,7 +17,7 @@ from brickyard.services.caller import Caller
 from brickyard.services.clusterlogs import MAX_READ, ClusterLogList, LogText
 from brickyard.services.logfollowing import Follower
 
-_NEEDS = (Need(Permission.CAN_ATTACH_TO, ObjectKind.CLUSTER, "cluster_id"),)
+_NEEDS = (Need(Permission.CAN_MANAGE, ObjectKind.CLUSTER, "cluster_id"),)
 
 
 class ListLogs(msgspec.Struct, frozen=True, kw_only=True):

@@ -82,7 +82,7 @@ _CHANGE_CLUSTER = Need(Permission.CAN_MANAGE, ObjectKind.CLUSTER, "cluster_id")
 OPERATIONS: tuple[Operation, ...] = (
     _operation("POST", _POLICIES + "create", "policies.create", _create, "Create a cluster policy",
                needs=(_GOVERN,),
-               request=ask.CreatePolicy, response=ask.CreatePolicyResponse),
+               request=ask.CreatePolicy, response=ask.CreatePolicyResponse, errors=(404,)),
     _operation("POST", _POLICIES + "edit", "policies.edit", _edit, "Replace a cluster policy",
                needs=(_MANAGE,),
                request=ask.EditPolicy, errors=(404,)),
@@ -114,6 +114,6 @@ OPERATIONS: tuple[Operation, ...] = (
                request=ask.EnforceCompliance, response=ask.EnforceComplianceResponse, errors=(404,), makes_work=True),
     _operation("POST", "/api/2.0/policies/clusters:cancelPendingClusterEnforcement", "policies.cancel_enforcement", _cancel,
                "Cancel an enforcement that waits for a cluster's termination",
-               needs=(_CHANGE_CLUSTER,),
+               needs=(Need(Permission.ADMIN, ObjectKind.CLUSTER, "cluster_id"),),
                request=CancelPendingEnforcement, errors=(404,)),
 )  # fmt: skip

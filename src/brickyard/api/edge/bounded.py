@@ -1,17 +1,22 @@
 """HTTP connections with limits: uvicorn's protocol limits neither the time for a request to arrive nor the size of its headers.
 
 Headers must be complete within a time and a size. A body may take any time as long as it makes progress, and so may the answer
-as long as the peer reads. The number of connections per peer is limited. Agents, clients and proxies stay far below all limits.
-Websockets have the last two limits too (`websockets.py`).
+as long as the peer reads. The number of connections per peer is limited; those of agents do not count, since hundreds of nodes
+may share an address. Clients and proxies stay far below all limits. Websockets have the last two limits too (`websockets.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import resource
+from collections import Counter
+from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import msgspec
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from brickyard.api.edge.whole import WholeAnswers
 
 HEAD_S = 10.0  # from a request's first byte, or from the connection, to the end of the headers
 HEAD_BYTES = 64 << 10
@@ -19,7 +24,10 @@ BODY_S = 30.0  # a body must deliver BODY_BYTES in each such period; periods in 
 BODY_BYTES = 4 << 10
 WRITE_S = 60.0  # a client must read some of the pending answer in each such period
 MOST_OF_PEER = 2048
+UNCOUNT = "brickyard.uncount"  # in a request's scope: call it once the peer is known to be an agent
 _REASONS = {408: "Request Timeout", 431: "Request Header Fields Too Large", 503: "Service Unavailable"}
+
+_held: WeakKeyDictionary[ServerState, Counter[str]] = WeakKeyDictionary()  # connections of each peer
 
 
 def most_of_peer() -> int:
@@ -31,13 +39,31 @@ class Bounded(asyncio.Protocol):
     """What all connections have: a peer, which may hold only so many, and a limit for how long it may take nothing of what is
     sent. Goes before uvicorn's protocol."""
 
-    peer = ""
+    peer: str | None = None  # as long as the connection counts
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
+    server_state: ServerState
     _write_timer: asyncio.TimerHandle | None = None
     _unsent = 0
 
+    def count(self, peer: str) -> int:
+        """Counts this connection as one of the peer's. Returns how many it has."""
+        self.peer = peer
+        held = _held.setdefault(self.server_state, Counter())
+        held[peer] += 1
+        return held[peer]
+
+    def uncount(self) -> None:
+        """From now on the connection does not count."""
+        if self.peer is not None:
+            held = _held[self.server_state]
+            held[self.peer] -= 1
+            if not held[self.peer]:
+                del held[self.peer]
+            self.peer = None
+
     def connection_lost(self, exc: Exception | None) -> None:
+        self.uncount()
         self._set_write_timer(None)
         super().connection_lost(exc)
 
@@ -65,10 +91,12 @@ class Bounded(asyncio.Protocol):
             self.transport.abort()  # a normal close would still wait for this client
 
 
-class BoundedHttp(Bounded, HttpToolsProtocol):
+class BoundedHttp(Bounded, WholeAnswers):
     """One connection."""
 
     _timer: asyncio.TimerHandle | None = None
+    _limit_s: float | None = None  # for what the request is waiting for now
+    _moved = False  # the limit has changed: set the timer, once all that has arrived is parsed
     _upgraded = False  # the connection has become a websocket
     _in_head = True
     _head_bytes = 0  # of this request, as parsed
@@ -78,11 +106,10 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's own
         super().connection_made(transport)
-        peer = self.peer = self.client[0] if self.client else ""
-        if sum(isinstance(other, Bounded) and other.peer == peer for other in self.connections) > most_of_peer():
+        if self.count(self.client[0] if self.client else "") > most_of_peer():
             self._refuse(503, "TEMPORARILY_UNAVAILABLE", "This peer holds too many connections. Close some, and try again.")
         else:
-            self._expect_head()
+            self._set_timer(HEAD_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._set_timer(None)
@@ -93,6 +120,7 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
         self._set_timer(None)
         self._set_write_timer(None)
         if self.cycle is None or self.cycle.response_complete:
+            self.uncount()  # the websocket counts
             super().handle_websocket_upgrade()
         else:  # pipelined behind a request whose answer is still being sent on this connection
             self.transport.close()
@@ -106,34 +134,48 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
             return
         if self._in_head and self._raw_bytes > HEAD_BYTES:
             self._refuse_head()
+        elif self._moved:  # only now: most requests arrive as a whole and need no timer
+            self._moved = False
+            self._set_timer(self._limit_s)
         elif self._timer is None and (self.cycle is None or self.cycle.response_complete):
-            self._expect_head()  # bytes that do not begin a request must not keep the connection open
+            self._in_head, self._raw_bytes = True, 0
+            self._set_timer(HEAD_S)  # bytes that do not begin a request must not keep the connection open
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        cast("dict[str, Any]", self.scope)[UNCOUNT] = self.uncount
         self._head_bytes = 0
         self._has_host = False
-        self._expect_head()
+        self._in_head = True
+        self._expect(HEAD_S)
 
     def on_url(self, url: bytes) -> None:
-        self._count(len(url))
+        self._head_bytes += len(url)
+        if self._head_bytes > HEAD_BYTES:
+            self._overflow()
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value) + 4)  # plus the separators
-        if name.lower() == b"host":
+        # Instead of uvicorn's own, and with what that does: there are many headers.
+        name = name.lower()
+        self._head_bytes += len(name) + len(value) + 4  # plus the separators
+        if self._head_bytes > HEAD_BYTES:
+            self._overflow()
+        if name == b"host":
             if self._has_host:
                 raise ValueError("two Host headers")  # a proxy before us may have used the other one
             self._has_host = True
-        super().on_header(name, value)
+        elif name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self._in_head = False
         super().on_headers_complete()
-        self._expect_body()
+        self._expect(BODY_S)
 
     def on_message_complete(self) -> None:
-        self._set_timer(None)
+        self._expect(None)
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
@@ -142,19 +184,14 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
         else:
             super().send_400_response(msg)
 
-    def _count(self, size: int) -> None:
-        self._head_bytes += size
-        if self._head_bytes > HEAD_BYTES:
-            self._too_large = True
-            raise ValueError("the headers are too large")  # the parser ends, and `send_400_response` follows
+    def _overflow(self) -> None:
+        self._too_large = True
+        raise ValueError("the headers are too large")  # the parser ends, and `send_400_response` follows
 
-    def _expect_head(self) -> None:
-        self._in_head, self._raw_bytes = True, 0
-        self._set_timer(HEAD_S)
-
-    def _expect_body(self) -> None:
+    def _expect(self, seconds: float | None) -> None:
+        """The next part of the request begins; it has so long."""
         self._raw_bytes = 0
-        self._set_timer(BODY_S)
+        self._limit_s, self._moved = seconds, True
 
     def _set_timer(self, seconds: float | None) -> None:
         if self._timer is not None:
@@ -170,7 +207,8 @@ class BoundedHttp(Bounded, HttpToolsProtocol):
         elif self._in_head:
             self._refuse(408, "REQUEST_TIMEOUT", f"The request's headers were not complete after {HEAD_S:g} s.")
         elif self._raw_bytes >= BODY_BYTES:
-            self._expect_body()
+            self._raw_bytes = 0
+            self._set_timer(BODY_S)
         else:
             self.transport.close()  # the handler then learns that its client has disconnected
 

@@ -1,6 +1,7 @@
 """Decodes requests: lenient where Databricks clients need it, otherwise with an error that names the field and the rule.
 
-Lenient: numbers and booleans may be strings, unknown fields are ignored, null counts as absent, an empty body is an empty object.
+Lenient: numbers and booleans may be strings, unknown fields are ignored (unless the request's type forbids them), null counts as
+absent (unless the field's type takes it), an empty body is an empty object.
 Refused: values that no correct client sends and no store keeps (NaN, integers beyond 64 bits, NUL, lone surrogates, unlimited
 nesting).
 """
@@ -13,6 +14,7 @@ import re
 import types
 import typing
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -24,6 +26,8 @@ _SUSPECT = re.compile(rb"\\u0000|%00|[0-9]{19}|nan|inf", re.IGNORECASE)  # rare,
 _INT64 = 2**63
 _SHOWN = 120  # characters of the client's value that a message repeats
 _MAX_FIELDS = 1000
+_REPEATED = 256  # queries of each operation that are remembered, decoded:
+_SHORT = 256  # those of so many bytes. Clients poll with the same query all the time
 
 _ERROR = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key in )?\$(?P<path>.*)`)?$", re.DOTALL)
 _EXPECTED = re.compile(r"^Expected `(?P<want>[^`]*)`, got `(?P<got>[^`]*)`$")
@@ -33,19 +37,22 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class RequestDecoder:
-    """Decodes requests of one type. Raises MalformedRequest and InvalidParameterValue."""
+    """Decodes requests of one type. Raises MalformedRequest and InvalidParameterValue. `document`: the field that takes a whole
+    JSON body."""
 
-    def __init__(self, request: type[msgspec.Struct]) -> None:
+    def __init__(self, request: type[msgspec.Struct], *, document: str = "") -> None:
         self._type = request
+        self._document = document
         self._json = msgspec.json.Decoder(request, strict=False).decode
         self._keys = _query_keys(request)
+        self._repeated = lru_cache(_REPEATED)(self._query)
 
     def body(self, raw: bytes, extra: Mapping[str, str] | None = None) -> Any:
         """The request from a JSON body. `extra` are fields from elsewhere, which take precedence."""
         raw = raw or b"{}"
         try:
             try:
-                request = self._json(raw) if not extra else self._slow(raw, extra)
+                request = self._json(raw) if not extra and not self._document else self._slow(raw, extra)
             except msgspec.ValidationError:
                 request = self._slow(raw, extra)
             if _SUSPECT.search(raw):
@@ -63,7 +70,11 @@ class RequestDecoder:
         return request
 
     def query(self, raw: bytes, extra: Mapping[str, str] | None = None) -> Any:
-        """The request from a query string: dots address nested fields, a repeated key is a list. `extra` takes precedence."""
+        """The request from a query string: dots address nested fields, a repeated key is a list. `extra` takes precedence. Equal
+        queries may give the same request: nobody changes it."""
+        return self._query(raw, extra) if extra or len(raw) > _SHORT else self._repeated(raw)
+
+    def _query(self, raw: bytes, extra: Mapping[str, str] | None = None) -> Any:
         values: dict[str, Any] = {}
         try:
             for key, value in _pairs(raw):
@@ -80,12 +91,19 @@ class RequestDecoder:
 
     def _slow(self, raw: bytes, extra: Mapping[str, str] | None) -> Any:
         value = msgspec.json.decode(raw)
-        if isinstance(value, dict):
-            value = _without_nulls(value) | dict(extra or {})
-        return msgspec.convert(value, self._type, strict=False)
+        if not isinstance(value, dict):
+            return msgspec.convert(value, self._type, strict=False)
+        if self._document:
+            return msgspec.convert({self._document: _without_nulls(value)} | dict(extra or {}), self._type, strict=False)
+        try:  # a null has a meaning where the type takes one
+            return msgspec.convert(value | dict(extra or {}), self._type, strict=False)
+        except msgspec.ValidationError:
+            return msgspec.convert(_without_nulls(value) | dict(extra or {}), self._type, strict=False)
 
     def _put(self, values: dict[str, Any], key: str, value: str) -> None:
         kind = self._keys.get(key)
+        if kind is None and self._type.__struct_config__.forbid_unknown_fields:
+            raise MalformedRequest(f"field '{_shown(key)}': there is no such parameter. There are: {', '.join(self._keys)}.")
         if kind is None or (not value and not kind.text):
             return
         *parents, name = key.split(".")
@@ -147,8 +165,8 @@ def _without_nulls(value: Any) -> Any:
 def _check(value: Any, path: str) -> None:
     """Refuses values that are (nearly) valid JSON but that no field can hold."""
     if isinstance(value, msgspec.Struct):
-        for field in msgspec.structs.fields(value):
-            _check(getattr(value, field.name), f"{path}.{field.encode_name}" if path else field.encode_name)
+        for field, name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
+            _check(getattr(value, field), f"{path}.{name}" if path else name)
     elif isinstance(value, dict):
         for key, item in value.items():
             _check(key, f"{path}[...]")

@@ -7,14 +7,13 @@ defines the body.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import msgspec
 
 from brickyard.domain.errors import RETRY_PHRASES, ApiError, ClusterNotReady
 
-RETRY_AFTER_S = 1
 MOST_TEXT = 3_000  # characters of a message: an error that quotes the client's input must not return all of it
 TEXT = {"type": "string"}
 _RETRIED = (429, 503)
@@ -28,6 +27,7 @@ class Reply:
     status: int = 200
     content_type: str = "application/json"
     headers: tuple[tuple[str, str], ...] = ()
+    made: msgspec.Struct | None = None  # the object that the answer shows, for the log and the audit log
 
 
 class Failure(NamedTuple):
@@ -40,11 +40,13 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """`body` builds an error's body. `properties` describe it in the OpenAPI document under `name`; all of them are required."""
+    """`body` builds an error's body. `properties` describe it in the OpenAPI document under `name`; all of them are required.
+    `page` makes a web page of an error instead."""
 
     name: str
     properties: Mapping[str, Any]
     body: Callable[[Failure], Mapping[str, Any]]
+    page: Callable[[Failure], Reply] | None = None
 
     def reply(self, error: ApiError, request_id: str = "") -> Reply:
         """The answer for an error."""
@@ -53,8 +55,11 @@ class Dialect:
             message = f"{message[:MOST_TEXT]}..."
         if status not in _RETRIED and not isinstance(error, ClusterNotReady):
             message = defused(message)
+        if self.page is not None:
+            shown = self.page(Failure(error, message, request_id))
+            return replace(shown, headers=(*shown.headers, *_headers(error)))
         body = msgspec.json.encode(self.body(Failure(error, message, request_id)))
-        return Reply(status=status, body=body, headers=_headers(status))
+        return Reply(status=status, body=body, headers=_headers(error))
 
 
 def plain_body(failure: Failure) -> dict[str, Any]:
@@ -74,9 +79,9 @@ def defused(message: str) -> str:
     return message
 
 
-def _headers(status: int) -> tuple[tuple[str, str], ...]:
-    if status in _RETRIED:
-        return (("retry-after", str(RETRY_AFTER_S)),)
-    if status == 401:
+def _headers(error: ApiError) -> tuple[tuple[str, str], ...]:
+    if error.http_status in _RETRIED:
+        return (("retry-after", str(error.retry_after_s)),)
+    if error.http_status == 401:
         return (("www-authenticate", 'Bearer realm="brickyard"'),)
     return ()

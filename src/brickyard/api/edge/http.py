@@ -20,16 +20,19 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from brickyard.api.context import ApiContext
-from brickyard.api.edge.authentication import Authenticator, bearer_of
+from brickyard.api.edge.authentication import Authenticator, address_of, base_url, bearer_of
+from brickyard.api.edge.bounded import UNCOUNT
 from brickyard.api.edge.calls import ANONYMOUS, Call
 from brickyard.api.edge.decode import RequestDecoder
 from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.forms import form_boundary, form_parts, stream_parts
 from brickyard.api.edge.measures import RequestMetrics
+from brickyard.api.edge.ratelimits import RateLimits
 from brickyard.api.edge.registry import Answer, Auth, Operation
 from brickyard.api.edge.routes import Routes
 from brickyard.api.edge.streaming import Stream, send_pieces
 from brickyard.api.edge.websockets import refusing
+from brickyard.api.edge.whole import WHOLE, Whole
 from brickyard.domain.errors import (
     ApiError,
     EndpointNotFound,
@@ -40,6 +43,8 @@ from brickyard.domain.errors import (
     is_full_disk,
 )
 from brickyard.plan import admission
+from brickyard.services.audit import Audited
+from brickyard.store.store import beside
 
 DRAIN_LIMIT = 64 * 1024 * 1024  # bytes of a refused body that are read and dropped, so that the client gets to the reason
 
@@ -69,21 +74,26 @@ class Edge:
         self._context = context
         self._authenticator = authenticator
         self._routes = Routes(operations)
-        self._decoders = {operation.name: RequestDecoder(operation.request) for operation in operations}
+        self._decoders = {
+            operation.name: RequestDecoder(operation.request, document=operation.document) for operation in operations
+        }
         self._mounts = tuple(sorted(mounts.items(), key=lambda mount: -len(mount[0])))  # the longest prefix wins
+        self._prefixes = tuple(mounts)
+        self._rate_limits = RateLimits(context.rate_limits, operations)
         self._metrics = RequestMetrics(registry=context.metrics)
         self._request_prefix = secrets.token_hex(6)
         self._request_numbers = itertools.count(1)
         self._workspace = (b"x-databricks-org-id", context.workspace_id.encode())
         self._json = (b"content-type", b"application/json")
+        self._head = b"%s: %s\r\n%s: %s\r\nx-request-id: " % (*self._workspace, *self._json)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind = scope["type"]
         if kind == "lifespan":
             await _lifespan(receive, send)
             return
-        if (mounted := self._mount(scope)) is not None:
-            await mounted(scope, receive, send)
+        if scope["path"].startswith(self._prefixes):
+            await self._mount(scope["path"])(scope, receive, send)
         elif kind == "http":
             await self._http(scope, receive, send)
         elif kind == "websocket":
@@ -103,13 +113,19 @@ class Edge:
         wanted = "GET" if method == "HEAD" else method
         match = self._routes.match(wanted, path, scope.get("raw_path") or path.encode())
         name, call, failure = "none", Call(), None
+        audited = self._audited(match[0], scope, request_id, call) if match is not None and match[0].changes else None
         dialect = match[0].dialect if match is not None else self._routes.dialect(path)
         try:
             if match is None:
                 answer: Answer = self._unmatched(scope)
             else:
-                operation, name = match[0], match[0].name
-                answer = await self._answer(operation, match[1], scope, receive, call)
+                name = match[0].name
+                if audited is None:
+                    answer = await self._answer(match[0], match[1], scope, receive, call)
+                else:
+                    with beside(audited):
+                        answer = await self._answer(match[0], match[1], scope, receive, call)
+                    await audited.succeeded(_made(answer))
         except ApiError as error:
             failure = error
             answer = dialect.reply(error, request_id)
@@ -118,28 +134,45 @@ class Edge:
         except Exception as error:
             failure = _failure(error, request_id, name)
             answer = dialect.reply(failure, request_id)
+        if audited is not None and failure is not None:
+            audited.failed(failure)
         try:
-            status = await self._send(send, answer, request_id, head=method == "HEAD")
+            whole = scope.get(WHOLE) if wanted is method else None
+            status = await self._send(send, answer, request_id, head=method == "HEAD", whole=whole)
             seconds = time.perf_counter() - started
             self._metrics.observe(name, status, seconds)
             if match is not None and match[0].changes:
-                call.log(name, answer, failure, status=status, seconds=seconds, request_id=request_id)
+                call.log(name, _made(answer), failure, status=status, seconds=seconds, request_id=request_id)
             if isinstance(answer, Stream) and method != "HEAD":
                 await send_pieces(answer.pieces, receive, send)
         finally:
             if isinstance(answer, Stream):
                 answer.close()
 
+    def _audited(self, operation: Operation, scope: Scope, request_id: str, call: Call) -> Audited | None:
+        log = self._context.audit
+        if log is None:
+            return None
+        return log.begin(
+            operation.name,
+            status=operation.statuses[0],
+            address=address_of(scope),
+            request_id=request_id,
+            asked=lambda: (call.caller, call.request),
+            logs_in=operation.logs_in,
+        )
+
     async def _answer(
         self, operation: Operation, parameters: dict[str, str] | None, scope: Scope, receive: Receive, call: Call
     ) -> Answer:
         caller = ANONYMOUS
         if operation.auth is Auth.USER:
-            caller = call.caller = await self._authenticator.of_headers(scope["headers"])
+            caller = call.caller = await self._authenticator.of_request(scope)
+            self._rate_limits.take(operation.name, caller)
         elif operation.auth is Auth.METRICS:
-            self._check_metrics_token(bearer_of(scope["headers"]))
+            self._check_metrics_token(bearer_of(scope["headers"]), address_of(scope))
         if operation.with_base_url:
-            parameters = {**(parameters or {}), "base_url": _base_url(scope)}
+            parameters = {**(parameters or {}), "base_url": base_url(scope)}
         if operation.from_headers:
             parameters = {**(parameters or {}), **_of_headers(operation.from_headers, scope)}
         decoder = self._decoders[operation.name]
@@ -151,19 +184,18 @@ class Edge:
             self._admit(operation)
             if operation.form is not None and (boundary := form_boundary(scope["headers"])):
                 raw, parameters = b"", {**operation.form(form_parts(raw, boundary)), **(parameters or {})}
-            request = decoder.body(raw, parameters)
+            request = decoder.query(raw, parameters) if operation.urlencoded else decoder.body(raw, parameters)
         else:
             request = decoder.query(scope["query_string"], parameters)
-        if operation.auth is Auth.AGENT and not self._context.agents.authenticate(
-            request.instance_id, bearer_of(scope["headers"])
-        ):
-            raise Unauthenticated("This is not the token of that instance.")
+        if operation.auth is Auth.AGENT:
+            self._check_agent_token(scope, request.instance_id)
         call.request = request
         if operation.streams:
             return await _drained(receive, lambda chunks: operation.handler(self._context, caller, request, chunks))
         if operation.looks and (pause_s := admission.pause_s(self._context.lag_s())):
             await asyncio.sleep(pause_s)
-        return await operation.handler(self._context, caller, request)
+        answer = operation.handler(self._context, caller, request)
+        return await (self._authenticator.throttled(address_of(scope), answer) if operation.logs_in else answer)
 
     def _admit(self, operation: Operation) -> None:
         """Raises RequestLimitExceeded while the server cannot keep up: better now than once the client has timed out. Calls that
@@ -173,18 +205,26 @@ class Edge:
                 f"The workspace is overloaded: earlier requests have been waiting for {lag_s:.0f} s. Try again in a moment."
             )
 
-    def _check_metrics_token(self, bearer: str) -> None:
-        wanted = self._context.metrics_token
-        if wanted and not hmac.compare_digest(bearer.encode(), wanted.encode()):
+    def _check_agent_token(self, scope: Scope, instance_id: str) -> None:
+        if not self._context.agents.authenticate(instance_id, bearer_of(scope["headers"])):
+            raise Unauthenticated("This is not the token of that instance.")
+        if uncount := scope.get(UNCOUNT):
+            uncount()
+
+    def _check_metrics_token(self, bearer: str, address: str) -> None:
+        wanted, throttle = self._context.metrics_token, self._authenticator.throttle
+        if not wanted:
+            return
+        throttle.admit(address, bearer)
+        if hmac.compare_digest(bearer.encode(), wanted.encode()):
+            throttle.accepted(bearer)
+        else:
+            if bearer:
+                throttle.failed(address, bearer)
             raise Unauthenticated("/metrics requires the metrics_token setting as a bearer token.")
 
-    def _mount(self, scope: Scope) -> ASGIApp | None:
-        if self._mounts:
-            path = scope["path"]
-            for prefix, app in self._mounts:
-                if path.startswith(prefix):
-                    return app
-        return None
+    def _mount(self, path: str) -> ASGIApp:
+        return next(app for prefix, app in self._mounts if path.startswith(prefix))
 
     def _unmatched(self, scope: Scope) -> Reply:
         method, path = scope["method"], scope["path"]
@@ -195,20 +235,23 @@ class Edge:
                 return Reply(status=204, body=b"", headers=(("allow", ", ".join(allowed)),))
         raise EndpointNotFound(f"No API found for '{method} {path[:500]}'")
 
-    async def _send(self, send: Send, answer: Answer, request_id: str, *, head: bool) -> int:
-        """Sends the answer and returns its status. For a stream, sends everything except its pieces."""
+    async def _send(self, send: Send, answer: Answer, request_id: str, *, head: bool, whole: Whole | None = None) -> int:
+        """Sends the answer and returns its status. For a stream, sends everything except its pieces. `whole` is `WHOLE` of the
+        scope: plain JSON goes through it."""
         status = 200
+        if whole is not None and not isinstance(answer, Reply | Stream):
+            body = _json(answer)
+            await whole(b"%s%s\r\ncontent-length: %d\r\n" % (self._head, request_id.encode(), len(body)), body)
+            return status
         extra: tuple[tuple[bytes, bytes], ...] = ()
         content_type = self._json
-        if isinstance(answer, bytes):
-            body = answer
-        elif isinstance(answer, Reply | Stream):
+        if isinstance(answer, Reply | Stream):
             status = answer.status
             body = answer.body if isinstance(answer, Reply) else b""
             content_type = (b"content-type", answer.content_type.encode())
             extra = tuple((key.encode(), value.encode()) for key, value in answer.headers)
         else:
-            body = b"{}" if answer is None else _encode(answer)
+            body = _json(answer)
         headers = [self._workspace, (b"x-request-id", request_id.encode()), *extra]
         goes_on = isinstance(answer, Stream)
         if goes_on:
@@ -219,6 +262,18 @@ class Edge:
         if head or not goes_on:
             await send({"type": "http.response.body", "body": b"" if head else body})
         return status
+
+
+def _json(answer: msgspec.Struct | bytes | None) -> bytes:
+    """The body of an answer that is JSON."""
+    if isinstance(answer, bytes):
+        return answer
+    return b"{}" if answer is None else _encode(answer)
+
+
+def _made(answer: Answer) -> Answer:
+    """The object that an answer shows."""
+    return answer.made if isinstance(answer, Reply) and answer.made is not None else answer
 
 
 def _failure(error: Exception, request_id: str, operation: str) -> ApiError:
@@ -292,15 +347,6 @@ def _of_headers(wanted: Mapping[str, str], scope: Scope) -> dict[str, str]:
     """Request fields that are sent as headers. If a header is repeated, the last one counts."""
     sent = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
     return {field: sent[header] for header, field in wanted.items() if header in sent}
-
-
-def _base_url(scope: Scope) -> str:
-    """The server's URL as the client used it."""
-    for key, value in scope["headers"]:
-        if key == b"host":
-            return f"{scope['scheme']}://{value.decode('latin-1')}"
-    host, port = scope.get("server") or ("localhost", None)
-    return f"{scope['scheme']}://{host}:{port}" if port else f"{scope['scheme']}://{host}"
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

@@ -24,13 +24,15 @@ _REFUSALS = {
     401: "No valid token was sent",
     403: "The caller may not do that",
     404: "Not found",
-    409: "Something is at that path already",
+    409: "Something is at that path already, the cluster's state does not allow it, or somebody else was faster",
     412: "The file was changed after the time in If-Unmodified-Since",
     413: "The body is too large",
     416: "The range begins after the end of the file",
     500: "Temporarily unavailable, or a server error; see the message",
+    422: "The request cannot be met; the details list every problem",
     429: "Too many requests: retry after the time in Retry-After",
     503: "Temporarily unavailable: retry after the time in Retry-After",
+    504: "It has not ended in the time that the client wanted to wait, and goes on",
     507: "The disk is full, or the workspace's files exceed their limit",
 }
 
@@ -62,7 +64,8 @@ def openapi_operation(operations: Iterable[Operation]) -> Operation:
 def document(operations: Iterable[Operation]) -> dict[str, Any]:
     """OpenAPI 3.1 for the documented operations. An operation's description lists the aliases of its path."""
     shown = [operation for operation in operations if operation.documented]
-    types = {kind for operation in shown for kind in (operation.request, operation.response) if kind is not None} - {Empty}
+    kinds = (kind for operation in shown for kind in (operation.request, operation.response, operation.validation))
+    types = {kind for kind in kinds if kind is not None} - {Empty}
     ordered = sorted(types, key=lambda kind: (kind.__name__, kind.__module__))
     references, schemas = msgspec.json.schema_components(ordered, ref_template=_TEMPLATE)
     known = dict(zip(ordered, references, strict=True))
@@ -92,6 +95,8 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
 def _described(operation: Operation, known: Mapping[type, Any], schemas: Mapping[str, Any]) -> dict[str, Any]:
     summary, *others = operation.summary, *operation.paths[1:]
     answer: dict[str, Any] = known.get(operation.response or Empty, {"type": "object"})
+    if operation.validation is not None:
+        answer = {"anyOf": [answer, known[operation.validation]]}
     if operation.content_type != "application/json":
         answer = TEXT
     described: dict[str, Any] = {
@@ -111,30 +116,36 @@ def _described(operation: Operation, known: Mapping[type, Any], schemas: Mapping
     parameters = [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in sorted(in_path)]
     if operation.streams:
         described["requestBody"] = {"content": {"application/octet-stream": {"schema": {}}}}
+    elsewhere = in_path | set(operation.from_headers.values()) | ({"base_url"} if operation.with_base_url else set())
     if not operation.reads_body:
-        elsewhere = in_path | set(operation.from_headers.values()) | ({"base_url"} if operation.with_base_url else set())
         parameters += _query(operation, without=elsewhere)
         parameters += [{"name": name, "in": "header", "required": False, "schema": TEXT} for name in operation.from_headers]
     elif operation.request is not Empty:
         described["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": _body(operation, known, schemas, in_path)}},
+            "content": {
+                "application/x-www-form-urlencoded" if operation.urlencoded else "application/json": {
+                    "schema": _body(operation, known, schemas, elsewhere)
+                }
+            },
         }
     if parameters:
         described["parameters"] = parameters
     return described
 
 
-def _body(operation: Operation, known: Mapping[type, Any], schemas: Mapping[str, Any], in_path: set[str]) -> dict[str, Any]:
-    """The schema of the body: the request without its path parameters."""
+def _body(operation: Operation, known: Mapping[type, Any], schemas: Mapping[str, Any], elsewhere: set[str]) -> dict[str, Any]:
+    """The schema of the body: the request without what comes from path and headers."""
     reference: dict[str, Any] = known[operation.request]
-    if not in_path:
+    if operation.document:
+        return {"type": "object"}
+    if not elsewhere:
         return reference
     whole = schemas[reference["$ref"].rpartition("/")[2]]
     return {
         "type": "object",
-        "properties": {name: schema for name, schema in whole["properties"].items() if name not in in_path},
-        "required": [name for name in whole.get("required", ()) if name not in in_path],
+        "properties": {name: schema for name, schema in whole["properties"].items() if name not in elsewhere},
+        "required": [name for name in whole.get("required", ()) if name not in elsewhere],
     }
 
 

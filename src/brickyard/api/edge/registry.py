@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -55,11 +56,13 @@ class Need:
 
     `of` is the request field that names the object; "" if there is only one object; `EVERY` for a list, which shows only the
     objects on which the caller has the permission. For an optional field, the permission is required only if the field is set.
+    With `unless`, it is required only where that field is not set.
     """
 
     permission: Permission
     kind: ObjectKind
     of: str = ""
+    unless: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +80,7 @@ class Operation:
     handler: Handler
     request: type[msgspec.Struct] = Empty
     response: type[msgspec.Struct] | None = None
+    validation: type[msgspec.Struct] | None = None  # the answer to a request with `validate_only`
     summary: str
     needs: tuple[Need, ...]  # of the caller; empty for operations that are not for users
     auth: Auth = Auth.USER
@@ -88,6 +92,9 @@ class Operation:
     other_content_type: str = ""  # likewise, where the request chooses between two
     statuses: tuple[int, ...] = (200,)  # of successful answers
     form: Callable[[Mapping[str, bytes]], dict[str, str]] | None = None  # also reads multipart/form-data: parts -> request fields
+    logs_in: bool = False  # it checks credentials itself: wrong ones count for the address that they come from
+    urlencoded: bool = False  # the body is application/x-www-form-urlencoded
+    document: str = ""  # the request field that takes the whole JSON body, whose fields are not fixed
     streams: bool = False  # the handler also gets the body, as it arrives; the request comes from path and query
     upload: Upload | None = None  # accepts multipart/form-data of any size as it arrives, replacing the handler
     with_base_url: bool = False  # the request's `base_url` is the server's URL as the client used it
@@ -95,17 +102,18 @@ class Operation:
     makes_work: bool = False  # for the loops: refused with 429 while they lag (plan/admission.py)
     errors: tuple[int, ...] = field(default=())  # statuses to document besides those that every operation has
 
-    @property
+    @cached_property
     def changes(self) -> bool:
-        """Whether calls are logged because they change something. Agents report all the time, so their calls are not."""
-        return self.method not in ("GET", "HEAD") and self.auth is not Auth.AGENT and not self.only_reads
+        """Whether calls are logged because they change something. Agents report all the time, so their calls are not. With some
+        log-ins the browser comes back by a GET."""
+        return (self.method not in ("GET", "HEAD") or self.logs_in) and self.auth is not Auth.AGENT and not self.only_reads
 
-    @property
+    @cached_property
     def looks(self) -> bool:
         """Whether a user's call only reads the workspace's state: it may wait a little while the server lags."""
         return self.auth is Auth.USER and (self.only_reads or self.method in ("GET", "HEAD"))
 
-    @property
+    @cached_property
     def reads_body(self) -> bool:
         """Whether the request is in the body."""
         return self.method in ("POST", "PUT", "PATCH") and not self.streams

@@ -10,7 +10,9 @@ import asyncio
 from typing import Any
 
 from starlette.types import Message, Send
+from uvicorn.config import Config
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
 
 from brickyard.api.edge.bounded import Bounded
 
@@ -21,9 +23,13 @@ PING_S = 20.0  # a client that does not answer a ping for as long is gone
 class BoundedWebsocket(Bounded, WebSocketsSansIOProtocol):
     """One connection, from the handshake on. At most one message is read ahead."""
 
+    def __init__(self, config: Config, server_state: ServerState, *rest: Any, **named: Any) -> None:
+        super().__init__(config, server_state, *rest, **named)
+        self.server_state = server_state
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.peer = self.client[0] if self.client else ""
+        self.count(self.client[0] if self.client else "")
 
     async def send(self, message: Any) -> None:
         await super().send(message)

@@ -12,15 +12,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+import msgspec
+
 from brickyard.domain.cluster import Cluster, Instance, Target
-from brickyard.domain.node import Load
+from brickyard.domain.node import Load, Role
 from brickyard.domain.nodetypes import NodeType
-from brickyard.plan.cluster.books import NewNode, Plan
+from brickyard.plan.cluster.passstate import NewNode, Plan
 from brickyard.plan.cluster.serve import ServePhases
+from brickyard.plan.enforcement import applied
+from brickyard.plan.gpu.limits import Spent
 from brickyard.plan.policy import Policy
 from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, PoolStock
 
-__all__ = ["NewNode", "Plan", "plan"]
+__all__ = ["NewNode", "Plan", "load_matters", "plan"]
+
+
+def load_matters(cluster: Cluster, instances: Sequence[Instance]) -> bool:
+    """Whether a pass asks for the driver's load: the cluster's size follows it, or there are workers too many."""
+    workers = sum(node.role is Role.WORKER and node.generation == cluster.incarnation for node in instances)
+    return cluster.up and (cluster.spec.autoscale is not None or workers > cluster.num_workers)
 
 
 def plan(
@@ -33,15 +43,28 @@ def plan(
     silent: frozenset[str] = frozenset(),
     load: Load | None = None,
     rooms: Mapping[str, PoolStock] = MappingProxyType({}),
+    spent: Spent | None = None,
+    used_ms: int = 0,
 ) -> Plan:
     """Decides about one cluster.
 
     `sizes` are the node types by id. `silent` are the instances that this process has not heard from lately: the planner
     concludes nothing from their idleness. `load` is the driver's last reported load, or None if this process does not know it.
     `rooms` are the existing pools among `poolroom.pools_needed`; the plan takes from them.
+    `spent`: needed if the cluster has a limit of its cost. `used_ms`: until when its machines were in use, if that matters.
     """
-    books = _Pass(cluster, instances, now=now, sizes=sizes, policy=policy, silent=silent, load=load, rooms=rooms)
-    return books.run()
+    return _Pass(
+        cluster,
+        instances,
+        now=now,
+        sizes=sizes,
+        policy=policy,
+        silent=silent,
+        load=load,
+        rooms=rooms,
+        spent=spent,
+        used_ms=used_ms,
+    ).run()
 
 
 class _Pass(ServePhases):
@@ -50,7 +73,25 @@ class _Pass(ServePhases):
     def run(self) -> Plan:
         self._reap()
         if self.cluster.target is Target.RUNNING:
-            self._check_types()
+            self._limits()
+        if self.cluster.target is Target.RUNNING and not self._restores():
+            self._work()
+        if self.cluster.target is Target.TERMINATED:
+            self._drain()
+        return Plan(
+            cluster=self.cluster,
+            instances={key: node for key, node in self.nodes.items() if key not in self.before or node != self.before[key]},
+            new=self.new,
+            removed=self.removed,
+            events=self.events,
+            due_ms=min(self.deadlines, default=None),
+            returned=self.returned,
+            purge=self.cluster.ended and (bool(self.cluster.deleted_ms) or 0 < self.cluster.forget_ms <= self.now),
+        )
+
+    def _work(self) -> None:
+        """What a cluster needs that is to run, until a phase ends it."""
+        self._check_types()
         if self.cluster.target is Target.RUNNING:
             self._regenerate()
             self._disks()
@@ -66,30 +107,45 @@ class _Pass(ServePhases):
             self._tell_master()
             self._tell_libraries()
             self._serve()
+            self._note_progress()
         if self.cluster.target is Target.RUNNING:
             self._describe()
             self._idle()
-        if self.cluster.target is Target.TERMINATED:
-            self._drain()
-        return Plan(
-            cluster=self.cluster,
-            instances={key: node for key, node in self.nodes.items() if key not in self.before or node != self.before[key]},
-            new=self.new,
-            removed=self.removed,
-            events=self.events,
-            due_ms=min(self.deadlines, default=None),
-            returned=self.returned,
-            purge=self.cluster.ended and (bool(self.cluster.deleted_ms) or 0 < self.cluster.forget_ms <= self.now),
-        )
+
+    def _restores(self) -> bool:
+        """Whether the workspace directory is to be restored first. Meanwhile the cluster has no node: that is what lets the
+        directory be exchanged."""
+        if not self.cluster.workbench.task.pending:
+            return False
+        self._empty()
+        if not self.nodes:
+            self._ready_for_task()
+        return True
 
     def _drain(self) -> None:
-        """Nothing is wanted: every instance goes, and the cluster has ended when the last one is gone."""
+        """Nothing is wanted: every instance goes. The cluster has ended when the last one is gone, and its workspace directory
+        dealt with."""
         self.deadlines.clear()
+        self._empty()
+        self.new.clear()
+        if not self.nodes and not self.cluster.ended:
+            if self.cluster.workbench.task.pending:
+                self._ready_for_task()
+            else:
+                self._change(ended=True, terminated_ms=self.now, restarting=False)
+                self.cluster, told = applied(self.cluster, now=self.now)
+                self.events.extend(told)
+        if self.cluster.forget_ms:
+            self.deadlines.append(self.cluster.forget_ms)
+
+    def _empty(self) -> None:
         for node in self._live():
             self._send_away(node)
         self.deadlines.extend(node.releasing_ms + CLEAN_TIMEOUT_MS for node in self.nodes.values() if node.releasing_ms)
-        self.new.clear()
-        if not self.nodes and not self.cluster.ended:
-            self._change(ended=True, terminated_ms=self.now, restarting=False)
-        if self.cluster.forget_ms:
-            self.deadlines.append(self.cluster.forget_ms)
+
+    def _ready_for_task(self) -> None:
+        """Records since when the cluster has had no node."""
+        task = self.cluster.workbench.task
+        if not task.ready_ms:
+            task = msgspec.structs.replace(task, ready_ms=self.now)
+            self._change(workbench=msgspec.structs.replace(self.cluster.workbench, task=task))

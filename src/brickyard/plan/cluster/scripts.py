@@ -6,13 +6,13 @@ from brickyard.domain.cluster import Instance
 from brickyard.domain.events import EventDetails, EventType
 from brickyard.domain.node import Role
 from brickyard.domain.scripts import FAILURE, GLOBAL_FAILURE
-from brickyard.plan.cluster.books import Books
+from brickyard.plan.cluster.passstate import PassState
 from brickyard.plan.scripts import event_details
 
 
-class ScriptPhases(Books):
+class ScriptPhases(PassState):
     """Reports init scripts: once when the first node of an incarnation has begun them, once when the driver has finished them,
-    and for every worker on which one failed. What a failure means is decided by the phases for nodes."""
+    and once for every worker on which one failed. What a failure means is decided by the phases for nodes."""
 
     def _scripts(self) -> None:
         cluster = self.cluster
@@ -26,18 +26,21 @@ class ScriptPhases(Books):
             if report is None or report.running:
                 continue
             if node.role is Role.WORKER:
-                # Its state changes in this same pass, so this happens once.
-                if (
-                    (failure := self._failure(node)) is not None
-                    and failure.code in (FAILURE, GLOBAL_FAILURE)
-                    and not node.retiring
-                ):
+                if self._a_script_failed(node) and not node.retiring:
                     self._scripts_finished(node)
             elif cluster.scripts_done != cluster.incarnation:
                 self._change(scripts_done=cluster.incarnation)
                 self._scripts_finished(node)
 
+    def _a_script_failed(self, node: Instance) -> bool:
+        failure = self._failure(node)
+        return failure is not None and failure.code in (FAILURE, GLOBAL_FAILURE)
+
     def _scripts_finished(self, node: Instance) -> None:
+        """A node may be seen here in several passes: one that failed stays until a phase sends it away."""
         status = node.current_status
+        if node.scripts_told == status.generation:
+            return
+        self._set(node, scripts_told=status.generation)
         details = event_details(self.cluster, status.scripts, node=status.host)
         self._event(EventType.INIT_SCRIPTS_FINISHED, EventDetails(init_scripts=details, instance_id=node.instance_id))

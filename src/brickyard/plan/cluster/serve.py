@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from brickyard.domain.cluster import Instance
+from brickyard.domain.cluster import Instance, StartProgress
 from brickyard.domain.events import EventDetails, EventType
 from brickyard.domain.instances import InstanceState
+from brickyard.domain.node import Phase
 from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
 from brickyard.plan.assignments import spark_context_id, wanted_libraries
 from brickyard.plan.cluster.size import SizePhases
+from brickyard.plan.gpu import limits
 from brickyard.plan.launching import remarks
 from brickyard.plan.poolroom import warmth
 from brickyard.plan.reasons import simple_reason
@@ -67,7 +69,9 @@ class ServePhases(SizePhases):
             self._change(ready_workers=len(ready))
 
     def _start_or_wait(self, driver: Instance | None, ready: Sequence[Instance]) -> None:
-        deadline = self.cluster.launch_started_ms + self.policy.launch_timeout_ms
+        task = self.cluster.workbench.task
+        restored_ms = task.ended_ms if task.incarnation == self.cluster.incarnation else 0
+        deadline = max(self.cluster.launch_started_ms, restored_ms) + self.policy.launch_timeout_ms
         late = self.now >= deadline
         driver_ready = driver is not None and driver.ready
         pending = [n for n in self._current_workers() if not n.retiring and n not in ready]
@@ -83,6 +87,29 @@ class ServePhases(SizePhases):
             self._end(simple_reason(TerminationReasonCode.BOOTSTRAP_TIMEOUT, databricks_error_message=message), message)
         else:
             self.deadlines.append(deadline)
+
+    def _note_progress(self) -> None:
+        """Records when the steps of a start were over. A cluster that was up before these times were kept has none."""
+        cluster, known = self.cluster, self.cluster.progress
+        if known.incarnation != cluster.incarnation:
+            if cluster.up and cluster.last_restarted_ms != self.now:
+                return
+            known = StartProgress(incarnation=cluster.incarnation)
+        driver = self._driver_node()
+        registered = [node for node in self._current() if node.state is InstanceState.REGISTERED]
+        phase = driver.current_status.phase if driver in registered and driver is not None else Phase.IDLE
+        reached = (
+            cluster.up or (driver in registered and len(registered) > self._wanted()),
+            cluster.up or phase in (Phase.STARTING, Phase.READY),
+            cluster.up or phase is Phase.READY,
+        )
+        times = (known.acquired_ms, known.configured_ms, known.served_ms)
+        acquired, configured, served = (before or (self.now if now else 0) for before, now in zip(times, reached, strict=True))
+        self._change(
+            progress=StartProgress(
+                incarnation=cluster.incarnation, acquired_ms=acquired, configured_ms=configured, served_ms=served
+            )
+        )
 
     def _come_up(self, ready: Sequence[Instance], shortfall: str) -> None:
         cluster = self.cluster
@@ -124,14 +151,26 @@ class ServePhases(SizePhases):
                 message = f"The driver is ready; {ready} of {self._wanted()} workers have registered"
         self._change(state_message=message)
 
+    def _limits(self) -> None:
+        """Ends the cluster at the first limit of `auto_terminate` that is reached."""
+        found = limits.moments(self.cluster, now=self.now, spent=self.spent)
+        if not found:
+            return
+        name = min(found, key=found.__getitem__)
+        if self.now < found[name]:
+            self.deadlines.append(found[name])
+        else:
+            self._end(*limits.reason_of(self.cluster, name))
+
     def _idle(self) -> None:
         """Ends the cluster after a period of inactivity."""
         minutes = self.cluster.spec.autotermination_minutes or 0
         driver = self._driver_node()
         if not (self.cluster.up and minutes and driver) or driver.current_status.busy:
             return
-        idle_since = max(driver.current_status.last_activity_ms, self.cluster.last_restarted_ms)
-        deadline = idle_since + minutes * 60_000
+        if self.used_ms > self.cluster.used_ms:
+            self._change(used_ms=self.used_ms)
+        deadline = limits.idle_since(self.cluster, driver) + minutes * 60_000
         if self.now < deadline:
             self.deadlines.append(deadline)
         elif self._unheard(driver):

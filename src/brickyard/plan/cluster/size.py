@@ -9,8 +9,8 @@ from brickyard.domain.events import EventDetails, EventDetailsCause, EventType
 from brickyard.domain.node import Phase, Role
 from brickyard.domain.terminations import TerminationReason
 from brickyard.plan import autoscale
-from brickyard.plan.cluster.books import NewNode
 from brickyard.plan.cluster.nodes import NodePhases
+from brickyard.plan.cluster.passstate import NewNode
 from brickyard.plan.reasons import shortage_text
 
 

@@ -38,6 +38,7 @@ class Attribute(NamedTuple):
     type: ValueType
     choices: tuple[str, ...] = ()  # of an enum
     virtual: bool = False  # computed: no field of the specification
+    repeated: bool = False  # ANY is among the keys
 
 
 class UnknownAttribute(ValueError):
@@ -90,7 +91,8 @@ def attribute(path: str) -> Attribute:
         else:
             raise UnknownAttribute(f"{here} has no parts")
     choices = tuple(place) if isinstance(place, type) and issubclass(place, StrEnum) else ()
-    return Attribute(path, tuple(keys), ValueType.TEXT if choices else _SCALARS.get(place, ValueType.TREE), choices)
+    kind = ValueType.TEXT if choices else _SCALARS.get(place, ValueType.TREE)
+    return Attribute(path, tuple(keys), kind, choices, repeated=ANY in keys)
 
 
 def _without_none(annotation: Any) -> Any:
@@ -111,8 +113,12 @@ def value_at(tree: Any, keys: tuple[Key, ...]) -> Any:
     for key in keys:
         if tree is None:
             return None
-        tree = (tree[key] if key < len(tree) else None) if isinstance(key, int) else tree.get(key)
+        tree = tree.get(key) if type(tree) is dict else _element(tree, key)
     return tree
+
+
+def _element(elements: list[Any], position: Key) -> Any:
+    return elements[position] if isinstance(position, int) and position < len(elements) else None
 
 
 def spots(tree: Any, keys: tuple[Key, ...], *, but: frozenset[int] = frozenset()) -> list[Spot]:
@@ -137,15 +143,13 @@ def put(tree: dict[str, Any], keys: tuple[Key, ...], value: Any) -> None:
         _remove(tree, keys)
         return
     place: Any = tree
-    for key, following in zip(keys, (*keys[1:], None), strict=True):
-        if following is None:
-            _assign(place, key, value)
-            return
-        inner = value_at(place, (key,))
+    for depth, key in enumerate(keys[:-1], 1):
+        inner = place.get(key) if type(place) is dict else _element(place, key)
         if inner is None:
-            inner = [] if isinstance(following, int) else {}
+            inner = [] if isinstance(keys[depth], int) else {}
             _assign(place, key, inner)
         place = inner
+    _assign(place, keys[-1], value)
 
 
 def _assign(place: Any, key: Key, value: Any) -> None:

@@ -6,7 +6,7 @@ through `violations`. The messages are Databricks' own where they are known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,9 +14,11 @@ import msgspec
 from brickyard.domain.spec import ClusterSpec
 from brickyard.plan.policies.attributes import MAPS, Key, Spot, put, spots, value_at
 from brickyard.plan.policies.language import Definition, Rule, RuleType, positions, text
-from brickyard.plan.policies.limits import Facts, Matching, meant, nearest, short, wrong
+from brickyard.plan.policies.limits import Facts, Matching, meant, must_be, nearest, short
 from brickyard.plan.policies.logconf import apply_log_conf, enforce_log_conf, log_conf
+from brickyard.plan.spend import price_per_hour
 
+_FIXED, _FORBIDDEN = RuleType.FIXED, RuleType.FORBIDDEN  # members of an enum take a while to look up
 _ROUNDS = 5  # a change may make another attribute count as given, or a list shorter
 # Attributes that the server derives from others when a request leaves them out: a rule that needs them is satisfied by that.
 _DERIVED = frozenset({"driver_node_type_id", "node_type_id", "driver_instance_pool_id", "single_user_name"})
@@ -75,10 +77,10 @@ def apply(definition: Definition, spec: ClusterSpec, facts: Facts, *, defaults: 
     for rule in definition.by_position:
         if rule.on.virtual:
             continue
-        value = rule.values[0] if rule.type is RuleType.FIXED else rule.default if defaults else None
+        value = rule.values[0] if rule.type is _FIXED else rule.default if defaults else None
         if value is None:
             continue
-        for spot in spots(tree, rule.on.keys, but=positions(definition, rule)):
+        for spot in _spots(definition, rule, tree):
             if spot.value is None:
                 put(tree, spot.keys, meant(rule, value, facts))
     apply_log_conf(definition, tree, defaults=defaults)
@@ -95,16 +97,17 @@ def violations(definition: Definition, *, given: ClusterSpec, effective: Cluster
         if rule.on.virtual:
             found.extend(_virtual(rule, effective, facts, matching))
             continue
-        but = positions(definition, rule)
-        if rule.type is RuleType.FORBIDDEN:
-            found.extend(_forbidden(spots(stated, rule.on.keys, but=but)))
+        if rule.type is _FORBIDDEN:
+            found.extend(_forbidden(_spots(definition, rule, stated)))
             continue
-        for spot in spots(tree, rule.on.keys, but=but):
-            value = spot.value
-            if value is not None and rule.on.path not in _DERIVED and value_at(asked, spot.keys) is None:
+        for spot in _spots(definition, rule, tree):
+            if spot.value is None and rule.optional:
+                continue
+            if not rule.optional and rule.on.path not in _DERIVED and value_at(asked, spot.keys) is None:
                 # Nobody asked for it: the server filled in its own default. That is no violation if the attribute is optional.
-                value = None if not rule.optional else value
-            found.extend(_check(rule, spot._replace(value=value), facts, matching))
+                spot = Spot(spot.keys, None)  # noqa: PLW2901 - see above
+            if (wrong := _check(rule, spot, facts, matching)) is not None:
+                found.append(wrong)
     return tuple(found)
 
 
@@ -136,15 +139,14 @@ def _enforce_once(definition: Definition, spec: ClusterSpec, facts: Facts, match
     for rule in definition.by_position:
         if rule.on.virtual:
             continue
-        but = positions(definition, rule)
         if rule.type is RuleType.FORBIDDEN:
             # From the last element of a list to the first: removing one moves those behind it.
-            for spot in reversed(spots(stated, rule.on.keys, but=but)):
+            for spot in reversed(_spots(definition, rule, stated)):
                 if spot.value is not None:
                     put(tree, spot.keys, None)
             continue
-        for spot in spots(tree, rule.on.keys, but=but):
-            if list(_check(rule, spot, facts, matching)) and (value := nearest(rule, spot.value, facts, matching)) is not None:
+        for spot in _spots(definition, rule, tree):
+            if _check(rule, spot, facts, matching) and (value := nearest(rule, spot.value, facts, matching)) is not None:
                 put(tree, spot.keys, value)
     enforce_log_conf(definition, tree)
     return _spec(tree)
@@ -195,13 +197,17 @@ def _forbidden(places: Iterable[Spot]) -> Iterator[Violation]:
             yield _violation(spot, "the value must not be set" + (_is(spot.value) if _scalar(spot.value) else ""))
 
 
-def _check(rule: Rule, spot: Spot, facts: Facts, matching: Matching) -> Iterator[Violation]:
+def _spots(definition: Definition, rule: Rule, tree: dict[str, Any]) -> Sequence[Spot]:
+    """The places that a rule is about: those of its attribute that no other rule names."""
+    keys = rule.on.keys
+    return spots(tree, keys, but=positions(definition, rule)) if rule.on.repeated else (Spot(keys, value_at(tree, keys)),)
+
+
+def _check(rule: Rule, spot: Spot, facts: Facts, matching: Matching) -> Violation | None:
     if spot.value is None:
-        if not rule.optional:
-            yield _violation(spot, _ABSENT)
-        return
-    if (must := wrong(rule, spot.value, facts, matching)) is not None:
-        yield _violation(spot, must + _is(spot.value))
+        return None if rule.optional else _violation(spot, _ABSENT)
+    must = must_be(rule, spot.value, facts, matching)
+    return None if must is None else _violation(spot, must + _is(spot.value))
 
 
 def _violation(spot: Spot, message: str) -> Violation:
@@ -216,15 +222,19 @@ def _scalar(value: Any) -> bool:
     return isinstance(value, str | bool | int | float)
 
 
-def _virtual(rule: Rule, spec: ClusterSpec, facts: Facts, matching: Matching) -> Iterator[Violation]:
+def _virtual(rule: Rule, spec: ClusterSpec, facts: Facts, matching: Matching) -> Iterable[Violation]:
+    value: Any
     if rule.on.path == "cluster_type":
-        yield from _check(rule, Spot((rule.on.path,), facts.cluster_type), facts, matching)
+        value = facts.cluster_type
     elif rule.on.path == "dbus_per_hour":
-        if facts.dbus_per_hour is not None:
-            yield from _check(rule, Spot((rule.on.path,), facts.dbus_per_hour), facts, matching)
+        if (price := price_per_hour(spec, facts.node_types)) is None:  # a type that no new cluster could have
+            return ()
+        value = price.most
     else:
         value = log_conf(_tree(spec))[rule.on.path]
         if rule.type is RuleType.FORBIDDEN:
-            yield from _forbidden([Spot((rule.on.path,), None if value == "NONE" else value)])
-        elif value is not None or rule.on.path == "cluster_log_conf.type":
-            yield from _check(rule, Spot((rule.on.path,), value), facts, matching)
+            return _forbidden([Spot((rule.on.path,), None if value == "NONE" else value)])
+        if value is None and rule.on.path != "cluster_log_conf.type":
+            return ()
+    found = _check(rule, Spot((rule.on.path,), value), facts, matching)
+    return () if found is None else (found,)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from brickyard.domain.errors import InvalidParameterValue
+from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.policies import PolicyRow
 from brickyard.domain.runtimes import Runtime
 from brickyard.domain.spec import ClusterSpec
@@ -31,6 +33,16 @@ def definition_text(policy: PolicyRow) -> str:
     return merged(family_of[policy.policy_family_id].definition, policy.overrides)
 
 
+class Choice(NamedTuple):
+    """What clusters can be made of: the runtimes and node types on offer, as far as rules depend on them."""
+
+    runtimes: Iterable[Runtime] = ()
+    node_types: Mapping[str, NodeType] = MappingProxyType({})
+
+
+NOTHING = Choice()
+
+
 class Governed(NamedTuple):
     """A request to which its policy was applied. `given` is what is to be normalised."""
 
@@ -46,16 +58,14 @@ class Governed(NamedTuple):
             raise InvalidParameterValue("; ".join(str(each) for each in found))
 
 
-def govern(
-    requested: ClusterSpec, policy: PolicyRow, runtimes: Iterable[Runtime], *, cluster_type: str = ALL_PURPOSE
-) -> Governed:
+def govern(requested: ClusterSpec, policy: PolicyRow, choice: Choice, *, cluster_type: str = ALL_PURPOSE) -> Governed:
     """Applies a policy to a request. Raises InvalidParameterValue if the policy itself is malformed."""
-    definition, facts = rules(policy, runtimes, cluster_type=cluster_type)
+    definition, facts = rules(policy, choice, cluster_type=cluster_type)
     given = apply(definition, requested, facts, defaults=bool(requested.apply_policy_default_values))
     return Governed(policy, definition, facts, given)
 
 
-def rules(policy: PolicyRow, runtimes: Iterable[Runtime], *, cluster_type: str) -> tuple[Definition, Facts]:
+def rules(policy: PolicyRow, choice: Choice, *, cluster_type: str) -> tuple[Definition, Facts]:
     """The rules of a policy for clusters of one type. Raises InvalidParameterValue if the policy is malformed."""
     definition, problems = understood(definition_text(policy))
     if problems:
@@ -65,7 +75,7 @@ def rules(policy: PolicyRow, runtimes: Iterable[Runtime], *, cluster_type: str) 
         )
     if cluster_type == JOB:
         definition = Definition(rule for rule in definition.rules if rule.on.path not in _NOT_OF_JOBS)
-    return definition, Facts(cluster_type=cluster_type, versions=auto_versions(runtimes))
+    return definition, Facts(cluster_type=cluster_type, versions=auto_versions(choice.runtimes), node_types=choice.node_types)
 
 
 def said(problems: Iterable[Problem]) -> str:
@@ -98,15 +108,15 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
-def compliance(policy: PolicyRow, spec: ClusterSpec, runtimes: Iterable[Runtime], *, cluster_type: str) -> tuple[Violation, ...]:
+def compliance(policy: PolicyRow, spec: ClusterSpec, choice: Choice, *, cluster_type: str) -> tuple[Violation, ...]:
     """What an existing cluster's specification violates. Raises InvalidParameterValue if the policy is malformed."""
-    definition, facts = rules(policy, runtimes, cluster_type=cluster_type)
+    definition, facts = rules(policy, choice, cluster_type=cluster_type)
     return violations(definition, given=spec, effective=spec, facts=facts)
 
 
-def compliant(policy: PolicyRow, spec: ClusterSpec, runtimes: Iterable[Runtime]) -> ClusterSpec:
+def compliant(policy: PolicyRow, spec: ClusterSpec, choice: Choice) -> ClusterSpec:
     """The nearest specification that complies. Raises InvalidParameterValue if there is none that the policy names."""
-    definition, facts = rules(policy, runtimes, cluster_type=ALL_PURPOSE)
+    definition, facts = rules(policy, choice, cluster_type=ALL_PURPOSE)
     done = enforce(definition, spec, facts)
     if done.remaining:
         raise InvalidParameterValue(

@@ -14,6 +14,7 @@ from brickyard.plan.policies.attributes import ANY, Attribute, UnknownAttribute,
 
 MAX_DEFINITION = 256 * 1024  # characters
 MAX_PATTERN = 4_096  # characters
+MAX_WEIGHT = 200_000  # of all patterns of a definition: compiling them takes less than a second and 60 MB
 
 
 class RuleType(StrEnum):
@@ -26,6 +27,8 @@ class RuleType(StrEnum):
     UNLIMITED = "unlimited"
 
 
+_COUNTED = regex.compile(r"\{(\d+)(?:,(\d*))?\}|\{,(\d+)\}|\+")
+_VERBOSE = regex.compile(r"\(\?[A-Za-z0-9-]*x")
 _LEGACY = {"whitelist": RuleType.ALLOWLIST, "blacklist": RuleType.BLOCKLIST}
 _LIMITING = frozenset({"defaultValue", "isOptional", "hidden"})
 # The parameters of each type: those that it needs, and those that it may have.
@@ -87,9 +90,10 @@ def parse(text: str) -> tuple[Definition, tuple[Problem, ...]]:
         return Definition(), (Problem("", "the definition must be a JSON object of attribute paths and rules"),)
     rules: list[Rule] = []
     problems: list[Problem] = []
+    room = _Room()
     for path, body in found.items():
         try:
-            rules.append(_rule(attribute(path), body))
+            rules.append(_rule(attribute(path), body, room))
         except (UnknownAttribute, _Wrong) as error:
             problems.append(Problem(path, str(error)))
     problems.extend(_skipped(rules))
@@ -100,7 +104,21 @@ class _Wrong(ValueError):
     """A rule is wrong; the message says how."""
 
 
-def _rule(on: Attribute, body: Any) -> Rule:
+class _Room:
+    """For the patterns of one definition."""
+
+    def __init__(self) -> None:
+        self._left = MAX_WEIGHT
+
+    def take(self, pattern: str) -> None:
+        """Raises _Wrong if the pattern has no room beside the others."""
+        weight = _weight(pattern)
+        if weight > self._left:
+            raise _Wrong("the patterns repeat too much: write smaller numbers in braces, and fewer of them after brackets")
+        self._left -= weight
+
+
+def _rule(on: Attribute, body: Any, room: _Room) -> Rule:
     if not isinstance(body, dict):
         raise _Wrong('a rule is an object with a type, such as {"type": "fixed", "value": 60}')
     kind = _type(body.get("type"))
@@ -120,7 +138,7 @@ def _rule(on: Attribute, body: Any) -> Rule:
         on=on,
         type=kind,
         values=tuple(coerced(on, each) for each in _values(kind, body)),
-        pattern=_pattern(body["pattern"]) if "pattern" in body else None,
+        pattern=_pattern(body["pattern"], room) if "pattern" in body else None,
         minimum=_bound(on, body, "minValue", -math.inf),
         maximum=_bound(on, body, "maxValue", math.inf),
         default=None if default is None else coerced(on, default),
@@ -151,11 +169,26 @@ def _values(kind: RuleType, body: dict[str, Any]) -> list[Any]:
     return values
 
 
-def _pattern(pattern: Any) -> regex.Pattern[str]:
+def _weight(pattern: str) -> int:
+    """How many steps the pattern has at most when it is compiled: what is repeated in braces, or by "+", is copied. Quantifiers
+    after a bracket count as if each were around all the rest, since telling which are takes a parser of patterns."""
+    around, once = 1, len(pattern)
+    everywhere = _VERBOSE.search(pattern) is not None  # then there may be blanks between a bracket and its quantifier
+    for found in _COUNTED.finditer(pattern):
+        count = 2 if found[0] == "+" else max(int(each) for each in ("1", *found.groups()) if each)
+        if everywhere or pattern[found.start() - 1 : found.start()] in (")", "}"):
+            around = min(around * (count + 1), MAX_WEIGHT + 1)  # one more, for what has no end
+        else:
+            once += count
+    return around * once
+
+
+def _pattern(pattern: Any, room: _Room) -> regex.Pattern[str]:
     if not isinstance(pattern, str):
         raise _Wrong("pattern must be text")
     if len(pattern) > MAX_PATTERN:
         raise _Wrong(f"pattern has {len(pattern)} characters; at most {MAX_PATTERN} are allowed")
+    room.take(pattern)
     try:
         return regex.compile(pattern)
     except (regex.error, OverflowError, RecursionError) as error:

@@ -10,12 +10,17 @@ from typing import Any
 import msgspec
 import regex
 
+from brickyard.domain.nodetypes import NodeType
 from brickyard.plan.policies.attributes import Value, ValueType
 from brickyard.plan.policies.language import Rule, RuleType, text
 
 MATCH_S = 0.05  # for all patterns of an evaluation: a pattern may take exponentially long
 MAX_MATCHED = 8_192  # characters
 MAX_SHOWN = 140
+_VERSION = "spark_version"
+# Members of an enum take a while to look up, and a policy may have hundreds of rules.
+_FIXED, _ALLOWLIST, _BLOCKLIST = RuleType.FIXED, RuleType.ALLOWLIST, RuleType.BLOCKLIST
+_REGEX, _RANGE, _TEXT = RuleType.REGEX, RuleType.RANGE, ValueType.TEXT
 _MANY = 20  # how many values of a list a message repeats
 
 
@@ -24,7 +29,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     cluster_type: str = "all-purpose"  # or job
     versions: Mapping[str, str] = MappingProxyType({})  # auto:latest-lts -> the version that it means now
-    dbus_per_hour: float | None = None  # of the cluster at its largest; None: not known, so rules on it are not checked
+    node_types: Mapping[str, NodeType] = MappingProxyType({})  # with their prices, for dbus_per_hour
 
 
 class Matching:
@@ -46,27 +51,27 @@ class Matching:
 
 def meant(rule: Rule, value: Value, facts: Facts) -> Value:
     """The value, with auto:latest and the like resolved."""
-    return facts.versions.get(str(value), value) if rule.on.path == "spark_version" else value
+    return facts.versions.get(str(value), value) if rule.on.path == _VERSION else value
 
 
-def wrong(rule: Rule, value: Any, facts: Facts, matching: Matching) -> str | None:
+def must_be(rule: Rule, value: Any, facts: Facts, matching: Matching) -> str | None:
     """What the value must be, or None if it is that."""
-    allowed = [meant(rule, each, facts) for each in rule.values]
-    same = text(value) if rule.on.type is ValueType.TEXT else value  # the values of maps are always text
+    allowed = [meant(rule, each, facts) for each in rule.values] if rule.on.path == _VERSION else rule.values
+    same = text(value) if rule.on.type is _TEXT and type(value) is not str else value  # the values of maps are always text
+    kind = rule.type
     found = None
-    match rule.type:
-        case RuleType.FIXED if same != allowed[0]:
-            found = f"the value must be {text(allowed[0])}"
-        case RuleType.ALLOWLIST if same not in allowed:
-            found = f"the value must be one of {_listed(allowed)}"
-        case RuleType.BLOCKLIST if same in allowed:
-            found = f"the value must not be one of {_listed(allowed)}"
-        case RuleType.REGEX if rule.pattern is not None:
-            found = _unmatched(rule.pattern, text(value), matching)
-        case RuleType.RANGE if value < rule.minimum:
-            found = f"the value must be at least {rule.minimum:g}"
-        case RuleType.RANGE if value > rule.maximum:
-            found = f"the value must be at most {rule.maximum:g}"
+    if kind is _FIXED:
+        found = None if same == allowed[0] else f"the value must be {text(allowed[0])}"
+    elif kind is _ALLOWLIST:
+        found = None if same in allowed else f"the value must be one of {_listed(allowed)}"
+    elif kind is _BLOCKLIST:
+        found = f"the value must not be one of {_listed(allowed)}" if same in allowed else None
+    elif kind is _REGEX and rule.pattern is not None:
+        found = _unmatched(rule.pattern, text(value), matching)
+    elif kind is _RANGE and value < rule.minimum:
+        found = f"the value must be at least {rule.minimum:g}"
+    elif kind is _RANGE and value > rule.maximum:
+        found = f"the value must be at most {rule.maximum:g}"
     return found
 
 
@@ -89,7 +94,7 @@ def nearest(rule: Rule, value: Any, facts: Facts, matching: Matching) -> Value |
         else:
             candidates = sorted(bounds, key=lambda bound: abs(bound - value))
     allowed = (meant(rule, each, facts) for each in candidates if each is not None)
-    return next((each for each in allowed if wrong(rule, each, facts, matching) is None), None)
+    return next((each for each in allowed if must_be(rule, each, facts, matching) is None), None)
 
 
 def _inner(rule: Rule, bound: float) -> Value:

@@ -10,7 +10,7 @@ import contextlib
 import os
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import msgspec
@@ -29,7 +29,7 @@ class Launched(msgspec.Struct, kw_only=True):
 
     node_type: NodeType
     launched_ms: int
-    gpus: tuple[int, ...] = ()
+    gpus: tuple[int, ...] = ()  # numbers of their device nodes
     tags: dict[str, str] = {}
     address: str = ""  # if it has a private network
 
@@ -81,10 +81,10 @@ class Instances:
                 self._forget(instance_id)
         return found
 
-    def living(self) -> list[Launched]:
-        """The instances that are alive and not ending."""
+    def living(self, *, without: Collection[str] = ()) -> list[Launched]:
+        """The instances that are alive and not ending, but for those `without`."""
         found = []
-        for instance_id in self.listed():
+        for instance_id in self.listed() - set(without):
             launched = self.launched(instance_id)
             if launched is not None and not self.is_ending(instance_id) and self.alive(instance_id):
                 found.append(launched)

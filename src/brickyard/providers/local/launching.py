@@ -6,13 +6,14 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from brickyard.agent import cgroups, files
 from brickyard.agent.config import AgentConfig
+from brickyard.agent.gpus import Gpu
 from brickyard.config import Settings
 from brickyard.domain.clock import Clock
 from brickyard.providers import bootstrap
@@ -39,6 +40,7 @@ class Launcher:
         node_code_dir: Path,
         python: str,
         clock: Clock,
+        gpu_file: str,
     ) -> None:
         self._settings = settings
         self._storage = storage
@@ -49,24 +51,25 @@ class Launcher:
         self._node_code_dir = node_code_dir
         self._python = python
         self._clock = clock
+        self._gpu_file = gpu_file
         self._scope: list[str] | None = None  # not determined yet
 
-    def record(self, request: LaunchRequest, *, gpus: tuple[int, ...]) -> None:
+    def record(self, request: LaunchRequest, *, gpus: Sequence[Gpu]) -> None:
         """Makes the directory with all that the agent needs, atomically. Raises OSError."""
         directory = self._instances.root / request.instance_id
         taken = [each.address for each in map(self._instances.launched, self._instances.listed()) if each is not None]
         record = Launched(
-            node_type=request.node_type, launched_ms=self._clock.now_ms(), gpus=gpus, tags=request.tags,
-            address=self._networks.address(request.instance_id, taken),
+            node_type=request.node_type, launched_ms=self._clock.now_ms(), gpus=tuple(each.number for each in gpus),
+            tags=request.tags, address=self._networks.address(request.instance_id, taken),
         )  # fmt: skip
         half_made = self._instances.root / f".{request.instance_id}"
         files.remove_tree(half_made)
         half_made.mkdir(mode=0o700)
-        files.write_atomic(half_made / bootstrap.CONFIG_FILE, bootstrap.encoded(self._config(request, directory, record)))
+        files.write_atomic(half_made / bootstrap.CONFIG_FILE, bootstrap.encoded(self._config(request, directory, record, gpus)))
         files.write_atomic(half_made / "instance.json", msgspec.json.encode(record))
         half_made.rename(directory)
 
-    def _config(self, request: LaunchRequest, directory: Path, record: Launched) -> AgentConfig:
+    def _config(self, request: LaunchRequest, directory: Path, record: Launched, gpus: Sequence[Gpu]) -> AgentConfig:
         settings = self._settings
         machine = Machine(
             instance_dir=directory,
@@ -78,6 +81,8 @@ class Launcher:
             volumes_dir=self._storage.volumes,
             workspace_dir=self._storage.workspace,
             clusters_dir=self._storage.clusters,
+            workspaces_dir=self._storage.workspaces,
+            metastore_dir=self._storage.metastore,
             node_code_dir=self._node_code_dir,
             python=self._python,
             server_file=self._server_file,
@@ -87,6 +92,8 @@ class Launcher:
             environments=self._environments,
             host=loopback_address(request.instance_id),
             gpus=record.gpus,
+            gpu_uuids=tuple(each.uuid for each in gpus),
+            gpu_file=self._gpu_file,
             node_disk=allowance(settings.node_disk_gb, self._instances.root),
             **self._networks.settings(record.address),
         )  # fmt: skip

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +77,33 @@ class LocalNetworks:
             "internet": self._settings.internet,
             "network_allow": self._settings.allowed_places,
         }
+
+    @contextlib.asynccontextmanager
+    async def lend(self, alone: Callable[[], AbstractContextManager[None]]) -> AsyncIterator[tuple[int, int] | None]:
+        """A network like the nodes', with no node in it: its descriptors, or None if nodes share the machine's. `alone` excludes
+        other servers. Raises OSError and NetworkError."""
+
+        def find() -> network.Allowed:
+            with alone():
+                return self.allowed()
+
+        found, settings = await asyncio.to_thread(find), self._settings
+        if found.kind == "shared":
+            if settings.network == "isolated":
+                raise addresses.NetworkError(f"this workspace requires a network for every cluster: {found.reason}")
+            yield None
+            return
+        ways = self._storage.ways / f".lent-{secrets.token_hex(8)}"
+        plan = network.Plan(
+            address=str(addresses.RANGE[1]), ways=str(ways), switchboard=self._switchboard, internet=settings.internet,
+            allow=settings.allowed_places,
+        )  # fmt: skip
+        lent = network.Network(plan=plan, python=self._python, on_end=lambda: None)
+        try:
+            await lent.start()
+            yield lent.descriptors
+        finally:
+            await lent.stop()
 
     def _find_out(self) -> network.Allowed:
         settings = self._settings

@@ -11,16 +11,20 @@ import contextlib
 import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+from brickyard.agent import gpus
+from brickyard.agent.sandbox import Network
 from brickyard.config import Settings
 from brickyard.domain.clock import Clock, SystemClock
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers import bootstrap, nodetypes
-from brickyard.providers.base import Capacity, InvalidError, LaunchRequest, Observed, Provider, TransientError
+from brickyard.providers.base import Capacity, CapacityError, InvalidError, LaunchRequest, Observed, Provider, TransientError
 from brickyard.providers.capacity import Hardware, require, this_machine
 from brickyard.providers.local.ending import Ender
+from brickyard.providers.local.gpus import choose, held
 from brickyard.providers.local.instances import Instances
 from brickyard.providers.local.launching import Launcher
 from brickyard.providers.local.networks import LocalNetworks
@@ -32,7 +36,8 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,60}")
 
 
 class LocalProvider(Provider):
-    """See `providers.base.Provider`. `server_file` (server.json) names the server that agents launched here call first."""
+    """See `providers.base.Provider`. `server_file` (server.json) names the server that agents launched here call first.
+    `gpu_file` stands in for NVML (`agent.gpus.opened`)."""
 
     name = "local"
     ends_with_server = True
@@ -49,18 +54,22 @@ class LocalProvider(Provider):
         node_code_dir: Path | None = None,
         python: str = sys.executable,
         clock: Clock | None = None,
+        gpu_file: str = "",
     ) -> None:
-        self._node_types = nodetypes.offered() if node_types is None else tuple(node_types)
-        self._machine = machine or this_machine(gpus=nodetypes.gpus_here()[0])
+        self._gpus = gpus.opened(gpu_file)
+        found = self._gpus.found()
+        self._node_types = nodetypes.offered(found) if node_types is None else tuple(node_types)
+        self._machine = machine or this_machine(gpus=len(found))
         self._total = self._machine.times(cores=settings.cpu_overcommit, memory=settings.memory_overcommit)
         known = bootstrap.environments_of(catalogue.rows()) if environments is None else environments
         clock = clock or SystemClock()
         storage = Storage(settings.storage_dir)
         networks = LocalNetworks(settings=settings, storage=storage, python=python)
+        self._networks = networks
         self._instances = Instances(storage=storage, clock=clock)
         self._launcher = Launcher(
             settings=settings, storage=storage, instances=self._instances, networks=networks, server_file=server_file,
-            environments=known, node_code_dir=node_code_dir or NODE_CODE, python=python, clock=clock,
+            environments=known, node_code_dir=node_code_dir or NODE_CODE, python=python, clock=clock, gpu_file=gpu_file,
         )  # fmt: skip
         self._ender = Ender(instances=self._instances, networks=networks, logs=storage.logs.root, clock=clock)
 
@@ -77,6 +86,18 @@ class LocalProvider(Provider):
             memory_mb_left=left.memory_mb,
         )
 
+    def shortage(self, wanted: Sequence[NodeType], *, freed: Collection[str] = ()) -> CapacityError | None:
+        with self._instances.lock:
+            staying = self._instances.living(without=freed)
+        left = self._total.without(Hardware.of(each.node_type, self._machine) for each in staying)
+        try:
+            for node_type in wanted:
+                require(node_type, machine=self._machine, total=self._total, left=left)
+                left = left.without([Hardware.of(node_type, self._machine)])
+        except CapacityError as error:
+            return error
+        return None
+
     def launch(self, request: LaunchRequest) -> None:
         """See Provider.launch."""
         instance_id, instances = request.instance_id, self._instances
@@ -88,7 +109,7 @@ class LocalProvider(Provider):
                     raise InvalidError(f"instance {instance_id} was terminated and cannot be launched again")
                 if not (instances.root / instance_id).exists():
                     require(request.node_type, machine=self._machine, total=self._total, left=self._left())
-                    self._launcher.record(request, gpus=self._free_gpus()[: request.node_type.num_gpus])
+                    self._launcher.record(request, gpus=self._free_gpus(request.node_type.num_gpus))
                 if not instances.was_started(instance_id):
                     self._launcher.spawn(instance_id)
         except OSError as error:
@@ -99,9 +120,12 @@ class LocalProvider(Provider):
         because of itself."""
         return self._total.without(Hardware.of(each.node_type, self._machine) for each in self._instances.living())
 
-    def _free_gpus(self) -> tuple[int, ...]:
-        taken = {gpu for each in self._instances.living() for gpu in each.gpus}
-        return tuple(gpu for gpu in range(self._machine.gpus) if gpu not in taken)
+    def _free_gpus(self, count: int) -> Sequence[gpus.Gpu]:
+        return choose(count, found=self._gpus.found(), held=held(self._instances)) if count else ()
+
+    def lend_network(self) -> AbstractAsyncContextManager[Network | None]:
+        """See Provider.lend_network."""
+        return self._networks.lend(self._instances.alone)
 
     def observe(self) -> Mapping[str, Observed]:
         """See Provider.observe. Takes some tens of microseconds per instance."""

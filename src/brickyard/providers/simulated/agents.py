@@ -20,9 +20,11 @@ from brickyard.domain.node import (
     StatusReport,
     WorkerLoad,
 )
+from brickyard.domain.samples import SAMPLE_S, NodeSamples
 from brickyard.domain.scripts import ScriptResult, ScriptsReport, ScriptStatus
 from brickyard.providers.base import AgentApi, LaunchRequest
-from brickyard.providers.simulated.home import HomeMoved
+from brickyard.providers.simulated.samples import simulated_samples
+from brickyard.providers.simulated.servers import ServerChanged
 
 if TYPE_CHECKING:
     from brickyard.providers.simulated.world import World
@@ -33,12 +35,12 @@ POLL_S = 30.0
 class SimulatedAgent:
     """Behaves like a real agent towards the server: reports changes, polls for its assignment, follows it."""
 
-    def __init__(self, request: LaunchRequest, *, world: World, home: AgentApi) -> None:
+    def __init__(self, request: LaunchRequest, *, world: World, server: AgentApi) -> None:
         self.request = request
         self.spot = request.spot
         self._instance_id = request.instance_id
         self._world = world
-        self._home = home
+        self._server = server
         self._doing: set[asyncio.Future[None]] = set()  # referenced here so that they are not garbage-collected
         self._status = NodeStatus(isolation="none: simulated", limits="none: simulated", host="127.0.0.1")
         self._assignment: Assignment | None = None
@@ -49,6 +51,7 @@ class SimulatedAgent:
 
     def start(self) -> None:
         self._background(self._live())
+        self._background(self._sample())
 
     def stop(self) -> None:
         """Begins to end; the instance is gone after `stop_s`."""
@@ -75,6 +78,9 @@ class SimulatedAgent:
 
     def set_activity(self, *, busy: bool, last_activity_ms: int) -> None:
         self._background(self._say(busy=busy, last_activity_ms=last_activity_ms))
+
+    def users_changed(self) -> None:
+        self._background(self._say(users=self._world.kernels.users(self._instance_id)))
 
     def load_changed(self) -> None:
         self._background(self._say(load=self._load()))
@@ -107,8 +113,8 @@ class SimulatedAgent:
         have = 0
         while self.alive:
             try:
-                reply = await self._home.assignment(self._instance_id, have, POLL_S)
-            except HomeMoved:
+                reply = await self._server.assignment(self._instance_id, have, POLL_S)
+            except ServerChanged:
                 await self._say()
                 continue
             if not reply.known:
@@ -252,18 +258,33 @@ class SimulatedAgent:
 
     async def _say(self, **changes: object) -> None:
         self._status = msgspec.structs.replace(self._status, **changes)
+        await self._report()
+
+    async def _report(self, samples: NodeSamples | None = None) -> None:
         async with self._speaking:  # one report at a time, always with the current status
-            reply = await self._home.report(
+            reply = await self._server.report(
                 StatusReport(
                     instance_id=self._instance_id,
                     boot_id="simulated",
                     endpoint=self._world.endpoint(self._instance_id),
                     pid=1,
                     status=self._status,
+                    samples=samples,
                 )
             )
         if not reply.known:
             self.stop()
+
+    async def _sample(self) -> None:
+        """Sends samples of a working node with made-up numbers, which say so."""
+        while self.alive:
+            if not (pause_s := self._world.knobs.sample_s):
+                await asyncio.sleep(SAMPLE_S)
+                continue
+            await asyncio.sleep(pause_s)
+            wanted = self._assignment
+            if self.alive and wanted is not None and wanted.role is not Role.WARM and self._status.phase is Phase.READY:
+                await self._report(samples=simulated_samples(self._instance_id, wanted, self._load(), now_s=time.time()))
 
     async def _end(self) -> None:
         await self._world.pause(self._world.knobs.stop_s)

@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
 
 from brickyard.domain import nodeops
-from brickyard.domain.nodeops import NewCommand, NewContext, OfCommand, OfContext
+from brickyard.domain.nodeops import NewCommand, NewContext, NodeOp, OfCommand, OfContext, WithdrawContexts
 from brickyard.providers.simulated.knobsfile import Knobs
 
 
@@ -48,6 +49,8 @@ class SimulatedKernels:
         self.begun: list[tuple[str, str]] = []  # (instance, command) of every command that ever began
         self.generations: dict[str, int] = {}  # instance -> generation of its node
         self._contexts: dict[tuple[str, str], _Commands] = {}
+        self._users: dict[tuple[str, str], str] = {}
+        self._withdrawn: set[tuple[str, str]] = set()
 
     def renew(self, instance_id: str, generation: int) -> None:
         """The instance has become a new node."""
@@ -58,7 +61,16 @@ class SimulatedKernels:
         """Removes the instance's node and its contexts."""
         self.generations.pop(instance_id, None)
         for key in [each for each in self._contexts if each[0] == instance_id]:
-            del self._contexts[key]
+            self._drop(key)
+
+    def _drop(self, key: tuple[str, str]) -> None:
+        del self._contexts[key], self._users[key]
+        self._withdrawn.discard(key)
+
+    def users(self, instance_id: str) -> tuple[str, ...]:
+        """Who has contexts there."""
+        mine = [key for key in self._users if key[0] == instance_id and key not in self._withdrawn]
+        return tuple(sorted({self._users[key] for key in mine} - {""}))
 
     def contexts(self) -> set[str]:
         """Ids of the existing contexts."""
@@ -66,19 +78,32 @@ class SimulatedKernels:
 
     def call(self, instance_id: str, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """One request from the server to a driver's agent (`domain/nodeops.py`). Raises KernelRefused."""
-        if not (self.compute or self._knobs().commands_file) or not path.startswith("/v1/contexts"):
+        served = path.startswith(("/v1/contexts", nodeops.CONTEXTS_WITHDRAW.path, nodeops.ATTACHED.path))
+        if not (self.compute or self._knobs().commands_file) or not served:
             raise KernelRefused("INVALID", "this workspace runs on the simulated provider: its nodes compute nothing")
         try:
-            found = nodeops.asked(method, path, body or {})
+            path, _, query = path.partition("?")
+            found = nodeops.asked(method, path, dict(parse_qsl(query)) if body is None else body)
         except msgspec.ValidationError as error:
             raise KernelRefused("INVALID", str(error)) from error
         op, asked = found or (None, None)
+        if isinstance(asked, OfContext | OfCommand | NewCommand):
+            self._check_user(instance_id, asked)
+        if op is nodeops.ATTACHED:
+            return {"contexts": self._attached(instance_id)}
+        return self._serve(instance_id, op, asked, f"{method} {path}")
+
+    def _serve(self, instance_id: str, op: NodeOp[Any, Any] | None, asked: object, what: str) -> dict[str, Any]:
         match asked:
             case NewContext(context_id=context):
                 if asked.generation not in (0, self.generations.get(instance_id, 0)):
                     raise KernelRefused("INVALID", "the node is of another start of the cluster")
-                self._contexts.setdefault((instance_id, context), {})
+                if (instance_id, context) not in self._contexts:
+                    self._contexts[instance_id, context] = {}
+                    self._users[instance_id, context] = asked.user
                 return {}
+            case WithdrawContexts(user=user, reason=reason):
+                return {"context_ids": self._withdraw(instance_id, user, reason)}
             case NewCommand(context_id=context, command_id=command):
                 commands = self._context(instance_id, context)
                 if command not in commands:
@@ -90,10 +115,36 @@ class SimulatedKernels:
             case OfContext(context_id=context):
                 self._context(instance_id, context)
                 if op is nodeops.CONTEXT_DESTROY:
-                    del self._contexts[instance_id, context]
+                    self._drop((instance_id, context))
                     return {}
-                return {"id": context, "status": "Running"}
-        raise KernelRefused("INVALID", f"simulated drivers do not do {method} {path}")
+                return {"id": context, "status": "Error" if (instance_id, context) in self._withdrawn else "Running"}
+        raise KernelRefused("INVALID", f"simulated drivers do not do {what}")
+
+    def open_port(self, instance_id: str, asked: nodeops.OpenPortOf) -> dict[str, Any]:
+        """The port of this machine that stands for the node's. Raises KernelRefused."""
+        if asked.generation not in (0, self.generations.get(instance_id, 0)):
+            raise KernelRefused("NOT_FOUND", "the node is of another start of the cluster")
+        return {"port": asked.port}
+
+    def _attached(self, instance_id: str) -> list[dict[str, Any]]:
+        """The instance's contexts, as a node lists them."""
+        mine = [(context, user) for (instance, context), user in self._users.items() if instance == instance_id]
+        return [{"context_id": context, "user": user, "status": "Running"} for context, user in mine]
+
+    def _check_user(self, instance_id: str, asked: OfContext | OfCommand | NewCommand) -> None:
+        if asked.user and self._users.get((instance_id, asked.context_id)) != asked.user:
+            raise KernelRefused("NOT_FOUND", nodeops.no_context(asked.context_id))
+
+    def _withdraw(self, instance_id: str, user: str, reason: str) -> list[str]:
+        """Ends what runs in the user's contexts."""
+        mine = [key for key, name in self._users.items() if key[0] == instance_id and name == user]
+        ended = {"resultType": "error", "summary": f"PermissionDenied: {reason}"}
+        for key in mine:
+            self._withdrawn.add(key)
+            for command_id in self._contexts[key]:
+                if _state(self._contexts[key], command_id)["status"] == "Running":
+                    self._contexts[key][command_id] = (time.monotonic(), Answer(results=ended, status="Error"))
+        return [context for _, context in mine]
 
     def _cancel(self, commands: _Commands, command_id: str) -> dict[str, Any]:
         _state(commands, command_id)

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from brickyard.agent import files
-from brickyard.agent.delivery import Delivery, DeliveryRecord, deliver_within
+from brickyard.agent.delivery import Delivery, DeliveryRecord, Passes
 from brickyard.agent.keep import DELIVERY_RECORD, NodeRecord, keep_node_logs
 from brickyard.agent.logfiles import LogDirectory
 from brickyard.domain import nodeops
@@ -67,8 +67,10 @@ class SimulatedLogs:
         record = self._storage.instances / instance_id / DELIVERY_RECORD
         if not record.exists():
             return None
-        delivery = Delivery(record, roots=self._storage.log_roots)
-        error = deliver_within(delivery, LogDirectory(self.directory(instance_id)), final=final, limit_s=1.0)
+        roots = self._storage.log_roots
+        error = Passes().run(
+            lambda: Delivery(record, roots=roots), LogDirectory(self.directory(instance_id)), final=final, limit_s=5.0
+        )
         return LogDelivery(attempted_ms=time.time_ns() // 1_000_000, error=error)
 
     def end(self, instance_id: str, *, killed: bool = False) -> None:

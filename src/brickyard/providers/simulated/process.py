@@ -34,7 +34,7 @@ from aiohttp import web
 from brickyard.lifecycle import logs, owner
 from brickyard.providers.base import LaunchRequest, ProviderError
 from brickyard.providers.simulated import knobsfile, wire
-from brickyard.providers.simulated.httphome import HttpHome, Line
+from brickyard.providers.simulated.httpservers import HttpServers, Line
 from brickyard.providers.simulated.kernels import KernelRefused
 from brickyard.providers.simulated.world import World
 from brickyard.storage.directory import Storage
@@ -126,7 +126,7 @@ class WorldProcess:
         self._servers = Servers(ends_with=ends_with, orphan_grace_s=orphan_grace_s)
         self._line = Line(servers=self._servers.urls, heard=self._servers.heard)
         self._world = World(
-            home=lambda request: HttpHome(request, self._line),
+            server=lambda request: HttpServers(request, self._line),
             endpoint=lambda instance_id: f"{self._url}/instances/{instance_id}",
             knobs=knobsfile.read(knobs_file) if knobs_file is not None else None,
             storage=Storage(place.parent),  # `place` is the storage's `simulated`

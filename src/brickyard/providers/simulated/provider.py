@@ -13,14 +13,14 @@ from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import AgentApi, Provider
 from brickyard.providers.simulated import knobsfile
 from brickyard.providers.simulated.client import SimulatedAgentClient, endpoint
-from brickyard.providers.simulated.home import AttachedHome
 from brickyard.providers.simulated.knobsfile import Knobs
+from brickyard.providers.simulated.servers import AttachedServer
 from brickyard.providers.simulated.world import World
 from brickyard.storage.directory import Storage
 
 
 class SimulatedProvider(World, Provider):
-    """Create it, then call `attach(home)` on the event loop that its agents are to run on."""
+    """Create it, then call `attach(server)` on the event loop that its agents are to run on."""
 
     name = "simulated"
     ends_with_server = True
@@ -35,15 +35,15 @@ class SimulatedProvider(World, Provider):
         spot_market: bool = False,
         storage: Storage | None = None,
     ) -> None:
-        self._attached = AttachedHome()
-        super().__init__(home=lambda _request: self._attached, endpoint=endpoint, knobs=knobs, storage=storage)
+        self._attached = AttachedServer()
+        super().__init__(server=lambda _request: self._attached, endpoint=endpoint, knobs=knobs, storage=storage)
         self.spot_market = spot_market
         self._node_types = tuple(node_types)
         self._knobs_file = knobs_file
 
-    def attach(self, home: AgentApi) -> None:
-        """Runs agents on the current event loop, calling `home`. Agents that outlived an earlier server call the new one."""
-        self._attached.attach(home)
+    def attach(self, server: AgentApi) -> None:
+        """Runs agents on the current event loop, calling `server`. Agents that outlived an earlier server call the new one."""
+        self._attached.attach(server)
         self.begin()
 
     def agent_client(self) -> SimulatedAgentClient:

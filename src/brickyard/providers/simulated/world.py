@@ -1,6 +1,6 @@
 """The simulated world: thousands of instances with their agents on one event loop, and knobs for failures.
 
-It implements the provider interface. Its agents (`agents.py`) call what `home` returns: the server of their own process
+It implements the provider interface. Its agents (`agents.py`) call what `server` returns: the server of their own process
 (`provider.py`), or servers over HTTP if the world is a separate process (`process.py`).
 """
 
@@ -9,10 +9,14 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
+from brickyard.domain import nodeops
 from brickyard.domain.node import Failure
+from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import AgentApi, CapacityError, InvalidError, LaunchRequest, Observed, TransientError
 from brickyard.providers.simulated.agents import SimulatedAgent
 from brickyard.providers.simulated.kernels import SimulatedKernels
@@ -27,7 +31,7 @@ class World:
     def __init__(
         self,
         *,
-        home: Callable[[LaunchRequest], AgentApi],
+        server: Callable[[LaunchRequest], AgentApi],
         endpoint: Callable[[str], str],
         knobs: Knobs | None = None,
         storage: Storage | None = None,
@@ -35,7 +39,7 @@ class World:
         """`endpoint`: the address at which servers call an instance's agent. `storage`: for logs."""
         self.knobs = knobs or Knobs()
         self.endpoint = endpoint
-        self._home_of = home
+        self._server_of = server
         self._random = random.Random(self.knobs.seed)  # noqa: S311 - reproducible failures, not secrets
         self._lock = threading.Lock()
         self._agents: dict[str, SimulatedAgent] = {}
@@ -57,6 +61,20 @@ class World:
 
     # -- the provider contract -----------------------------------------------------------------------------------------
 
+    def shortage(self, wanted: Sequence[NodeType], *, freed: Collection[str] = ()) -> CapacityError | None:
+        """See Provider.shortage."""
+        with self._lock:
+            left = max(self.knobs.max_instances - len(self._agents.keys() - set(freed)), 0)
+        if len(wanted) > left:
+            asked, there = f"{len(wanted)} instances", f"{left} instances"
+            return CapacityError(
+                f"{asked} were asked for and {left} are left of {self.knobs.max_instances}", asked=asked, left=there
+            )
+        full = [each.node_type_id for each in wanted if each.node_type_id in self.knobs.full_types]
+        if full:
+            return CapacityError(f"there are no instances of {full[0]} now", asked="1 instance", left="0 instances")
+        return None
+
     def launch(self, request: LaunchRequest) -> None:
         if self._loop is None:
             raise TransientError("the simulated provider is not attached to a server yet")
@@ -76,7 +94,7 @@ class World:
                     left=f"{left} instances",
                 )
             self._check_kind(request)
-            agent = SimulatedAgent(request, world=self, home=self._home_of(request))
+            agent = SimulatedAgent(request, world=self, server=self._server_of(request))
             self._agents[request.instance_id] = agent
         self._loop.call_soon_threadsafe(agent.start)
 
@@ -164,7 +182,16 @@ class World:
     def call(self, instance_id: str, method: str, target: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """One request from a server to an instance's agent; `target` is a path with its query. Raises KernelRefused."""
         answer = self.logs.call(instance_id, method, target)
-        return self.kernels.call(instance_id, method, target.partition("?")[0], body) if answer is None else answer
+        if answer is not None:
+            return answer
+        if target == nodeops.PORT_OPEN.path and self.knobs.own_ports:
+            return self.kernels.open_port(instance_id, msgspec.convert(body, nodeops.OpenPortOf))
+        users = self.kernels.users(instance_id)
+        answer = self.kernels.call(instance_id, method, target, body)
+        agent = self.agent(instance_id)
+        if agent is not None and self._loop is not None and self.kernels.users(instance_id) != users:
+            self._loop.call_soon_threadsafe(agent.users_changed)
+        return answer
 
     def _chance(self, probability: float) -> bool:
         return probability > 0 and self._random.random() < probability

@@ -12,7 +12,7 @@ from types import ModuleType
 
 NAME = "_brickyard_node"
 PROGRAMS = {
-    "host": "host.main",
+    "host": "host.process",
     "kernel": "kernel.main",
     "train": "training.train",
     "train-work": "training.work",

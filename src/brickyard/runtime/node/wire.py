@@ -5,3 +5,4 @@ from __future__ import annotations
 GROUP_KEY = "brickyard_command"  # in the metadata of an execute request: the command's id
 TABLE_MIME = "application/vnd.brickyard.table+json"
 EXIT_MIME = "application/vnd.brickyard.exit+json"
+RESTART_MIME = "application/vnd.brickyard.restart+json"

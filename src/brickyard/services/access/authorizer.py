@@ -7,17 +7,25 @@ compares the two.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
 import msgspec
 
-from brickyard.domain.access import Grant, ObjectKind, Permission, Principal, SecurableObject, Visible
+from brickyard.domain.access import PERMISSIONS, Grant, ObjectKind, Permission, Principal, SecurableObject, Visible
 from brickyard.domain.errors import PermissionDenied
-from brickyard.plan.access import BY_GRANT, access_refusal, visible
+from brickyard.plan.access import access_refusal, level, visible
 from brickyard.store.tx import Tx
+
+T = TypeVar("T")
+_ONCE = frozenset({ObjectKind.WORKSPACE, ObjectKind.DBFS_PATH, ObjectKind.VOLUME_PATH, ObjectKind.SCHEMA})  # never granted
+
+_WITHIN = {ObjectKind.RUN: (ObjectKind.JOB,)}  # kinds of containers, besides the object's own
 
 
 class Acl(msgspec.Struct, frozen=True):
     """Everything that decides about access to one object, as read in a transaction. It may be cached together with what was read
-    of the object, and for as long."""
+    of the object, and for as long: a change of grants is a change of the object."""
 
     on: SecurableObject
     grants: tuple[Grant, ...] = ()
@@ -25,21 +33,40 @@ class Acl(msgspec.Struct, frozen=True):
     def require(self, principal: Principal, permission: Permission, *, to: str) -> None:
         """Raises PermissionDenied unless the principal has the permission. `to` completes "may not ... cluster X"."""
         if why := access_refusal(principal, permission, self.on, to=to, grants=self.grants):
-            raise PermissionDenied(why)
+            held = PERMISSIONS[self.on.kind][: level(principal, self.on, self.grants)]
+            raise PermissionDenied(why, required=permission.value, held=[each.value for each in held])
 
 
 class Authorizer:
     """Decides who may do what."""
 
-    def acl(self, tx: Tx, on: SecurableObject) -> Acl:
-        """The object's ACL. Who owns an object is part of the object; only secret scopes have grants so far."""
-        return Acl(on, tx.secrets.grants(on.id) if on.kind in BY_GRANT else ())
+    def acl(self, tx: Tx, on: SecurableObject, *, of: Principal | None = None) -> Acl:
+        """The object's ACL: its owner, what was granted on it and on what contains it. `of`: only this principal is to be judged
+        by it; for an administrator nothing needs to be read."""
+        if on.kind in _ONCE or (of is not None and of.is_admin):
+            return Acl(on)
+        return Acl(on, tx.grants.of(on.places[0])) if not on.within else self.acls(tx, [on])[0]
+
+    def acls(self, tx: Tx, objects: Sequence[SecurableObject]) -> list[Acl]:
+        """The ACLs of many objects, in order."""
+        found = tx.grants.of_many(place for on in objects if on.kind not in _ONCE for place in on.places)
+        return [Acl(on, tuple(grant for place in on.places for grant in found.get(place, ()))) for on in objects]
 
     def require(self, tx: Tx, principal: Principal, permission: Permission, on: SecurableObject, *, to: str) -> None:
         """Raises PermissionDenied unless the principal has the permission on the object. `to`: see `Acl.require`."""
-        self.acl(tx, on).require(principal, permission, to=to)
+        self.acl(tx, on, of=principal).require(principal, permission, to=to)
 
     def visible(self, tx: Tx, principal: Principal, kind: ObjectKind) -> Visible:
         """The objects of the kind that a list shows to the principal: those on which it has at least the lowest permission."""
-        del tx
-        return visible(principal, kind)
+        del tx, kind
+        return visible(principal)
+
+    def shown(
+        self, tx: Tx, principal: Principal, kind: ObjectKind, rows: Iterable[T], of: Callable[[T], SecurableObject]
+    ) -> list[T]:
+        """Those of the rows, objects of the kind, that a list shows to the principal."""
+        which = self.visible(tx, principal, kind)
+        if which.everything:
+            return list(rows)
+        granted = tx.grants.held((kind, *_WITHIN.get(kind, ())), which.holders)
+        return [row for row in rows if not granted.isdisjoint((on := of(row)).places) or level(principal, on) > 0]

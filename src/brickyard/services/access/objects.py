@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from brickyard.domain.access import ObjectKind, SecurableObject
+from brickyard.domain.access import ObjectKind, Place, SecurableObject
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.policies import PolicyRow
 from brickyard.domain.pools import Pool
@@ -12,6 +12,8 @@ from brickyard.domain.run import Run
 from brickyard.domain.secrets import fold
 
 WORKSPACE = SecurableObject(ObjectKind.WORKSPACE)
+HOMES = "Users"
+MAX_GRANTED_PATH = 1_000  # bytes of a path on which something can be granted: what an index can hold
 TOKENS = SecurableObject(ObjectKind.TOKENS)
 
 
@@ -28,7 +30,13 @@ def of_policy(policy: PolicyRow) -> SecurableObject:
 
 
 def of_run(run: Run) -> SecurableObject:
-    return SecurableObject(ObjectKind.RUN, str(run.run_id), run.creator_user_name)
+    within = (Place(ObjectKind.JOB, str(run.job_id)),)
+    return SecurableObject(ObjectKind.RUN, str(run.run_id), run.creator_user_name, within)
+
+
+def of_job(run: Run) -> SecurableObject:
+    """The run, as the permissions API knows it."""
+    return SecurableObject(ObjectKind.JOB, str(run.job_id), run.creator_user_name)
 
 
 def of_scope(scope: str) -> SecurableObject:
@@ -37,5 +45,22 @@ def of_scope(scope: str) -> SecurableObject:
 
 
 def of_path(parts: Sequence[str], kind: ObjectKind = ObjectKind.DBFS_PATH) -> SecurableObject:
-    """A file or directory of the workspace, by its names from the root down."""
-    return SecurableObject(kind, "/" + "/".join(parts))
+    """A file or directory of DBFS or of a volume, by its names from the root down."""
+    return SecurableObject(kind, path_of(parts))
+
+
+def of_workspace_path(parts: Sequence[str]) -> SecurableObject:
+    """A notebook, file or directory. Everything below a user's home is the user's; every directory's permissions count for what
+    is in it."""
+    owner = parts[1] if len(parts) > 1 and parts[0] == HOMES else ""
+    above, size = [Place(ObjectKind.WORKSPACE_PATH, "/")] if parts else [], 0
+    for depth in range(1, len(parts)):
+        if (size := size + 1 + len(parts[depth - 1].encode())) > MAX_GRANTED_PATH:
+            break
+        above.append(Place(ObjectKind.WORKSPACE_PATH, path_of(parts[:depth])))
+    return SecurableObject(ObjectKind.WORKSPACE_PATH, path_of(parts), owner, tuple(above))
+
+
+def path_of(parts: Sequence[str]) -> str:
+    """The path with these names from the root down."""
+    return "/" + "/".join(parts)

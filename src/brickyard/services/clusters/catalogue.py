@@ -9,6 +9,7 @@ import msgspec
 from brickyard.domain.nodetypes import Catalogue, NodeType
 from brickyard.domain.runtimes import Runtime
 from brickyard.domain.views import GetSparkVersionsResponse, ListAvailableZonesResponse, ListNodeTypesResponse, SparkVersion
+from brickyard.plan.policies.governing import Choice
 from brickyard.plan.zones import DEFAULT_ZONE, ZONES
 from brickyard.services.views import node_type_view
 
@@ -28,6 +29,10 @@ class Offers:
     def node_types(self) -> Mapping[str, NodeType]:
         """The node types currently available, by id."""
         return self._node_types.now()
+
+    def choice(self) -> Choice:
+        """What policies' rules depend on."""
+        return Choice(self.runtimes.values(), self.node_types())
 
     def node_type_list(self) -> bytes:
         """The same, encoded for clients."""

@@ -10,9 +10,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from brickyard.domain.access import Permission
+from brickyard.domain.access import Permission, Principal
 from brickyard.domain.clock import Clock, Ids
-from brickyard.domain.cluster import Cluster
+from brickyard.domain.cluster import Cluster, Workbench, public_state
+from brickyard.domain.errors import ResourceDoesNotExist
+from brickyard.domain.policies import PolicyRow
 from brickyard.domain.requests import (
     ChangeClusterOwner,
     ClusterId,
@@ -24,9 +26,11 @@ from brickyard.domain.requests import (
     UpdateCluster,
 )
 from brickyard.domain.spec import ClusterSpec
-from brickyard.plan import changes
+from brickyard.domain.states import State
+from brickyard.plan import changes, enforcement
 from brickyard.plan.changes import Asked, Changed, Offered, Secrets, Specified
 from brickyard.plan.libraries import copied as copied_libraries
+from brickyard.plan.libraries import governed
 from brickyard.plan.mask import apply_mask
 from brickyard.plan.policies.governing import ALL_PURPOSE, JOB, govern
 from brickyard.plan.spec import named_pools
@@ -36,10 +40,13 @@ from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
 from brickyard.services.missing import existing_cluster, missing_cluster
 from brickyard.services.policies import check_room, find_policy
-from brickyard.services.secretvalues import SecretUse, principal_of
+from brickyard.services.principals import active_principal
+from brickyard.services.secretvalues import SecretUse
 from brickyard.store.tx import Tx
 
+ENDED_TOGETHER = 100  # clusters that one transaction ends: each is a few statements, and a commit may not take long
 Change = Callable[[Cluster, Asked], Changed]
+LibraryChange = Callable[[Cluster, PolicyRow | None], Changed]  # with the cluster's policy
 
 
 class ClusterCommands:
@@ -56,20 +63,23 @@ class ClusterCommands:
         self._photon = photon
         self._secret_use = SecretUse(authorizer)
 
-    def create(self, tx: Tx, caller: Caller, request: CreateCluster) -> str:
-        """Creates a cluster, which starts, and returns its id. If an active cluster has the idempotency token, returns its id."""
-        self._may_create(tx, caller)
+    def create(
+        self, tx: Tx, caller: Caller, request: CreateCluster, *, stopped: bool = False, workbench: Workbench | None = None
+    ) -> str:
+        """Creates a cluster, which starts unless `stopped`, and returns its id. If an active cluster has the idempotency token,
+        returns its id."""
+        self.may_create(tx, caller, request.policy_id)
         token = request.idempotency_token or ""
         changes.check_idempotency_token(token)
         copied = request.clone_from.source_cluster_id if request.clone_from else None
         source = tx.clusters.get(copied) if copied is not None else None  # locked before any pool, as everywhere
-        offered = self._offered(tx, caller, request)
+        offered = self.offered(tx, caller, request)
         specified = changes.specify(changes.plain_spec(request), offered, user=caller.user_name)
         if token:
             # Two creates with one token: the second writer finds the row of the first. On PostgreSQL, where writers run
             # concurrently, the lock makes them take turns.
-            tx.lock(f"idempotency/{token}")
-            if (same := tx.clusters.by_idempotency_token(token)) is not None:
+            tx.lock(f"idempotency/{caller.user_name}/{token}")
+            if (same := tx.clusters.by_idempotency_token(token, caller.user_name)) is not None:
                 return same.cluster_id
         if copied is not None:
             if source is None or source.deleted_ms:
@@ -79,10 +89,15 @@ class ClusterCommands:
         check_room(tx, offered.policy, caller.user_name)
         self._secret_use.check(tx, [caller], specified.spec)
         asked = self._asked(caller)
-        created = changes.create(self._ids.cluster_id(asked.now), request, asked, specified=specified, secrets=self._secrets())
+        cluster_id, secrets = self._ids.cluster_id(asked.now), self._secrets()
+        created = changes.create(cluster_id, request, asked, specified=specified, secrets=secrets, stopped=stopped)
         if source is not None:
             created = created._replace(cluster=msgspec.structs.replace(created.cluster, libraries=copied_libraries(source)))
+        if workbench is not None:
+            created = created._replace(cluster=msgspec.structs.replace(created.cluster, workbench=workbench))
+        created = created._replace(cluster=governed(created.cluster, offered.policy))
         tx.clusters.insert(created.cluster)
+        tx.events.begin(created.cluster.cluster_id)
         _tell(tx, created)
         return created.cluster.cluster_id
 
@@ -104,20 +119,27 @@ class ClusterCommands:
 
         return self._change(tx, caller, Permission.CAN_RESTART, request.cluster_id, change, to="restart")
 
-    def delete(self, tx: Tx, caller: Caller, request: ClusterId) -> bool:
-        """Terminates a cluster; does nothing if it is terminated or terminating."""
-        return self._change(tx, caller, Permission.CAN_RESTART, request.cluster_id, changes.terminate, to="terminate")
+    def delete(self, tx: Tx, caller: Caller, request: ClusterId, *, why: str = "") -> bool:
+        """Terminates a cluster; does nothing if it is terminated or terminating. `why`: what the user says about it."""
+
+        def change(cluster: Cluster, asked: Asked) -> Changed:
+            return changes.terminate(cluster, asked, why=why)
+
+        return self._change(tx, caller, Permission.CAN_RESTART, request.cluster_id, change, to="terminate")
 
     def permanent_delete(self, tx: Tx, caller: Caller, request: ClusterId) -> bool:
         """Removes a cluster for good: it no longer exists for any call."""
-        return self._change(
+        changed = self._change(
             tx, caller, Permission.CAN_MANAGE, request.cluster_id, changes.permanently_delete, to="permanently delete"
         )
+        tx.ports.delete(request.cluster_id)  # others may have its ports now
+        return changed
 
     def edit(self, tx: Tx, caller: Caller, request: EditCluster) -> bool:
         """Replaces the specification. A running cluster restarts with it; a terminated one uses it at its next start."""
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
+            changes.check_expected(cluster, request.expected_spec)
             return self._edited(tx, caller, cluster, changes.plain_spec(request), asked)
 
         return self._change(tx, caller, Permission.CAN_MANAGE, request.cluster_id, change, to="edit")
@@ -131,21 +153,35 @@ class ClusterCommands:
 
         return self._change(tx, caller, Permission.CAN_MANAGE, request.cluster_id, change, to="update")
 
-    def comply(self, tx: Tx, caller: Caller, cluster_id: str, wanted: ClusterSpec) -> bool:
-        """Replaces the specification by one that complies with the cluster's policy."""
+    def comply(self, tx: Tx, caller: Caller, cluster_id: str, wanted: ClusterSpec, *, deferred: bool) -> bool:
+        """Replaces the specification by one that complies with the cluster's policy: at once, or when the cluster ends."""
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
-            offered = self._offered(tx, caller, wanted, for_compliance=True)
+            offered = self.offered(tx, caller, wanted, for_compliance=True)
+            if deferred:
+                return changes.defer(cluster, wanted, offered, asked)
             return changes.edit(cluster, wanted, offered, asked, secrets=self._secrets())
 
         return self._change(tx, caller, Permission.CAN_MANAGE, cluster_id, change, to="enforce compliance of")
+
+    def cancel_enforcement(self, tx: Tx, caller: Caller, cluster_id: str, *, allow_missing: bool) -> bool:
+        """Cancels what `comply` has deferred."""
+
+        def change(cluster: Cluster, _asked: Asked) -> Changed:
+            if cluster.enforcement is not None:
+                return Changed(enforcement.cancelled(cluster))
+            if not allow_missing:
+                raise ResourceDoesNotExist(f"Cluster {cluster_id} has no pending enforcement.")
+            return Changed(cluster)
+
+        return self._change(tx, caller, Permission.ADMIN, cluster_id, change, to="cancel the enforcement of compliance of")
 
     def resize(self, tx: Tx, caller: Caller, request: ResizeCluster) -> bool:
         """Changes a running cluster's number of workers, or its autoscaling range."""
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
             policy = find_policy(tx, cluster.spec.policy_id)
-            return changes.resize(cluster, request, asked, policy=policy, runtimes=self._offers.runtimes.values())
+            return changes.resize(cluster, request, asked, policy=policy, choice=self._offers.choice())
 
         return self._change(tx, caller, Permission.CAN_MANAGE, request.cluster_id, change, to="resize")
 
@@ -167,30 +203,43 @@ class ClusterCommands:
         """Gives a terminated cluster to another user."""
 
         def change(cluster: Cluster, _asked: Asked) -> Changed:
-            owner = request.owner_username
-            return changes.change_owner(cluster, owner, exists=tx.users.get(owner) is not None)
+            found = tx.users.get(request.owner_username)
+            owner = request.owner_username if found is None else found.user_name
+            return changes.change_owner(cluster, owner, exists=found is not None and found.active)
 
         return self._change(tx, caller, Permission.ADMIN, request.cluster_id, change, to="change the owner of")
 
-    def change_libraries(self, tx: Tx, caller: Caller, cluster_id: str, change: Change, *, to: str) -> bool:
+    def change_libraries(self, tx: Tx, caller: Caller, cluster_id: str, change: LibraryChange, *, to: str) -> bool:
         """Adds or removes libraries."""
-        return self._change(tx, caller, Permission.CAN_MANAGE, cluster_id, change, to=to)
+
+        def changed(cluster: Cluster, _asked: Asked) -> Changed:
+            return change(cluster, find_policy(tx, cluster.spec.policy_id))
+
+        return self._change(tx, caller, Permission.CAN_MANAGE, cluster_id, changed, to=to)
+
+    def may_create(self, tx: Tx, caller: Caller, policy_id: str | None) -> None:
+        """Raises PermissionDenied. Whoever may use a policy may create clusters under it (`offered` checks that); others take the
+        entitlement."""
+        if find_policy(tx, policy_id) is None:
+            self._authorizer.require(tx, caller, Permission.ALLOW_CLUSTER_CREATE, WORKSPACE, to="create clusters in the")
 
     def specify(self, tx: Tx, caller: Caller, requested: ClusterSpec) -> Specified:
-        """The specification that a new job cluster of the caller would get."""
-        self._may_create(tx, caller)
-        offered = self._offered(tx, caller, requested, cluster_type=JOB)
-        check_room(tx, offered.policy, caller.user_name)
+        """The specification that a new job cluster of the caller would get. Limits of its policy are not checked."""
+        self.may_create(tx, caller, requested.policy_id)
+        offered = self.offered(tx, caller, requested, cluster_type=JOB)
         specified = changes.specify(requested, offered, user=caller.user_name)
         self._secret_use.check(tx, [caller], specified.spec)
         return specified
 
-    def end_all(self, tx: Tx, why: str) -> None:
-        """Terminates all running clusters: the server is about to stop and end all nodes. `why`, a phrase, is the reason."""
-        for cluster_id in sorted(tx.clusters.running()):  # locked in one order, as everywhere
+    def end_some(self, tx: Tx, why: str, *, after: str) -> str:
+        """Terminates running clusters, at most ENDED_TOGETHER and in the order of their ids: the server is about to stop and end
+        all nodes. `why`, a phrase, is the reason. Returns the last id, to go on after; "" if none is left."""
+        ids = sorted(each for each in tx.clusters.running() if each > after)[:ENDED_TOGETHER]  # locked in order, as everywhere
+        for cluster_id in ids:
             cluster = tx.clusters.get(cluster_id)
             if cluster is not None:
                 _write(tx, cluster, changes.shut_down(cluster, why=why, now=self._clock.now_ms()))
+        return ids[-1] if ids else ""
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -198,25 +247,31 @@ class ClusterCommands:
         """Finds the cluster, authorises the caller and applies the change. If the cluster stays the same, writes nothing."""
         cluster = existing_cluster(tx, cluster_id)
         self._authorizer.require(tx, caller, permission, of_cluster(cluster), to=to)
-        return _write(tx, cluster, change(cluster, self._asked(caller)))
-
-    def _may_create(self, tx: Tx, caller: Caller) -> None:
-        self._authorizer.require(tx, caller, Permission.ALLOW_CLUSTER_CREATE, WORKSPACE, to="create clusters in the")
+        changed = change(cluster, self._asked(caller))
+        if changed.cluster.incarnation != cluster.incarnation:  # it starts (again)
+            policy = find_policy(tx, changed.cluster.spec.policy_id)
+            changed = changed._replace(cluster=governed(changed.cluster, policy))
+        return _write(tx, cluster, changed)
 
     def _edited(
         self, tx: Tx, caller: Caller, cluster: Cluster, requested: ClusterSpec, asked: Asked, *, unless_same: bool = False
     ) -> Changed:
-        offered = self._offered(tx, caller, requested)
+        offered = self.offered(tx, caller, requested)
+        if cluster.spec.policy_id != requested.policy_id:
+            if cluster.spec.policy_id:
+                self.may_create(tx, caller, requested.policy_id)  # else a policy could be shaken off after the creation
+            if public_state(cluster) is not State.TERMINATED:
+                check_room(tx, offered.policy, cluster.creator_user_name)  # else its limit could be, too
         self._check_references(tx, caller, cluster, requested)
         return changes.edit(cluster, requested, offered, asked, secrets=self._secrets(), unless_same=unless_same)
 
     def _check_references(self, tx: Tx, caller: Caller, cluster: Cluster, requested: ClusterSpec) -> None:
         """Raises unless both who edits the cluster and its owner may read the secrets that it newly refers to."""
-        owner = tx.users.get(cluster.creator_user_name)
-        principals = [caller] if owner is None else [caller, principal_of(owner)]
+        owner = active_principal(tx, cluster.creator_user_name)
+        principals: list[Principal] = [caller] if owner is None else [caller, owner]
         self._secret_use.check(tx, principals, requested, before=cluster.spec)
 
-    def _offered(
+    def offered(
         self, tx: Tx, caller: Caller, requested: ClusterSpec, *, cluster_type: str = ALL_PURPOSE, for_compliance: bool = False
     ) -> Offered:
         """The offers that a specification is checked against. The pools that it names stay locked until the commit.
@@ -226,19 +281,20 @@ class ClusterCommands:
         policy = find_policy(tx, requested.policy_id)
         if policy is not None and not for_compliance:
             self._authorizer.require(tx, caller, Permission.CAN_USE, of_policy(policy), to="create clusters under")
-        runtimes = self._offers.runtimes
-        governed = govern(requested, policy, runtimes.values(), cluster_type=cluster_type) if policy is not None else None
+        choice = self._offers.choice()
+        governed = govern(requested, policy, choice, cluster_type=cluster_type) if policy is not None else None
         given = governed.given if governed is not None else requested
         pools = tx.pools.many(named_pools(given))
         for pool in pools.values():
             self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_pool(pool), to="create clusters on")
         name = given.single_user_name or ""
+        single_user = tx.users.get(name) if name else None
         return Offered(
-            node_types=self._offers.node_types(),
-            runtimes=runtimes,
+            node_types=choice.node_types,
+            runtimes=self._offers.runtimes,
             photon=self._photon,
             pools=pools,
-            users=frozenset({name}) if name and tx.users.get(name) is not None else frozenset(),
+            users=frozenset({single_user.user_name}) if single_user is not None else frozenset(),
             governed=governed,
         )
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import msgspec
+
 from brickyard.domain.access import Permission
-from brickyard.domain.cluster import Cluster
-from brickyard.domain.errors import InvalidParameterValue, ResourceDoesNotExist
+from brickyard.domain.cluster import Cluster, public_state
+from brickyard.domain.errors import InvalidParameterValue
+from brickyard.domain.gpuclusters import rfc3339
 from brickyard.domain.policies import (
     ClusterCompliance,
     Compliance,
@@ -14,12 +19,14 @@ from brickyard.domain.policies import (
     EnforceResult,
     ListCompliance,
     ListComplianceResponse,
+    PendingEnforcement,
     PolicyRow,
     SettingsChange,
 )
 from brickyard.domain.queries import ClusterFilter, ClusterSort
-from brickyard.domain.states import ClusterSource
-from brickyard.plan.policies.evaluation import changes
+from brickyard.domain.states import ClusterSource, State
+from brickyard.plan.enforcement import target
+from brickyard.plan.policies.evaluation import Change, changes
 from brickyard.plan.policies.governing import ALL_PURPOSE, JOB, compliance, compliant
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster, of_policy
@@ -49,7 +56,8 @@ class ClusterCompliances:
         cluster = self._find(tx, caller, cluster_id, Permission.CAN_ATTACH_TO, to="see")
         if not cluster.spec.policy_id:
             return COMPLIES
-        return self._judge(existing_policy(tx, cluster.spec.policy_id), cluster)
+        judged = self._judge(existing_policy(tx, cluster.spec.policy_id), cluster)
+        return msgspec.structs.replace(judged, pending_enforcement=_pending(cluster))
 
     def of_policy(self, tx: Tx, caller: Caller, request: ListCompliance) -> ListComplianceResponse:
         """A page of the clusters that a policy governs. Administrators see all of them."""
@@ -61,48 +69,64 @@ class ClusterCompliances:
         rows = tx.listing.page(which, sort=_ORDER, limit=size + 1, after=cursor.at if cursor else None)
         found = [cluster for row in rows[:size] if (cluster := tx.clusters.get(row.cluster_id)) is not None]
         token = encode(ClusterCursor(_ORDER.by, _ORDER.descending, False, rows[size - 1])) if len(rows) > size else None
-        judged = [(cluster.cluster_id, self._judge(policy, cluster)) for cluster in found]
+        judged = [(cluster, self._judge(policy, cluster)) for cluster in found]
         return ListComplianceResponse(
             clusters=[
-                ClusterCompliance(cluster_id=cluster_id, is_compliant=each.is_compliant, violations=each.violations)
-                for cluster_id, each in judged
+                ClusterCompliance(
+                    cluster_id=cluster.cluster_id,
+                    is_compliant=each.is_compliant,
+                    violations=each.violations,
+                    pending_enforcement=_pending(cluster),
+                )
+                for cluster, each in judged
             ],
             next_page_token=token,
         )
 
     def enforce(self, tx: Tx, caller: Caller, request: EnforceCompliance) -> tuple[bool, EnforceComplianceResponse]:
-        """Edits a cluster so that it complies; a running one restarts. Returns whether its loop must be woken."""
-        if request.enforce_mode is EnforceMode.WAIT_FOR_TERMINATION:
-            raise InvalidParameterValue(
-                "enforce_mode WAIT_FOR_TERMINATION is not supported here. Terminate the cluster, then enforce compliance: that "
-                "does not start it."
-            )
+        """Edits a cluster so that it complies. A running one restarts, or is edited when it ends. Returns whether its loop must
+        be woken."""
         cluster = self._find(tx, caller, request.cluster_id, Permission.CAN_MANAGE, to="enforce compliance of")
+        waits = request.enforce_mode is EnforceMode.WAIT_FOR_TERMINATION
+        if waits:
+            self._authorizer.require(tx, caller, Permission.ADMIN, of_cluster(cluster), to="defer changes of")
         if not cluster.spec.policy_id:
             raise InvalidParameterValue(f"Cluster {cluster.cluster_id} has no policy.")
         policy = existing_policy(tx, cluster.spec.policy_id)
         wanted = cluster.spec
         if not self._judge(policy, cluster).is_compliant:
-            wanted = compliant(policy, cluster.spec, self._offers.runtimes.values())
+            wanted = compliant(policy, cluster.spec, self._offers.choice())
         found = changes(cluster.spec, wanted)
-        told = [SettingsChange(**change._asdict()) for change in found]
+        told = _shown(found)
         if request.validate_only or not found:
             return False, EnforceComplianceResponse(has_changes=bool(found), changes=told)
-        woken = self._commands.comply(tx, caller, cluster.cluster_id, wanted)
-        return woken, EnforceComplianceResponse(has_changes=True, changes=told, enforce_result=EnforceResult.APPLIED)
-
-    def cancel(self, tx: Tx, caller: Caller, cluster_id: str, *, allow_missing: bool) -> None:
-        """Cancels what `enforce` has deferred, which is never anything. Raises ResourceDoesNotExist unless that is allowed."""
-        self._find(tx, caller, cluster_id, Permission.CAN_MANAGE, to="cancel the enforcement of compliance of")
-        if not allow_missing:
-            raise ResourceDoesNotExist(f"Cluster {cluster_id} has no pending enforcement.")
+        deferred = waits and public_state(cluster) is not State.TERMINATED
+        woken = self._commands.comply(tx, caller, cluster.cluster_id, wanted, deferred=deferred)
+        result = EnforceResult.DEFERRED if deferred else EnforceResult.APPLIED
+        return woken, EnforceComplianceResponse(has_changes=True, changes=told, enforce_result=result)
 
     def _judge(self, policy: PolicyRow, cluster: Cluster) -> Compliance:
         kind = JOB if cluster.source is ClusterSource.JOB else ALL_PURPOSE
-        found = compliance(policy, cluster.spec, self._offers.runtimes.values(), cluster_type=kind)
+        found = compliance(policy, cluster.spec, self._offers.choice(), cluster_type=kind)
         return Compliance(is_compliant=not found, violations={each.path: each.message for each in found})
 
     def _find(self, tx: Tx, caller: Caller, cluster_id: str, permission: Permission, *, to: str) -> Cluster:
         cluster = existing_cluster(tx, cluster_id)
         self._authorizer.require(tx, caller, permission, of_cluster(cluster), to=to)
         return cluster
+
+
+def _pending(cluster: Cluster) -> PendingEnforcement | msgspec.UnsetType:
+    waiting, spec = cluster.enforcement, target(cluster)
+    if waiting is None:
+        return msgspec.UNSET
+    return PendingEnforcement(
+        initiate_time=rfc3339(waiting.since_ms),
+        initiator_user=waiting.user,
+        target_changes=_shown(changes(cluster.spec, spec)),
+        target_spec=spec,
+    )
+
+
+def _shown(found: Iterable[Change]) -> list[SettingsChange]:
+    return [SettingsChange(**change._asdict()) for change in found]

@@ -52,7 +52,7 @@ class ClusterReads:
         return await self._events.page(caller, request)
 
     async def _view(self, caller: Caller, cluster_id: str) -> bytes:
-        view = await self._views.full(cluster_id)
+        view = self._views.kept(cluster_id) or await self._views.full(cluster_id)
         if view is None:
             raise await self._store.read(lambda tx: missing_cluster(tx, cluster_id))
         view.acl.require(caller, Permission.CAN_ATTACH_TO, to="see")

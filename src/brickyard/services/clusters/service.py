@@ -5,6 +5,7 @@ None of them waits for a machine.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -31,14 +32,16 @@ from brickyard.domain.requests import (
     UpdateCluster,
 )
 from brickyard.domain.runtimes import Runtime
+from brickyard.domain.validation import ClusterValidation
 from brickyard.domain.views import GetEventsResponse
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
-from brickyard.services.clusters.commands import Change, ClusterCommands
+from brickyard.services.clusters.commands import ClusterCommands, LibraryChange
 from brickyard.services.clusters.compliance import ClusterCompliances
 from brickyard.services.clusters.reads import ClusterReads
+from brickyard.services.clusters.validation import ClusterValidations
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -59,6 +62,7 @@ class ClusterService:
         authorizer: Authorizer,
         wake: Callable[[str], None],
         photon: bool = False,
+        currency: str = "USD",
     ) -> None:
         self._store = store
         self._authorizer = authorizer
@@ -66,6 +70,7 @@ class ClusterService:
         self.offers = Offers(node_types=node_types, runtimes=runtimes)
         self._reads = ClusterReads(store=store, clock=clock, sizes=self.offers.node_types, authorizer=authorizer)
         self.commands = ClusterCommands(clock=clock, ids=ids, offers=self.offers, authorizer=authorizer, photon=photon)
+        self._validations = ClusterValidations(store=store, commands=self.commands, currency=currency)
         self._compliances = ClusterCompliances(commands=self.commands, offers=self.offers, authorizer=authorizer)
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -110,8 +115,16 @@ class ClusterService:
     async def create(self, caller: Caller, request: CreateCluster) -> str:
         """Creates a cluster, which starts, and returns its id. If an active cluster has the idempotency token, returns its id."""
         created = await self._store.write(lambda tx: self.commands.create(tx, caller, request))
-        self._changed(created)
+        self.changed(created)
         return created
+
+    async def validate_create(self, caller: Caller, request: CreateCluster) -> ClusterValidation:
+        """What `create` would do; creates nothing."""
+        return await self._validations.create(caller, request)
+
+    async def validate_edit(self, caller: Caller, request: EditCluster) -> ClusterValidation:
+        """What `edit` would do; changes nothing."""
+        return await self._validations.edit(caller, request)
 
     async def start(self, caller: Caller, request: StartCluster) -> None:
         """Starts a terminated cluster at its last size."""
@@ -157,21 +170,28 @@ class ClusterService:
         """Edits a cluster so that it complies with its policy."""
         woken, told = await self._store.write(lambda tx: self._compliances.enforce(tx, caller, request))
         if woken:
-            self._changed(request.cluster_id)
+            self.changed(request.cluster_id)
         return told
 
     async def cancel_enforcement(self, caller: Caller, cluster_id: str, *, allow_missing: bool) -> None:
-        """Cancels an enforcement that waits for the cluster's termination. There are none (`ClusterCompliances.enforce`)."""
-        await self._store.read(lambda tx: self._compliances.cancel(tx, caller, cluster_id, allow_missing=allow_missing))
+        """Cancels an enforcement that waits for the cluster's termination."""
+        await self._store.write(lambda tx: self.commands.cancel_enforcement(tx, caller, cluster_id, allow_missing=allow_missing))
 
-    async def change_libraries(self, caller: Caller, cluster_id: str, change: Change, *, to: str) -> None:
+    async def change_libraries(self, caller: Caller, cluster_id: str, change: LibraryChange, *, to: str) -> None:
         """Adds or removes libraries."""
         if await self._store.write(lambda tx: self.commands.change_libraries(tx, caller, cluster_id, change, to=to)):
-            self._changed(cluster_id)
+            self.changed(cluster_id)
 
-    async def end_all(self, why: str) -> None:
-        """Terminates all running clusters: the server is about to stop and end all nodes. `why`, a phrase, is the reason."""
-        await self._store.write(lambda tx: self.commands.end_all(tx, why))
+    async def end_all(self, why: str, *, limit_s: float) -> None:
+        """Terminates all running clusters: the server is about to stop and end all nodes. `why`, a phrase, is the reason. Raises
+        TimeoutError once a commit of some of them takes longer than `limit_s`."""
+        last = await self._end_some(why, "", limit_s)
+        while last:
+            last = await self._end_some(why, last, limit_s)
+
+    async def _end_some(self, why: str, after: str, limit_s: float) -> str:
+        async with asyncio.timeout(limit_s):
+            return await self._store.write(lambda tx: self.commands.end_some(tx, why, after=after))
 
     async def _may_look(self, caller: Caller, *, to: str) -> None:
         await self._store.read(lambda tx: self._authorizer.require(tx, caller, Permission.WORKSPACE_ACCESS, WORKSPACE, to=to))
@@ -179,8 +199,9 @@ class ClusterService:
     async def _do(self, command: Callable[[Tx, Caller, Request], bool], caller: Caller, request: Request) -> None:
         """Runs one command in a separate transaction."""
         if await self._store.write(lambda tx: command(tx, caller, request)):
-            self._changed(request.cluster_id)
+            self.changed(request.cluster_id)
 
-    def _changed(self, cluster_id: str) -> None:
+    def changed(self, cluster_id: str) -> None:
+        """Call this after a commit of `commands` that changed the cluster: its loop is due."""
         self._reads.changed(cluster_id)
         self._wake(cluster_id)

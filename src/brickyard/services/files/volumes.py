@@ -13,8 +13,8 @@ import uuid
 from collections.abc import AsyncIterable, Iterator
 from typing import NamedTuple
 
-from brickyard.domain.access import ObjectKind, Permission, SecurableObject
-from brickyard.domain.errors import InvalidParameterValue, ResourceAlreadyExists, ResourceDoesNotExist
+from brickyard.domain.access import Grant, ObjectKind, Permission, Place, SecurableObject
+from brickyard.domain.errors import InvalidParameterValue, PermissionDenied, ResourceAlreadyExists, ResourceDoesNotExist
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_path
 from brickyard.services.caller import Caller
@@ -23,6 +23,7 @@ from brickyard.services.files.errors import AlreadyExists, DirectoryNotEmpty
 from brickyard.services.files.safetree import Entry
 from brickyard.services.files.tree import FileTree, OpenFile
 from brickyard.store.store import Store
+from brickyard.store.tx import Tx
 
 LEVELS = 3  # catalog, schema, volume
 PAGE = 1000
@@ -70,7 +71,10 @@ class VolumeService:
             self._files.tree.make_directories(parts)
             return self._volume(parts)
 
-        return await self._files.run(_shown(parts), make)
+        made = await self._files.run(_shown(parts), make)
+        # Afterwards: after a kill in between, administrators manage the volume. Replaces what an earlier one of the name had.
+        await self._store.write(lambda tx: tx.grants.put(_place(made), [Grant(caller.user_id, Permission.MANAGE)]))
+        return made
 
     async def read(self, caller: Caller, full_name: str) -> Volume:
         """The volume with that name of three parts."""
@@ -80,15 +84,19 @@ class VolumeService:
     async def of_schema(self, caller: Caller, catalog: str, schema: str) -> list[Volume]:
         """The volumes of a schema. One without volumes does not exist, and has none."""
         parts = _names(f"{catalog}.{schema}", levels=2)
-        shown = await self._store.read(lambda tx: self._authorizer.visible(tx, caller, ObjectKind.VOLUME))
 
         def find() -> list[Volume]:
             with contextlib.suppress(FileNotFoundError):
                 found = self._files.tree.list(parts)
-                return [Volume(entry.parts, entry.modified_ms) for entry in found if entry.is_dir and shown.shows("")]
+                return [Volume(entry.parts, entry.modified_ms) for entry in found if entry.is_dir]
             return []
 
-        return await self._files.run(_shown(parts), find)
+        found = await self._files.run(_shown(parts), find)
+        return await self._store.read(
+            lambda tx: self._authorizer.shown(
+                tx, caller, ObjectKind.VOLUME, found, lambda each: SecurableObject(ObjectKind.VOLUME, each.full_name)
+            )
+        )
 
     async def rename(self, caller: Caller, full_name: str, new_name: str) -> Volume:
         """Gives a volume another name in its schema."""
@@ -103,7 +111,17 @@ class VolumeService:
                 raise ResourceAlreadyExists(f"Volume '{'.'.join(target)}' already exists.") from error
             return self._volume(target)
 
-        return await self._files.run(_shown(parts), move) if target != parts else await self.read(caller, full_name)
+        if target == parts:
+            return await self.read(caller, full_name)
+        moved = await self._files.run(_shown(parts), move)
+
+        def follow(tx: Tx) -> None:
+            before = Place(ObjectKind.VOLUME, full_name)
+            tx.grants.put(_place(moved), tx.grants.of(before))
+            tx.grants.put(before, [])
+
+        await self._store.write(follow)
+        return moved
 
     async def delete(self, caller: Caller, full_name: str) -> None:
         """Removes a volume with its files."""
@@ -117,6 +135,7 @@ class VolumeService:
                     self._files.tree.remove(above, recursive=False)
 
         await self._files.run(_shown(parts), remove)
+        await self._store.write(lambda tx: tx.grants.put(Place(ObjectKind.VOLUME, full_name), []))
 
     # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -200,7 +219,11 @@ class VolumeService:
 
     async def _known(self, caller: Caller, full_name: str, permission: Permission, *, to: str) -> tuple[str, ...]:
         parts = _names(full_name)
-        await self._require(caller, permission, SecurableObject(ObjectKind.VOLUME, full_name), to=to)
+        try:
+            await self._require(caller, permission, SecurableObject(ObjectKind.VOLUME, full_name), to=to)
+        except PermissionDenied:  # everybody may know which volumes there are
+            await self._files.run(_shown(parts), lambda: self._volume(parts))
+            raise
         return parts
 
     async def _may(self, caller: Caller, permission: Permission, parts: tuple[str, ...], *, to: str) -> None:
@@ -208,6 +231,10 @@ class VolumeService:
 
     async def _require(self, caller: Caller, permission: Permission, on: SecurableObject, *, to: str) -> None:
         await self._store.read(lambda tx: self._authorizer.require(tx, caller, permission, on, to=to))
+
+
+def _place(volume: Volume) -> Place:
+    return Place(ObjectKind.VOLUME, volume.full_name)
 
 
 def _names(full_name: str, *, levels: int = LEVELS) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
-import hashlib
 import os
 from collections.abc import AsyncIterable, AsyncIterator
 from enum import StrEnum
@@ -20,10 +19,11 @@ from brickyard.domain.errors import InvalidParameterValue, ResourceAlreadyExists
 from brickyard.plan import notebooks
 from brickyard.plan.notebooks import Language, NotANotebook
 from brickyard.services.access import Authorizer
-from brickyard.services.access.objects import of_path
+from brickyard.services.access.objects import HOMES, of_workspace_path, path_of
 from brickyard.services.caller import Caller
 from brickyard.services.files.arguments import field, flag, parts_of
 from brickyard.services.files.errors import AlreadyExists, DirectoryNotEmpty, FileSystemError, NotebookTooLarge
+from brickyard.services.files.objectids import ObjectIds, object_id
 from brickyard.services.files.safetree import Entry
 from brickyard.services.files.tree import Draft, FileTree, OpenFile, receive_form, write_all
 from brickyard.store.store import Store
@@ -57,17 +57,13 @@ class WorkspaceObject(NamedTuple):
     """A notebook (with its language), a file or a directory. `path` is as the client writes it."""
 
     path: str
+    object_id: int
     entry: Entry
     language: Language | None = None
 
     @property
     def kind(self) -> str:
         return "DIRECTORY" if self.entry.is_dir else "NOTEBOOK" if self.language else "FILE"
-
-    @property
-    def object_id(self) -> int:
-        """Always the same for a path. It has 53 bits, so that JavaScript can hold it."""
-        return int.from_bytes(hashlib.blake2b("/".join(self.entry.parts).encode(), digest_size=8).digest()) >> 11
 
 
 class Exported(NamedTuple):
@@ -85,11 +81,25 @@ class WorkspaceService:
         self._store = store
         self._authorizer = authorizer
         self._homes: set[str] = set()
+        self._ids = ObjectIds(files)
 
     async def status(self, caller: Caller, path: str) -> WorkspaceObject:
         """What is at a path."""
         parts = await self._may(caller, Permission.CAN_READ, path, to="see")
-        return await self._files.run(path, lambda: self._object(path, self._files.tree.stat(parts)))
+        found = await self._files.run(path, lambda: self._object(path, self._files.tree.stat(parts)))
+        self._ids.saw(parts)
+        return found
+
+    async def find(self, object_id: int) -> WorkspaceObject | None:
+        """The object with this id; None if there is none. Nobody is asked for permission."""
+        parts = await self._ids.find(object_id)
+        if parts is None:
+            return None
+        path = path_of(parts)
+        try:
+            return await self._files.run(path, lambda: self._object(path, self._files.tree.stat(parts)))
+        except ResourceDoesNotExist:
+            return None
 
     async def list(self, caller: Caller, path: str, *, modified_after_ms: int = 0) -> list[WorkspaceObject]:
         """The objects of a directory, or the object itself. `modified_after_ms` leaves out older notebooks."""
@@ -106,6 +116,14 @@ class WorkspaceService:
             return found
 
         found = await self._files.run(path, find)
+        if parts in ((), (HOMES,)):  # what everybody may list, but not all that is there
+            found = await self._store.read(
+                lambda tx: self._authorizer.shown(
+                    tx, caller, ObjectKind.WORKSPACE_PATH, found, lambda each: of_workspace_path(each.entry.parts)
+                )
+            )
+        for each in found:
+            self._ids.saw(each.entry.parts)
         return [each for each in found if each.language is None or each.entry.modified_ms >= modified_after_ms]
 
     async def mkdirs(self, caller: Caller, path: str) -> None:
@@ -124,14 +142,20 @@ class WorkspaceService:
     async def delete(self, caller: Caller, path: str, *, recursive: bool) -> None:
         """Removes an object; a directory with contents only if `recursive`."""
         parts = await self._may(caller, Permission.CAN_MANAGE, path, to="delete")
-        if parts in ((), ("Users",), ("Shared",)):
+        if parts in ((), (HOMES,), ("Shared",)):
             raise InvalidParameterValue(f"{path} belongs to the workspace and cannot be deleted. Delete its contents.")
 
-        def remove() -> None:
-            if not recursive and self._files.tree.stat(parts).is_dir and self._files.tree.page(parts, after="", limit=1)[0]:
+        def check() -> None:
+            if self._files.tree.stat(parts).is_dir and not recursive and self._files.tree.page(parts, after="", limit=1)[0]:
                 raise DirectoryNotEmpty(f"Folder ({path}) is not empty. Pass recursive=true to delete its contents.")
+
+        def remove() -> None:
+            check()
             self._files.tree.remove(parts, recursive=recursive)
 
+        await self._files.run(path, check)
+        # First: after a kill in between, what is left can be reached by fewer people, not by those who could reach what it was.
+        await self._store.write(lambda tx: tx.grants.remove_below(ObjectKind.WORKSPACE_PATH, path_of(parts)))
         await self._files.run(path, remove)
         self._homes.clear()  # one of them may be gone
 
@@ -218,10 +242,9 @@ class WorkspaceService:
         """Blocks; raises OSError."""
         shown = "/".join((_prefix(path), *entry.parts)) or "/"
         if entry.is_dir:
-            return WorkspaceObject(shown, entry)
-        return WorkspaceObject(
-            shown, entry, notebooks.language_of(self._files.tree.read(entry.parts, 0, notebooks.LONGEST_HEADER))
-        )
+            return WorkspaceObject(shown, object_id(entry.parts), entry)
+        language = notebooks.language_of(self._files.tree.read(entry.parts, 0, notebooks.LONGEST_HEADER))
+        return WorkspaceObject(shown, object_id(entry.parts), entry, language)
 
     async def _may(self, caller: Caller, permission: Permission, path: str, *, to: str) -> tuple[str, ...]:
         """The names of a path below /Workspace, for a caller who may do that there."""
@@ -229,14 +252,14 @@ class WorkspaceService:
         if path.startswith("dbfs:"):
             raise InvalidParameterValue(f"{path[:100]!r} is not in the workspace. Give a path such as /Users/me/notebook.")
         parts = parts[1:] if parts[:1] == (_TOP,) else parts
-        on = of_path(parts, ObjectKind.WORKSPACE_PATH)
+        on = of_workspace_path(parts)
         await self._store.read(lambda tx: self._authorizer.require(tx, caller, permission, on, to=to))
         if caller.user_name not in self._homes:
             await self._files.run(path, lambda: self._make_home(caller.user_name))
         return parts
 
     def _make_home(self, user_name: str) -> None:
-        for parts in (("Shared",), ("Users", user_name)):
+        for parts in (("Shared",), (HOMES, user_name)):
             with contextlib.suppress(OSError, InvalidParameterValue):  # a full disk must not keep anybody from reading
                 if parts_of("/".join(("", *parts))) == parts:
                     self._files.tree.make_directories(parts)

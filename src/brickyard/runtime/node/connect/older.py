@@ -8,10 +8,10 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from ..jvm.janino import DRIVER_JAVA, at_hand
-from .server import ConnectServer, described
+from .server import ConnectServer, described, in_background
 
 GUARD_SOURCE = DRIVER_JAVA / "TokenGuard.java"
 
@@ -28,6 +28,17 @@ class OlderConnectServer(ConnectServer):
 
     def _port(self) -> int:
         return int(self._scala.field(self._service, "server").getPort())  # 3.4 has no method for this
+
+    def end_session(self, user: str, session_id: str) -> None:
+        """Interrupts what a client's session runs. The session itself stays, as Spark 3 gives no way to end one. 3.4 cannot
+        interrupt: there, a call whose client has gone runs to its end."""
+        if self._executions is None:
+            return
+        with contextlib.suppress(Py4JJavaError):  # no such session
+            holder = self._service.getIsolatedSession(user, session_id)
+            holder.interruptAll()
+            for query in holder.session().streams().active():
+                in_background(query.stop)
 
     def sessions(self, limit: int) -> list[dict[str, Any]]:
         """Returns the connected sessions, newest first. Empty on 3.4, where Spark does not report them. Raises Py4JError."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -85,14 +86,35 @@ class ConnectServer:
         self._own.discard(session_id)
         self._service.sessionManager().closeSession(self._key(session_id), False)
 
+    def end_session(self, user: str, session_id: str) -> None:
+        """Interrupts what a client's session runs, and ends the session soon: Spark waits for the interrupted. Does nothing if
+        there is no such session. Raises Py4JError."""
+        if self._service is None:
+            return
+        manager, key = self._service.sessionManager(), self._key(session_id, user)
+        found = manager.getIsolatedSessionIfPresent(key)
+        if found.isDefined():
+            found.get().interruptAll()
+            in_background(lambda: manager.closeSession(key, False))
+
     def stop(self) -> None:
         """Stops the server if it was ever started. Never raises."""
         if self._service is not None:
             with contextlib.suppress(Py4JError):
                 self._service.stop(self._scala.none, self._scala.none)
 
-    def _key(self, session_id: str) -> Any:
-        return self._scala.jvm.org.apache.spark.sql.connect.service.SessionKey(OWN_USER, session_id)
+    def _key(self, session_id: str, user: str = OWN_USER) -> Any:
+        return self._scala.jvm.org.apache.spark.sql.connect.service.SessionKey(user, session_id)
+
+
+def in_background(work: Callable[[], Any]) -> None:
+    """Does what may take long in Spark. An error of Spark's is not reported."""
+
+    def guarded() -> None:
+        with contextlib.suppress(Py4JError, OSError):
+            work()
+
+    threading.Thread(target=guarded, name="connect-ending", daemon=True).start()
 
 
 def server_url(host: str, port: int, token: str) -> str:

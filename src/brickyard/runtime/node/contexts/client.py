@@ -22,8 +22,8 @@ from jupyter_client.session import Session
 
 from ..wire import GROUP_KEY
 from .asking import Ask, serve
-from .door import Doors
-from .process import Home, Process, Starter
+from .process import KernelDirectories, Process, Starter
+from .sparkaccess import SparkAccessProvider
 
 START = Path(__file__).resolve().parents[1] / "start.py"
 MAX_MESSAGE = 64 * 1024 * 1024  # bytes; larger messages are dropped unread
@@ -32,7 +32,15 @@ _PORTS = {"shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, 
 
 
 class KernelDied(Exception):
-    """The process has ended; the message says how."""
+    """The process has ended; the message says how. `error` is the name of the error that the running command gets."""
+
+    error = "PythonProcessDied"
+
+
+class AccessLost(KernelDied):
+    """The context's user may no longer run code here; the message says why."""
+
+    error = "PermissionDenied"
 
 
 class Event(NamedTuple):
@@ -54,7 +62,7 @@ class KernelFactory:
         python: str,
         node_dir: Path,
         env: dict[str, str],
-        doors: Doors,
+        access: SparkAccessProvider,
         later: Callable[[Callable[[], None]], None],
         starter: Starter,
     ) -> None:
@@ -62,48 +70,52 @@ class KernelFactory:
         self._python = python
         self._node_dir = node_dir
         self._env = env
-        self._doors = doors
+        self._access = access
         self._later = later
         self._zmq = zmq.Context()
 
-    def start(self, *, hold: bool = False) -> Kernel:
-        """Starts a process; it is usable once `connect` has returned. Raises OSError, DoorError.
+    def start(self, *, hold: bool = False, after: KernelDirectories | None = None) -> Kernel:
+        """Starts a process; it is usable once `connect` has returned. Raises OSError, SparkAccessError.
 
-        With `hold`, it does everything possible without a driver and then waits for `proceed`.
+        With `hold`, it does everything possible without a driver and then waits for `proceed`. `after`: the directories of the
+        context's last process, which has ended.
         """
-        home = self._starter.home(self._node_dir)
+        directories = self._starter.directories(self._node_dir) if after is None else self._starter.again(after, self._node_dir)
         key = secrets.token_hex(32)
         info = {"transport": "ipc", "ip": "k", "key": key, "signature_scheme": "hmac-sha256", **_PORTS}
-        (home.directory / "connection.json").write_text(json.dumps(info))
-        door = self._doors.open()
-        argv = [self._python, str(START), "kernel", str(home.inside), str(self._starter.parent)]
+        (directories.directory / "connection.json").write_text(json.dumps(info))
+        opened = self._access.open()
+        argv = [self._python, str(START), "kernel", str(directories.inside), str(self._starter.parent)]
         argv += [str(self._node_dir / "work"), *(["hold"] if hold else [])]
-        env = {**self._env, **door.env, **_own_env(home.inside)}
+        env = {**self._env, **opened.env, **_own_env(directories)}
         ours, theirs = socket.socketpair() if hold else (None, None)
         try:
-            with (home.root / "log").open("wb") as log:
+            with (directories.root / "log").open("wb") as log:
                 stdin = theirs.fileno() if theirs is not None else subprocess.DEVNULL
-                process = self._starter.start(home, argv, env, node_dir=self._node_dir, stdin=stdin, log=log)
+                process = self._starter.start(directories, argv, env, node_dir=self._node_dir, stdin=stdin, log=log)
         except OSError:
-            door.close()
+            opened.close()
             if ours is not None:
                 ours.close()
             raise
         finally:
             if theirs is not None:
                 theirs.close()
-        on_end = partial(self._later, door.close)
-        return Kernel(process=process, home=home, line=ours, key=key.encode(), context=self._zmq, on_end=on_end)
+        on_end = partial(self._later, opened.close)
+        return Kernel(process=process, directories=directories, line=ours, key=key.encode(), context=self._zmq, on_end=on_end)
 
     def close(self) -> None:
         """Frees what kernels share. All kernels must have been ended."""
-        self._doors.close()
+        self._access.close()
         self._zmq.destroy(linger=0)
 
 
-def _own_env(directory: Path) -> dict[str, str]:
+def _own_env(directories: KernelDirectories) -> dict[str, str]:
     """Returns the environment variables for one kernel's directories."""
-    return {"IPYTHONDIR": str(directory / "ipython"), "JUPYTER_RUNTIME_DIR": str(directory)}
+    return {
+        "IPYTHONDIR": str(directories.inside / "ipython"), "JUPYTER_RUNTIME_DIR": str(directories.inside),
+        "CONTEXT_PACKAGES": str(directories.packages),
+    }  # fmt: skip
 
 
 class Kernel:
@@ -113,15 +125,15 @@ class Kernel:
         self,
         *,
         process: Process,
-        home: Home,
+        directories: KernelDirectories,
         line: socket.socket | None,  # on which a kernel waits for its driver, and then asks questions; None: it does neither
         key: bytes,
         context: zmq.Context[Any],
         on_end: Callable[[], None],
     ) -> None:
         self._process = process
-        self._home = home
-        self._directory = home.directory
+        self._directories = directories
+        self._directory = directories.directory
         self._line = line
         self._waits = line is not None
         self._context = context
@@ -241,14 +253,14 @@ class Kernel:
     def log_tail(self) -> str:
         """The end of what the process wrote outside of commands."""
         try:
-            with (self._home.root / "log").open("rb") as stream:
+            with (self._directories.root / "log").open("rb") as stream:
                 stream.seek(max(0, os.fstat(stream.fileno()).st_size - LOG_TAIL))
                 return stream.read().decode("utf-8", "replace").strip()
         except OSError:
             return ""
 
-    def end(self) -> None:
-        """Kills the process and everything that it started, and removes its directory."""
+    def end(self, *, keep: bool = False) -> KernelDirectories:
+        """Kills the process and everything that it started, and removes its directories unless they are to be kept."""
         self._process.kill()
         self._process.wait()
         line, self._line = self._line, None
@@ -260,5 +272,7 @@ class Kernel:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-        shutil.rmtree(str(self._home.root), ignore_errors=True)
+        if not keep:
+            shutil.rmtree(str(self._directories.root), ignore_errors=True)
         self._on_end()
+        return self._directories

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
 from collections import OrderedDict, deque
@@ -11,7 +12,8 @@ from typing import Any
 
 from . import results
 from .asking import Ask
-from .client import Event, Kernel, KernelDied
+from .client import AccessLost, Event, Kernel, KernelDied
+from .process import KernelDirectories
 
 KEEP_COMMANDS = 100  # finished commands whose results can still be read
 KEEP_BYTES = 48 * 1024 * 1024  # bytes of their results, as JSON; the newest result is always kept
@@ -70,13 +72,13 @@ class Context:
         language: str,
         user: str,
         kernel: Kernel | None,
-        start_kernel: Callable[[Callable[[], bool]], Kernel | None],
+        start_kernel: Callable[[Callable[[], bool], KernelDirectories | None], Kernel | None],
         cancel_jobs: Callable[[str], None],
         touch: Callable[[], None],
         ask: Ask,
     ) -> None:
         self.language = language
-        self._user = user
+        self.user = user
         self._created_ms = self._used_ms = now_ms()
         self._id = context_id
         self._start_kernel = start_kernel
@@ -84,9 +86,11 @@ class Context:
         self._touch = touch
         self._ask = ask
         self._kernel = kernel
+        self._kept: KernelDirectories | None = None  # of the process that the next one replaces
         self._state = "Pending" if kernel is None else "Running"
         self._failure = ""
         self._destroyed = False
+        self._lost = ""  # why its user may no longer run code here
         self._queue: deque[Command] = deque()
         self._commands: OrderedDict[str, Command] = OrderedDict()
         self._wake = threading.Condition()
@@ -107,7 +111,7 @@ class Context:
         with self._wake:
             waiting = [command for command in self._commands.values() if not command.over]
             return {
-                "context_id": self._id, "user": self._user, "language": self.language, "status": self._state,
+                "context_id": self._id, "user": self.user, "language": self.language, "status": self._state,
                 "created_ms": self._created_ms, "last_used_ms": now_ms() if waiting else self._used_ms, "commands": len(waiting),
             }  # fmt: skip
 
@@ -140,7 +144,9 @@ class Context:
         with self._wake:
             command = self._command(command_id)
             if command.status in ("Finished", "Error"):
-                raise ContextError("INVALID", f"Command {command_id} is over ({command.status}); there is nothing to cancel.")
+                raise ContextError(
+                    "INVALID", f"Command {command_id} has already ended ({command.status}); there is nothing to cancel."
+                )
             if command.status == "Queued":
                 self._queue.remove(command)
                 self._finish(command, "Cancelled", _cancelled("The command was cancelled before it started."))
@@ -158,8 +164,29 @@ class Context:
             self._queue.clear()
             self._wake.notify_all()
 
+    def withdraw(self, reason: str) -> None:
+        """Ends the process soon, because the context's user may no longer run code here. What it runs fails with the reason."""
+        with self._wake:
+            self._lost = self._lost or reason
+            self._wake.notify_all()
+
+    @property
+    def withdrawn(self) -> bool:
+        return bool(self._lost)
+
     def join(self) -> None:
         self._thread.join()
+
+    @property
+    def _wanted(self) -> bool:
+        return not self._destroyed and not self._lost
+
+    def _check_wanted(self) -> None:
+        """Raises _Destroyed, or AccessLost."""
+        if self._destroyed:
+            raise _Destroyed
+        if self._lost:
+            raise AccessLost(self._lost)
 
     def _command(self, command_id: str) -> Command:
         command = self._commands.get(command_id)
@@ -182,12 +209,14 @@ class Context:
         except _Destroyed:
             pass
         except KernelDied as death:
-            self._die(str(death))
+            self._die(str(death), death.error)
         except Exception as error:  # a bug: the context must report it instead of waiting forever
             self._die(f"The context failed unexpectedly ({type(error).__name__}: {error}).")
         finally:
             if self._kernel is not None:
                 self._kernel.end()
+            if self._kept is not None:
+                shutil.rmtree(str(self._kept.root), ignore_errors=True)
             self._cancel_all_jobs()
 
     def _cancel_all_jobs(self) -> None:
@@ -199,9 +228,15 @@ class Context:
             self._cancel_jobs(command_id)
 
     def _obtain(self) -> Kernel:
-        kernel = self._start_kernel(lambda: not self._destroyed)
+        try:
+            kernel = self._start_kernel(lambda: self._wanted, self._kept)
+        except KernelDied:
+            self._check_wanted()
+            raise
         if kernel is None:
-            raise _Destroyed
+            self._check_wanted()
+            raise _Destroyed  # the node is stopping
+        self._kept = None
         with self._wake:
             self._kernel = kernel
             self._state = "Running"
@@ -210,11 +245,10 @@ class Context:
     def _next(self, kernel: Kernel) -> Command:
         """Returns the next command, now Running. Watches the process while there is none."""
         with self._wake:
-            while not self._queue and not self._destroyed and kernel.poll() is None:
+            while not self._queue and self._wanted and kernel.poll() is None:
                 # A process ends without notice; an idle context that lost its process should show it soon.
                 self._wake.wait(1.0)
-            if self._destroyed:
-                raise _Destroyed
+            self._check_wanted()
             if not self._queue:
                 raise KernelDied(_died(kernel))
             command = self._queue.popleft()
@@ -227,11 +261,18 @@ class Context:
         try:
             self._follow(kernel, command, collector)
         except KernelDied as death:
-            self._conclude(command, "Error", results.error("PythonProcessDied", str(death), "", collector.printed()))
+            self._conclude(command, "Error", results.error(death.error, str(death), "", collector.printed()))
             raise
         except _Stubborn:
-            self._replace(kernel, command, collector)
+            self._replace(kernel)
+            note = (
+                f"The command was cancelled. It did not react within {CANCEL_GRACE_S:.0f} s, so its Python process was replaced:"
+                " the context's variables are gone."
+            )
+            self._conclude(command, "Cancelled", _cancelled(note, collector.printed()))
             return
+        if collector.restarts:
+            self._replace(kernel)
         self._conclude(command, "Finished", collector.results(), collector.printed())
 
     def _follow(self, kernel: Kernel, command: Command, collector: results.Collector) -> None:
@@ -245,8 +286,7 @@ class Context:
             now = time.monotonic()
             if event is None and kernel.poll() is not None:
                 raise KernelDied(_died(kernel))
-            if self._destroyed:
-                raise _Destroyed
+            self._check_wanted()
             if event is not None and event.kind == "oversized":
                 collector.drop()
             if event is not None and event.parent == request:
@@ -264,18 +304,13 @@ class Context:
             if command.cancelled and not answered:
                 cancel.press(now)
 
-    def _replace(self, kernel: Kernel, command: Command, collector: results.Collector) -> None:
-        """Starts a new process for a context whose command could not be interrupted."""
-        kernel.end()
+    def _replace(self, kernel: Kernel) -> None:
+        """Has a new process start for the context, with the packages that were installed for it."""
+        self._kept = kernel.end(keep=True)
         with self._wake:
             self._kernel = None
             self._state = "Pending"
         self._cancel_all_jobs()
-        note = (
-            f"The command was cancelled. It did not react within {CANCEL_GRACE_S:.0f} s, so its Python process was replaced:"
-            " the context's variables are gone."
-        )
-        self._conclude(command, "Cancelled", _cancelled(note, collector.printed()))
 
     def _conclude(self, command: Command, status: str, outcome: dict[str, Any], printed: str = "") -> None:
         with self._wake:
@@ -301,7 +336,7 @@ class Context:
             over = over[1:]
             size -= old.size
 
-    def _die(self, reason: str) -> None:
+    def _die(self, reason: str, error: str = KernelDied.error) -> None:
         with self._wake:
             if self._destroyed:
                 return
@@ -310,7 +345,7 @@ class Context:
             self._queue.clear()
             for command in list(self._commands.values()):
                 if not command.over:
-                    self._finish(command, "Error", results.error("PythonProcessDied", reason))
+                    self._finish(command, "Error", results.error(error, reason))
         if self._kernel is not None:
             self._kernel.end()
             self._kernel = None

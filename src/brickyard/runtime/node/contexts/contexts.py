@@ -20,8 +20,8 @@ from typing import Any
 
 from .client import Kernel, KernelDied, KernelFactory
 from .context import Command, Context, ContextError
-from .door import DoorError, Doors
-from .process import Beside, Starter
+from .process import Beside, KernelDirectories, Starter
+from .sparkaccess import SparkAccessError, SparkAccessProvider
 
 __all__ = ["ContextError", "Contexts"]
 
@@ -41,7 +41,7 @@ def _nobody(context_id: str, scope: str, key: str) -> dict[str, Any]:
 class Contexts:
     """All contexts of a node. Every method may be called from any thread and returns immediately.
 
-    `doors` give kernels access to the driver's JVM; `env` is the complete environment for user code; `cancel_group` cancels
+    `access` gives kernels access to the driver's JVM; `env` is the complete environment for user code; `cancel_group` cancels
     the Spark jobs of a job group (a command's id) and may block; `spark_open` waits at most the given seconds until the driver
     accepts sessions and returns whether it does; `starter` starts the processes; `ask` has the server answer a context's question
     (`host/questions.py`).
@@ -52,7 +52,7 @@ class Contexts:
         *,
         python: str,
         node_dir: str,
-        doors: Doors,
+        access: SparkAccessProvider,
         env: dict[str, str],
         cancel_group: Callable[[str], None],
         spark_open: Callable[[float], bool] = lambda _: True,
@@ -72,7 +72,7 @@ class Contexts:
             python=python,
             node_dir=Path(node_dir),
             env={**env, **own},
-            doors=doors,
+            access=access,
             later=self._later,
             starter=starter or Beside(),
         )
@@ -100,6 +100,7 @@ class Contexts:
         with self._lock:
             if context_id in self._contexts:
                 return
+            self._drop_withdrawn()
             if self._closed:
                 raise ContextError("INVALID", "This node is stopping; no new execution context can start on it.")
             if len(self._contexts) >= self._limit:
@@ -156,6 +157,14 @@ class Contexts:
         context.destroy()
         self._touch()
 
+    def withdraw(self, user: str, reason: str) -> list[str]:
+        """Ends what runs in the user's contexts, with the reason. They stay, so that their results tell it. Returns their ids."""
+        with self._lock:
+            found = {context_id: context for context_id, context in self._contexts.items() if context.user == user}
+        for context in found.values():
+            context.withdraw(reason)
+        return list(found)
+
     def execute(self, context_id: str, command_id: str, language: str, command: str) -> None:
         """Queues a command. Repeating the call with the same id changes nothing. Raises ContextError NOT_FOUND, DEAD, LIMIT,
         INVALID."""
@@ -193,7 +202,8 @@ class Contexts:
         return self._activity_ms
 
     def preload(self) -> None:
-        """Starts a process that waits for the driver, so that the first kernel is ready sooner. Raises OSError, DoorError."""
+        """Starts a process that waits for the driver, so that the first kernel is ready sooner. Raises OSError,
+        SparkAccessError."""
         kernel: Kernel = self._starter.submit(self._factory.start, hold=True).result()
         with self._lock:
             if self._closed:
@@ -249,6 +259,12 @@ class Contexts:
             raise _no_context(context_id)
         return context
 
+    def _drop_withdrawn(self) -> None:
+        """Forgets contexts that nobody may use any more, where they would keep others from having one. The lock is held."""
+        if len(self._contexts) >= self._limit:
+            for context_id in [each for each, context in self._contexts.items() if context.withdrawn]:
+                self._contexts.pop(context_id).destroy()
+
     def _touch(self) -> None:
         self._activity_ms = time.time_ns() // 1_000_000
 
@@ -262,16 +278,19 @@ class Contexts:
         with contextlib.suppress(RuntimeError):
             self._starter.submit(work)
 
-    def _start_kernel(self, wanted: Callable[[], bool]) -> Kernel | None:
-        """Returns a connected kernel, or None if it is no longer `wanted`. Raises KernelDied."""
+    def _start_kernel(self, wanted: Callable[[], bool], after: KernelDirectories | None = None) -> Kernel | None:
+        """Returns a connected kernel, or None if it is no longer `wanted`. `after`: the directories of the process that it
+        replaces. Raises KernelDied."""
         with self._starting:
             if self._closed or not wanted():
                 return None
-            with self._lock:
-                held, self._held = self._held, None
+            held = None
+            if after is None:
+                with self._lock:
+                    held, self._held = self._held, None
             try:
-                kernel: Kernel = held or self._starter.submit(self._factory.start, hold=True).result()
-            except (OSError, RuntimeError, DoorError) as error:
+                kernel: Kernel = held or self._starter.submit(self._factory.start, hold=True, after=after).result()
+            except (OSError, RuntimeError, SparkAccessError) as error:
                 raise KernelDied(f"The Python process could not start: {error}") from error
             while not self._spark_open(OPEN_LOOK_S) and wanted() and not self._closed:
                 pass
@@ -298,8 +317,12 @@ class Contexts:
             kernel = None
         spare.set_result(kernel)
 
-    def _await_spare(self, context_id: str, spare: Future[Kernel | None], wanted: Callable[[], bool]) -> Kernel | None:
+    def _await_spare(
+        self, context_id: str, spare: Future[Kernel | None], wanted: Callable[[], bool], after: KernelDirectories | None = None
+    ) -> Kernel | None:
         """Returns the spare kernel that is being started, or another one if that failed. Otherwise as `_start_kernel`."""
+        if after is not None:
+            return self._start_kernel(wanted, after)
         while wanted() and not spare.done():
             with contextlib.suppress(NotYet):
                 spare.result(timeout=0.1)

@@ -13,7 +13,7 @@ from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 from py4j.protocol import Py4JError
 
 from ..jvm.gateway import bounded
-from .door import Door, DoorError
+from .sparkaccess import SparkAccess, SparkAccessError
 
 ANSWER_TIMEOUT_S = 20  # opening and closing normally takes milliseconds
 
@@ -26,13 +26,13 @@ class Gateways:
         # No callbacks into this process: the Python side is never started.
         self._client = ClientServer(java_parameters=java, python_parameters=PythonParameters(port=0, eager_load=False))
 
-    def open(self) -> Door:
-        """Opens a door. Raises DoorError."""
+    def open(self) -> SparkAccess:
+        """Opens one. Raises SparkAccessError."""
         try:
             port, secret, server = bounded(self._client.jvm)
         except (Py4JError, OSError) as error:
-            raise DoorError(f"the driver's JVM does not answer: {error}") from error
-        return Door({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}, lambda: _shut(server))
+            raise SparkAccessError(f"the driver's JVM does not answer: {error}") from error
+        return SparkAccess({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}, lambda: _shut(server))
 
     def close(self) -> None:
         """Disconnects; the JVM goes on."""

@@ -7,6 +7,7 @@ import array
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,16 +17,18 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol
 
 VARIABLE = "NODE_CELLS"
+PACKAGES = ".packages"
 MAX_REQUEST = 160 << 10  # bytes; one packet
 
 
-class Home(NamedTuple):
+class KernelDirectories(NamedTuple):
     """The directories of one kernel: its whole directory, and the directory of its sockets as we see it and as the kernel sees
-    it."""
+    it; and where the kernel sees the packages of its context."""
 
     root: Path
     directory: Path
     inside: Path
+    packages: Path
 
 
 class Process(Protocol):
@@ -51,12 +54,24 @@ class Starter(Protocol):
 
     parent: int  # the parent's pid, as a kernel sees it
 
-    def home(self, node_dir: Path) -> Home:
+    def directories(self, node_dir: Path) -> KernelDirectories:
         """Makes the directories of a new kernel. Raises OSError."""
         ...
 
+    def again(self, last: KernelDirectories, node_dir: Path) -> KernelDirectories:
+        """Makes the directories of a kernel that takes the place of one that has ended, with the packages of its context. Raises
+        OSError."""
+        ...
+
     def start(
-        self, home: Home, argv: Sequence[str], env: Mapping[str, str], *, node_dir: Path, stdin: IO[bytes] | int, log: IO[bytes]
+        self,
+        directories: KernelDirectories,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        node_dir: Path,
+        stdin: IO[bytes] | int,
+        log: IO[bytes],
     ) -> Process:
         """Starts a kernel. Raises OSError."""
         ...
@@ -69,14 +84,24 @@ class Beside:
         self.parent = os.getpid()
         self._cells = cells
 
-    def home(self, node_dir: Path) -> Home:
+    def directories(self, node_dir: Path) -> KernelDirectories:
         for name in ("tmp", "home", "work"):
             (node_dir / name).mkdir(parents=True, exist_ok=True)
         directory = _fresh(node_dir / "tmp")
-        return Home(directory, directory, directory)
+        return KernelDirectories(directory, directory, directory, directory / "packages")
+
+    def again(self, last: KernelDirectories, node_dir: Path) -> KernelDirectories:
+        return last
 
     def start(
-        self, home: Home, argv: Sequence[str], env: Mapping[str, str], *, node_dir: Path, stdin: IO[bytes] | int, log: IO[bytes]
+        self,
+        directories: KernelDirectories,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        node_dir: Path,
+        stdin: IO[bytes] | int,
+        log: IO[bytes],
     ) -> Process:
         process = subprocess.Popen(
             list(argv), env=dict(env), cwd=str(node_dir / "work"), stdin=stdin, stdout=log, stderr=subprocess.STDOUT,
@@ -133,22 +158,37 @@ class Cells:
             os.set_inheritable(int(fd), False)
         return cls(socket.socket(fileno=int(control)), int(directory))
 
-    def home(self, node_dir: Path) -> Home:
+    def directories(self, node_dir: Path) -> KernelDirectories:
         root = _fresh(self._directory)
         for name in ("tmp", "home", "work"):
             (root / name).mkdir(mode=0o700)
         directory = root / "tmp" / root.name
         directory.mkdir(mode=0o700)
-        return Home(root, directory, node_dir / "tmp" / root.name)
+        return KernelDirectories(root, directory, node_dir / "tmp" / root.name, node_dir / "home" / PACKAGES)
+
+    def again(self, last: KernelDirectories, node_dir: Path) -> KernelDirectories:
+        """Other directories: what the user's code has put into the old ones could lead anywhere."""
+        new = self.directories(node_dir)
+        with contextlib.suppress(FileNotFoundError):
+            (last.root / "home" / PACKAGES).rename(new.root / "home" / PACKAGES)
+        shutil.rmtree(str(last.root), ignore_errors=True)
+        return new
 
     def start(
-        self, home: Home, argv: Sequence[str], env: Mapping[str, str], *, node_dir: Path, stdin: IO[bytes] | int, log: IO[bytes]
+        self,
+        directories: KernelDirectories,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        node_dir: Path,
+        stdin: IO[bytes] | int,
+        log: IO[bytes],
     ) -> Process:
         with self._lock:
             self._last += 1
             number = self._last
             process = self._running[number] = _InCell(self, number)
-        request = {"op": "start", "id": number, "name": home.root.name, "argv": list(argv), "env": dict(env)}
+        request = {"op": "start", "id": number, "name": directories.root.name, "argv": list(argv), "env": dict(env)}
         null = os.open(os.devnull, os.O_RDWR)
         try:
             given = null if stdin == subprocess.DEVNULL else stdin if isinstance(stdin, int) else stdin.fileno()

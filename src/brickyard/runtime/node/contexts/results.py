@@ -16,7 +16,7 @@ import json
 import re
 from typing import Any
 
-from ..wire import EXIT_MIME, TABLE_MIME
+from ..wire import EXIT_MIME, RESTART_MIME, TABLE_MIME
 
 LIMIT = 10 * 1024 * 1024  # bytes of a result as ASCII JSON: it fits on a line of the node host's protocol (16 MiB)
 SUMMARY_LIMIT = 4_000  # characters
@@ -108,6 +108,7 @@ class Collector:
         self._exit: str | None = None
         self._error: dict[str, str] | None = None
         self._truncated = False
+        self.restarts = False  # the command has asked for another Python process
 
     def take(self, kind: str, content: dict[str, Any]) -> None:
         """Takes one message of the kernel's output channel; ignores kinds that carry no output."""
@@ -125,7 +126,7 @@ class Collector:
     def answer(self, content: dict[str, Any]) -> None:
         """Takes the kernel's answer to the command. A failure counts even if it could not be shown: IPython may lack what it
         needs for that, and then prints at most a plain traceback."""
-        if content.get("status") == "error" and self._error is None and self._exit is None:
+        if content.get("status") == "error" and self._error is None and self._exit is None and not self.restarts:
             _, start, trace = self.printed().rpartition(PLAIN_TRACEBACK)
             self._error = {
                 "name": str(content.get("ename", "")),
@@ -209,6 +210,8 @@ class Collector:
                 }
             else:
                 self._exit = clean(value)
+        elif RESTART_MIME in data:
+            self.restarts = True
         elif TABLE_MIME in data:
             self._add_table(data[TABLE_MIME])
         elif any(mime in data for mime in IMAGE_MIMES):

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from ..protocol import OpError
-from .door import Door, DoorError
+from .sparkaccess import SparkAccess, SparkAccessError
 
 
 class Server(Protocol):
@@ -28,16 +28,16 @@ class Sessions:
     def __init__(self, server: Server) -> None:
         self._server = server
 
-    def open(self) -> Door:
-        """Opens a door. Raises DoorError."""
+    def open(self) -> SparkAccess:
+        """Opens one. Raises SparkAccessError."""
         session_id = str(uuid.uuid4())
         try:
             url = self._server.open_session(session_id)
         except OpError as error:
-            raise DoorError(str(error)) from error
+            raise SparkAccessError(str(error)) from error
         # PySpark itself reads the second variable: with it, user code imports the Spark Connect versions.
         env = {"SPARK_REMOTE": url, "SPARK_CONNECT_MODE_ENABLED": "1"}
-        return Door(env, partial(self._server.close_session, session_id))
+        return SparkAccess(env, partial(self._server.close_session, session_id))
 
     def close(self) -> None:
         """Does nothing: kernels share nothing here."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -17,11 +17,13 @@ from ..jvm.process import usable
 from ..jvm.scala import Scala
 from ..protocol import OpError
 from ..spark import conf as sparkconf
-from ..spark import warm
+from ..spark import resources, warm
 from ..spark.activity import Activity, ActivityMeter
 from ..spark.driver import Driver, load_event_log
+from ..spark.jars import AttachedJars
 from ..spark.leaving import Leavers
 from ..spark.load import LoadMeter
+from ..spark.metastore import MetastoreWay
 from ..spark.standalone import Master
 from . import failures
 from .role import Role
@@ -47,9 +49,22 @@ class DriverRole(Role):
     and if it fails, the start has failed, just as in a cold JVM.
     """
 
-    def __init__(self, *, on_ready: Callable[[], None], commands: Callable[[], tuple[bool, int]], **common: Any) -> None:
-        """`on_ready` is called once, after READY is reported; `commands` -> (one runs now, epoch ms of the last activity)."""
+    def __init__(
+        self,
+        *,
+        on_ready: Callable[[], None],
+        commands: Callable[[], tuple[bool, int]],
+        jars: Sequence[str] = (),
+        monotonic: Callable[[], float] = time.monotonic,
+        **common: Any,
+    ) -> None:
+        """`on_ready` is called once, after READY is reported; `commands` -> (one runs now, epoch ms of the last activity);
+        `jars`: paths of the cluster's jars."""
         super().__init__(**common)
+        self._monotonic = monotonic
+        self._jars = list(jars)
+        self._jars_lock = threading.Lock()
+        self._attached: AttachedJars | None = None
         self._on_ready = on_ready
         self._commands = commands
         self._driver: Driver | None = None
@@ -58,16 +73,17 @@ class DriverRole(Role):
         self._master: Master | None = None
         self._loads = LoadMeter()
         self._homes: dict[str, str] = {}
-        self._calm_until = 0.0
+        self._calm_until = monotonic() + CALM_S
         self._warm = self._jvm.options.frugal
         self._keeps_writes = False
         self._keeps_catalog = False
+        self._metastore: MetastoreWay | None = None
         self._open = threading.Event()  # set once sessions may be made
         self._proven = False  # an executor has answered, and the catalog is loaded
         self._quiet = (-1, 0.0)  # the job count at which nothing ran, and time.monotonic() since when
 
     def open_within(self, patience_s: float) -> bool:
-        """Waits until sessions may be made, and returns whether they may. The first session loads the catalog of tables."""
+        """Waits until sessions may be made, and returns whether they may."""
         return self._open.wait(patience_s)
 
     def open_connect(self) -> int:
@@ -111,12 +127,41 @@ class DriverRole(Role):
             raise OpError("DEAD", f"Spark made no session: {failures.plain_message(error_text(error))}") from error
         return session_url(self._place.host, port, connect.session_token(session_id), session_id)
 
+    def add_jars(self, paths: Sequence[str]) -> None:
+        """Attaches jars to the driver, for all its sessions, and to the executors, from their next task on. Raises OpError."""
+        with self._jars_lock:
+            if self._driver is None or self._attached is None:
+                self._jars.extend(paths)  # `_take` attaches them
+                return
+            try:
+                self._attached.add(paths)
+                self._driver.send_jars(paths)
+            except (Py4JError, OSError) as error:
+                raise OpError("INVALID", f"Spark did not take the jar: {failures.plain_message(error_text(error))}") from error
+
+    def metastore_answer(self, number: int, answer: Mapping[str, Any]) -> None:
+        """Takes an answer of the workspace's metastore."""
+        if self._metastore is not None:
+            with contextlib.suppress(Py4JError, OSError):  # the JVM has ended
+                self._metastore.answer(number, answer)
+
     def close_session(self, session_id: str) -> None:
         """Ends such a session with everything that it runs. Does nothing if the driver is gone."""
         driver = self._driver
         if driver is not None:
             with contextlib.suppress(Py4JError, OSError):
                 driver.connect.close_session(session_id)
+
+    def end_sessions(self, sessions: Sequence[Sequence[str]]) -> None:
+        """Ends sessions of Spark Connect's clients, given as Spark's name of the user and id, with what they run. Raises
+        OpError."""
+        if self._driver is None:
+            return
+        try:
+            for user, session_id in sessions:
+                self._driver.connect.end_session(user, session_id)
+        except (Py4JError, OSError) as error:
+            raise OpError("DEAD", f"Spark did not answer: {failures.plain_message(error_text(error))}") from error
 
     def connect_sessions(self) -> list[dict[str, Any]]:
         """Returns the sessions of Spark Connect's clients. Raises OpError."""
@@ -154,7 +199,10 @@ class DriverRole(Role):
     def _take(self) -> None:
         master_url = self._start_master()
         self._report.tell(phase="starting", message="starting the Spark driver")
-        self._driver = driver = self._start_driver(master_url)
+        driver = self._start_driver(master_url)
+        with self._jars_lock:
+            self._driver = driver
+            driver.send_jars(self._jars)
         self._report.tell(message="running a first job")
         if self._warm:
             driver.first_answer()
@@ -166,7 +214,7 @@ class DriverRole(Role):
         self._keep_catalog(driver)
         self._proven = not self._warm
         self._run(self._watch_activity)
-        self._feel_pulse(driver.pulse)
+        self._feel_pulse(driver.pulse, lambda: self.numbers.update(driver.jvm_numbers()))
         if self._master is not None:
             self._run(self._watch_leaving)
         with contextlib.suppress(Py4JError, OSError):  # it only saves time, so its failure must not end a cluster
@@ -197,6 +245,7 @@ class DriverRole(Role):
         conf = sparkconf.driver_conf(
             self._assignment, manifest, self._place, master_url=master_url, executor_archive=usable(manifest["executor_archive"])
         )
+        resources.write(self._assignment, self._place.node_dir, resources.DRIVER)
         for note in conf.notes:
             self._report.log(note)
         values = sparkconf.without_submitted(conf.values) if self._jvm.options.submit_conf else conf.values
@@ -204,20 +253,30 @@ class DriverRole(Role):
         self._keeps_writes = sparkconf.keeps_writes(manifest, self._place)
         self._keeps_catalog = sparkconf.keeps_catalog(manifest, self._place, conf.values)
         token = self._assignment["connect_token"] if self.isolates_users else ""
+        attached = AttachedJars(self._scala)
+        attached.add(self._jars)  # before Spark starts: its conf may name their classes
         driver = Driver(self._scala, conf=values, connect_token=token)
         driver.bound_ports()
+        self._attached = attached
         return driver
 
     def _keep_catalog(self, driver: Driver) -> None:
-        """Makes the first session, with the known tables, and opens Spark to others. Not before READY: it would take two
+        """Makes the first session, with the workspace's catalog, and opens Spark to others. Not before READY: it would take two
         seconds of CPU time from the starting executor, and it is done by the time the first kernel has started."""
         if self._keeps_writes:
-            for note in driver.finish_writes(self._place.writes_dir):
+            for note in driver.finish_writes(self._place.older_writes_dir):
                 self._report.log(f"A write that was cut off cannot be finished or undone: {note}")
         if self._keeps_catalog:
-            for note in driver.keep_catalog(self._place.catalog_dir, self._place.writes_dir):
-                self._report.log(f"What was known of a database cannot be read, and is set aside: {note}")
+            self._metastore = way = MetastoreWay(driver.scala.jvm, send=self._report.ask_metastore)
+            self._run(self._serve_metastore)
+            older, cluster_id = self._place.older_catalog_dir, str(self._assignment["cluster_id"])
+            for note in driver.share_catalog(way.channel, older, cluster_id, apart=self.isolates_users):
+                self._report.log(f"A table of this cluster cannot be moved to the workspace's metastore: {note}")
         self._open.set()
+
+    def _serve_metastore(self) -> None:
+        assert self._metastore is not None  # noqa: S101 - `_keep_catalog` has set it
+        self._metastore.run(lambda: self.stopping or not self._jvm.alive)
 
     def _watch_workers(self, master: Master) -> None:
         changed = time.monotonic()
@@ -234,11 +293,13 @@ class DriverRole(Role):
     def _watch_activity(self) -> None:
         driver = self._driver
         assert driver is not None  # noqa: S101 - `_take` has set it before starting this
-        looked, self._calm_until = 0.0, time.monotonic() + CALM_S
+        looked, self._calm_until = 0.0, self._monotonic() + CALM_S
         while not self._stopping.wait(LOAD_S) and self._jvm.alive:
             activity = self._sample(driver.activity, None)
             if self._master is not None and activity is not None:
                 self._tell_load(driver, self._master, activity)
+            elif activity is not None:
+                self._count_tasks(driver, activity)
             if time.monotonic() < looked + SLOW_S:
                 continue
             looked = time.monotonic()
@@ -265,14 +326,21 @@ class DriverRole(Role):
                 self._report.log(f"workers that leave are not watched any more: {error}")
                 return
 
+    def _count_tasks(self, driver: Driver, activity: Activity) -> None:
+        """Counts the tasks of a driver without workers, for its samples."""
+        stages = self._sample(driver.stages, None) if activity.busy else None
+        running = sum(stage.running for stage in stages or ())
+        waiting = sum(max(0, stage.tasks - stage.running - stage.done) for stage in stages or ())
+        self.numbers.update(tasks_active=running, tasks_waiting=waiting)
+
     def _tell_load(self, driver: Driver, master: Master, activity: Activity) -> None:
         """Reports the cluster's load while it is active or its workers change."""
-        told = not activity.busy and activity.jobs == self._quiet[0] and time.monotonic() - self._quiet[1] > LAG_S
+        told = not activity.busy and activity.jobs == self._quiet[0] and self._monotonic() - self._quiet[1] > LAG_S
         if told and set(self._homes.values()) == set(self._report.told("alive_workers") or ()):
             return
         stages = self._sample(driver.stages, None)
         waiting = any(stage.tasks > stage.running + stage.done for stage in stages or ())
-        if stages is None or (not waiting and time.monotonic() < self._calm_until):
+        if stages is None or (not waiting and self._monotonic() < self._calm_until):
             return
         executors = self._sample(driver.executors, None)
         if executors is None:
@@ -280,12 +348,16 @@ class DriverRole(Role):
         if {executor["id"] for executor in executors} != self._homes.keys():
             self._homes = self._sample(master.homes, self._homes)
         load = self._loads.sample(stages, executors, self._homes, now_ms())
+        self.numbers.update(
+            executor_gc_ms=sum(int(each["totalGCTime"]) for each in executors),
+            tasks_done=sum(int(each["completedTasks"]) for each in executors),
+        )
         self._report.tell(load=load)
         running = load["pending"] or any(worker[2] for worker in load["workers"])
         if activity.busy or running:
             self._quiet = (-1, 0.0)
         elif activity.jobs != self._quiet[0]:
-            self._quiet = (activity.jobs, time.monotonic())
+            self._quiet = (activity.jobs, self._monotonic())
 
 
 def now_ms() -> int:

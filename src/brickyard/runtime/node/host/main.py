@@ -1,35 +1,25 @@
-"""The node host: parent of everything that runs on a node (docs/architecture.md, "Node host protocol").
-
-Runs as `python start.py host` in the runtime's interpreter, inside the sandbox. The agent talks to it over its first two file
-descriptors. When that pipe closes, the agent is gone, and the node host ends everything here.
-"""
+"""The node host: parent of everything that runs on a node (docs/architecture.md, "Node host protocol")."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import threading
-import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..contexts.process import Cells
 from ..jvm import launch
 from ..jvm.launch import JvmOptions, LaunchError
 from ..jvm.process import Jvm, JvmError
-from ..processes import Reaper, Spawner, adopt_orphans, hide_memory, kill_descendants
+from ..processes import Spawner, kill_descendants
 from ..protocol import Channel, OpError
 from ..spark import conf as sparkconf
 from . import failures, scripts
 from .questions import Questions
 from .report import Report
 
-OP_THREADS = 16
-REAP_EVERY_S = 5.0
 LOOPBACK = "127.0.0.1"
 
 if TYPE_CHECKING:  # Python 3.8 cannot evaluate these
@@ -53,16 +43,19 @@ class NodeHost:
         self._contexts_lock = threading.Lock()
         self._manifest: dict[str, Any] = {}
         self._node_dir = Path()
-        self._cluster_dir = ""
+        self._cluster_dir = self._cluster_workspace = ""
+        self._metastore = False  # whether the agent answers for the workspace's metastore
         self._user_env: dict[str, str] = {}
         self._warm = False  # the JVM has already run Spark once, without a cluster
         self._ops: dict[str, Callable[[Message], Result]] = {
             "prepare": self._prepare, "become": self._become, "master": self._master, "retire": self._retire, "stop": self._stop,
             "context_create": self._context_create, "context_status": self._context_status,
-            "context_destroy": self._context_destroy, "command_execute": self._command_execute,
-            "command_status": self._command_status, "command_cancel": self._command_cancel,
-            "script_run": self._script_run, "answer": self._answer,
+            "context_destroy": self._context_destroy, "contexts_withdraw": self._contexts_withdraw,
+            "command_execute": self._command_execute, "command_status": self._command_status,
+            "command_cancel": self._command_cancel,
+            "script_run": self._script_run, "program_run": self._program_run, "answer": self._answer, "jars": self._add_jars,
             "connect_open": self._connect_open, "ui_open": self._ui_open, "attached": self._attached, "pulse": self._pulse,
+            "metastore": self._metastore_answer,
         }  # fmt: skip
 
     def handle(self, message: Message) -> None:
@@ -141,11 +134,9 @@ class NodeHost:
         with self._lock:
             self._manifest = self._manifest or dict(message["manifest"])
             node_dir = Path(message["node_dir"])
-            own, venv = launch.user_env(message["env"]), node_dir / launch.ENVIRONMENT
-            env = scripts.environment(os.environ, own, self._manifest, venv=venv)
             self._drop_contexts()  # a waiting kernel has imported what a script may install anew
             before = scripts.jvm_files(node_dir, self._manifest)
-            result = scripts.run_script(message, popen=self._spawner.popen, environ=env)
+            result = self._program_run(message)
             if self._jvm is not None and scripts.jvm_files(node_dir, self._manifest) != before:
                 self._channel.status(cold_reason=f"init script {message['name']} changed files that a running JVM has read")
                 self._warm = False
@@ -153,18 +144,26 @@ class NodeHost:
                 jvm.stop(0)
             return result
 
+    def _program_run(self, message: Message) -> Result:
+        """Runs a program to its end, beside whatever else the node does."""
+        own, venv = launch.user_env(message["env"]), Path(message["node_dir"]) / launch.ENVIRONMENT
+        env = scripts.environment(os.environ, own, message["manifest"], venv=venv)
+        return scripts.run_script(message, popen=self._spawner.popen, environ=env)
+
     def _become(self, message: Message) -> Result:
         assignment, host = message["assignment"], str(message.get("host") or LOOPBACK)
         assignment = {**assignment, "role": message.get("role") or assignment["role"]}
         with self._lock:
             if self._role is not None:
-                raise OpError("INVALID", "this node has its role already; a new role needs a new node host")
+                raise OpError("INVALID", "this node already has a role; another role needs a new node host")
             if "manifest" in message:
                 self._take_settings(message["manifest"], Path(message["node_dir"]))
             self._cluster_dir = str(message.get("cluster_dir") or "")
+            self._cluster_workspace = str(message.get("cluster_workspace") or "")
+            self._metastore = bool(message.get("metastore"))
             self._fit_jvm(assignment, host)
             self._user_env = dict(launch.user_env(assignment.get("spark_env_vars") or {}))
-            self._role = self._make_role(assignment, host)
+            self._role = self._make_role(assignment, host, list(message.get("jars") or ()))
             self._role.start()
         return {}
 
@@ -179,7 +178,7 @@ class NodeHost:
     def _fit_jvm(self, assignment: Message, host: str) -> None:
         """Keeps the prepared JVM if the assignment can use it; otherwise starts the right one."""
         if not self._manifest:
-            raise OpError("INVALID", "the node was not prepared: give `prepare`, or manifest and node_dir with `become`")
+            raise OpError("INVALID", "the node was not prepared: call `prepare` first, or pass manifest and node_dir to `become`")
         prepared = self._jvm
         try:
             wanted = launch.wanted_options(assignment, prepared.options if prepared else None)
@@ -255,10 +254,11 @@ class NodeHost:
 
     def _place(self, host: str) -> sparkconf.Place:
         return sparkconf.Place(
-            host=host, node_dir=str(self._node_dir), ui_key="", cluster_dir=self._cluster_dir, **sparkconf.tree_dirs(os.environ),
+            host=host, node_dir=str(self._node_dir), ui_key="", cluster_dir=self._cluster_dir,
+            cluster_workspace=self._cluster_workspace, metastore=self._metastore, **sparkconf.tree_dirs(os.environ),
         )  # fmt: skip
 
-    def _make_role(self, assignment: Message, host: str) -> Any:
+    def _make_role(self, assignment: Message, host: str, jars: list[str]) -> Any:
         place = self._place(host)
         common: dict[str, Any] = {"jvm": self._jvm, "assignment": assignment, "place": place, "report": self._report}
         if assignment["role"] == launch.WORKER:
@@ -267,7 +267,7 @@ class NodeHost:
             return WorkerRole(**common)
         from .driver import DriverRole
 
-        return DriverRole(on_ready=self._warm_contexts, commands=self._command_activity, **common)
+        return DriverRole(on_ready=self._warm_contexts, commands=self._command_activity, jars=jars, **common)
 
     def _master(self, message: Message) -> Result:
         self._needs_worker("master").join(str(message["master_url"]))
@@ -279,7 +279,7 @@ class NodeHost:
 
     def _needs_worker(self, op: str) -> Any:
         if self._role is None or not hasattr(self._role, "retire"):
-            raise OpError("INVALID", f"{op} is for workers, and this node is none")
+            raise OpError("INVALID", f"{op} is only available on workers")
         return self._role
 
     def _stop(self, message: Message) -> Result:
@@ -302,17 +302,26 @@ class NodeHost:
         self._questions.answered(dict(message))
         return {}
 
+    def _metastore_answer(self, message: Message) -> Result:
+        self._needs_driver("the metastore").metastore_answer(int(message["ask"]), message["answer"])
+        return {}
+
     def _attached(self, _: Message) -> Result:
         contexts = self._contexts.overview() if self._contexts is not None else []
         return {"contexts": contexts, "connect_sessions": self._needs_driver("who is attached").connect_sessions()}
 
+    def _add_jars(self, message: Message) -> Result:
+        self._needs_driver("a jar").add_jars([str(path) for path in message["paths"]])
+        return {}
+
     def _pulse(self, _: Message) -> Result:
         """Never blocks."""
-        return {"silent_s": self._role.silent_s if self._role is not None else 0.0}
+        role = self._role
+        return {"silent_s": role.silent_s, "numbers": dict(role.numbers)} if role is not None else {"silent_s": 0.0}
 
     def _needs_driver(self, what: str) -> Any:
         if self._role is None or not hasattr(self._role, "open_connect"):
-            raise OpError("INVALID", f"{what} is a driver's, and this node is none")
+            raise OpError("INVALID", f"{what} is only available on the driver")
         return self._role
 
     # ── contexts and commands ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -327,7 +336,7 @@ class NodeHost:
                 env = launch.environment(self._manifest, jvm.options, os.environ, host=jvm.host, node_dir=self._node_dir)
                 python = launch.python(self._manifest, self._node_dir)
                 self._contexts = Contexts(
-                    python=python, node_dir=str(self._node_dir), doors=self._doors(jvm), env=env,
+                    python=python, node_dir=str(self._node_dir), access=self._access(jvm), env=env,
                     cancel_group=self._cancel_group, spark_open=self._spark_open, starter=self._starter(),
                     ask=self._questions.ask,
                 )  # fmt: skip
@@ -339,7 +348,7 @@ class NodeHost:
         apart = self._role is not None and self._role.isolates_users
         return self._cells if apart and self._cells is not None else Beside(self._cells)
 
-    def _doors(self, jvm: Jvm) -> Any:
+    def _access(self, jvm: Jvm) -> Any:
         if self._role is not None and self._role.isolates_users:
             from ..contexts.sessions import Sessions
 
@@ -359,7 +368,7 @@ class NodeHost:
 
     def _need_contexts(self) -> Any:
         if self._role is None or not hasattr(self._role, "cancel_group"):
-            raise OpError("INVALID", "commands run on drivers, and this node is none")
+            raise OpError("INVALID", "commands are only available on the driver")
         return self._contexts or self._make_contexts()
 
     def _command_activity(self) -> tuple[bool, int]:
@@ -375,6 +384,13 @@ class NodeHost:
     def _context_destroy(self, message: Message) -> Result:
         return self._need_contexts().destroy(message["context_id"]) or {}
 
+    def _contexts_withdraw(self, message: Message) -> Result:
+        contexts = self._contexts
+        ended = contexts.withdraw(str(message["user"]), str(message["reason"])) if contexts is not None else []
+        if message["sessions"]:
+            self._needs_driver("Spark Connect").end_sessions(message["sessions"])
+        return {"context_ids": ended}
+
     def _command_execute(self, message: Message) -> Result:
         given = (message["context_id"], message["command_id"], message["language"], message["command"])
         return self._need_contexts().execute(*given) or {}
@@ -384,34 +400,3 @@ class NodeHost:
 
     def _command_cancel(self, message: Message) -> Result:
         return self._need_contexts().cancel(message["context_id"], message["command_id"]) or {}
-
-
-def reap_for_ever() -> None:
-    reaper = Reaper()
-    while True:
-        time.sleep(REAP_EVERY_S)
-        reaper.sweep(time.monotonic())
-
-
-def main() -> None:
-    hide_memory()  # this process knows the ways into the JVM and every kernel's key
-    channel = Channel.take_over()
-    adopt_orphans()
-    spawner = Spawner()
-    host = NodeHost(channel=channel, spawner=spawner, cells=Cells.inherited())
-
-    def terminate(_number: int, _frame: FrameType | None) -> None:
-        host.end(0)
-
-    signal.signal(signal.SIGTERM, terminate)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=reap_for_ever, name="reaper", daemon=True).start()
-    pool = ThreadPoolExecutor(max_workers=OP_THREADS, thread_name_prefix="op")
-    try:
-        for message in channel.messages():
-            if message.get("op") == "pulse":  # must not queue behind operations that wait for a hanging Spark
-                host.handle(message)
-            else:
-                pool.submit(host.handle, message)
-    finally:
-        host.end(0)

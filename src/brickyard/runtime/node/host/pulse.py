@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -16,8 +17,12 @@ class Pulse:
     the JVM is alive. Silence is counted in our own ticks, so time during which the machine slept or the whole node was frozen
     does not count."""
 
-    def __init__(self, question: Callable[[], object], *, stop: threading.Event) -> None:
+    def __init__(
+        self, question: Callable[[], object], *, stop: threading.Event, measure: Callable[[], None] = lambda: None
+    ) -> None:
+        """`measure` is called after each answer, on the same thread."""
         self._question = question
+        self._measure = measure
         self._stop = stop
         self._ticks = 0
 
@@ -39,6 +44,8 @@ class Pulse:
             except Py4JError:
                 pass
             self._ticks = 0
+            with contextlib.suppress(Exception):  # it is for charts only, so its failure must not look like silence
+                self._measure()
 
     def _count(self) -> None:
         while not self._stop.wait(TICK_S):

@@ -35,6 +35,9 @@ class Report:
         """Returns the last value sent for a field, or None."""
         return self._told.get(field)
 
+    def ask_metastore(self, number: int, request: Mapping[str, Any]) -> None:
+        self._channel.send({"event": "metastore", "ask": number, "request": request})
+
     def log(self, line: str) -> None:
         self._channel.log(line)
 

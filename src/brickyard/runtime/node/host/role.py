@@ -38,6 +38,7 @@ class Role:
         self._stopping = threading.Event()
         self._scala: Scala | None = None
         self._pulse: Pulse | None = None
+        self.numbers: dict[str, float] = {}  # what Spark says of itself, for the node's samples; replaced value by value
 
     def start(self) -> None:
         """Begins to take the role; returns immediately."""
@@ -71,9 +72,9 @@ class Role:
     def _take(self) -> None:
         raise NotImplementedError
 
-    def _feel_pulse(self, question: Callable[[], object]) -> None:
-        """Begins to check whether Spark answers; `silent_s` gives the result."""
-        self._pulse = Pulse(question, stop=self._stopping)
+    def _feel_pulse(self, question: Callable[[], object], measure: Callable[[], None] = lambda: None) -> None:
+        """Begins to check whether Spark answers; `silent_s` gives the result. `measure` is called while it does."""
+        self._pulse = Pulse(question, stop=self._stopping, measure=measure)
         self._pulse.start()
 
     def _run(self, work: Callable[[], None]) -> None:

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 CHUNK = 1 << 20
 TAIL_BYTES, TAIL_LINES = 8_000, 20
 NAME = 100  # characters of a script's name in the names of its logs
-_TEXT_BUSY_S = 1.0
+_TEXT_BUSY_S = 20.0  # a child that was forked may wait that long for a processor on a machine that is overloaded
 
 if TYPE_CHECKING:  # Python 3.8 cannot evaluate these
     Message = Mapping[str, Any]
@@ -144,14 +144,13 @@ def _copy(source: str, file: IO[bytes], limit: int) -> None:
         raise Refused("FAILED_FETCH", "it is not a file.")
     fd = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # if it has just become a FIFO, this must not hang
     with open(fd, "rb", buffering=0) as script:  # noqa: PTH123
-        total = 0
-        while chunk := script.read(CHUNK):
-            total += len(chunk)
-            if total > limit:
-                raise Refused(
-                    "FAILED_FETCH", f"it is larger than {limit // 1_000_000} MB, which is the most an init script may have."
-                )
+        total = os.fstat(fd).st_size  # a file that is too large is refused before anything is copied
+        while total <= limit and (chunk := script.read(CHUNK)):
             file.write(chunk)
+            total = max(total, file.tell())
+        if total > limit:
+            most = f"{limit // 1_000_000} MB"
+            raise Refused("FAILED_FETCH", f"it is larger than {most}, which is the most an init script may have.")
 
 
 def _command(script: Path) -> list[str]:
@@ -160,9 +159,9 @@ def _command(script: Path) -> list[str]:
         head = file.read(4096)
     first = head.split(b"\n", 1)[0]
     if first.endswith(b"\r"):
-        raise Refused("FAILED_EXECUTION", "its lines end as on Windows (CRLF); save it with Unix line ends (LF).")
+        raise Refused("FAILED_EXECUTION", "it has Windows line endings (CRLF). Save it with Unix line endings (LF).")
     if b"\0" in head:
-        raise Refused("FAILED_EXECUTION", "it is not a script: it holds bytes that are no text.")
+        raise Refused("FAILED_EXECUTION", "it is not a script: it contains bytes that are not text.")
     if not first.startswith(b"#!"):
         return ["/bin/bash" if Path("/bin/bash").exists() else "/bin/sh", str(script)]
     interpreter = first[2:].split()[:1]

@@ -12,6 +12,7 @@ from typing import Any
 from ..jvm.launch import LaunchError
 from ..jvm.scala import Scala
 from ..spark import conf as sparkconf
+from ..spark import resources
 from ..spark.leaving import nudge_executors
 from ..spark.standalone import Executor, Worker
 from .role import Role
@@ -52,6 +53,7 @@ class WorkerRole(Role):
         self._worker = worker = Worker(
             scala, conf=sparkconf.worker_conf(assignment, self._place), host=self._place.host, cores=int(assignment["cores"]),
             memory_mb=int(assignment["memory_mb"]), work_dir=self._place.node_dir + "/work/executors",
+            resources_file=resources.write(assignment, self._place.node_dir, resources.WORKER),
         )  # fmt: skip
         self._master_known.wait()
         if self._retiring.is_set():

@@ -21,19 +21,19 @@ import py4j.ClientServer;
 import py4j.GatewayServer;
 
 /**
- * The driver's ports on loopback, where processes of other clusters can connect to them (network = shared). Until a peer has
- * shown the secret it gets little memory, little time, and no place that somebody else needs.
+ * Limits for the driver's ports on loopback, to which processes of other clusters can connect (network = shared). A peer that has
+ * not yet sent the secret gets little memory and little time, and cannot keep others from connecting.
  *
- * Compiled for each runtime (compile_classes.py) by the compiler that Spark brings for its queries, which knows no generics.
+ * Compiled for each runtime (compile_classes.py) with the compiler that Spark uses for its queries (Janino), which has no generics.
  */
 public final class BoundedPorts {
     private BoundedPorts() {}
 
-    /** A Py4J server on a free port, which serves whoever shows the token. */
+    /** Starts a Py4J server on a free port. It serves peers that send the token. */
     public static ClientServer py4j(String token) throws Exception {
         ClientServer server = new ClientServer.ClientServerBuilder()
             .authToken(token).javaPort(0).javaAddress(InetAddress.getLoopbackAddress()).autoStartJavaServer(false).build();
-        // The builder takes a factory for sockets, and does not use it.
+        // The builder accepts a socket factory but does not use it.
         set(GatewayServer.class, "sSocketFactory", server.getJavaServer(), new BoundedServers());
         server.startServer();
         return server;
@@ -45,18 +45,18 @@ public final class BoundedPorts {
         field.set(object, value);
     }
 
-    /** Bound what is read on the ports that serve results to Python (`collect`, `toPandas`), each for one peer. */
+    /** Limits what is read on the ports that return results to Python (`collect`, `toPandas`); each serves one peer. */
     public static void serveResults(SparkConf conf) throws Exception {
         Class results = Class.forName("org.apache.spark.api.python.PythonRDD$");
-        Method first = results.getDeclaredMethod("authHelper", new Class[0]); // makes Spark's own, which must not come later
+        Method first = results.getDeclaredMethod("authHelper", new Class[0]); // creates Spark's own helper now, so that it cannot replace ours later
         first.setAccessible(true);
         Object module = results.getField("MODULE$").get(null);
         first.invoke(module, new Object[0]);
-        set(results, "authHelper", module, new BoundedSecrets(conf)); // static in Scala 2.13: no object is looked at
+        set(results, "authHelper", module, new BoundedSecrets(conf)); // static in Scala 2.13, where the object is ignored
     }
 }
 
-/** What a peer says first on a port that serves results: a length and a text. Spark would make room for 2 GiB. */
+/** Reads a peer's first message on a results port: a length and a text. Spark itself would allocate up to 2 GiB for it. */
 final class BoundedSecrets extends SocketAuthHelper {
     private static final int LONGEST = 1024;
 
@@ -69,7 +69,7 @@ final class BoundedSecrets extends SocketAuthHelper {
             DataInputStream in = new DataInputStream(socket.getInputStream());
             int length = in.readInt();
             if (length < 0 || length > LONGEST) {
-                throw new IllegalArgumentException("The peer's first message claims " + length + " bytes.");
+                throw new IllegalArgumentException("The peer's first message is said to have " + length + " bytes; at most " + LONGEST + " are allowed.");
             }
             byte[] text = new byte[length];
             in.readFully(text);
@@ -104,7 +104,7 @@ final class BoundedServers extends ServerSocketFactory {
     }
 }
 
-/** Peers that have yet to show the secret wait here. One too many takes the place of the one that has waited longest. */
+/** Holds the peers that have not sent the secret yet. When there are too many, the one that has waited longest is closed. */
 final class BoundedServer extends ServerSocket {
     private static final int WAITING = 64;
 
@@ -133,7 +133,7 @@ final class BoundedServer extends ServerSocket {
 }
 
 final class BoundedSocket extends Socket {
-    private FirstLines lines; // one stream: what it has counted must not be counted anew
+    private FirstLines lines; // only one stream, since it counts what was read
 
     public synchronized InputStream getInputStream() throws IOException {
         if (this.lines == null) {
@@ -147,7 +147,7 @@ final class BoundedSocket extends Socket {
     }
 }
 
-/** Lets through what Py4J reads before it decides, "A" and the secret, each a line, within bounds; then everything. */
+/** Limits the two lines that Py4J reads before it trusts a peer ("A" and the secret); then lets everything through. */
 final class FirstLines extends FilterInputStream {
     private static final int LINES = 2;
     private static final int LONGEST = 1024;
@@ -182,7 +182,7 @@ final class FirstLines extends FilterInputStream {
         int timeout = this.socket.getSoTimeout();
         long left = (this.latest - System.nanoTime()) / 1000000L;
         if (left <= 0) {
-            throw new SocketTimeoutException("The peer has not shown the secret in time.");
+            throw new SocketTimeoutException("The peer did not send the secret in time.");
         }
         this.socket.setSoTimeout((int) left);
         int count = this.in.read(into, offset, Math.min(length, LONGEST - this.bytes));

@@ -1,12 +1,9 @@
 package brickyard;
 
-import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.File;
 import java.io.FileNotFoundException;
-import java.io.FileOutputStream;
 import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.StandardCopyOption;
+import java.io.RandomAccessFile;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -29,7 +26,8 @@ import org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtoc
  *
  * Each task attempt writes into a directory of its own below `_temporary-JOB`, which readers ignore, and tells the driver what it wrote.
  * The driver takes one attempt of every task. A job is committed when its record says what is moved where, and which older files go:
- * until then an overwrite has removed nothing. A driver that is killed later leaves the record, and the next one finishes the work.
+ * until then an overwrite has removed nothing. A driver that is killed later leaves the record, and the next one of its cluster, or
+ * one of another cluster that uses a table, finishes the work.
  *
  * Spark's own way (Hadoop's committer) lets all jobs that write to one place share `_temporary`, so the first to end removes the
  * others' rows; it shows the files of a job one by one; and it empties a table before it is overwritten.
@@ -92,7 +90,7 @@ public final class KeptCommit extends SQLHadoopMapReduceCommitProtocol {
         this.stages = new LinkedHashSet();
         this.stages.add(stage(this.path));
         try {
-            write(this.records, this.job, false, begun());
+            CommitRecords.write(this.records, this.job, false, begun());
             Path stage = new Path(stage(this.path));
             if (!stage.getFileSystem(conf).mkdirs(stage)) {
                 throw new IOException("The directory " + stage + " cannot be made.");
@@ -131,13 +129,17 @@ public final class KeptCommit extends SQLHadoopMapReduceCommitProtocol {
         try {
             Configuration conf = context.getConfiguration();
             synchronized (KeptCommit.class) { // of two overwrites one comes after the other, and removes what that has written
-                Map record = committing(conf, messages);
-                write(this.records, this.job, true, record);
-                this.committed = true;
-                finish(conf, record);
-                end(this.records, record(), record);
+                RandomAccessFile lock = CommitRecords.committing(conf, new Path(this.path).toString());
+                try {
+                    Map record = committing(conf, messages);
+                    CommitRecords.write(this.records, this.job, true, record);
+                    this.committed = true;
+                    CommitRecords.finishOwn(conf, this.records, record(), record);
+                } finally {
+                    lock.close();
+                }
             }
-            removeStages(conf, this.stages); // a task that was still writing has found the record until now
+            CommitRecords.removeStages(conf, null, this.stages); // a task that was still writing has found the record until now
         } catch (Throwable error) {
             raise(error);
         }
@@ -153,7 +155,7 @@ public final class KeptCommit extends SQLHadoopMapReduceCommitProtocol {
         }
         record().delete(); // first: tasks that are still writing remove what they make when they see this
         try {
-            removeStages(context.getConfiguration(), this.stages);
+            CommitRecords.removeStages(context.getConfiguration(), null, this.stages);
         } catch (Throwable error) { // hidden, and the reason of the failure matters more
             return;
         }
@@ -280,102 +282,10 @@ public final class KeptCommit extends SQLHadoopMapReduceCommitProtocol {
                 for (int index = 0; index < this.files.size(); index += 2) {
                     mine.add(stageOf((String[]) this.files.toArray(new String[this.files.size()]), index));
                 }
-                removeStages(context.getConfiguration(), mine);
+                CommitRecords.removeStages(context.getConfiguration(), null, mine);
             }
         } catch (Throwable error) {
             return; // hidden, and the reason of the failure matters more
-        }
-    }
-
-    // ── after a driver that was killed ────────────────────────────────────────────────────────────────────────────────────
-
-    /** Finish what was committed, and remove what was not. Returns what could not be done. */
-    public static List recover(Configuration conf, String directory) throws IOException {
-        Files.createDirectories(new File(directory).toPath(), new java.nio.file.attribute.FileAttribute[0]);
-        List notes = new ArrayList();
-        File[] found = new File(directory).listFiles();
-        Arrays.sort(found);
-        for (int index = 0; index < found.length; index++) {
-            if (!found[index].getName().endsWith(SUFFIX)) {
-                found[index].delete(); // a draft
-                continue;
-            }
-            try {
-                Map record = (Map) new ObjectMapper().readValue(found[index], Map.class);
-                finish(conf, record);
-                end(directory, found[index], record);
-            } catch (Exception error) {
-                notes.add(found[index] + ": " + error);
-            }
-        }
-        return notes;
-    }
-
-    /** The catalog learns of partitions that a job has made after that, so they stay on record: of the last job for each place. */
-    private static void end(String directory, File record, Map done) throws IOException {
-        List parted = done.containsKey(PARTED) ? (List) done.get(PARTED) : new ArrayList();
-        if (!parted.isEmpty()) {
-            Map rest = new LinkedHashMap();
-            rest.put("stages", new ArrayList());
-            rest.put(PARTED, parted);
-            rest.put("path", done.get("path"));
-            String name = PARTED + Integer.toHexString(((String) done.get("path")).hashCode());
-            write(directory, name, false, rest);
-            if (record.equals(new File(directory, name + SUFFIX))) {
-                return;
-            }
-        }
-        record.delete();
-    }
-
-    /** As often as you like: names of files are never used twice. */
-    private static void finish(Configuration conf, Map record) throws IOException {
-        List removed = record.containsKey("remove") ? (List) record.get("remove") : new ArrayList();
-        List moves = record.containsKey("move") ? (List) record.get("move") : new ArrayList();
-        Set needed = new LinkedHashSet();
-        for (int index = 0; index < moves.size(); index++) {
-            needed.add(new Path((String) ((List) moves.get(index)).get(1)).getParent().toString());
-        }
-        Set emptied = new LinkedHashSet();
-        for (int index = 0; index < removed.size(); index++) {
-            Path file = new Path((String) removed.get(index));
-            FileSystem fs = file.getFileSystem(conf);
-            if (!fs.delete(file, false) && fs.exists(file)) {
-                throw new IOException("The file " + file + " cannot be removed.");
-            }
-            emptied.add(file.getParent().toString());
-        }
-        for (int index = 0; index < moves.size(); index++) {
-            Path from = new Path((String) ((List) moves.get(index)).get(0));
-            Path to = new Path((String) ((List) moves.get(index)).get(1));
-            FileSystem fs = from.getFileSystem(conf);
-            if (fs.exists(from) && !fs.rename(from, to)) {
-                throw new IOException("The file " + from + " cannot be moved to " + to + ".");
-            }
-        }
-        emptied.removeAll(needed);
-        for (java.util.Iterator each = emptied.iterator(); each.hasNext();) {
-            removeEmpty(conf, new Path((String) each.next()), (String) record.get("path"));
-        }
-        removeStages(conf, (List) record.get("stages"));
-    }
-
-    /** Directories of which an overwrite has left nothing: one called `_spark_metadata` would make readers find no rows. */
-    private static void removeEmpty(Configuration conf, Path directory, String top) throws IOException {
-        FileSystem fs = directory.getFileSystem(conf);
-        Path each = directory;
-        while (each.toString().startsWith(top + "/") && fs.exists(each) && fs.listStatus(each).length == 0) {
-            fs.delete(each, false);
-            each = each.getParent();
-        }
-    }
-
-    private static void removeStages(Configuration conf, java.util.Collection stages) throws IOException {
-        for (java.util.Iterator each = stages.iterator(); each.hasNext();) {
-            Path stage = new Path((String) each.next());
-            if (stage.getName().startsWith(STAGE)) {
-                stage.getFileSystem(conf).delete(stage, true);
-            }
         }
     }
 
@@ -418,26 +328,6 @@ public final class KeptCommit extends SQLHadoopMapReduceCommitProtocol {
             } else if (!each.getName().startsWith("_temporary")) {
                 collect(fs, each, found);
             }
-        }
-    }
-
-    private static void write(String directory, String job, boolean sync, Map record) throws IOException {
-        File file = new File(directory, job + SUFFIX);
-        File draft = new File(directory, job + ".draft");
-        draft.getParentFile().mkdirs(); // programs may remove what is in the cluster's directory
-        try {
-            FileOutputStream stream = new FileOutputStream(draft);
-            try {
-                stream.write(new ObjectMapper().writeValueAsBytes(record));
-                if (sync) {
-                    stream.getFD().sync();
-                }
-            } finally {
-                stream.close();
-            }
-            Files.move(draft.toPath(), file.toPath(), new java.nio.file.CopyOption[] {StandardCopyOption.ATOMIC_MOVE});
-        } finally {
-            draft.delete(); // there is none, unless the disk is full
         }
     }
 

@@ -20,23 +20,23 @@ import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.permission.FsPermission;
 
 /*
- * Files as Spark sees them on a node: `dbfs:/`, the workspace's files, which every node sees, and `file:/`, the node's own. The
- * workspace's files are at `/dbfs`, `/Volumes` and `/Workspace` for both.
+ * The file systems that Spark uses on a node: `dbfs:/` for the workspace's files, which every node sees, and `file:/` for the
+ * node's own. Both show the workspace's files at `/dbfs`, `/Volumes` and `/Workspace`.
  *
- * Compiled for each runtime (compile_classes.py) by the compiler that Spark brings for its queries, which knows no generics.
+ * Compiled for each runtime (compile_classes.py) with the compiler that Spark uses for its queries (Janino), which has no generics.
  */
 
-/** The settings (Hadoop's) that say where things are on this node. */
+/** Hadoop settings that name the directories of this node. */
 final class Places {
     static final String DBFS = "fs.brickyard.dbfs.root"; // directories with the workspace's files
     static final String VOLUMES = "fs.brickyard.volumes.root";
     static final String WORKSPACE = "fs.brickyard.workspace.root";
     static final String TEMPORARY = "fs.brickyard.temporary"; // Java's directory for temporary files on the driver
-    static final String SCRATCH = "fs.brickyard.scratch"; // what all nodes see, for what Spark makes there to share it
+    static final String SCRATCH = "fs.brickyard.scratch"; // a directory that all nodes see, for temporary files that they share
     static final String SHARED = "fs.brickyard.shared"; // directories that file:/ may write to, ":" between them; "": everywhere
 }
 
-/** Where the workspace's files are on this node, which need not be the place that programs and users name. */
+/** Where the workspace's files really are on this node. Programs and users name other paths. */
 final class Trees {
     private static final String[] NAMES = {"/dbfs", "/Volumes", "/Workspace"};
     private static final String[] SETTINGS = {Places.DBFS, Places.VOLUMES, Places.WORKSPACE};
@@ -49,7 +49,7 @@ final class Trees {
         }
     }
 
-    /** The file at a path that begins with a tree's name; null if it begins otherwise. */
+    /** The file for a path below one of the trees, or null for any other path. */
     File named(String path) {
         for (int index = 0; index < NAMES.length; index++) {
             if (within(path, NAMES[index])) {
@@ -59,7 +59,7 @@ final class Trees {
         return null;
     }
 
-    /** The file at a path of `dbfs:/`: `/dbfs/x` is another name of `/x`. */
+    /** The file for a path of `dbfs:/`, where `/dbfs/x` is another name of `/x`. */
     File ofDbfs(String path) {
         File file = named(path);
         return file != null ? file : new File(this.roots[0] + path);
@@ -69,7 +69,7 @@ final class Trees {
         return !top.isEmpty() && (name.equals(top) || name.startsWith(top + "/"));
     }
 
-    /** What Hadoop asks about a file, under the path that the program named: Spark looks for what it has listed by its path. */
+    /** A file's status with the path that the program named, since Spark looks up listed files by that path. */
     static FileStatus status(File file, Path named, long block) throws IOException {
         PosixFileAttributes found;
         try {
@@ -126,8 +126,8 @@ final class DbfsFiles extends RawLocalFileSystem {
     }
 
     /**
-     * Where a path leads. Spark 3 names temporary checkpoints after Java's directory, and takes that for a path of the cluster's
-     * file system.
+     * The file for a path. Spark 3 puts temporary checkpoints into Java's temporary directory, but treats it as a path of the
+     * cluster's default file system.
      */
     public File pathToFile(Path path) {
         checkPath(path);
@@ -156,14 +156,14 @@ final class DbfsFiles extends RawLocalFileSystem {
         return Trees.status(pathToFile(f), f.makeQualified(NAME, getWorkingDirectory()), getDefaultBlockSize(f));
     }
 
-    /** Without starting `chmod` for every file. */
+    /** Sets permissions without starting `chmod` for every file. */
     public void setPermission(Path p, FsPermission permission) throws IOException {
         String text = permission.getUserAction().SYMBOL + permission.getGroupAction().SYMBOL + permission.getOtherAction().SYMBOL;
         Files.setPosixFilePermissions(pathToFile(p).toPath(), PosixFilePermissions.fromString(text));
     }
 }
 
-/** The node's own files. Where a cluster has several nodes, they are written only where all of its nodes see them. */
+/** The node's own files. On a cluster with several nodes they can be written only where all nodes see them. */
 final class OwnFiles extends RawLocalFileSystem {
     private Trees trees = new Trees(new Configuration(false));
     private String checkpoint = "";
@@ -179,7 +179,7 @@ final class OwnFiles extends RawLocalFileSystem {
         this.shared = places.isEmpty() ? new String[0] : places.split(":");
     }
 
-    /** Spark asks the file system of a table for the places of its partitions, which may be in `dbfs:/`. */
+    /** Spark also asks a table's file system about partitions in other places, which may be in `dbfs:/`. */
     protected void checkPath(Path path) {
         if (!"dbfs".equals(path.toUri().getScheme())) {
             super.checkPath(path);
@@ -187,8 +187,8 @@ final class OwnFiles extends RawLocalFileSystem {
     }
 
     /**
-     * The workspace's files are at their names, also where the node does not show them there. The temporary checkpoints that Spark makes for
-     * streams without one hold what the tasks of all nodes write and read.
+     * The file for a path. The workspace's files keep their names where the node does not mount them there. Temporary checkpoints,
+     * which Spark creates for streams without one, go to the shared directory: tasks on all nodes read and write them.
      */
     public File pathToFile(Path path) {
         if ("dbfs".equals(path.toUri().getScheme())) {
@@ -230,7 +230,7 @@ final class OwnFiles extends RawLocalFileSystem {
 
     public boolean delete(Path p, boolean recursive) throws IOException {
         if (pathToFile(p).exists()) {
-            check(p); // an overwrite must not remove what it then cannot write
+            check(p); // first: an overwrite must not delete files that it cannot write again
         }
         return super.delete(p, recursive);
     }
@@ -243,7 +243,7 @@ final class OwnFiles extends RawLocalFileSystem {
         return false;
     }
 
-    /** The directory that the program named, where the path is one that Hadoop's committer or Spark makes below it. */
+    /** The directory that the program named, for a path that Spark or Hadoop's committer makes below it. */
     static String asked(String path) {
         String cut = path.replaceFirst("(?s)/(_temporary(-[^/]*)?(/.*)?|_spark_metadata(/.*)?|\\.(spark|hive)-staging.*)$", "");
         return cut.isEmpty() ? "/" : cut;
@@ -267,7 +267,7 @@ final class OwnFiles extends RawLocalFileSystem {
     }
 }
 
-/** `file:/` for Hadoop, which insists on this superclass. No checksum files: `/dbfs` would be full of them. */
+/** `file:/` for Hadoop, which requires this superclass. Without checksum files, which would fill `/dbfs`. */
 final class NodeFiles extends LocalFileSystem {
     public NodeFiles() {
         super(new OwnFiles());
@@ -279,13 +279,13 @@ final class NodeFiles extends LocalFileSystem {
         setVerifyChecksum(false);
     }
 
-    /** As it is: Hadoop would wrap it once more, and Parquet of Spark 3.4 then takes it for one that fills Java's byte buffers. */
+    /** Unwrapped: Hadoop's wrapper makes the Parquet of Spark 3.4 believe that the stream can fill Java's byte buffers. */
     public FSDataInputStream open(Path f, int bufferSize) throws IOException {
         return getRawFileSystem().open(f, bufferSize);
     }
 }
 
-/** The same two for Hadoop's newer interface, which streaming checkpoints use. */
+/** Both file systems for Hadoop's newer interface (FileContext), which streaming checkpoints use. */
 abstract class FilesContext extends DelegateToFileSystem {
     FilesContext(URI name, FileSystem files, Configuration conf, String scheme) throws IOException, java.net.URISyntaxException {
         super(name, files, conf, scheme, false);

@@ -24,7 +24,11 @@ def attach() -> Any:
     running = jvm.org.apache.spark.SparkContext.getOrCreate()
     jsc = jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(running)
     context = SparkContext(gateway=gateway, jsc=jsc, conf=SparkConf(_jconf=jsc.getConf()))
-    return SparkSession(context).newSession()
+    session = SparkSession(context).newSession()
+    # Otherwise the session's functions on executors get only the files that Spark Connect adds to a session, and none of the
+    # SparkContext's: no jar or file that came after Spark's start.
+    session.conf.set("spark.sql.artifact.isolation.enabled", "false")
+    return session
 
 
 def refuse_stop(*classes: Any) -> None:

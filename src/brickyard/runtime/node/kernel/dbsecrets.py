@@ -110,4 +110,4 @@ class Secrets:
 
 def _need(name: str, value: str) -> None:
     if not isinstance(value, str) or not value:
-        raise ValueError(f"dbutils.secrets needs the {name}: a text that is not empty.")
+        raise ValueError(f"dbutils.secrets: {name} must be a string that is not empty.")

@@ -1,4 +1,4 @@
-"""`dbutils` as far as a cluster can offer it: notebook exit, widgets, files, secrets."""
+"""`dbutils` as far as a cluster can offer it: notebook exit, restarting Python, widgets, files, secrets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from ..trees import PREFIXES, local_path, roots
-from ..wire import EXIT_MIME
+from ..wire import EXIT_MIME, RESTART_MIME
 from .dbsecrets import Line, Secrets
 from .widgets import Widgets
 
@@ -39,6 +39,19 @@ class Notebook:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise _not_offered(f"notebook.{name}")
+
+
+class Library:
+    def __init__(self, *, publish: Callable[[dict[str, Any]], None]) -> None:
+        self._publish = publish
+
+    def restartPython(self) -> NoReturn:
+        """Ends the command and replaces the Python process: its variables and modules are gone, what %pip installed stays."""
+        self._publish({RESTART_MIME: {}})
+        raise NotebookExit("Python is restarted")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise _not_offered(f"library.{name}")
 
 
 class Files:
@@ -88,7 +101,7 @@ class Files:
         origin, target = self._local(source), self._local(dest)
         if origin.is_dir():
             if not recurse:
-                raise IsADirectoryError(f"{source} is a directory. Pass recurse=True to copy it with all it holds.")
+                raise IsADirectoryError(f"{source} is a directory. Pass recurse=True to copy it with its contents.")
             shutil.copytree(str(origin), str(target))
         else:
             target = target / origin.name if target.is_dir() else target
@@ -100,7 +113,7 @@ class Files:
         """Moves a file, or a directory with `recurse`."""
         origin, target = self._local(source), self._local(dest)
         if origin.is_dir() and not recurse:
-            raise IsADirectoryError(f"{source} is a directory. Pass recurse=True to move it with all it holds.")
+            raise IsADirectoryError(f"{source} is a directory. Pass recurse=True to move it with its contents.")
         (target if target.is_dir() else target.parent).mkdir(parents=True, exist_ok=True)
         shutil.move(str(origin), str(target))
         return True
@@ -129,6 +142,7 @@ class DBUtils:
 
     def __init__(self, *, publish: Callable[[dict[str, Any]], None], files: Files, line: Line) -> None:
         self.notebook = Notebook(publish=publish)
+        self.library = Library(publish=publish)
         self.fs = files
         self.widgets = Widgets()
         self.secrets = Secrets(line)
@@ -140,7 +154,7 @@ class DBUtils:
 def _not_offered(what: str) -> AttributeError:
     return AttributeError(
         f"dbutils.{what} is not offered on this cluster. Available: dbutils.fs (ls, head, put, mkdirs, rm, cp, mv),"
-        " dbutils.notebook.exit, dbutils.secrets, dbutils.widgets."
+        " dbutils.library.restartPython, dbutils.notebook.exit, dbutils.secrets, dbutils.widgets."
     )
 
 

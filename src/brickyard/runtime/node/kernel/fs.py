@@ -50,7 +50,9 @@ def parse(line: str) -> tuple[str, list[str], dict[str, Any]]:
         else:
             words.append(part)
     if len(words) != verb.words:
-        raise ValueError(f"%fs {name} takes {verb.words} and was given {len(words)} of these. Write: %fs {verb.usage}")
+        raise ValueError(
+            f"%fs {name} takes {verb.words} argument{'s' * (verb.words > 1)}, not {len(words)}. Write: %fs {verb.usage}"
+        )
     return name, words, options
 
 
@@ -59,7 +61,7 @@ def _value(keyword: str, text: str, verb: _Verb) -> Any:
         return text.lower() == "true"
     if keyword == "max_bytes" and text.isdigit():
         return int(text)
-    raise ValueError(f"{text!r} is no value for that option. Write: %fs {verb.usage}")
+    raise ValueError(f"{text!r} is not a value of that option. Write: %fs {verb.usage}")
 
 
 def make_fs_magic(files: Any, publish: Callable[[dict[str, Any]], None]) -> Callable[[str], None]:

@@ -22,33 +22,25 @@ _OURS = (
 KEPT = 5 * 1024 * 1024  # bytes of the program's output that are kept, from its end
 
 
-def run_main(spark: Any, name: str, parameters: Sequence[str], jars: Sequence[str], output: Path) -> None:
-    """Runs `name.main(parameters)` with the jars on its class path and on the executors'. Its output goes to the file `output`
-    and is printed here when it ends. Raises JavaFailed, or TaskError if there is no access to the JVM."""
+def run_main(spark: Any, name: str, parameters: Sequence[str], output: Path) -> None:
+    """Runs `name.main(parameters)` of the cluster's jars. Its output goes to the file `output` and is printed here when it ends.
+    Raises JavaFailed, or TaskError if there is no access to the JVM."""
     if not in_jvm(spark):
         raise TaskError(
             "A JAR task runs in the driver's JVM, which this cluster keeps from its users (data_security_mode USER_ISOLATION). "
             "Run it on a cluster with data_security_mode SINGLE_USER or NONE."
         )
     jvm, gateway = spark._jvm, spark.sparkContext._gateway
-    urls = gateway.new_array(jvm.java.net.URL, len(jars))
-    for number, path in enumerate(jars):
-        urls[number] = jvm.java.io.File(path).toURI().toURL()
-        spark.sparkContext._jsc.addJar(path)
-    thread = jvm.java.lang.Thread.currentThread()
-    before = thread.getContextClassLoader()
-    loader = jvm.java.net.URLClassLoader(urls, before)
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     arguments = gateway.new_array(jvm.java.lang.String, len(parameters))
     for number, each in enumerate(parameters):
         arguments[number] = each
     try:
         with _printing_to(jvm, output):
-            thread.setContextClassLoader(loader)
             _invoke(jvm, gateway, loader, name, arguments)
     except Py4JJavaError as error:
         raise _failure(jvm, error.java_exception) from None
     finally:
-        thread.setContextClassLoader(before)
         _show(output)
 
 

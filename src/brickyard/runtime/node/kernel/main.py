@@ -31,6 +31,7 @@ from .dbutils import NotebookExit, make_dbutils
 from .display import make_display, pandas_table
 from .fs import make_fs_magic
 from .jar import run_main
+from .packages import Packages
 from .paths import runtime_last
 from .sql import run
 from .task import MAGIC, TaskFailed, make_task_magic
@@ -140,7 +141,7 @@ def quiet_failed_queries() -> None:
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def fill_namespace(app: Any, kernel_spark: Any, line: Line) -> None:
+def fill_namespace(app: Any, kernel_spark: Any, line: Line, packages: Packages) -> None:
     """Fills the user's namespace: spark, sc, sql, display, displayHTML, dbutils, and the %%sql magic."""
     from pyspark.errors import PySparkException
 
@@ -176,6 +177,8 @@ def fill_namespace(app: Any, kernel_spark: Any, line: Line) -> None:
     shell.display_formatter.mimebundle_formatter.for_type_by_name("pandas.core.frame", "DataFrame", frame_bundle)
     dbutils = make_dbutils(publish, line)
     shell.register_magic_function(make_fs_magic(dbutils.fs, publish), "line", "fs")
+    shell.register_magic_function(packages.pip, "line", "pip")
+    shell.register_magic_function(lambda _: dbutils.library.restartPython(), "line", "restart_python")
     names: dict[str, Any] = {
         "spark": spark,
         "sc": kernel_spark.context,
@@ -255,11 +258,13 @@ def main() -> None:
     budget.guard(sys.stdout)
     budget.guard(sys.stderr)
     quiet_failed_queries()
-    fill_namespace(app, kernel_spark, line)
+    packages = Packages(app.shell, kernel_spark.spark)
+    fill_namespace(app, kernel_spark, line, packages)
     app.shell.events.register("pre_run_cell", before_each(app, kernel_spark, budget))
     os.chdir(work_dir)
     hide_ourselves()
     runtime_last()
+    packages.resume()
     sys.path[:] = ["", *(entry for entry in sys.path if entry != "")]  # users import from their working directory
     sys.argv[:] = [""]
     app.start()

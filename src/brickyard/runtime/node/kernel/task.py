@@ -4,8 +4,8 @@
     {"kind": "wheel", "package", "entry_point"}                       an entry point of a package, or a function in it
     {"kind": "jar", "class"}                                          the main method of a class, in the driver's JVM
 
-Each also takes "parameters": [...], and "wheels": [...] and "jars": [...] with paths in the workspace's files. Code runs with the
-names that notebooks have (spark, dbutils, ...). Errors are shown as the task's own, without frames of this module.
+Each also takes "parameters": [...], and "wheels": [...] with paths in the workspace's files. Code runs with the names that
+notebooks have (spark, dbutils, ...). Errors are shown as the task's own, without frames of this module.
 """
 
 from __future__ import annotations
@@ -63,9 +63,8 @@ def make_task_magic(namespace: dict[str, Any], run_main: Callable[..., None]) ->
         except WheelError as error:
             raise TaskFailed(error, text=f"WheelError: {error}") from None
         if task["kind"] == "jar":
-            jars = [shown_path("dbfs", str(path)) for path in task.get("jars") or ()]
             main, output = str(task["class"]), _own_directory() / "jar-output"
-            _guarded(lambda: run_main(namespace["spark"], main, _parameters(task), jars, output))
+            _guarded(lambda: run_main(namespace["spark"], main, _parameters(task), output))
         else:
             _guarded(_python(task, namespace) if task["kind"] == "python" else _wheel(task))
 

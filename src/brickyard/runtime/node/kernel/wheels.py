@@ -71,7 +71,7 @@ def _check(archive: zipfile.ZipFile, name: str) -> None:
         raise WheelError(f"{name} is not a wheel: it has no .dist-info with WHEEL and METADATA.")
     tags = archive.read(found["WHEEL"]).decode("utf-8", "replace").lower().replace(" ", "")
     if "root-is-purelib:true" not in tags:
-        raise WheelError(f"{name} holds compiled code, which tasks cannot bring. Use wheels of pure Python.")
+        raise WheelError(f"{name} contains compiled code, which a task cannot load from a wheel. Use pure Python wheels.")
     missing = missing_requirements(archive.read(found["METADATA"]).decode("utf-8", "replace"))
     if missing:
         raise WheelError(

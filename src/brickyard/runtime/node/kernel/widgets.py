@@ -70,7 +70,7 @@ class Widgets:
 
     def _make(self, name: str, widget: Widget) -> None:
         if not isinstance(name, str) or not name:
-            raise ValueError(f"a widget's name is a text that is not empty; got {name!r}")
+            raise ValueError(f"a widget's name must be a string that is not empty; got {name!r}")
         if not widget.takes(widget.value):
             raise ValueError(
                 f"the default value of widget {name!r} is {widget.value!r}; it must be one of {list(widget.choices or ())}"
@@ -89,11 +89,11 @@ class Widgets:
 
 def _text(name: str, field: str, value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{field} of widget {name!r} must be a text; got {type(value).__name__} {value!r}")
+        raise TypeError(f"{field} of widget {name!r} must be a string; got {type(value).__name__} {value!r}")
     return value
 
 
 def _choices(name: str, choices: Sequence[str]) -> tuple[str, ...]:
     if isinstance(choices, str) or not choices:
-        raise ValueError(f"the choices of widget {name!r} are a list of texts that is not empty; got {choices!r}")
+        raise ValueError(f"the choices of widget {name!r} must be a list of strings that is not empty; got {choices!r}")
     return tuple(_text(name, "each of choices", choice) for choice in choices)

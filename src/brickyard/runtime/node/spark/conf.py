@@ -14,12 +14,22 @@ from typing import Any, NamedTuple
 
 from ..jvm.launch import PATIENT_COMPILER, SUBMIT_CONF, LaunchError, archive_flags, size_mb, user_env
 from ..trees import roots
+from . import resources
 
 JWS_FILTER = "org.apache.spark.ui.JWSFilter"
 INTERCEPTORS, GUARD_TOKEN = "spark.connect.grpc.interceptor.classes", "spark.brickyard.connect.token"
 GUARD_CLASS, APART_GUARD_CLASS = "brickyard.TokenGuard", "brickyard.UserGuard"
 CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
+WAREHOUSE = "dbfs:/user/hive/warehouse"  # managed tables, where Databricks has them
+ICEBERG_CATALOG = "spark.sql.catalog.spark_catalog"
+ICEBERG_MISSING = "spark.brickyard.missing.iceberg"  # why the runtime lacks it, for java/MissingFormat.java
+_ICEBERG = {
+    ICEBERG_CATALOG: "org.apache.iceberg.spark.SparkSessionCatalog",
+    f"{ICEBERG_CATALOG}.catalog-impl": "brickyard.IcebergTables",
+    f"{ICEBERG_CATALOG}.cache-enabled": "false",  # other clusters change the tables as well
+}
+WRITES = "/user/hive/.writes"  # in the workspace's files: records of unfinished writes, a directory per cluster
 EXECUTOR_SHARE = 0.75  # of a worker's memory; the rest is for Python workers and the JVM's memory outside the heap
 MINIMUM_EXECUTOR_MB = 384
 REDACTED_NAMES = "(?i)secret|password|token|access[.]?key"  # Spark's default
@@ -30,7 +40,7 @@ OWN = (
     "spark.authenticate", "spark.authenticate.secret", "spark.authenticate.secret.file", "spark.authenticate.secret.driver.file",
     "spark.authenticate.secret.executor.file", "spark.connect.grpc.binding.address", "spark.connect.grpc.binding.port",
     "spark.connect.authenticate.token", "spark.brickyard.connect.token", "spark.master.rest.enabled", "spark.ui.reverseProxy",
-    "spark.hadoop.fs.dbfs.impl", "spark.hadoop.fs.file.impl", "spark.executorEnv.PATH",
+    "spark.hadoop.fs.dbfs.impl", "spark.hadoop.fs.file.impl", "spark.executorEnv.PATH", *resources.OWN,
 )  # fmt: skip
 CONSUMED = (
     "spark.driver.memory",
@@ -57,15 +67,17 @@ class Place(NamedTuple):
     volumes_dir: str = "/Volumes"
     workspace_dir: str = "/Workspace"
     cluster_dir: str = ""  # visible to all nodes of the cluster and to no others; "" if there is none, as in training
+    cluster_workspace: str = ""  # likewise, and it stays when the cluster stops; users write it
+    metastore: bool = False  # whether the agent leads to the workspace's metastore
 
     @property
-    def catalog_dir(self) -> str:
-        """Where the driver keeps the catalog of tables."""
+    def older_catalog_dir(self) -> str:
+        """Where drivers kept a catalog for each cluster, before there was a metastore."""
         return f"{self.cluster_dir}/catalog"
 
     @property
-    def writes_dir(self) -> str:
-        """Where records of unfinished writes are kept."""
+    def older_writes_dir(self) -> str:
+        """Where they kept records of unfinished writes."""
         return f"{self.cluster_dir}/writes"
 
     @property
@@ -74,7 +86,7 @@ class Place(NamedTuple):
         return f"{self.cluster_dir}/scratch"
 
 
-def tree_dirs(env: Mapping[str, str]) -> dict[str, str]:
+def tree_dirs(env: Mapping[str, str]) -> dict[str, Any]:
     """Returns where a node sees the workspace's files, as fields of Place."""
     return {f"{name.lower()}_dir": root for name, root in roots(env).items()}
 
@@ -96,13 +108,15 @@ def master_conf(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
 
 def worker_conf(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
     """Returns a worker's settings: only the user's `spark.worker.*` settings apply to it."""
-    theirs = {key: value for key, value in (assignment.get("spark_conf") or {}).items() if key.startswith("spark.worker.")}
+    asked = assignment.get("spark_conf") or {}
+    theirs = {key: value for key, value in asked.items() if key.startswith("spark.worker.") and key not in resources.OWN}
     return {
         **theirs,
         **authentication(assignment["secret"]),
         "spark.decommission.enabled": "true",
         "spark.ui.killEnabled": "false",
         "spark.local.dir": f"{place.node_dir}/work/local",
+        **resources.of_worker(assignment),
     }
 
 
@@ -124,7 +138,12 @@ def driver_conf(
         if key in asked:
             values[key] = asked[key]
     values.update(_own(assignment, manifest, place, master_url))
-    values.update(_files(manifest, place, values, single=master_url.startswith("local[")))
+    values.update(resources.of_driver(assignment, values, place.node_dir, single=master_url.startswith("local[")))
+    values.update(_files(assignment, manifest, place, values, single=master_url.startswith("local[")))
+    if has_iceberg(manifest, place, values) and ICEBERG_CATALOG not in values:
+        values.update(_ICEBERG)
+    elif missing := manifest.get("iceberg_missing"):
+        values[ICEBERG_MISSING] = missing
     values["spark.executor.extraJavaOptions"] = _executor_java_options(asked, executor_archive)
     _redact(values, assignment.get("redact") or ())
     notes += _leave_out_plugin(values)
@@ -181,9 +200,13 @@ def _defaults(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
         "spark.eventLog.compression.codec": "zstd",
         "spark.eventLog.rolling.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.warehouse.dir": f"file:{place.cluster_dir or place.node_dir + '/work'}/warehouse",
+        "spark.sql.warehouse.dir": WAREHOUSE
+        if place.metastore
+        else f"file:{place.cluster_dir or place.node_dir + '/work'}/warehouse",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.legacy.createHiveTableByDefault": "false",
+        # Spark would go on to read the files that a table had when it was first used: other clusters write to it as well.
+        "spark.sql.filesourceTableRelationCacheSize": "0",
         # A worker has one executor. Any executor that is free is better than waiting for a specific one: blocks travel fast.
         "spark.locality.wait": "0s",
         # Nodes may share an address but never a disk: another executor's blocks come through its port.
@@ -234,14 +257,17 @@ def _own(assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Plac
     return values
 
 
-def _files(manifest: Mapping[str, Any], place: Place, values: Mapping[str, str], *, single: bool) -> dict[str, str]:
+def _files(
+    assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Place, values: Mapping[str, str], *, single: bool
+) -> dict[str, str]:
     """Returns settings for our file systems (java/NodeFiles.java): dbfs:/ everywhere, file:/ only where every node sees the
     files."""
     classes = manifest.get("classes")
     if not classes:
         return {}
-    seen = [place.cluster_dir, place.dbfs_dir, place.volumes_dir, place.workspace_dir, f"{place.node_dir}/logs/eventlog"]
-    shared = "" if single or not place.cluster_dir else ":".join(seen)
+    trees = [place.dbfs_dir, place.volumes_dir, place.workspace_dir]
+    seen = [place.cluster_dir, place.cluster_workspace, *trees, f"{place.node_dir}/logs/eventlog"]
+    shared = "" if single or not place.cluster_dir else ":".join(filter(None, seen))
     hadoop = {
         "fs.dbfs.impl": "brickyard.DbfsFiles",
         "fs.file.impl": "brickyard.NodeFiles",
@@ -257,7 +283,8 @@ def _files(manifest: Mapping[str, Any], place: Place, values: Mapping[str, str],
         hadoop |= {
             "fs.brickyard.temporary": temporary,
             "fs.brickyard.scratch": place.scratch_dir,
-            "fs.brickyard.writes": place.writes_dir,
+            "fs.brickyard.writes": _writes_dir(assignment, place),
+            "fs.brickyard.writes.key": f"{place.cluster_dir}/writes.key",
         }
     # In a worker's environment, this ends up last on its executors' class path, so archives stay usable.
     extra = "spark.executorEnv.SPARK_DIST_CLASSPATH"
@@ -269,14 +296,24 @@ def _files(manifest: Mapping[str, Any], place: Place, values: Mapping[str, str],
     }
 
 
+def _writes_dir(assignment: Mapping[str, Any], place: Place) -> str:
+    """Returns where the driver keeps records of unfinished writes: where others find them, if they can write to its tables."""
+    return f"{place.dbfs_dir}{WRITES}/{assignment['cluster_id']}" if place.metastore else place.older_writes_dir
+
+
 def keeps_writes(manifest: Mapping[str, Any], place: Place) -> bool:
     """Whether there may be records of writes that a driver has not finished."""
     return bool(manifest.get("classes") and place.cluster_dir)
 
 
 def keeps_catalog(manifest: Mapping[str, Any], place: Place, conf: Mapping[str, str]) -> bool:
-    """Whether we keep the catalog of tables: Hive's metastore keeps it by itself."""
-    return keeps_writes(manifest, place) and conf["spark.sql.catalogImplementation"] == "in-memory"
+    """Whether tables are in the workspace's metastore, rather than in one of Hive's."""
+    return keeps_writes(manifest, place) and place.metastore and conf["spark.sql.catalogImplementation"] == "in-memory"
+
+
+def has_iceberg(manifest: Mapping[str, Any], place: Place, conf: Mapping[str, str]) -> bool:
+    """Whether Iceberg tables can be in the workspace's metastore."""
+    return bool(manifest.get("has_iceberg")) and keeps_catalog(manifest, place, conf)
 
 
 def _redact(values: dict[str, str], secrets: Sequence[str]) -> None:

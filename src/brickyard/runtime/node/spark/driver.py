@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -51,6 +51,7 @@ class Driver:
         self._ui_lock = threading.Lock()
         self._mapper: Any = None
         self._outputs: Any = None
+        self._beans: Any = None
         self.migration_round_s = float(self._sc.conf().getTimeAsMs(REATTEMPT, "30s")) / 1000
 
     def _make_connect(self, conf: Mapping[str, str], token: str) -> ConnectServer:
@@ -77,20 +78,26 @@ class Driver:
         session = self._scala.jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
         session.sql("SELECT count(*), max(id) FROM VALUES (1), (2) AS t(id) WHERE id > 1").queryExecution().executedPlan()
 
-    def keep_catalog(self, directory: str, writes: str) -> list[str]:
-        """Fills the catalog of tables from `directory` and keeps it there from now on; adds partitions that `writes` knows.
-        Returns what was unreadable and set aside. Every session must share the state of the one made here, so none may exist
-        before. Raises Py4JError."""
+    def share_catalog(self, channel: Any, older: str, cluster_id: str, *, apart: bool) -> list[str]:
+        """Puts the workspace's catalog in the place of Spark's own, and moves into it what drivers of older versions kept in
+        `older`; returns what could not be moved. `apart`: functions that are made of classes are refused. Every session must
+        share the state of the one made here, so none may exist before. Raises Py4JError."""
         jvm = self._scala.jvm
         session = jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
-        catalog, conf = session.sharedState().externalCatalog(), self._sc.hadoopConfiguration()
-        unreadable = jvm.brickyard.KeptCatalog.keep(catalog, directory, writes, conf)
-        return [str(each) for each in unreadable]
+        conf = self._sc.hadoopConfiguration()
+        catalog = jvm.brickyard.SharedCatalog.keep(session.sharedState().externalCatalog(), channel, conf, apart)
+        return [str(each) for each in catalog.moveIn(older, cluster_id)]
 
-    def finish_writes(self, directory: str) -> list[str]:
-        """Finishes or undoes the writes that the previous driver left unfinished. Returns those that failed. Raises Py4JError."""
-        notes = self._scala.jvm.brickyard.KeptCommit.recover(self._sc.hadoopConfiguration(), directory)
-        return [str(each) for each in notes]
+    def finish_writes(self, older: str) -> list[str]:
+        """Finishes or undoes the writes that the cluster's previous driver left unfinished, in `older` if it was of an older
+        version. Returns those that failed. Raises Py4JError."""
+        records, conf = self._scala.jvm.brickyard.CommitRecords, self._sc.hadoopConfiguration()
+        return [str(each) for notes in (records.takeOver(conf), records.recover(conf, older)) for each in notes]
+
+    def send_jars(self, paths: Sequence[str]) -> None:
+        """Has executors fetch these jars before their next task. Raises Py4JError."""
+        for path in paths:
+            self._context.addJar(path)
 
     def bound_ports(self) -> None:
         """Limits what is read from peers before they have shown the secret (java/BoundedPorts.java). Raises Py4JError."""
@@ -104,6 +111,17 @@ class Driver:
     def pulse(self) -> None:
         """Asks something that only a running JVM with an unblocked task scheduler can answer. It may never return."""
         self._sc.taskScheduler().isExecutorBusy("")
+
+    def jvm_numbers(self) -> dict[str, float]:
+        """Returns milliseconds spent on garbage collection since the start, and bytes of used heap. Raises Py4JError."""
+        if self._beans is None:
+            management = self._scala.jvm.java.lang.management.ManagementFactory
+            self._beans = (list(management.getGarbageCollectorMXBeans()), management.getMemoryMXBean())
+        collectors, memory = self._beans
+        return {
+            "gc_ms": sum(max(0, int(each.getCollectionTime())) for each in collectors),
+            "heap_bytes": int(memory.getHeapMemoryUsage().getUsed()),
+        }
 
     def stages(self) -> list[Stage]:
         """Returns the stages that have tasks to run now."""

@@ -64,8 +64,19 @@ class Executor(NamedTuple):
 class Worker:
     """Spark's worker. Its RPC environment starts before the master is known."""
 
-    def __init__(self, scala: Scala, *, conf: Mapping[str, str], host: str, cores: int, memory_mb: int, work_dir: str) -> None:
+    def __init__(
+        self,
+        scala: Scala,
+        *,
+        conf: Mapping[str, str],
+        host: str,
+        cores: int,
+        memory_mb: int,
+        work_dir: str,
+        resources_file: str = "",
+    ) -> None:
         self._scala = scala
+        self._resources = scala.jvm.scala.Option.apply(resources_file) if resources_file else scala.none
         self._conf = scala.spark_conf(conf)
         self._cores, self._memory_mb, self._work_dir = cores, memory_mb, work_dir
         self._env, self._security = scala.rpc_env(WORKER_SYSTEM, host, self._conf)
@@ -84,7 +95,7 @@ class Worker:
         masters[0] = self._scala.object("org.apache.spark.rpc", "RpcAddress").fromSparkURL(master_url)
         worker = spark.deploy.worker.Worker(
             self._env, 0, self._cores, self._memory_mb, masters, "Worker", self._work_dir, self._conf, self._security,
-            self._scala.none, None,
+            self._resources, None,
         )  # fmt: skip
         self._endpoint = self._env.setupEndpoint("Worker", worker)
         self._scala.ask(self._endpoint, self._state)  # answers once it has started
@@ -127,4 +138,4 @@ def close_web_ui(scala: Scala, owner: Any, field: str) -> None:
         with contextlib.suppress(Py4JError):
             scala.field(owner, name).stop()
             return
-    raise RuntimeError("this version of Spark keeps its web UI where it is not known; the node would be open to strangers")
+    raise RuntimeError("the web UI of this version of Spark was not found, so it cannot be closed to other users")

@@ -25,6 +25,7 @@ HOST = "127.0.0.1"
 HEAP_MB = 256
 SOURCES = Path(__file__).resolve().parents[1] / "java"
 FACES = {"CatalogFace": "org.apache.spark.sql.catalyst.catalog.ExternalCatalog"}
+MISSING = ("delta", "Delta", "DELTA", "iceberg", "Iceberg", "ICEBERG")  # Spark looks for a format as the statement spells it
 BOXES = {"boolean": "Boolean", "int": "Integer", "long": "Long", "double": "Double"}
 METHOD = re.compile(r"public (?:abstract|default) ([\w.]+) [\w.]+\.(\w+)\(([^)]*)\)")  # return type, name, parameter types
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same sources make the same JAR
@@ -34,13 +35,16 @@ class CompileError(Exception):
     """The classes could not be compiled; the message says why."""
 
 
-def compile_all(jvm: Any) -> dict[str, bytes]:
+def compile_all(jvm: Any, *, iceberg: bool) -> dict[str, bytes]:
     """Returns name -> bytes of every class. Raises Py4JError for anything missing from the runtime's Spark. A source may use
-    the faces, and the classes of sources before it in the alphabet."""
+    the faces, and the classes of sources before it in the alphabet. `iceberg`: whether the runtime has Iceberg."""
     found: dict[str, bytes] = {}
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     texts = [face(name, trait, [str(each) for each in loader.loadClass(trait).getMethods()]) for name, trait in FACES.items()]
-    for text in texts + [source.read_text() for source in sorted(SOURCES.glob("*.java"))]:
+    texts += [source.read_text() for source in sorted(SOURCES.glob("*.java"))]
+    if iceberg:
+        texts += [source.read_text() for source in sorted((SOURCES / "iceberg").glob("*.java"))]
+    for text in texts + [missing(name) for name in MISSING]:
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
         compiler.setParentClassLoader(loader)
         compiler.cook(text)
@@ -72,6 +76,18 @@ final class {name} implements {trait} {{
 """
 
 
+def missing(name: str) -> str:
+    """Returns the source of the class that Spark takes for a format of which it has no jar (MissingFormat.java)."""
+    return f"""
+package {name};
+public final class DefaultSource extends brickyard.MissingFormat {{
+    public DefaultSource() {{
+        super("{name}");
+    }}
+}}
+"""
+
+
 def _method(returned: str, name: str, parameters: str) -> str:
     types = [each.replace("$", ".") for each in parameters.split(",") if each]
     taken = ", ".join(f"{each} a{index}" for index, each in enumerate(types))
@@ -97,7 +113,7 @@ def run(manifest: Mapping[str, Any], out: Path, scratch: Path) -> None:
     jvm.spawn()
     try:
         jvm.connect()
-        write_jar(compile_all(jvm.gateway.jvm), out)
+        write_jar(compile_all(jvm.gateway.jvm, iceberg=manifest.get("has_iceberg", False)), out)
     except Py4JError as error:
         raise CompileError(error_text(error)) from error  # only now, because its text is in the JVM
     finally:

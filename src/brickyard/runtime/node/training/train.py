@@ -59,7 +59,7 @@ def train(manifest: Mapping[str, Any], out: Path, scratch: Path) -> None:
     say("running Spark once to see which classes it needs")
     executor_class_path = run_cluster(manifest, scratch, lists["node"], lists["executor"])
     if EXECUTOR.replace(b".", b"/") not in lists["executor"].read_bytes():
-        raise TrainError("the executor did not write down which classes it loads")
+        raise TrainError("the executor did not record which classes it loads")
     say("making the archives")
     node_class_path = launch.class_path(manifest, JvmOptions(heap_mb=HEAP_MB))
     wanted = {"node": node_class_path, "executor": executor_class_path}
@@ -127,7 +127,7 @@ def train_connect(driver: Driver, token: str) -> None:
     try:
         port = driver.connect.open()
     except Py4JError as error:
-        say(f"Spark Connect does not start, and its half of the training is left out: {error_text(error).splitlines()[0]}")
+        say(f"Spark Connect does not start, so its half of the training is left out: {error_text(error).splitlines()[0]}")
         return
     use("connect", server_url(HOST, port, token), os.environ)
 
@@ -142,7 +142,7 @@ def use(kind: str, argument: str, env: Mapping[str, str]) -> None:
         return
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines()
-        say(f"the training's {kind} half did not end well: {lines[-1] if lines else f'exit code {done.returncode}'}")
+        say(f"the training's {kind} half failed: {lines[-1] if lines else f'exit code {done.returncode}'}")
 
 
 def executors() -> dict[int, list[bytes]]:
@@ -160,7 +160,7 @@ def first_executor() -> tuple[int, str]:
     """Returns process id and class path of the executor."""
     for pid, argv in executors().items():
         return pid, os.fsdecode(argv[argv.index(b"-cp") + 1])
-    raise TrainError("the executor has gone before it was of any use")
+    raise TrainError("the executor ended before the training was done")
 
 
 def end_executors() -> None:

@@ -6,10 +6,10 @@ import org.apache.spark.scheduler.MapStatus;
 import org.apache.spark.storage.BlockManagerId;
 
 /**
- * Counts the shuffle outputs that an executor holds. The driver knows where each of them is, and offers no sum; from Python every
- * one would be three calls.
+ * Counts the shuffle outputs that an executor holds. Spark's driver knows the place of each but offers no sum, and from Python each
+ * output would take three calls.
  *
- * Compiled where it is used (spark/driver.py) by the compiler that Spark brings for its queries, which knows no generics.
+ * Compiled where it is used (spark/driver.py) with the compiler that Spark uses for its queries (Janino), which has no generics.
  */
 public final class ShuffleOutputs {
     public long on(MapOutputTrackerMaster tracker, String executorId) {
@@ -18,7 +18,7 @@ public final class ShuffleOutputs {
         while (shuffles.hasNext()) {
             MapStatus[] outputs = ((ShuffleStatus) shuffles.next()).mapStatuses();
             for (int each = 0; each < outputs.length; each++) {
-                MapStatus output = outputs[each];  // null: not there yet, or lost
+                MapStatus output = outputs[each];  // null: not written yet, or lost
                 BlockManagerId home = output == null ? null : output.location();
                 if (home != null && executorId.equals(home.executorId())) {
                     found++;

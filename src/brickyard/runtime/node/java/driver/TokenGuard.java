@@ -10,16 +10,16 @@ import org.sparkproject.connect.grpc.ServerInterceptor;
 import org.sparkproject.connect.grpc.Status;
 
 /**
- * Lets in calls that bear the cluster's token, and no others: what Spark 4's Connect server does itself, for Spark 3's.
+ * Accepts only calls that carry the cluster's token. For the Connect server of Spark 3; that of Spark 4 does it itself.
  *
- * Compiled where it is used (connect/older.py) by the compiler that Spark brings for its queries, which knows no generics.
+ * Compiled where it is used (connect/older.py) with the compiler that Spark uses for its queries (Janino), which has no generics.
  */
 public final class TokenGuard implements ServerInterceptor {
     private static final Metadata.Key AUTHORIZATION = Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
 
     private final byte[] expected;
 
-    /** Spark makes it, with no arguments. */
+    /** Spark creates the instance, without arguments. */
     public TokenGuard() {
         String token = SparkEnv.get().conf().get("spark.brickyard.connect.token");
         this.expected = ("Bearer " + token).getBytes(StandardCharsets.UTF_8);
@@ -30,7 +30,7 @@ public final class TokenGuard implements ServerInterceptor {
         if (given != null && MessageDigest.isEqual(given.getBytes(StandardCharsets.UTF_8), this.expected)) {
             return next.startCall(call, headers);
         }
-        call.close(Status.UNAUTHENTICATED.withDescription("The call does not bear this cluster's token."), new Metadata());
+        call.close(Status.UNAUTHENTICATED.withDescription("The call has no token of this cluster."), new Metadata());
         return new ServerCall.Listener() {};
     }
 }

@@ -27,11 +27,11 @@ import org.sparkproject.connect.protobuf.Descriptors;
 import org.sparkproject.connect.protobuf.Message;
 
 /**
- * Stands before Spark Connect where users are kept apart. A call bears the cluster's token, and then the name of its user, which takes
- * the place of what the client says; or the token of one context's session, which is good for that session only. What would bring
- * code into the driver's JVM is refused.
+ * Checks every Spark Connect call of a cluster that keeps its users apart. A call carries either the cluster's token and its user's
+ * name, which replaces the name that the client sent, or the token of one context's session, which is valid for that session only.
+ * Anything that would bring code into the driver's JVM is refused.
  *
- * Compiled where it is used (connect/apart.py) by the compiler that Spark brings for its queries, which knows no generics.
+ * Compiled where it is used (connect/apart.py) with the compiler that Spark uses for its queries (Janino), which has no generics.
  */
 public final class UserGuard implements ServerInterceptor {
     private static final Metadata.Key AUTHORIZATION = Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
@@ -50,7 +50,7 @@ public final class UserGuard implements ServerInterceptor {
     private static String token = "";
     private static byte[] key = new byte[] {0};
 
-    /** Once, before the server starts: Spark makes the instances that it uses, with no arguments. */
+    /** Call once before the server starts. The fields are static because Spark creates the instances, without arguments. */
     public void prepare(String clusterToken, String sessionKey) {
         token = clusterToken;
         key = sessionKey.getBytes(StandardCharsets.UTF_8);
@@ -65,7 +65,7 @@ public final class UserGuard implements ServerInterceptor {
         if (token.length() > 0 && given != null && same(given, BEARER + token) && user != null && !user.equals(CONTEXT)) {
             return new Checked(call, next.startCall(call, headers), null, user);
         }
-        call.close(Status.UNAUTHENTICATED.withDescription("The call does not bear a token of this cluster."), new Metadata());
+        call.close(Status.UNAUTHENTICATED.withDescription("The call has no token of this cluster."), new Metadata());
         return new ServerCall.Listener() {};
     }
 
@@ -73,7 +73,7 @@ public final class UserGuard implements ServerInterceptor {
         return MessageDigest.isEqual(one.getBytes(StandardCharsets.UTF_8), other.getBytes(StandardCharsets.UTF_8));
     }
 
-    /** The token of a session. */
+    /** The token for a session. */
     static String tokenOf(String session) {
         try {
             Mac mac = Mac.getInstance("HmacSHA256");
@@ -89,7 +89,7 @@ public final class UserGuard implements ServerInterceptor {
         }
     }
 
-    /** Looks for what is refused, however deep. */
+    /** Refuses a message that holds anything forbidden at any depth. */
     static void inspect(Message message) {
         String kind = message.getDescriptorForType().getFullName();
         if (JAVA_MESSAGES.contains(kind)) {
@@ -122,7 +122,7 @@ public final class UserGuard implements ServerInterceptor {
         }
     }
 
-    /** One call, whose requests are looked at before Spark sees them. */
+    /** One call. Its requests are checked before Spark sees them. */
     static final class Checked extends ForwardingServerCallListener.SimpleForwardingServerCallListener {
         private final ServerCall call;
         private final String sessionToken;
@@ -162,10 +162,10 @@ public final class UserGuard implements ServerInterceptor {
             Descriptors.FieldDescriptor session = kind.findFieldByName("session_id");
             Descriptors.FieldDescriptor context = kind.findFieldByName("user_context");
             if (session == null || context == null) {
-                throw new SecurityException("This call belongs to no session.");
+                throw new SecurityException("The call names no session.");
             }
             if (sessionToken != null && !same(sessionToken, tokenOf((String) message.getField(session)))) {
-                throw new SecurityException("This token is another session's.");
+                throw new SecurityException("The token belongs to another session.");
             }
             inspect(message);
             Message.Builder owner = ((Message) message.getField(context)).toBuilder();
@@ -176,7 +176,7 @@ public final class UserGuard implements ServerInterceptor {
         }
     }
 
-    /** For SparkSessionExtensions.injectCheckRule: refuses commands that bring classes or programs in. */
+    /** A rule for SparkSessionExtensions.injectCheckRule. It refuses commands that load classes or start programs. */
     public static final class Plans implements scala.Function1 {
         public Object apply(Object session) {
             return new Plan();
@@ -212,7 +212,7 @@ public final class UserGuard implements ServerInterceptor {
         }
     }
 
-    /** JDBC to anything but the database that Spark brings along, in which SQL calls any Java method of this very JVM. */
+    /** JDBC to any database except Derby, which runs in the driver's JVM and whose SQL can call any Java method there. */
     public static final class Jdbc extends BasicConnectionProvider {
         public boolean canHandle(Driver driver, scala.collection.immutable.Map options) {
             Driver real = driver instanceof DriverWrapper ? ((DriverWrapper) driver).wrapped() : driver;

@@ -1,0 +1,123 @@
+"""What a library costs the nodes of one machine: four that want it at once against one, and a node for which it is cached.
+
+Each node is what an agent makes of one: an environment over the runtime's packages, into which it installs. The limits are for
+processor time; the time on the clock is printed beside it, since other work on the machine lengthens it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import resource
+import statistics
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from bench._common import table
+from bench.start import install
+from brickyard.agent import environment, libraries
+from brickyard.agent.config import AgentConfig
+from brickyard.agent.installer import Target
+from brickyard.agent.libraries import Wanted
+from brickyard.domain.runtimes import RuntimeManifest
+
+RUNTIME, ROUNDS, NODES = "17.3.x-scala2.13", 5, 4
+FILES, FILE_BYTES = 1000, 8_000  # of the package: like a large library of pure Python
+MOST, CACHED_S = 1.2, 1.5
+
+
+class Took(NamedTuple):
+    clock_s: float
+    processor_s: float
+
+
+def main(rounds: int = ROUNDS) -> int:
+    """Prints the table. Returns 1 if a limit is missed."""
+    manifest = install(RUNTIME)
+    one, four, cached = list[Took](), list[Took](), list[Took]()
+    for _ in range(rounds):
+        with machine(manifest) as nodes:
+            one.append(took(nodes[:1]))
+            cached.append(took(nodes[1:2]))
+        with machine(manifest) as nodes:
+            four.append(took(nodes))
+    first, all_of_them, again = (_median(each) for each in (one, four, cached))
+    ratio = all_of_them.processor_s / first.processor_s
+    rows = [
+        (f"{NODES} nodes against one, processor time", ratio, "✓" if ratio <= MOST else "✗", MOST),
+        (
+            "a node for which it is cached, s of processor time",
+            again.processor_s,
+            "✓" if again.processor_s <= CACHED_S else "✗",
+            CACHED_S,
+        ),
+        ("one node, s of processor time", first.processor_s, "", ""),
+        ("one node, s", first.clock_s, "", ""),
+        (f"{NODES} nodes, s", all_of_them.clock_s, "", ""),
+        ("a node for which it is cached, s", again.clock_s, "", ""),
+    ]
+    table(f"Libraries: a wheel of {FILES} files, medians of {rounds} rounds", ("", "measured", "", "at most"), rows)
+    return int(ratio > MOST or again.processor_s > CACHED_S)
+
+
+@contextmanager
+def machine(manifest: RuntimeManifest) -> Iterator[list[Target]]:
+    """New nodes of a machine with an empty cache, and a package index with one package."""
+    with tempfile.TemporaryDirectory(prefix="brickyard-bench-") as top:
+        os.environ["PIP_CONFIG_FILE"] = "/dev/null"
+        os.environ["PIP_INDEX_URL"] = _index(Path(top))
+        yield [_node(Path(top), f"i-{number}", manifest) for number in range(NODES)]
+
+
+def took(nodes: list[Target]) -> Took:
+    async def every() -> None:
+        await asyncio.gather(*(libraries.install(Wanted(requirements=("benched",)), node) for node in nodes))
+
+    began, before = time.monotonic(), _processor_s()
+    asyncio.run(every())
+    return Took(time.monotonic() - began, _processor_s() - before)
+
+
+def _processor_s() -> float:
+    """Of this process and the installers that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def _median(found: list[Took]) -> Took:
+    return Took(*(statistics.median(each) for each in zip(*found, strict=True)))
+
+
+def _node(top: Path, name: str, manifest: RuntimeManifest) -> Target:
+    config = AgentConfig(
+        instance_id=name, agent_token="a", server_token="s", server_url="", instance_dir=str(top / name),  # noqa: S106 - no passwords
+        cache_dir=str(top / "cache"), logs_dir=str(top / "logs"), node_code_dir="",
+    )  # fmt: skip
+    config.node_dir.mkdir(parents=True)
+    environment.make(config, manifest, environ=os.environ)
+    return Target(config=config, manifest=manifest, linked=True, network=None)
+
+
+def _index(top: Path) -> str:
+    place = top / "simple" / "benched"
+    place.mkdir(parents=True)
+    name, about = "benched-1.0-py3-none-any.whl", "benched-1.0.dist-info"
+    with zipfile.ZipFile(place / name, "w", zipfile.ZIP_DEFLATED) as wheel:
+        for number in range(FILES):
+            wheel.writestr(f"benched/m{number}.py", f"VALUES = {'0123456789 ' * (FILE_BYTES // 11)!r}\n")
+        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: benched\nVersion: 1.0\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/RECORD", "")
+    digest = hashlib.sha256((place / name).read_bytes()).hexdigest()
+    (place / "index.html").write_text(f'<a href="{name}#sha256={digest}">{name}</a>\n')
+    return (top / "simple").as_uri()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

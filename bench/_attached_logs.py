@@ -1,0 +1,84 @@
+"""What followers of one log cost the driver's node: processor time of its agent while 50 follow a log that is being written."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from bench._common import cpu_s, table
+from bench._servers import TOKEN, Served, brickyard
+from bench.start import NODE_TYPE, Api, install
+
+RUNTIME, FOLLOWERS, SECONDS = "17.3.x-scala2.13", 50, 15.0
+LINES_PER_S = 50
+PERCENT = 5.0  # of a core, more than without followers
+
+
+def main() -> int:
+    """Prints the table. Returns 1 if the limit is missed."""
+    install(RUNTIME)
+    with brickyard(provider="local") as served:
+        api = Api(served.url)
+        spec = {"cluster_name": "logs", "num_workers": 0, "spark_version": RUNTIME, "node_type_id": NODE_TYPE,
+                "spark_conf": {"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"}}  # fmt: skip
+        cluster_id = api.call("POST", "/api/2.1/clusters/create", spec)["cluster_id"]
+        api.until(f"/api/2.1/clusters/get?cluster_id={cluster_id}", "state", "RUNNING", ("TERMINATED", "TERMINATING", "ERROR"))
+        listed = api.call("GET", f"/api/2.1/clusters/logs/list?cluster_id={cluster_id}")
+        name = next(each["file"] for each in listed["files"] if each["file"].endswith("/stdout"))
+        (instance,) = Path(served.place, "instances").iterdir()
+        agent, log = int(json.loads((instance / "agent.pid").read_text())["pid"]), instance / "node" / "logs" / "stdout"
+        alone, _ = _share(agent, log)
+        followers = [Reading(served, cluster_id, name) for _ in range(FOLLOWERS)]
+        with_them, written = _share(agent, log)
+        behind = sum(each.received < written for each in followers)
+        api.call("POST", "/api/2.1/clusters/delete", {"cluster_id": cluster_id})
+        api.until(f"/api/2.1/clusters/get?cluster_id={cluster_id}", "state", "TERMINATED", ())
+    added = with_them - alone
+    good = added <= PERCENT and not behind
+    table(
+        f"Logs: {FOLLOWERS} followers of one log of {LINES_PER_S} lines a second",
+        ("the agent without them, % of a core", "with them", "more", "", "at most", "followers that missed something"),
+        [(alone, with_them, added, "✓" if good else "✗", PERCENT, behind)],
+    )
+    return int(not good)
+
+
+class Reading(threading.Thread):
+    """One follower, which counts the bytes that it receives, from the log's beginning."""
+
+    def __init__(self, served: Served, cluster_id: str, name: str) -> None:
+        super().__init__(daemon=True)
+        self.received = 0
+        self._connection = http.client.HTTPConnection(urlsplit(served.url).netloc, timeout=60)
+        path = f"/api/2.1/clusters/logs/follow?cluster_id={cluster_id}&file={quote(name)}"
+        self._connection.request("GET", path, headers={"Authorization": f"Bearer {TOKEN}"})
+        self._answer = self._connection.getresponse()
+        if self._answer.status != 200:
+            raise RuntimeError(f"{path} answered {self._answer.status}: {self._answer.read()!r}")
+        self.start()
+
+    def run(self) -> None:
+        while data := self._answer.read1(64 << 10):
+            self.received += len(data)
+
+
+def _share(agent: int, log: Path) -> tuple[float, int]:
+    """Percent of a core that the agent needs while the log is written, and the log's size then."""
+    before, ends, lines = cpu_s(agent), time.monotonic() + SECONDS, 0
+    with log.open("ab", buffering=0) as out:
+        while time.monotonic() < ends:
+            out.write(b"a line of a log, as long as many are: 0123456789 0123456789\n")
+            lines += 1
+            time.sleep(1 / LINES_PER_S)
+    used = cpu_s(agent) - before
+    size = log.stat().st_size
+    time.sleep(2)  # for the followers to receive the last of it
+    return 100 * used / SECONDS, size
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

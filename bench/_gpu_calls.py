@@ -1,0 +1,101 @@
+"""What a call costs in the /v1/clusters dialect, beside the same call in the Databricks one: the server's processor time, as the
+median of alternating rounds. Alone: `./dev python -m bench._gpu_calls`."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import statistics
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+from bench._common import load, table
+from bench._servers import SILENT, TOKEN, Served, brickyard
+from bench.api import call
+
+LIMIT = 1.2  # of the other dialect's time
+ROUNDS = 5
+CLUSTERS = 20  # of a page
+NUMBERS = itertools.count(1)
+SIZE = {"spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge", "is_single_node": True, "kind": "CLASSIC_PREVIEW"}
+
+
+class Row(NamedTuple):
+    """Microseconds of a request; `holds`: the limit is kept."""
+
+    what: str
+    databricks_us: str
+    gpu_us: str
+    ratio: str
+    holds: bool
+
+
+class _Call(NamedTuple):
+    """`path` makes one of the other dialect from none, and `body` of a number."""
+
+    method: str
+    path: str
+    body: Callable[[int], str] = lambda _: ""
+    requests: int = 2000
+
+
+def measure() -> list[Row]:
+    """One server with simulated nodes, which say nothing meanwhile."""
+    with brickyard(SILENT) as served:
+        ids = [call(served, "/v1/clusters", _named(number))["data"]["id"] for number in range(CLUSTERS)]
+        stopped = call(served, "/v1/clusters", json.dumps({"name": "stopped", "auto_start": False}))["data"]["id"]
+        pairs = {
+            "get of a stopped cluster": (_get(stopped), _get_gpu(stopped)),
+            "get of a cluster that starts": (_get(ids[0]), _get_gpu(ids[0])),
+            "a page of 20 clusters": (
+                _Call("GET", "/api/2.1/clusters/list?page_size=20", requests=300),
+                _Call("GET", "/v1/clusters?limit=20", requests=300),
+            ),
+            "create": (
+                _Call("POST", "/api/2.1/clusters/create", _named_there, requests=100),
+                _Call("POST", "/v1/clusters", _named, requests=100),
+            ),
+        }
+        return [_compared(served, what, *pair) for what, pair in pairs.items()]
+
+
+def _get(cluster_id: str) -> _Call:
+    return _Call("GET", f"/api/2.1/clusters/get?cluster_id={cluster_id}")
+
+
+def _get_gpu(cluster_id: str) -> _Call:
+    return _Call("GET", f"/v1/clusters/{cluster_id}")
+
+
+def _named(number: int) -> str:
+    return json.dumps({"name": f"c-{number}", "cpu_cores": 4})
+
+
+def _named_there(number: int) -> str:
+    return json.dumps({"cluster_name": f"c-{number}", **SIZE})
+
+
+def _compared(served: Served, what: str, there: _Call, here: _Call) -> Row:
+    found = [(_cpu_us(served, there), _cpu_us(served, here)) for _ in range(ROUNDS)]
+    other, ours = (statistics.median(each[side] for each in found) for side in (0, 1))
+    return Row(what, f"{other:.0f}", f"{ours:.0f}", f"{ours / other:.2f}", ours <= LIMIT * other)
+
+
+def _cpu_us(served: Served, asked: _Call) -> float:
+    url, body = f"{served.url}{asked.path}", asked.body(next(NUMBERS))
+    statuses = (200, 201)
+    measured = load(served.pid, asked.method, url, token=TOKEN, body=body, requests=asked.requests, rounds=1, statuses=statuses)
+    return asyncio.run(measured).cpu_us
+
+
+def main() -> int:
+    """Prints the table. Returns 1 if the limit is missed."""
+    rows = measure()
+    table("the dialect of /v1/clusters", ("call", "Databricks, us", "/v1, us", "ratio", "kept"), rows)
+    return int(not all(each.holds for each in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

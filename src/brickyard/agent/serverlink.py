@@ -1,0 +1,246 @@
+"""Talks to the servers: status reports, the long poll for the assignment, and the watch for servers that stay silent.
+
+Any server of the workspace will do (`servers.py` decides which may be called). If one does not answer, or its answer lacks the
+token that only servers of this workspace know, the agent tries another one at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+
+from brickyard.agent.config import AgentConfig
+from brickyard.agent.http import Client, HttpError
+from brickyard.agent.log import LogFile
+from brickyard.agent.servers import Servers
+from brickyard.domain.node import AskSecrets, Assignment, AssignmentReply, SecretsReply, StatusReply, StatusReport
+
+HEARTBEAT_S = 5.0
+COALESCE_S = 0.02
+BURST = 40  # reports that may follow each other at once; if a node floods us, its reports are sent on slowly
+POLL_S = 20.0
+TIMEOUT_S = 12.0  # a server reports after 10 s that its database hangs
+QUICK_S = 3.0  # for an answer, if other servers can be asked and have answered recently
+BACKOFF_S = (0.1, 2.0)
+
+_Reply = TypeVar("_Reply", StatusReply, AssignmentReply, SecretsReply)
+
+
+class _Unreachable(Exception):
+    """None of our servers answered; the message says what happened instead."""
+
+
+class Proof(msgspec.Struct):
+    """The token that every answer of our server carries, even an error."""
+
+    server_token: str = ""
+
+
+class ServerLink:
+    """The three loops. `on_reported` gets each report that a server has taken, `on_assignment` the assignment of every answer,
+    and `on_leave` a reason why the agent must exit."""
+
+    def __init__(
+        self,
+        *,
+        config: AgentConfig,
+        report: Callable[[], StatusReport],
+        on_assignment: Callable[[Assignment | None], None],
+        on_leave: Callable[[str], None],
+        log: LogFile,
+        on_reported: Callable[[StatusReport], None] = lambda report: None,
+    ) -> None:
+        self._config = config
+        self._report = report
+        self._on_assignment = on_assignment
+        self._on_leave = on_leave
+        self._on_reported = on_reported
+        self._log = log
+        self._changed = asyncio.Event()
+        self._heard = time.monotonic()
+        self._reachable = True
+        self._allowance = float(BURST)
+        self._servers = Servers(config)
+        self._poll: asyncio.Timeout | None = None  # for the long poll in progress
+
+    def wake(self) -> None:
+        """Tells the report loop that the status has changed."""
+        self._changed.set()
+
+    async def report(self) -> None:
+        """Sends the status immediately when it changes, and otherwise as a heartbeat."""
+        client = Client()
+        failures = 0
+        while True:
+            self._changed.clear()
+            report = self._report()
+            try:
+                reply = await self._ask(client, "POST", "/agent/v1/status", StatusReply, report=report, patient=failures > 0)
+            except _Unreachable as error:
+                self._lost(error)
+                failures += 1
+                await asyncio.sleep(backoff(failures))
+                continue
+            failures = 0
+            if not reply.known:
+                self._on_leave("the server does not know this instance")
+                return
+            self._on_reported(report)
+            if reply.move_to is not None:
+                self._servers.send_to(reply.move_to)
+                self.wake()
+            await self._next_report()
+
+    async def _next_report(self) -> None:
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(HEARTBEAT_S):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+        else:
+            await asyncio.sleep(COALESCE_S if self._allowance >= 1 else 0.5)
+        self._allowance = min(BURST, self._allowance + (time.monotonic() - began) * 4) - 1
+
+    async def follow(self) -> None:
+        """Polls for the assignment forever. Calls `on_leave` if the server does not know this instance."""
+        client = Client()
+        have = failures = 0
+        while True:
+            query = urlencode({"instance_id": self._config.instance_id, "have": have, "wait": int(POLL_S)})
+            began = time.monotonic()
+            try:
+                reply = await self._polled(client, f"/agent/v1/assignment?{query}")
+            except _Unreachable as error:
+                self._lost(error)
+                failures += 1
+                await asyncio.sleep(backoff(failures))
+                continue
+            failures = 0
+            if reply is None:
+                continue
+            if not reply.known:
+                self._on_leave("the server does not know this instance")
+                return
+            version = reply.assignment.version if reply.assignment is not None else 0
+            self._on_assignment(reply.assignment)
+            if version == have and time.monotonic() - began < 0.2:
+                await asyncio.sleep(0.2)  # avoids a busy loop with a server that does not hold the poll
+            have = version
+
+    async def _polled(self, client: Client, path: str) -> AssignmentReply | None:
+        """Returns the answer to a long poll, or None if reports have moved to another server, which must then be polled
+        instead."""
+        try:
+            async with asyncio.timeout(None) as self._poll:
+                return await self._ask(client, "GET", path, AssignmentReply, timeout_s=POLL_S + TIMEOUT_S)
+        except TimeoutError:
+            return None
+        finally:
+            self._poll = None
+
+    async def watch(self) -> None:
+        """Calls `on_leave` after hearing nothing for the grace period. Time during which the machine slept does not count."""
+        grace = self._config.orphan_grace_s
+        while (silence := time.monotonic() - self._heard) < grace:  # noqa: ASYNC110 - waits for a time, not for an event
+            await asyncio.sleep(min(grace - silence + 0.01, 5.0))
+        self._on_leave(f"nothing was heard of the server for {silence:.0f} s (orphan_grace_s is {grace:g})")
+
+    async def ask(self, asked: AskSecrets) -> SecretsReply:
+        """Asks a server for secrets. Never raises: an error is a reply."""
+        client = Client()
+        try:
+            return await self._ask(client, "POST", "/agent/v1/secrets", SecretsReply, body=msgspec.json.encode(asked))
+        except _Unreachable:
+            text = "no server of the workspace can be reached to read secrets. Repeat the call."
+            return SecretsReply(server_token="", error_code="TEMPORARILY_UNAVAILABLE", message=text)
+        finally:
+            client.close()
+
+    async def _ask(
+        self,
+        client: Client,
+        method: str,
+        path: str,
+        kind: type[_Reply],
+        *,
+        report: StatusReport | None = None,
+        body: bytes = b"",
+        timeout_s: float = TIMEOUT_S,
+        patient: bool = True,
+    ) -> _Reply:
+        """Makes one exchange with the first of our servers that answers. Raises _Unreachable."""
+        problem = _Unreachable("no server of this workspace is running")
+        urls = self._servers.candidates(moving=report is not None)
+        for url in urls:
+            if report is not None:
+                body = msgspec.json.encode(msgspec.structs.replace(report, moves=self._servers.reporting_to(url)))
+            limit_s = timeout_s if patient or len(urls) == 1 else QUICK_S
+            try:
+                reply = await self._exchange(client, method, url, path, kind, body=body, timeout_s=limit_s)
+            except _Unreachable as error:
+                client.close()
+                problem = error
+                continue
+            self._found(url, polling=not body, reporting=report is not None)
+            self._servers.told(reply.servers)
+            return reply
+        client.close()
+        raise problem
+
+    async def _exchange(
+        self, client: Client, method: str, url: str, path: str, kind: type[_Reply], *, body: bytes, timeout_s: float
+    ) -> _Reply:
+        """Makes one exchange with the server at `url`. Raises _Unreachable."""
+        try:
+            response = await client.request(
+                method,
+                url + path,
+                bearer=self._config.agent_token,
+                body=body,
+                timeout_s=timeout_s,
+                may_connect=lambda: url in self._servers.candidates(),
+            )
+            proof = msgspec.json.decode(response.body, type=Proof)
+            ours = hmac.compare_digest(proof.server_token.encode(), self._config.server_token.encode())
+            if ours:  # counts as heard even if the server cannot use its database now, however long that takes
+                self._heard = time.monotonic()
+            if response.status != 200:
+                raise _Unreachable(f"{url} answered {response.status}")
+            reply = msgspec.json.decode(response.body, type=kind)
+        except (HttpError, msgspec.MsgspecError) as error:
+            raise _Unreachable(f"{url}: {error}") from error
+        if not ours:
+            raise _Unreachable(f"what answers at {url} is not the server of this workspace")
+        return reply
+
+    def _found(self, url: str, *, polling: bool, reporting: bool) -> None:
+        """A server has answered. Gives up a poll that still waits for another server, since that one may hang."""
+        moved = self._servers.answered(url, moving=reporting)
+        if not self._reachable:
+            self._log.write(f"the server is back at {url}")
+        elif moved:
+            self._log.write(f"turning to the server at {url}")
+        self._reachable = True
+        if moved and polling:
+            self.wake()  # the new server must hear from us as well
+        elif moved and self._poll is not None and not self._poll.expired():
+            self._poll.reschedule(asyncio.get_running_loop().time())
+
+    def _lost(self, error: _Unreachable) -> None:
+        if self._reachable:
+            self._log.write(f"the server cannot be reached: {error}")
+        self._reachable = False
+
+
+def backoff(failures: int) -> float:
+    """Seconds to wait after that many failures in a row, the first being 1."""
+    first, last = BACKOFF_S
+    return min(last, first * 2.0 ** min(failures - 1, 10)) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing

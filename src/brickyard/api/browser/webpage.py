@@ -1,0 +1,98 @@
+"""The web page for clusters: one document, whose scripts call the API with the browser's session."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+
+import msgspec
+
+from brickyard.api.browser.html import PAGES, page
+from brickyard.api.context import ApiContext
+from brickyard.api.edge.dialects import Reply
+from brickyard.api.edge.registry import Auth, Handler, Operation
+from brickyard.domain.errors import EndpointNotFound
+from brickyard.services.caller import Caller
+
+PATHS = ("/", "/compute", "/compute/create", "/compute/clusters/{cluster_id}", "/compute/clusters/{cluster_id}/edit")
+_NONCE = "__STYLE_NONCE__"
+_YEAR_S = 365 * 86_400
+
+
+class AskPage(msgspec.Struct, frozen=True, kw_only=True):
+    cluster_id: str = ""
+
+
+class AskAsset(msgspec.Struct, frozen=True, kw_only=True):
+    file: str = ""
+    accept_encoding: str = ""
+
+
+async def _page(ctx: ApiContext, caller: Caller, request: AskPage) -> Reply:
+    """The same for everybody: it leads to the log-in page itself, which knows the whole address that was opened."""
+    document = await asyncio.to_thread(ctx.web_page.index)
+    if document is None:
+        return page(
+            "The web page is not built",
+            "<p>The server works; only its web page is missing. In a checkout, <code>./dev build-ui</code> builds it, which "
+            "needs an npm registry, and says what is wrong if it cannot. No restart is needed.</p>"
+            "<p>The SDK, the CLI and the API do not need it.</p>",
+            status=503,
+        )
+    nonce = secrets.token_urlsafe(16)
+    return Reply(
+        body=document.replace(_NONCE, nonce).encode(),
+        content_type="text/html; charset=utf-8",
+        headers=(
+            ("content-security-policy", _policy(nonce)),
+            ("x-frame-options", "DENY"),
+            ("x-content-type-options", "nosniff"),
+            ("referrer-policy", "same-origin"),
+            ("cache-control", "no-store"),
+        ),
+    )
+
+
+async def _asset(ctx: ApiContext, caller: Caller, request: AskAsset) -> Reply:
+    found = await asyncio.to_thread(ctx.web_page.asset, request.file, request.accept_encoding)
+    if found is None:
+        raise EndpointNotFound(f"There is no file /assets/{request.file[:200]}. Load the page again.")
+    headers = [
+        ("cache-control", f"public, max-age={_YEAR_S}, immutable"),
+        ("vary", "accept-encoding"),
+        ("x-content-type-options", "nosniff"),
+    ]
+    if found.encoding:
+        headers.append(("content-encoding", found.encoding))
+    return Reply(body=found.body, content_type=found.content_type, headers=tuple(headers))
+
+
+def _policy(nonce: str) -> str:
+    """No code but the page's own files. The components' library writes a few style elements, which carry the nonce. Frames hold
+    the Spark UI, sandboxed; images can also be results of a command."""
+    return (
+        f"default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data:; font-src 'self'; "
+        "connect-src 'self'; frame-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    )
+
+
+def _file(name: str, paths: tuple[str, ...], handler: Handler, summary: str, request: type[msgspec.Struct]) -> Operation:
+    return Operation(
+        name=name,
+        method="GET",
+        paths=paths,
+        handler=handler,
+        request=request,
+        summary=summary,
+        needs=(),
+        auth=Auth.NONE,
+        dialect=PAGES,
+        documented=False,
+        from_headers={"accept-encoding": "accept_encoding"} if request is AskAsset else {},
+    )
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    _file("ui.page", PATHS, _page, "The web page", AskPage),
+    _file("ui.asset", ("/assets/{file}",), _asset, "A file of the web page", AskAsset),
+)

@@ -1,0 +1,71 @@
+"""The server's /v1/clusters API, for the commands of `brickyard cluster`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+
+import click
+
+from brickyard.cli import CliError, printable
+from brickyard.cli.client import serving
+from brickyard.cli.http import send
+from brickyard.cli.options import settings
+from brickyard.lifecycle.workspace import Workspace, WorkspaceError
+
+TIMEOUT_S = 30.0  # a local server that does not answer for this long will not answer at all
+json_option = click.option("--json", "as_json", is_flag=True, help="For programs.")
+
+
+class Api(NamedTuple):
+    """The server on a data directory, as its administrator."""
+
+    url: str
+    token: str
+
+    def call(self, method: str, path: str, body: object = None, **query: str | int) -> Any:
+        """The answer. Raises CliError with the server's own words."""
+        url = f"{self.url}{path}?{urlencode(query)}" if query else f"{self.url}{path}"
+        try:
+            return json.loads(send(method, url, body, token=self.token, timeout_s=TIMEOUT_S))
+        except HTTPError as error:
+            said = json.loads(error.read() or b"{}")
+            raise CliError(printable(str(said.get("message", error.reason)))) from error
+        except OSError as error:
+            raise CliError(f"the server at {self.url} does not answer: {printable(str(error))}") from error
+
+
+def open_api(config_file: Path | None, options: Mapping[str, Any]) -> Api:
+    """The API of the server that runs. Raises CliError."""
+    chosen = settings(config_file, **options)
+    workspace = Workspace(chosen.data_dir, chosen.storage_dir)
+    running = serving(workspace)
+    try:
+        return Api(running.url, workspace.stored_token())
+    except WorkspaceError as error:
+        raise CliError(str(error)) from error
+
+
+def find(workspace: Api, text: str) -> Any:
+    """The cluster with that id, or the only one with that name. Raises CliError."""
+    found = [row for row in every(workspace, text) if text in (row["id"], row["name"])]
+    if len(found) == 1 or (found and found[0]["id"] == text):
+        return found[0]
+    if not found:
+        raise CliError(f"there is no cluster {text!r}. `brickyard cluster list` shows them.")
+    raise CliError(f"{len(found)} clusters are called {text!r}: {', '.join(row['id'] for row in found)}. Name one by its id.")
+
+
+def every(workspace: Api, search: str) -> Iterator[Any]:
+    """All clusters with that text in the name, the description or the id."""
+    page = 1
+    while True:
+        data = workspace.call("GET", "/v1/clusters", search=search, page=page, limit=100)["data"]
+        yield from data["clusters"]
+        if page >= data["pagination"]["total_pages"]:
+            return
+        page += 1

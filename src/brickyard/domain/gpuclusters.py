@@ -1,0 +1,351 @@
+"""Requests and answers of the /v1/clusters dialect, with its field names. Times are RFC 3339, in UTC.
+
+Unknown fields are refused. Fields that are known and cannot be honoured are here as well, so that they are refused by name
+(`plan/gpu/translate.py`).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from brickyard.domain.gpumetrics import GpuClusterMetrics, HealthCheck, LogTail, MetricsWindow
+from brickyard.domain.ports import PortUpdate, PortView
+
+
+class GpuClusterState(StrEnum):
+    """PENDING is never shown: a cluster that was asked to start is `starting`."""
+
+    PENDING = "pending"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    ERROR = "error"
+
+
+class SortBy(StrEnum):
+    CREATED_AT = "created_at"
+    NAME = "name"
+    STATUS = "status"
+    GPU_COUNT = "gpu_count"
+    COST = "cost"
+
+
+class SortOrder(StrEnum):
+    ASC = "asc"
+    DESC = "desc"
+
+
+class PhaseStatus(StrEnum):
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class OperationKind(StrEnum):
+    START = "start"
+    RESTART = "restart"
+    STOP = "stop"
+
+
+class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An object of a request. Unknown fields are refused."""
+
+
+# -- requests --------------------------------------------------------------------------------------------------------
+
+
+class AutoTerminate(Strict, frozen=True, kw_only=True):
+    """When a cluster stops by itself: at the first limit that is reached. In an update, null removes a limit."""
+
+    enabled: bool | UnsetType | None = UNSET
+    idle_minutes: int | UnsetType | None = UNSET
+    max_runtime_minutes: int | UnsetType | None = UNSET
+    at: str | UnsetType | None = UNSET
+    max_cost: float | UnsetType | None = UNSET
+
+
+class UpdateConfiguration(Strict, frozen=True, kw_only=True):
+    """Each node's size. What is left out stays as it is."""
+
+    gpu_count: int | None = None
+    cpu_cores: int | None = None
+    memory_gb: float | None = None
+    storage_gb: int | None = None
+    docker_image: str | None = None
+
+
+class CreateGpuCluster(Strict, frozen=True, kw_only=True):
+    """A cluster of one node. `gpu_type` is part of a GPU's model; without GPUs it is left out. `idempotency_key` is a header."""
+
+    name: str
+    description: str | None = None
+    gpu_type: str | None = None
+    gpu_count: int | None = None
+    cpu_cores: int | None = None
+    memory_gb: float | None = None
+    storage_gb: int | None = None
+    region: str | None = None
+    project_id: str | None = None
+    template_id: str | None = None
+    docker_image: str | None = None
+    environment_variables: dict[str, str] | None = None
+    ssh_enabled: bool | None = None
+    ssh_public_keys: list[str] | None = None
+    port_mappings: list[PortUpdate] | None = None
+    auto_start: bool | None = None
+    auto_terminate: AutoTerminate | None = None
+    tags: dict[str, str] | None = None
+    idempotency_key: str | None = None
+
+
+class ListGpuClusters(Strict, frozen=True, kw_only=True):
+    """`search`: part of the name, the description or the id. Times are RFC 3339."""
+
+    page: int = 1
+    limit: int = 20
+    status: GpuClusterState | None = None
+    gpu_type: str | None = None
+    sort_by: SortBy = SortBy.CREATED_AT
+    sort_order: SortOrder = SortOrder.DESC
+    search: str | None = None
+    min_gpu_count: int | None = None
+    max_gpu_count: int | None = None
+    created_after: str | None = None
+    created_before: str | None = None
+
+
+class GetGpuCluster(Strict, frozen=True, kw_only=True):
+    cluster_id: str
+    include_metrics: bool = True
+    include_logs: bool = False
+    include_cost_breakdown: bool = True
+    metrics_window: MetricsWindow = MetricsWindow.HOUR
+
+    @property
+    def read_cluster_id(self) -> str | None:
+        """The cluster, if its logs are to be read: that takes another permission."""
+        return self.cluster_id if self.include_logs else None
+
+
+class GpuClusterId(Strict, frozen=True, kw_only=True):
+    cluster_id: str
+
+
+class GetOperation(Strict, frozen=True, kw_only=True):
+    cluster_id: str
+    operation_id: str
+
+
+class StartGpuCluster(Strict, frozen=True, kw_only=True):
+    """Starts a stopped cluster, with changes. All of them are checked before anything happens.
+
+    `timeout_minutes`: only with `wait_for_ready`. `idempotency_key` is a header: a repeated request with the same key finds the
+    start that the first one made.
+    """
+
+    cluster_id: str
+    wait_for_ready: bool | None = None
+    timeout_minutes: int | None = None
+    update_configuration: UpdateConfiguration | None = None
+    restore_from_snapshot: str | None = None
+    environment_updates: dict[str, str | None] | None = None
+    port_mapping_updates: list[PortUpdate] | None = None
+    auto_terminate_updates: AutoTerminate | None = None
+    idempotency_key: str | None = None
+
+    @property
+    def configured_cluster_id(self) -> str | None:
+        """The cluster, if the request changes its configuration or its files: that takes another permission."""
+        changes = (
+            self.update_configuration,
+            self.environment_updates,
+            self.auto_terminate_updates,
+            self.port_mapping_updates,
+            self.restore_from_snapshot,
+        )
+        return self.cluster_id if any(changes) else None
+
+
+class RestartGpuCluster(StartGpuCluster, frozen=True, kw_only=True):
+    """Restarts a running cluster, with changes."""
+
+
+class StopGpuCluster(Strict, frozen=True, kw_only=True):
+    """`timeout_minutes`: only with `wait_for_completion`."""
+
+    cluster_id: str
+    force: bool | None = None
+    grace_period_minutes: int | None = None
+    save_state: bool | None = None
+    snapshot_name: str | None = None
+    preserve_data: bool | None = None
+    wait_for_completion: bool | None = None
+    timeout_minutes: int | None = None
+    stop_reason: str | None = None
+
+    @property
+    def discarded_cluster_id(self) -> str | None:
+        """The cluster, if its files are to be discarded: that takes another permission."""
+        return self.cluster_id if self.preserve_data is False else None
+
+
+class DeleteGpuCluster(Strict, frozen=True, kw_only=True):
+    """`confirm_deletion` must be DELETE. `force`: also if it runs."""
+
+    cluster_id: str
+    confirm_deletion: str = ""
+    force: bool | None = None
+    create_final_snapshot: bool | None = None
+    snapshot_name: str | None = None
+    preserve_snapshots: bool | None = None
+    delete_snapshots: bool | None = None
+
+
+# -- answers ---------------------------------------------------------------------------------------------------------
+
+
+class OperationPhase(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    status: PhaseStatus
+    started_at: str | None
+    finished_at: str | None
+    message: str = ""
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """The last start, restart or stop of a cluster. `estimated_seconds_left`: null if it is over, or nothing is known."""
+
+    id: str
+    kind: OperationKind
+    status: PhaseStatus
+    started_at: str
+    finished_at: str | None
+    phases: list[OperationPhase]
+    progress_percent: int
+    estimated_seconds_left: int | None
+
+
+class GpuConfiguration(msgspec.Struct, frozen=True, kw_only=True):
+    """The size of each node; `num_workers` nodes and the driver. With `autoscale` the number is the current one."""
+
+    gpu_type: str
+    gpu_count: int
+    cpu_cores: float
+    memory_gb: float
+    node_type_id: str
+    num_workers: int
+    runtime: str
+
+
+class AutoTerminateView(msgspec.Struct, frozen=True, kw_only=True):
+    """`remaining_seconds`: until each limit, by its name, at the earliest; null in lists, and unless the cluster runs or starts.
+    `cost_since_start` is shown with `max_cost`."""
+
+    enabled: bool
+    idle_minutes: int | None
+    max_runtime_minutes: int | None
+    at: str | None
+    max_cost: float | None
+    cost_since_start: float | None
+    remaining_seconds: dict[str, int] | None
+
+
+class GpuClusterCost(msgspec.Struct, frozen=True, kw_only=True):
+    """`current_hourly_rate`: of the nodes that exist now. `total`: since the creation, if it was asked for."""
+
+    current_hourly_rate: float
+    total: float | None
+    currency: str
+
+
+class GpuNetwork(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the driver's node: `mode` is isolated (the cluster's own network), shared (the machine's), or empty if none runs."""
+
+    mode: str
+    details: str
+    driver_address: str
+
+
+class GpuCluster(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster. `operation`: null if it was never started. `health_checks`: while it runs. `metrics` and `logs`: null where they
+    were not asked for, and in lists."""
+
+    id: str
+    name: str
+    description: str
+    status: GpuClusterState
+    status_details: str
+    health_checks: list[HealthCheck]
+    owner: str
+    configuration: GpuConfiguration
+    environment: dict[str, str]
+    auto_terminate: AutoTerminateView
+    network: GpuNetwork
+    port_mappings: list[PortView]
+    proxy_url: str
+    tags: dict[str, str]
+    created_at: str
+    started_at: str | None
+    stopped_at: str | None
+    cost: GpuClusterCost
+    operation: Operation | None
+    metrics: GpuClusterMetrics | None = None
+    logs: list[LogTail] | None = None
+
+
+class Pagination(msgspec.Struct, frozen=True, kw_only=True):
+    page: int
+    limit: int
+    total: int
+    total_pages: int
+
+
+class GpuClusterPage(msgspec.Struct, frozen=True, kw_only=True):
+    clusters: list[GpuCluster]
+    pagination: Pagination
+
+
+class GpuClusterAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    success: bool = True
+    data: GpuCluster
+
+
+class GpuClusterPageAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    success: bool = True
+    data: GpuClusterPage
+
+
+class OperationAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    success: bool = True
+    data: Operation
+
+
+class DeletedGpuCluster(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    deleted: bool = True
+
+
+class DeletedGpuClusterAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    success: bool = True
+    data: DeletedGpuCluster
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is wrong with a request; `requested` and `available` where there is something to choose from."""
+
+    field: str
+    reason: str
+    requested: Any = None
+    available: Any = None
+
+
+def rfc3339(ms: int) -> str:
+    """The time with milliseconds, in UTC."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,40 @@
+"""What `validate_only` answers: what the same call without it would do."""
+
+from __future__ import annotations
+
+from brickyard.domain.spec import ClusterSpec, Wire
+
+
+class FieldError(Wire, frozen=True, kw_only=True):
+    """One mistake. `field` is its path, such as `autoscale.max_workers`; "" if it is about no single field."""
+
+    field: str
+    message: str
+
+
+class FieldLock(Wire, frozen=True, kw_only=True):
+    """A field that the policy decides, and why. No value: it must not be set."""
+
+    field: str
+    reason: str
+    value: str | None = None
+    hidden: bool = False  # pages do not show it
+
+
+class HourlyPrice(Wire, frozen=True, kw_only=True):
+    """The price of an hour: at the smallest size and at the largest."""
+
+    least: float
+    most: float
+    currency: str
+
+
+class ClusterValidation(Wire, frozen=True, kw_only=True):
+    """`effective` is the specification that the cluster would have; absent if there are errors. The price is absent if it is not
+    known."""
+
+    valid: bool
+    errors: list[FieldError]
+    locks: list[FieldLock]
+    effective: ClusterSpec | None = None
+    price_per_hour: HourlyPrice | None = None

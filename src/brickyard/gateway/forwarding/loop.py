@@ -1,0 +1,186 @@
+"""Keeps the listeners of tcp port mappings as they should be: open while their cluster runs, each leading to its driver.
+
+The rows of mappings say what should be; what has become of it is written beside them (`PortRow`). One server of the workspace
+listens. When it has gone, the next one does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+import msgspec
+import structlog
+
+from brickyard.domain.cluster import Cluster, Instance
+from brickyard.domain.errors import DatabaseTrouble
+from brickyard.domain.nodeops import PORT_OPEN, AgentRefused, AgentUnreachable, OpenPort, OpenPortOf
+from brickyard.domain.ports import PortRow
+from brickyard.gateway.forwarding.process import Door, Forwarding, ForwardingFailed
+from brickyard.nodes.calls import NodeCalls
+from brickyard.plan.attach import driver_instance
+from brickyard.services.attach import RunningCluster
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+POLL_S = 1.0
+REST_S = 0.1  # at least, between two looks
+AGAIN_S = 2.0  # before a driver that did not answer is asked again
+
+log = structlog.get_logger(__name__)
+
+
+class _Wanted(NamedTuple):
+    """A mapping of a running cluster, and the driver that it leads to."""
+
+    row: PortRow
+    cluster: Cluster
+    driver: Instance
+
+    @property
+    def target(self) -> _Target:
+        return _Target(self.driver.instance_id, self.cluster.incarnation, self.row.mapping.internal_port)
+
+    def door(self, opened: OpenPort) -> Door:
+        """The listener, which leads to where the driver's agent says."""
+        mapping, host = self.row.mapping, RunningCluster(self.cluster, self.driver).host
+        return Door(mapping.bind_address, mapping.external_port, opened.way, host, mapping.internal_port)
+
+    def row_with(self, fault: str) -> PortRow:
+        """The row once it is known that the listener is open, or why not."""
+        return msgspec.structs.replace(self.row, opened=0 if fault else self.cluster.incarnation, fault=fault)
+
+
+class _Target(NamedTuple):
+    """A port of one start of a driver."""
+
+    instance_id: str
+    incarnation: int
+    port: int
+
+
+class _Answer(NamedTuple):
+    """Where the driver's port is, or why that is not known. It is asked again after `until`."""
+
+    opened: OpenPort | None
+    fault: str
+    until: float
+
+
+class TcpPorts:
+    """One per server. `run` until cancelled; the one for which `held` is true listens."""
+
+    def __init__(self, *, store: Store, nodes: NodeCalls, held: Callable[[], bool] = lambda: True) -> None:
+        self._store = store
+        self._nodes = nodes
+        self._held = held
+        self._forwarding = Forwarding()
+        self._woken = asyncio.Event()
+        self._wanted: Sequence[_Wanted] = ()
+        self._answers: dict[_Target, _Answer] = {}
+        self._asking: dict[_Target, asyncio.Task[None]] = {}
+        self._usable: asyncio.Task[None] | None = None
+        store.on_commit(lambda changes: self._woken.set() if changes.clusters else None)
+
+    @property
+    def ports(self) -> Collection[int]:
+        """External ports on which this server listens."""
+        return self._forwarding.ports
+
+    async def run(self) -> None:
+        """Listens, while it is this server's turn. While the database is away, everything stays as it is."""
+        try:
+            while True:
+                self._woken.clear()
+                await self._turn()
+                await asyncio.sleep(REST_S)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(POLL_S):  # `wait_for` of Python 3.11 can lose a cancellation
+                        await self._woken.wait()
+        finally:
+            await self._stop()
+
+    async def _turn(self) -> None:
+        if not self._held():
+            await self._stop()
+            return
+        with contextlib.suppress(DatabaseTrouble):
+            if await self._database():
+                self._wanted = await self._store.read(_wanted, background=True)
+        self._ask()
+        known = [(each, found.opened) for each in self._wanted if (found := self._answers.get(each.target)) and found.opened]
+        try:
+            faults = await self._forwarding.tell([each.door(opened) for each, opened in known])
+        except ForwardingFailed as error:
+            log.warning("forwarding_failed", why=str(error))
+            faults = [f"The forwarding process failed: {error}"] * len(known)
+        with contextlib.suppress(DatabaseTrouble):
+            await self._tell([(each, fault) for (each, _), fault in zip(known, faults, strict=True)])
+
+    async def _database(self) -> bool:
+        """Whether the database can be used. Does not wait until it can: the process is to hear of us."""
+        self._usable = self._usable or asyncio.create_task(self._store.usable())
+        if not (await asyncio.wait({self._usable}, timeout=POLL_S))[0]:
+            return False
+        self._usable = None
+        return True
+
+    async def _stop(self) -> None:
+        asking = [*self._asking.values(), *([self._usable] if self._usable is not None else [])]
+        self._usable = None
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+        self._wanted = ()
+        self._answers.clear()
+        await self._forwarding.close()
+
+    def _ask(self) -> None:
+        """Begins to ask the drivers that are to be asked. One that hangs keeps no other waiting."""
+        targets = {each.target: each.driver for each in self._wanted}
+        self._answers = {target: answer for target, answer in self._answers.items() if target in targets}
+        for target, driver in targets.items():
+            known = self._answers.get(target)
+            if target not in self._asking and (known is None or time.monotonic() >= known.until):
+                task = self._asking[target] = asyncio.create_task(self._answer(target, driver))
+                task.add_done_callback(lambda _, target=target: self._asking.pop(target, None))  # type: ignore[misc]
+
+    async def _answer(self, target: _Target, driver: Instance) -> None:
+        generation = driver.assignment.generation if driver.assignment is not None else 0
+        try:
+            opened = await self._nodes.ask(driver, PORT_OPEN, OpenPortOf(port=target.port, generation=generation))
+        except (AgentUnreachable, AgentRefused) as error:
+            fault = f"The driver of the cluster does not answer: {error}"
+            self._answers[target] = _Answer(None, fault, time.monotonic() + AGAIN_S)
+        else:
+            self._answers[target] = _Answer(opened, "", float("inf"))
+            self._woken.set()
+
+    async def _tell(self, found: Sequence[tuple[_Wanted, str]]) -> None:
+        """Writes down what has become of the mappings, where that is news. `found`: of those whose driver has answered."""
+        silent = [
+            (each, answer.fault) for each in self._wanted if (answer := self._answers.get(each.target)) and not answer.opened
+        ]
+        rows = [each.row_with(fault) for each, fault in (*found, *silent)]
+        before = {each.row.mapping.port_id: each.row for each in self._wanted}
+        if news := [row for row in rows if row != before[row.mapping.port_id]]:
+            await self._store.write(lambda tx: tx.ports.tell(news), background=True)
+
+
+def _wanted(tx: Tx) -> Sequence[_Wanted]:
+    """The tcp mappings of clusters that run."""
+    rows = tx.ports.listening()
+    if not rows:
+        return ()
+    named = {row.mapping.cluster_id for row in rows}
+    clusters, nodes = tx.clusters.many(named), tx.instances.of_clusters(named)
+    found = []
+    for row in rows:
+        cluster = clusters.get(row.mapping.cluster_id)
+        if cluster is not None and cluster.up and not cluster.deleted_ms:
+            driver = driver_instance(cluster, nodes[cluster.cluster_id])
+            found += [_Wanted(row, cluster, driver)] if driver is not None else []
+    return found

@@ -1,0 +1,27 @@
+"""Sockets that listen at an address of this machine, or why there can be none. Standard library only: small processes use it."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+
+class CannotListen(Exception):
+    """The message says why, for users."""
+
+
+def bound(address: str, port: int) -> socket.socket:
+    """A TCP socket with that IP address and port, which does not listen yet. Raises CannotListen."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what has just ended there does not count
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)  # IPv4 is another address
+        made.bind((address, port))
+    except OSError as error:
+        made.close()
+        if error.errno == errno.EADDRINUSE:
+            raise CannotListen("another program of this machine has this port") from error
+        raise CannotListen(f"nothing can listen there: {error.strerror}") from error
+    return made

@@ -1,0 +1,121 @@
+"""The samples that agents send: the newest of each node, and those that are to be written.
+
+A server writes what it has received every five seconds, as often as agents sample. An agent repeats a report that was not
+answered, to another server if need be, so a sample may arrive twice; its time tells. What a killed server had received and not
+written is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections import deque
+from typing import NamedTuple
+
+import structlog
+
+from brickyard.domain.clock import Clock
+from brickyard.domain.errors import DatabaseTrouble, RequestLimitExceeded
+from brickyard.domain.samples import METRICS, SAMPLE_S, NodeAbout, NodeSamples, Point, Sample, columns, pack
+from brickyard.store.samples import SampleRow
+from brickyard.store.store import Store
+
+log = structlog.get_logger(__name__)
+
+WRITE_S = SAMPLE_S  # more often would only make more rows of fewer nodes each
+FRESH_MS = 15_000  # an older sample says nothing about now
+LATE_MS, EARLY_MS = 3_600_000, 60_000  # how far an agent's clock, or a report, may be behind or ahead
+MAX_WAITING = 50_000  # samples that wait for the database; more are dropped, the oldest first
+MAX_AT_ONCE = 200  # in one report
+
+
+class Fresh(NamedTuple):
+    """The newest sample of a node."""
+
+    about: NodeAbout
+    sample: Sample
+
+
+class _Waiting(NamedTuple):
+    cluster_id: str
+    instance_id: str
+    about: NodeAbout
+    sample: Sample
+
+
+class Samples:
+    """One per server; used on the event loop."""
+
+    def __init__(self, *, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._newest: dict[str, tuple[str, Fresh]] = {}  # by instance id, with the cluster
+        self._waiting: deque[_Waiting] = deque(maxlen=MAX_WAITING)
+
+    def take(self, instance_id: str, cluster_id: str, given: NodeSamples) -> None:
+        """Records what an agent reports of its node of that cluster. Drops what belongs to another cluster, is already known, or
+        has an impossible time."""
+        if given.cluster_id != cluster_id or not cluster_id:
+            return
+        now = self._clock.now_ms()
+        before = self._newest.get(instance_id)
+        last_ms = before[1].sample.at_ms if before is not None and before[0] == cluster_id else 0
+        for each in given.samples[-MAX_AT_ONCE:]:
+            if each.at_ms > last_ms and now - LATE_MS <= each.at_ms <= now + EARLY_MS:
+                last_ms = each.at_ms
+                sample = Sample(
+                    each.at_ms, {key: each.values[key] for key in METRICS if math.isfinite(each.values.get(key, math.nan))}
+                )
+                self._newest[instance_id] = (cluster_id, Fresh(given.about, sample))
+                self._waiting.append(_Waiting(cluster_id, instance_id, given.about, sample))
+
+    def fresh(self, cluster_id: str) -> dict[str, Fresh]:
+        """The newest samples of a cluster's nodes that this server has heard of, by instance id."""
+        return {name: found for name, (owner, found) in self._newest.items() if owner == cluster_id}
+
+    def forget(self, instance_id: str) -> None:
+        """Drops the instance, which is gone."""
+        self._newest.pop(instance_id, None)
+
+    async def write(self) -> None:
+        """Writes what has been received. Raises DatabaseTrouble or RequestLimitExceeded, and will then write it the next time."""
+        batch = list(self._waiting)
+        if not batch:
+            return
+        self._waiting.clear()  # before anything is awaited: more arrives meanwhile
+        try:
+            rows = await asyncio.to_thread(_rows, batch)
+            await self._store.write(lambda tx: tx.samples.insert(rows), background=True)
+        except BaseException:
+            arrived = list(self._waiting)
+            self._waiting.clear()
+            self._waiting.extend([*batch, *arrived])
+            raise
+
+    async def run(self) -> None:
+        """Writes every five seconds until cancelled, and then once more."""
+        try:
+            while True:
+                await asyncio.sleep(WRITE_S)
+                try:
+                    await self.write()
+                except (DatabaseTrouble, RequestLimitExceeded):
+                    await self._store.usable()
+        finally:
+            with contextlib.suppress(DatabaseTrouble, RequestLimitExceeded):
+                await self.write()
+
+
+def _rows(batch: list[_Waiting]) -> list[SampleRow]:
+    """One row for each cluster."""
+    found: dict[str, dict[str, tuple[NodeAbout, dict[int, Point]]]] = {}
+    for each in batch:
+        _, points = found.setdefault(each.cluster_id, {}).setdefault(each.instance_id, (each.about, {}))
+        points.setdefault(each.sample.at_ms, Point(1, each.sample.values))
+    rows = []
+    for cluster_id, nodes in found.items():
+        times = [at for _, points in nodes.values() for at in points]
+        packed = pack({name: columns(about, points) for name, (about, points) in nodes.items()})
+        rows.append(SampleRow(cluster_id, 0, min(times), max(times), packed))
+    return rows

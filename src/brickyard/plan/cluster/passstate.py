@@ -1,0 +1,221 @@
+"""The state of one planning pass: a cluster and its nodes, with the queries and changes that phases may make. Pure.
+
+Every change goes through `PassState`, so that each phase finds the cluster and its nodes consistent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from brickyard.domain.cluster import Cluster, Instance, Target, is_single_node
+from brickyard.domain.events import ClusterEvent, EventDetails, EventType
+from brickyard.domain.instances import InstanceState
+from brickyard.domain.node import Assignment, Failure, Load, Phase, Role
+from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.terminations import TerminationReason
+from brickyard.plan.assignments import assignment_for
+from brickyard.plan.gpu.limits import Spent
+from brickyard.plan.launching import is_spot, next_attempt, types_of, unsupported
+from brickyard.plan.policy import Policy
+from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, PoolStock, can_release, joined, pool_not_found, pool_of, releasing
+
+
+class NewNode(msgspec.Struct, frozen=True, kw_only=True):
+    """An instance to record and launch. The caller that applies the plan assigns its ids."""
+
+    role: Role
+    node_type_id: str
+    pool_id: str = ""  # the pool that owns it
+    spot: bool = False
+
+
+class Plan(msgspec.Struct, kw_only=True):
+    """The result of a pass: the rows to write, and when to look again.
+
+    `instances` holds only those that changed. With `due_ms` None, the next pass is when something wakes the cluster.
+    """
+
+    cluster: Cluster
+    instances: dict[str, Instance]
+    new: list[NewNode]
+    removed: list[Instance]
+    events: list[ClusterEvent]
+    due_ms: int | None
+    returned: list[Instance] = []  # back in their pools and idle
+    purge: bool = False  # permanently deleted, or retention is over, and nothing is left: remove its rows
+
+
+class PassState:
+    """The state of one pass."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        instances: Sequence[Instance],
+        *,
+        now: int,
+        sizes: Mapping[str, NodeType],
+        policy: Policy,
+        silent: frozenset[str],
+        load: Load | None,
+        rooms: Mapping[str, PoolStock],
+        spent: Spent | None,
+        used_ms: int,
+    ) -> None:
+        self.cluster = cluster
+        self.nodes = {instance.instance_id: instance for instance in instances}
+        self.before = dict(self.nodes)
+        self.now = now
+        self.sizes = sizes
+        self.policy = policy
+        self.silent = silent
+        self.load = load
+        self.rooms = rooms
+        self.spent = spent
+        self.used_ms = used_ms
+        self.returned: list[Instance] = []
+        self.new: list[NewNode] = []
+        self.removed: list[Instance] = []
+        self.events: list[ClusterEvent] = []
+        self.shortage: TerminationReason | None = None  # why a worker could not be had in this pass
+        self.deadlines: list[int] = []
+
+    # -- facts -------------------------------------------------------------------------------------------------------
+
+    def _driver_role(self) -> Role:
+        return Role.SINGLE if is_single_node(self.cluster.spec) else Role.DRIVER
+
+    def _wanted(self) -> int:
+        return 0 if is_single_node(self.cluster.spec) else self.cluster.num_workers
+
+    def _enough(self) -> int:
+        """The smallest number of workers that is enough to complete a start."""
+        return min(self._wanted(), max(1, math.ceil(self.policy.min_ready_ratio * self._wanted())))
+
+    def _live(self) -> list[Instance]:
+        return [node for node in self.nodes.values() if node.live and not node.releasing_ms]
+
+    def _current(self) -> list[Instance]:
+        return [node for node in self._live() if node.generation == self.cluster.incarnation]
+
+    def _current_workers(self) -> list[Instance]:
+        return [node for node in self._current() if node.role is Role.WORKER]
+
+    def _driver_node(self) -> Instance | None:
+        return next((node for node in self._current() if node.role is not Role.WORKER), None)
+
+    def _registered_workers(self, driver: Instance) -> list[Instance]:
+        """Workers that report ready and that the master considers alive."""
+        alive = driver.current_status.alive_workers
+        return [
+            node
+            for node in self._current_workers()
+            if node.ready and not node.retiring and node.current_status.worker_address in alive
+        ]
+
+    def _hangs(self, node: Instance) -> bool:
+        """Whether Spark on the node has been silent for too long. If it may become so, schedules a pass for that time."""
+        since_ms = node.current_status.silent_since_ms
+        if since_ms and self.now < since_ms + self.policy.silence_ms:
+            self.deadlines.append(since_ms + self.policy.silence_ms)
+        return bool(since_ms) and self.now >= since_ms + self.policy.silence_ms
+
+    def _unheard(self, driver: Instance) -> bool:
+        """Whether the driver's last report of its work may be out of date: nothing is concluded from it then."""
+        return driver.instance_id in self.silent or bool(driver.current_status.silent_since_ms)
+
+    def _failure(self, node: Instance) -> Failure | None:
+        status = node.current_status
+        if status.phase is not Phase.FAILED:
+            return None
+        return status.failure or Failure(code="", message=status.message or "it failed and gave no reason")
+
+    def _missing_text(self, ready: int) -> str:
+        return f"{self._wanted() - ready} of {self._wanted()} workers could not be obtained; retrying in the background"
+
+    def _size_details(self, current: int) -> EventDetails:
+        cause = self.cluster.resize_cause if self.cluster.up else None
+        return EventDetails(current_num_workers=current, target_num_workers=self._wanted(), cause=cause)
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def _add(self, role: Role) -> TerminationReason | None:
+        """Adds a node: an idle one of its pool, or a new one. Returns the reason if neither is possible."""
+        spec, pool_id = self.cluster.spec, pool_of(self.cluster.spec, role)
+        if (reason := unsupported(spec, role, offered=self.sizes)) is not None:
+            return reason
+        found = None
+        if pool_id:
+            room = self.rooms.get(pool_id)
+            taken = room.take() if room is not None else pool_not_found(pool_id)
+            if isinstance(taken, TerminationReason):
+                return taken
+            if room is not None and taken.instance is not None:
+                found = joined(
+                    taken.instance,
+                    self.cluster,
+                    role=role,
+                    preloaded=room.pool.preloaded,
+                    assignment=self._assignment(taken.instance, role),
+                    now=self.now,
+                )
+        if found is not None:
+            self.nodes[found.instance_id] = found
+        else:
+            on_demand = sum(not node.spot for node in self._current()) + sum(not node.spot for node in self.new)
+            spot = not pool_id and is_spot(spec, self.policy, on_demand)
+            self.new.append(NewNode(role=role, node_type_id=types_of(spec, role)[0], pool_id=pool_id, spot=spot))
+        return None
+
+    def _send_away(self, node: Instance) -> None:
+        """Returns the node to its pool if that accepts it; otherwise ends it."""
+        if node.instance_id not in self.before:  # taken in this pass: nobody has heard of it
+            del self.nodes[node.instance_id]
+        elif node.node_type_id in self.sizes and can_release(node, self.rooms):
+            pool, node_type = self.rooms[node.pool_id].pool, self.sizes[node.node_type_id]
+            self.nodes[node.instance_id] = releasing(node, pool, node_type=node_type, now=self.now)
+            self.deadlines.append(self.now + CLEAN_TIMEOUT_MS)
+        else:
+            self._set(node, state=InstanceState.TERMINATING)
+
+    def _retry_launch(self, node: Instance) -> bool:
+        """Whether a refused launch will be tried again, unchanged or in another form."""
+        changes = next_attempt(node, self.cluster.spec, now=self.now, policy=self.policy, offered=self.sizes)
+        if changes is None:
+            return False
+        self._set(node, **changes)
+        if "node_type_id" in changes:
+            self._set(node, assignment=self._assignment(self.nodes[node.instance_id]))
+        return True
+
+    def _assignment(self, node: Instance, role: Role | None = None) -> Assignment:
+        """The assignment of a node in the current incarnation. Its master is added later."""
+        return assignment_for(
+            self.cluster,
+            role=role or node.role,
+            node_type_id=node.node_type_id,
+            sizes=self.sizes,
+            after=node.assignment,
+        )
+
+    def _end(self, reason: TerminationReason, message: str, *, state_loss: bool = False) -> None:
+        """Ends the cluster on the system's behalf: sets its target and a reason, as a user's request would."""
+        self._change(
+            target=Target.TERMINATED, ended=False, terminating_ms=self.now, termination_reason=reason, state_message=message
+        )
+        if state_loss:
+            self._change(last_state_loss_ms=self.now)
+        self._event(EventType.TERMINATING, EventDetails(reason=reason))
+
+    def _change(self, **fields: object) -> None:
+        if any(getattr(self.cluster, name) != value for name, value in fields.items()):
+            self.cluster = msgspec.structs.replace(self.cluster, **fields)
+
+    def _set(self, node: Instance, **fields: object) -> None:
+        self.nodes[node.instance_id] = msgspec.structs.replace(self.nodes[node.instance_id], **fields)
+
+    def _event(self, kind: EventType, details: EventDetails) -> None:
+        self.events.append(ClusterEvent(cluster_id=self.cluster.cluster_id, timestamp=self.now, type=kind, details=details))

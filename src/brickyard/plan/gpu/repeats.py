@@ -1,0 +1,26 @@
+"""Which start a repeated request finds. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from brickyard.domain.cluster import Cluster
+from brickyard.domain.gpuclusters import GpuClusterState, StartGpuCluster
+from brickyard.plan.gpu.progress import state_of
+
+
+def start_key(request: StartGpuCluster) -> str:
+    """What a repeated request has in common with the first one: the key that the client chose, or everything but its waiting."""
+    same = msgspec.structs.replace(request, wait_for_ready=None, timeout_minutes=None)
+    what = request.idempotency_key or msgspec.json.encode(same, order="sorted").decode()
+    return hashlib.sha256(f"{type(request).__name__} {bool(request.idempotency_key)} {what}".encode()).hexdigest()
+
+
+def is_repeated(cluster: Cluster, key: str, *, given: bool) -> bool:
+    """Whether the present incarnation was begun by the same request. Without a key from the client (`given`), only while it
+    starts: a later request with the same contents wants another start."""
+    known = cluster.workbench
+    same = known.start_key == key and known.start_incarnation == cluster.incarnation
+    return same and (given or state_of(cluster) is GpuClusterState.STARTING)

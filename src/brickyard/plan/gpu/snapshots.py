@@ -1,0 +1,120 @@
+"""What is to be done with workspace directories, and what has come of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from brickyard.domain.cluster import Cluster, Target, WorkspaceTask
+from brickyard.domain.events import ClusterEvent, EventDetails, EventType
+from brickyard.domain.gpuclusters import DeleteGpuCluster, Problem, StopGpuCluster
+from brickyard.domain.gpusnapshots import SnapshotRow, SnapshotStatus
+from brickyard.domain.terminations import TerminationReasonCode
+from brickyard.plan.changes import Changed
+from brickyard.plan.reasons import simple_reason
+from brickyard.plan.starts import STARTING
+
+MAX_SNAPSHOTS = 100  # of one cluster
+MAX_NAME = 200
+_SHOWN = 140
+
+
+def restoring(cluster: Cluster, snapshot_id: str) -> Cluster:
+    """The cluster, which is to start, with the wish that its workspace directory is restored first."""
+    return _with_task(cluster, restore=snapshot_id)
+
+
+def ending(cluster: Cluster, *, save: str = "", discard: bool = False, deletes: bool = False) -> Cluster:
+    """The cluster, which is to end or has ended, with what is to be done once it has no node. It has not ended before that."""
+    return _with_task(msgspec.structs.replace(cluster, ended=False), save=save, discard=discard, deletes=deletes)
+
+
+def _with_task(cluster: Cluster, **wanted: Any) -> Cluster:
+    task = WorkspaceTask(number=cluster.workbench.task.number + 1, incarnation=cluster.incarnation, **wanted)
+    return msgspec.structs.replace(cluster, workbench=msgspec.structs.replace(cluster.workbench, task=task))
+
+
+def done(cluster: Cluster, number: int, *, now: int, failure: str = "") -> Changed | None:
+    """The cluster after its task; None if it has no such task any more. `failure`: why the task could not be done."""
+    task = cluster.workbench.task
+    if not task.pending or task.number != number:
+        return None
+    task = msgspec.structs.replace(task, ended_ms=now, failure=failure)
+    after = msgspec.structs.replace(cluster, workbench=msgspec.structs.replace(cluster.workbench, task=task))
+    if task.deletes and failure:
+        message = f"The cluster was not deleted, because its final snapshot failed: {failure}"
+        return Changed(msgspec.structs.replace(after, deleted_ms=0, state_message=message))
+    if cluster.target is Target.TERMINATED:
+        return Changed(after)
+    if not failure:
+        return Changed(msgspec.structs.replace(after, state_message=STARTING))
+    message = f"The workspace directory could not be restored from snapshot {task.restore}: {failure}. It is as it was before."
+    reason = simple_reason(TerminationReasonCode.STORAGE_DOWNLOAD_FAILURE, databricks_error_message=message)
+    ended = msgspec.structs.replace(
+        after,
+        target=Target.TERMINATED,
+        ended=False,
+        restarting=False,
+        terminating_ms=now,
+        termination_reason=reason,
+        state_message=message,
+    )
+    event = ClusterEvent(
+        cluster_id=cluster.cluster_id, timestamp=now, type=EventType.TERMINATING, details=EventDetails(reason=reason)
+    )
+    return Changed(ended, (event,))
+
+
+# -- requests --------------------------------------------------------------------------------------------------------
+
+
+def problems_of_restore(
+    cluster_id: str, snapshot_id: str, found: SnapshotRow | None, *, field: str, max_bytes: int
+) -> list[Problem]:
+    """What is in the way of restoring a snapshot on a cluster."""
+    shown = snapshot_id[:_SHOWN]
+    if found is None:
+        return [Problem(field=field, reason="there is no such snapshot", requested=shown)]
+    if found.cluster_id != cluster_id:
+        reason = f"it is a snapshot of cluster {found.cluster_id}; it can be restored only there"
+        return [Problem(field=field, reason=reason, requested=shown)]
+    if found.status is not SnapshotStatus.AVAILABLE:
+        why = f": {found.reason}" if found.reason else ""
+        return [Problem(field=field, reason=f"the snapshot is {found.status.value}{why}; it must be available", requested=shown)]
+    if found.size_bytes > max_bytes:
+        reason = "the snapshot is larger than snapshot_gb allows"
+        return [Problem(field=field, reason=reason, requested=found.size_bytes, available=max_bytes)]
+    return []
+
+
+def problems_of_name(name: str | None) -> list[Problem]:
+    """What is wrong with the name of a snapshot."""
+    if name is None or (1 <= len(name) <= MAX_NAME and name.isprintable()):
+        return []
+    return [Problem(field="snapshot_name", reason=f"it must have 1 to {MAX_NAME} printable characters", requested=name[:_SHOWN])]
+
+
+def problems_of_saving(request: StopGpuCluster | DeleteGpuCluster) -> list[Problem]:
+    """What contradicts itself in what a stop or a deletion asks for about snapshots."""
+    found = problems_of_name(request.snapshot_name)
+    saves = request.save_state if isinstance(request, StopGpuCluster) else request.create_final_snapshot
+    if request.snapshot_name is not None and not saves:
+        needed = "save_state" if isinstance(request, StopGpuCluster) else "create_final_snapshot"
+        found.append(Problem(field="snapshot_name", reason=f"it has an effect only with {needed}; leave it out, or set that"))
+    if isinstance(request, DeleteGpuCluster) and request.preserve_snapshots and request.delete_snapshots:
+        found.append(Problem(field="delete_snapshots", reason="it contradicts preserve_snapshots; leave one of them out"))
+    if isinstance(request, DeleteGpuCluster) and saves and deletes_snapshots(request):
+        found.append(Problem(field="create_final_snapshot", reason="all snapshots are to be deleted; leave one of them out"))
+    return found
+
+
+def deletes_snapshots(request: DeleteGpuCluster) -> bool:
+    """Whether a deletion takes the cluster's snapshots along."""
+    return bool(request.delete_snapshots) or request.preserve_snapshots is False
+
+
+def latest(rows: Sequence[SnapshotRow]) -> SnapshotRow | None:
+    """The newest available one among those, which are ordered."""
+    return next((each for each in rows if each.status is SnapshotStatus.AVAILABLE), None)

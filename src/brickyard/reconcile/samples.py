@@ -1,0 +1,84 @@
+"""Packs samples and makes old ones coarser (`plan.samples`), and removes those that are older than 30 days."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+import structlog
+
+from brickyard.domain.clock import Clock
+from brickyard.domain.errors import DatabaseTrouble, RequestLimitExceeded
+from brickyard.domain.samples import pack, unpack
+from brickyard.plan.samples import LAST, TIERS, together, windows
+from brickyard.store.samples import SampleRow
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+log = structlog.get_logger(__name__)
+
+EVERY_S = 60.0
+TRIM_EVERY = 60  # rounds between two removals
+
+
+class SamplePacking:
+    """`run` until cancelled. With several servers, the one for which `held` is true works. Moving rows is one transaction for
+    each cluster and tier: a server that is killed leaves every sample where it was."""
+
+    def __init__(self, *, store: Store, clock: Clock, held: Callable[[], bool] = lambda: True) -> None:
+        self._store = store
+        self._clock = clock
+        self._held = held
+
+    async def run(self) -> None:
+        rounds = 0
+        while True:
+            await self._store.usable()
+            try:
+                if self._held():
+                    await self.pack()
+                    if rounds % TRIM_EVERY == 0:
+                        await self.trim()
+                    rounds += 1
+            except (DatabaseTrouble, RequestLimitExceeded):
+                continue
+            await asyncio.sleep(EVERY_S)
+
+    async def pack(self) -> int:
+        """Moves all rows that are due to the next tier; returns how many."""
+        now, moved = self._clock.now_ms(), 0
+        for tier in range(LAST):
+            before = now - TIERS[tier].kept_ms
+            due = await self._store.read(partial(_due, tier=tier, before_ms=before), background=True)
+            for cluster_id in due:
+                work = partial(move, cluster_id=cluster_id, tier=tier, before_ms=before)
+                moved += await self._store.write(work, background=True)
+        return moved
+
+    async def trim(self) -> int:
+        """Removes rows that are too old, and those of clusters that no longer exist; returns how many."""
+        before = self._clock.now_ms() - TIERS[LAST].kept_ms
+        return await self._store.write(lambda tx: tx.samples.trim(LAST, before), background=True)
+
+
+def _due(tx: Tx, *, tier: int, before_ms: int) -> list[str]:
+    return tx.samples.clusters(tier, before_ms)
+
+
+def move(tx: Tx, *, cluster_id: str, tier: int, before_ms: int) -> int:
+    """Moves a cluster's rows of a tier that end before that time into the windows of the next one. Returns how many."""
+    tx.lock(f"samples/{cluster_id}")  # two servers may both hold the lease for a moment
+    rows = tx.samples.ended(cluster_id, tier, before_ms)
+    target = TIERS[tier + 1]
+    for start_ms, nodes in windows([unpack(row.packed) for row in rows], target).items():
+        there = tx.samples.window(cluster_id, tier + 1, start_ms)
+        found = nodes if there is None else together(unpack(there.packed), nodes, target)
+        end_ms = max(each.times[-1] for each in found.values())
+        row = SampleRow(cluster_id, tier + 1, start_ms, end_ms, pack(found), there.id if there is not None else 0)
+        if there is None:
+            tx.samples.insert([row])
+        else:
+            tx.samples.update(row)
+    tx.samples.remove([row.id for row in rows])
+    return len(rows)

@@ -1,0 +1,25 @@
+package brickyard;
+
+import org.apache.spark.SparkEnv;
+
+/**
+ * A format of tables that the runtime lacks. Spark looks for a class called FORMAT.DefaultSource when no jar offers the format, and
+ * makes one: this says what to do (the classes are made by compile_classes.py). Compiled as NodeFiles.java is.
+ */
+public class MissingFormat {
+    protected MissingFormat(String format) {
+        throw new UnsupportedOperationException(
+            "The format " + format + " is not part of this cluster's runtime. Use USING PARQUET (the default), ORC, CSV or JSON; or have "
+            + "the cluster's spark_conf name the format's jars, extensions and catalog, as its documentation says (spark.jars.packages, "
+            + "spark.sql.extensions, spark.sql.catalog.NAME)." + iceberg(format));
+    }
+
+    private static String iceberg(String format) {
+        if (!format.equalsIgnoreCase("iceberg")) {
+            return "";
+        }
+        String why = SparkEnv.get() == null ? "" : SparkEnv.get().conf().get("spark.brickyard.missing.iceberg", "");
+        return " A runtime of Spark 3.5 (16.4.x-scala2.12) has Iceberg if a Maven repository could be reached when it was installed"
+            + (why.isEmpty() ? "" : "; when this one was, " + why) + ". To try again: brickyard runtime remove, and install.";
+    }
+}

@@ -1,0 +1,210 @@
+"""The parts of a server that need no API: its side of the agents, and the background work."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from brickyard.agent.pressure import disk_floor
+from brickyard.config import Settings
+from brickyard.domain.nodeops import AgentClient
+from brickyard.domain.prices import Prices
+from brickyard.nodes.balance import Balance
+from brickyard.nodes.calls import NodeCalls
+from brickyard.nodes.client import HttpAgentClient
+from brickyard.nodes.loads import Loads
+from brickyard.nodes.samples import Samples
+from brickyard.nodes.sessions import AgentService
+from brickyard.nodes.tokens import InstanceTokens
+from brickyard.plan.autoscale import Rules
+from brickyard.plan.policy import Policy
+from brickyard.providers.base import Provider
+from brickyard.providers.capacity import GIB, allowance
+from brickyard.providers.fleet import Providers
+from brickyard.reconcile.instances import InstanceMonitor
+from brickyard.reconcile.logdelivery import LogDelivery
+from brickyard.reconcile.loops import OwnerLoops
+from brickyard.reconcile.measures import ClusterMeasures
+from brickyard.reconcile.retention import DAY_MS, Retention
+from brickyard.reconcile.room import DiskRoom
+from brickyard.reconcile.runpass import Call
+from brickyard.reconcile.runs import RunLoop
+from brickyard.reconcile.samples import SamplePacking
+from brickyard.reconcile.snapshots import SnapshotLimits, SnapshotWork
+from brickyard.server.resources import Resources
+from brickyard.services.access import Authorizer
+from brickyard.services.secretvalues import SecretValues
+from brickyard.services.taskfiles import TaskFiles
+from brickyard.services.tasknodes import DriverTasks
+from brickyard.services.withdrawal import code_refusal
+from brickyard.storage.sealer import Sealer
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nodes:
+    """The server's side of the agents."""
+
+    client: AgentClient
+    calls: NodeCalls
+    tokens: InstanceTokens
+    loads: Loads
+    agents: AgentService
+    samples: Samples
+    tasks: DriverTasks
+    files: TaskFiles
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loops:
+    """Background work."""
+
+    owners: OwnerLoops
+    monitor: InstanceMonitor
+    runs: RunLoop
+    retention: Retention
+    log_delivery: LogDelivery
+    room: DiskRoom
+    snapshots: SnapshotWork
+    samples: SamplePacking
+
+
+def build_nodes(given: Resources, *, wake: Callable[[str], None], values: SecretValues) -> Nodes:
+    client, tokens = given.provider.agent_client() or HttpAgentClient(), InstanceTokens(key=given.workspace_key)
+    calls = NodeCalls(client=client, tokens=tokens)
+    loads = Loads(alone=lambda: given.store.alone)
+    samples = Samples(store=given.store, clock=given.clock)
+    balance = Balance(servers=given.member.servers, number=lambda: given.member.number)
+    given.member.count_agents(balance.agents)
+    files = TaskFiles(
+        dbfs=given.storage.dbfs,
+        others={"Volumes": given.storage.volumes, "Workspace": given.storage.workspace},
+        machine=given.settings.task_files_dir,
+    )
+    return Nodes(
+        client=client,
+        calls=calls,
+        tokens=tokens,
+        loads=loads,
+        agents=AgentService(
+            store=given.store,
+            clock=given.clock,
+            tokens=tokens,
+            wake=wake,
+            silence_s=given.settings.agent_silence_s,
+            loads=loads,
+            servers=given.servers,
+            deliver=values.deliver,
+            samples=samples,
+            balance=balance,
+        ),
+        samples=samples,
+        tasks=DriverTasks(nodes=calls, files=files, refusal=_task_refusal(given.store)),
+        files=files,
+    )
+
+
+def build_loops(given: Resources, nodes: Nodes, *, sealer: Sealer) -> Loops:
+    settings, store, clock, ids = given.settings, given.store, given.clock, given.ids
+    providers = Providers(given.provider)
+    retention = Retention(
+        store=store,
+        clock=clock,
+        storage=given.storage,
+        audit_kept_ms=int(settings.audit_log_days * DAY_MS),
+        logs_kept_ms=int(settings.log_days * DAY_MS),
+        held=given.member.lease("retention"),
+    )
+    owners = OwnerLoops(
+        measures=ClusterMeasures(registry=given.metrics),
+        store=store,
+        providers=providers,
+        clock=clock,
+        ids=ids,
+        policy=_policy(settings, given.provider, given.prices),
+        tokens=nodes.tokens,
+        server_url=lambda: given.server_url,
+        servers=given.servers,
+        silent=nodes.agents.silent,
+        loads=nodes.loads,
+        number=lambda: given.member.number,
+        living=given.living,
+        node_types=given.node_types,
+        on_gone=retention.cluster_gone,
+    )
+    snapshots = SnapshotWork(
+        store=store,
+        clock=clock,
+        storage=given.storage,
+        limits=snapshot_limits(settings, given.storage.root),
+        wake_cluster=owners.wake,
+        held=given.member.lease("snapshots"),
+    )
+    return Loops(
+        owners=owners,
+        snapshots=snapshots,
+        monitor=InstanceMonitor(
+            store=store,
+            providers=providers,
+            judge=nodes.agents.judge,
+            wake=owners.wake,
+            on_gone=nodes.agents.forget,
+            held=given.member.lease(f"instances of {given.provider.name}"),
+        ),
+        runs=RunLoop(store=store, clock=clock, ids=ids, nodes=nodes.tasks, wake_cluster=owners.wake),
+        retention=retention,
+        log_delivery=LogDelivery(
+            storage=given.storage,
+            lend=given.provider.lend_network,
+            opened=sealer.open_variables,
+            held=given.member.lease("log delivery"),
+        ),
+        room=DiskRoom(
+            store=store,
+            storage=given.storage,
+            data_dir=settings.data_dir,
+            min_free=int(settings.min_free_disk_gb * GIB),
+            dbfs_limit=allowance(settings.dbfs_gb, given.storage.root),
+            held=given.member.lease("room"),
+        ),
+        samples=SamplePacking(store=store, clock=clock, held=given.member.lease("samples")),
+    )
+
+
+def snapshot_limits(settings: Settings, place: Path) -> SnapshotLimits:
+    """What snapshots may take of the disk on which `place` is."""
+    return SnapshotLimits(
+        one=allowance(settings.snapshot_gb, place),
+        all=allowance(settings.snapshots_gb, place),
+        min_free=disk_floor(shutil.disk_usage(place).total, int(settings.min_free_disk_gb * GIB)),
+        kept_ms=int(settings.snapshot_days * DAY_MS),
+    )
+
+
+def _task_refusal(store: Store) -> Callable[[Call], Awaitable[str]]:
+    """Why the owner of a run may not run code on the cluster of an attempt."""
+    authorizer = Authorizer()
+
+    def why(tx: Tx, call: Call) -> str:
+        cluster = tx.clusters.get(call.attempt.cluster_id)
+        return code_refusal(tx, authorizer, call.run.creator_user_name, cluster) if cluster is not None else ""
+
+    return lambda call: store.read(lambda tx: why(tx, call), background=True)
+
+
+def _policy(settings: Settings, provider: Provider, prices: Prices) -> Policy:
+    rules = Rules(
+        up_after_ms=int(settings.autoscale_up_after_s * 1000), down_after_ms=int(settings.autoscale_down_after_s * 1000)
+    )
+    return Policy(
+        launch_timeout_ms=int(settings.launch_timeout_s * 1000),
+        silence_ms=int(settings.spark_silence_s * 1000),
+        give_up_ms=int(settings.driver_give_up_s * 1000),
+        autoscale=rules,
+        spot_market=provider.spot_market,
+        provider=provider.name,
+        currency=prices.currency,
+    )

@@ -1,0 +1,56 @@
+"""What exists before the parts of a server, and outlives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from prometheus_client import CollectorRegistry
+
+from brickyard.config import Settings
+from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.node import ServerAddress
+from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.prices import Prices, priced
+from brickyard.providers import pricing
+from brickyard.providers.base import Provider
+from brickyard.storage.directory import Storage
+from brickyard.store.membership import Membership
+from brickyard.store.store import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """Resources that exist before the parts and outlive them. Agents call `server_url`, and may fall back to any of
+    `servers()`."""
+
+    settings: Settings
+    server_url: str
+    workspace_id: str
+    workspace_key: bytes = field(repr=False)
+    member: Membership
+    store: Store
+    storage: Storage
+    provider: Provider
+    clock: Clock
+    ids: Ids
+    metrics: CollectorRegistry
+
+    @cached_property
+    def prices(self) -> Prices:
+        """The workspace's price list."""
+        return pricing.read(self.settings.node_prices)
+
+    @cached_property
+    def node_types(self) -> Callable[[], Sequence[NodeType]]:
+        """The provider's node types, at the workspace's prices."""
+        return priced(self.provider.node_types, self.prices)
+
+    def servers(self) -> tuple[ServerAddress, ...]:
+        """The known servers that are not stopping."""
+        return tuple(each.about.address for each in self.member.servers() if not each.stopping)
+
+    def living(self) -> frozenset[int]:
+        """The numbers of all live servers."""
+        return frozenset(each.number for each in self.member.servers())

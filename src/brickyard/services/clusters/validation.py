@@ -1,0 +1,103 @@
+"""`validate_only`: the call is made in a transaction that is never committed, so its verdict is that of the real call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from brickyard.domain.errors import ApiError, InvalidParameterValue
+from brickyard.domain.requests import CreateCluster, EditCluster
+from brickyard.domain.spec import ClusterSpec
+from brickyard.domain.validation import ClusterValidation, FieldError, FieldLock, HourlyPrice
+from brickyard.plan.changes import plain_spec
+from brickyard.plan.policies.evaluation import locks
+from brickyard.plan.policies.governing import Governed
+from brickyard.plan.spend import price_per_hour
+from brickyard.plan.validation import mistakes, named
+from brickyard.services.caller import Caller
+from brickyard.services.clusters.commands import ClusterCommands
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+
+class _Judged(Exception):
+    """Rolls the transaction back, and carries what came of it."""
+
+    def __init__(self, verdict: ClusterValidation) -> None:
+        super().__init__()
+        self.verdict = verdict
+
+
+class ClusterValidations:
+    """One per server. Methods raise what the real call would raise, except for mistakes in the specification."""
+
+    def __init__(self, *, store: Store, commands: ClusterCommands, currency: str) -> None:
+        self._store = store
+        self._commands = commands
+        self._currency = currency
+
+    async def create(self, caller: Caller, request: CreateCluster) -> ClusterValidation:
+        """What `create` would do."""
+        return await self._judge(caller, request, lambda tx: self._commands.create(tx, caller, request))
+
+    async def edit(self, caller: Caller, request: EditCluster) -> ClusterValidation:
+        """What `edit` would do."""
+
+        def work(tx: Tx) -> str:
+            self._commands.edit(tx, caller, request)
+            return request.cluster_id
+
+        return await self._judge(caller, request, work)
+
+    async def _judge(self, caller: Caller, request: CreateCluster | EditCluster, work: Callable[[Tx], str]) -> ClusterValidation:
+        spec = plain_spec(request)
+
+        def tried(tx: Tx) -> None:
+            try:
+                cluster = tx.clusters.get(work(tx))
+            except InvalidParameterValue as error:
+                raise _Judged(self._refused(tx, caller, spec, error)) from None
+            raise _Judged(self._accepted(tx, caller, spec, cluster.spec if cluster is not None else spec))
+
+        try:
+            await self._store.write(tried)
+        except _Judged as judged:
+            return judged.verdict
+        raise AssertionError("the transaction is never committed")
+
+    def _accepted(self, tx: Tx, caller: Caller, spec: ClusterSpec, effective: ClusterSpec) -> ClusterValidation:
+        offered = self._commands.offered(tx, caller, spec)
+        price = price_per_hour(effective, offered.node_types)
+        return ClusterValidation(
+            valid=True,
+            errors=[],
+            locks=_locked(offered.governed),
+            effective=effective,
+            price_per_hour=HourlyPrice(least=price.least, most=price.most, currency=self._currency)
+            if price is not None
+            else None,
+        )
+
+    def _refused(self, tx: Tx, caller: Caller, spec: ClusterSpec, error: InvalidParameterValue) -> ClusterValidation:
+        """All mistakes that can be found; what the real call says is among them."""
+        try:
+            offered = self._commands.offered(tx, caller, spec)
+        except ApiError:  # of the policy itself, or of what the real call would not have got to
+            return ClusterValidation(valid=False, errors=[_error(error.message)], locks=[])
+        found = [FieldError(**each._asdict()) for each in mistakes(spec, offered, user=caller.user_name)]
+        if not any(each.message in error.message for each in found):
+            found.insert(0, _error(error.message))
+        return ClusterValidation(valid=False, errors=found, locks=_locked(offered.governed))
+
+
+def _error(message: str) -> FieldError:
+    return FieldError(field=named(message), message=message)
+
+
+def _locked(governed: Governed | None) -> list[FieldLock]:
+    if governed is None:
+        return []
+    name = governed.policy.name
+    return [
+        FieldLock(field=each.path, value=each.value, hidden=each.hidden, reason=f"Policy {name}: {each.reason}")
+        for each in locks(governed.definition)
+    ]

@@ -1,0 +1,97 @@
+"""Streams of a cluster's operation: as long as it goes on, and while the database is away for a moment."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+
+from brickyard.domain.errors import DatabaseTrouble, PermissionDenied, QuotaExceeded, ResourceNotFound
+from brickyard.domain.gpuclusters import Operation, PhaseStatus
+from brickyard.services.caller import Caller
+from brickyard.store.bells import Bells
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+BEAT_S = 15.0  # without news: the caller's token is checked again
+PACE_S = 0.25  # between two events
+MOST_OF_USER, MOST = 20, 500  # streams, on one server
+
+
+class Streams:
+    """Counts the streams that are open."""
+
+    def __init__(self) -> None:
+        self._of_user: Counter[str] = Counter()
+
+    @contextlib.contextmanager
+    def added(self, caller: Caller) -> Iterator[Callable[[], None]]:
+        """Counts one more stream; what it yields ends the stream, and so does an error inside. Raises QuotaExceeded."""
+        name, total = caller.user_name, self._of_user.total()
+        if self._of_user[name] >= MOST_OF_USER or total >= MOST:
+            raise QuotaExceeded(
+                f"{name} follows {self._of_user[name]} operations, {total} are followed in total; at most {MOST_OF_USER} and "
+                f"{MOST} are allowed. Close a stream first, or ask for the operation from time to time."
+            )
+        self._of_user[name] += 1
+        left = contextlib.ExitStack()
+        left.callback(self._leave, name)
+        try:
+            yield left.close
+        except BaseException:
+            left.close()
+            raise
+
+    def _leave(self, name: str) -> None:
+        self._of_user[name] -= 1
+        self._of_user += Counter()  # forgets those who have none
+
+
+class Following:
+    """One stream. `still` reads the operation, or None if the caller's token is no longer valid."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        bells: Bells,
+        cluster_id: str,
+        known: Operation,
+        still: Callable[[Tx], Operation | None],
+        close: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._bells = bells
+        self._cluster_id = cluster_id
+        self._known = known
+        self._still = still
+        self.close = close
+
+    async def pieces(self) -> AsyncIterator[Operation | None]:
+        """The operation whenever it changes, until it has ended; None from time to time otherwise. Ends early if the caller's
+        token is no longer valid, or the cluster or the permission is gone."""
+        last = self._known
+        yield last
+        with self._bells.of(self._cluster_id) as bell:
+            while last.status is PhaseStatus.IN_PROGRESS:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(BEAT_S):
+                        await bell.wait()
+                bell.clear()
+                try:
+                    seen = await self._store.read(self._still)
+                except (ResourceNotFound, PermissionDenied):
+                    return
+                except DatabaseTrouble:
+                    yield None
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(BEAT_S):
+                            await self._store.usable()
+                    bell.set()  # what has changed meanwhile was not told
+                    continue
+                if seen is None:
+                    return
+                yield seen if seen != last else None
+                last = seen
+                await asyncio.sleep(PACE_S)

@@ -1,0 +1,379 @@
+"""Calls of the /v1/clusters dialect: the clusters' own commands, several of them in one transaction where one call asks for more.
+
+A call that changes something is checked as a whole before anything changes: every problem is in one error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from brickyard.domain.access import Permission
+from brickyard.domain.clock import Clock
+from brickyard.domain.cluster import Cluster, Limits, Workbench
+from brickyard.domain.errors import (
+    DatabaseTrouble,
+    InvalidState,
+    SnapshotFailed,
+    StartFailed,
+    StartTimeout,
+    StateConflict,
+    StopTimeout,
+)
+from brickyard.domain.gpuclusters import (
+    CreateGpuCluster,
+    DeleteGpuCluster,
+    GpuCluster,
+    GpuClusterState,
+    PhaseStatus,
+    Problem,
+    RestartGpuCluster,
+    StartGpuCluster,
+    StopGpuCluster,
+)
+from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.ports import PortMapping
+from brickyard.domain.requests import ClusterId, CreateCluster, EditCluster, RestartCluster, StartCluster
+from brickyard.domain.spec import ClusterSpec
+from brickyard.plan.gpu.limits import merged, problems_of
+from brickyard.plan.gpu.ports import Planned as PlannedPorts
+from brickyard.plan.gpu.progress import state_of
+from brickyard.plan.gpu.repeats import is_repeated, start_key
+from brickyard.plan.gpu.snapshots import restoring
+from brickyard.plan.gpu.translate import (
+    created,
+    problems_of_delete,
+    problems_of_stop,
+    renamed,
+    updated,
+    wanted_types,
+)
+from brickyard.plan.validation import mistakes
+from brickyard.providers.base import CapacityError
+from brickyard.services.access import Authorizer
+from brickyard.services.access.objects import of_cluster
+from brickyard.services.caller import Caller
+from brickyard.services.clusters import ClusterService
+from brickyard.services.gpu.ports import PortPlanner
+from brickyard.services.gpu.problems import existing, permitted, refuse
+from brickyard.services.gpu.reads import GpuReads, last_of
+from brickyard.services.gpu.snapshots import SnapshotService
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+DEFAULT_WAIT_MINUTES = 10
+LOOK_S = 5.0  # a waiting call looks at least this often, in case that it was not told of a change
+RETRY_AFTER_S = 2
+_OFF: tuple[GpuClusterState, ...] = (GpuClusterState.STOPPED, GpuClusterState.ERROR)
+_ON: tuple[GpuClusterState, ...] = (GpuClusterState.RUNNING,)
+
+
+class Shortage(Protocol):
+    """`Provider.shortage`."""
+
+    def __call__(self, wanted: Sequence[NodeType], *, freed: Collection[str]) -> CapacityError | None: ...
+
+
+class Planned(NamedTuple):
+    """What a start or restart would do. `mappings`: all of the cluster's ports, if they change. `repeated`: it is being done
+    already, for the same request."""
+
+    cluster: Cluster
+    spec: ClusterSpec
+    problems: Sequence[Problem]
+    wanted: Sequence[NodeType]
+    freed: frozenset[str]
+    mappings: tuple[PortMapping, ...] | None = None
+    repeated: bool = False
+
+
+class GpuClusterService:
+    """One per server. Methods raise ApiError. `shortage` may block: why nodes cannot be launched now (`Provider.shortage`).
+    `minute_s`: how long the minutes of a wait are."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        authorizer: Authorizer,
+        clusters: ClusterService,
+        currency: str,
+        shortage: Shortage,
+        ports: PortPlanner,
+        snapshots: SnapshotService,
+        minute_s: float = 60.0,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._authorizer = authorizer
+        self._clusters = clusters
+        self._commands = clusters.commands
+        self._offers = clusters.offers
+        self._shortage = shortage
+        self._ports = ports
+        self._minute_s = minute_s
+        self.snapshots = snapshots
+        self.reads = GpuReads(
+            store=store, clock=clock, authorizer=authorizer, offers=clusters.offers, currency=currency, ports=ports
+        )
+
+    # -- changing ----------------------------------------------------------------------------------------------------
+
+    async def create(self, caller: Caller, request: CreateGpuCluster) -> GpuCluster:
+        """Creates a cluster, which starts unless `auto_start` is false."""
+
+        def work(tx: Tx) -> GpuCluster:
+            self._commands.may_create(tx, caller, None)
+            spec, problems = created(request, self._offers.node_types(), self._offers.runtimes.values())
+            offered, named = self._offers.node_types(), spec.node_type_id or ""
+            wanted = [offered[named]] if named in offered else []
+            problems += problems_of("auto_terminate", request.auto_terminate, now=self._clock.now_ms(), wanted=wanted)
+            ports = PlannedPorts((), [])
+            if request.port_mappings:
+                tx.lock(tx.ports.PORTS)
+                ports = self._ports.planned(tx, "", request.port_mappings, field="port_mappings")
+            refuse([*problems, *ports.problems, *self._mistakes(tx, caller, spec, problems, creating=True)])
+            asked = CreateCluster(**msgspec.structs.asdict(spec), idempotency_token=request.idempotency_key)
+            limits = merged(request.auto_terminate, Limits(counts_use=True), by=caller.user_name)
+            workbench = Workbench(description=request.description or "", limits=limits)
+            stopped = request.auto_start is False
+            cluster_id = self._commands.create(tx, caller, asked, stopped=stopped, workbench=workbench)
+            if ports.mappings and cluster_id in tx.changed.clusters:  # else it is that of an earlier request with the same key
+                self._ports.write(tx, cluster_id, ports.mappings)
+            return self.reads.viewer().one(tx, existing(tx, cluster_id))
+
+        view = await self._store.write(work)
+        self._clusters.changed(view.id)
+        return view
+
+    async def start(self, caller: Caller, request: StartGpuCluster) -> GpuCluster:
+        """Starts a stopped cluster with its changes. With `wait_for_ready`, returns once it runs."""
+        return await self._begin(caller, request)
+
+    async def restart(self, caller: Caller, request: RestartGpuCluster) -> GpuCluster:
+        """Restarts a running cluster with its changes. With `wait_for_ready`, returns once it runs again."""
+        return await self._begin(caller, request)
+
+    async def stop(self, caller: Caller, request: StopGpuCluster) -> GpuCluster:
+        """Stops a cluster. One that is stopping already goes on with that."""
+
+        def work(tx: Tx) -> GpuCluster:
+            cluster = self._found(tx, caller, request.cluster_id, Permission.CAN_RESTART, to="stop")
+            refuse(problems_of_stop(request))
+            if state_of(cluster) in _OFF:
+                raise _conflict(cluster, required="running")
+            if request.discarded_cluster_id:
+                self._authorizer.require(tx, caller, Permission.CAN_MANAGE, of_cluster(cluster), to="discard the files of")
+            self._commands.delete(tx, caller, ClusterId(cluster_id=cluster.cluster_id), why=request.stop_reason or "")
+            self.snapshots.end(tx, caller, existing(tx, cluster.cluster_id), request)
+            return self.reads.viewer().one(tx, existing(tx, cluster.cluster_id))
+
+        view = await self._store.write(work)
+        self._clusters.changed(view.id)
+        if request.wait_for_completion:
+            minutes = request.timeout_minutes or DEFAULT_WAIT_MINUTES
+            view = await self._ended(view, minutes)
+            if view.operation is not None and view.operation.status is PhaseStatus.IN_PROGRESS:
+                raise StopTimeout(
+                    f"Cluster {view.id} has not stopped within {minutes} minutes. It goes on stopping.",
+                    operation=view.operation.id,
+                )
+            if view.operation is not None and view.operation.status is PhaseStatus.FAILED and request.save_state:
+                why = next((each.message for each in view.operation.phases if each.status is PhaseStatus.FAILED), "")
+                raise SnapshotFailed(
+                    f"Cluster {view.id} has stopped with its files, but no snapshot was taken: {why}", operation=view.operation.id
+                )
+        return view
+
+    async def delete(self, caller: Caller, request: DeleteGpuCluster) -> None:
+        """Removes a cluster for good."""
+
+        def work(tx: Tx) -> None:
+            cluster = self._found(tx, caller, request.cluster_id, Permission.CAN_MANAGE, to="delete")
+            refuse(problems_of_delete(request))
+            if state_of(cluster) not in _OFF and not request.force:
+                raise _conflict(cluster, required="stopped", remedy=" Stop it first, or use force.")
+            self._commands.permanent_delete(tx, caller, ClusterId(cluster_id=cluster.cluster_id))
+            if (gone := tx.clusters.get(cluster.cluster_id)) is not None:
+                self.snapshots.end(tx, caller, gone, request)
+
+        await self._store.write(work)
+        self.snapshots.collect()
+        self._clusters.changed(request.cluster_id)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    async def _begin(self, caller: Caller, request: StartGpuCluster) -> GpuCluster:
+        """Configures and starts in one transaction. Room is looked for before anything is changed: what is told by then has cost
+        nothing. It may be taken in between; then the start fails, as any other."""
+        refuse(await self.foreseen(caller, request))
+
+        def work(tx: Tx) -> GpuCluster:
+            return self.reads.viewer().one(tx, self.begin(tx, caller, request))
+
+        view = await self._store.write(work)
+        self._clusters.changed(request.cluster_id)
+        return await self._ready(view, request) if request.wait_for_ready else view
+
+    async def foreseen(self, caller: Caller, request: StartGpuCluster) -> Sequence[Problem]:
+        """All that is wrong with a start or restart, and that there is no room for it."""
+        seen = await self._store.read(lambda tx: self._planned(tx, caller, request, start_key(request)))
+        short = await asyncio.to_thread(self._shortage, seen.wanted, freed=seen.freed) if seen.wanted else None
+        if short is None:
+            return seen.problems
+        return [*seen.problems, Problem(field="cluster_id", reason=str(short), requested=short.asked, available=short.left)]
+
+    def begin(self, tx: Tx, caller: Caller, request: StartGpuCluster) -> Cluster:
+        """Configures and starts a cluster in a given transaction, which must not be committed after an error."""
+        key = start_key(request)
+        if request.port_mapping_updates:
+            tx.clusters.lock(request.cluster_id)
+            tx.lock(tx.ports.PORTS)
+        planned = self._planned(tx, caller, request, key)
+        if planned.repeated:
+            return planned.cluster
+        refuse(planned.problems)
+        with _conflicts(planned.cluster):
+            self._apply(tx, caller, request, planned)
+        if planned.mappings is not None:
+            self._ports.write(tx, request.cluster_id, planned.mappings)
+        begun = existing(tx, request.cluster_id)
+        workbench = msgspec.structs.replace(
+            begun.workbench,
+            start_key=key,
+            start_incarnation=begun.incarnation,
+            limits=merged(request.auto_terminate_updates, begun.workbench.limits, by=caller.user_name),
+        )
+        return tx.clusters.update(msgspec.structs.replace(begun, workbench=workbench))
+
+    def problems(self, tx: Tx, caller: Caller, cluster: Cluster, request: StartGpuCluster) -> Sequence[Problem]:
+        """All that is wrong with the changes of a start, whatever the cluster's state."""
+        return [*self._changes(tx, caller, cluster, request)[1], *self._mappings(tx, cluster, request)[1]]
+
+    def _apply(self, tx: Tx, caller: Caller, request: StartGpuCluster, planned: Planned) -> None:
+        """The edit, if there is something to edit, and the start. The edit of a running cluster restarts it."""
+        restart = isinstance(request, RestartGpuCluster)
+        edits = planned.spec != planned.cluster.request
+        if edits:
+            fields = msgspec.structs.asdict(planned.spec)
+            self._commands.edit(tx, caller, EditCluster(**fields, cluster_id=request.cluster_id))
+        if not restart:
+            self._commands.start(tx, caller, StartCluster(cluster_id=request.cluster_id))
+        elif not edits:
+            self._commands.restart(tx, caller, RestartCluster(cluster_id=request.cluster_id))
+        if request.restore_from_snapshot is not None:
+            tx.clusters.update(restoring(existing(tx, request.cluster_id), request.restore_from_snapshot))
+
+    def _planned(self, tx: Tx, caller: Caller, request: StartGpuCluster, key: str) -> Planned:
+        """What a start or restart would do, and all that is wrong with it. Raises if the caller may not do it, or the state does
+        not allow it."""
+        verb, allowed = ("restart", _ON) if isinstance(request, RestartGpuCluster) else ("start", _OFF)
+        cluster = self._found(tx, caller, request.cluster_id, Permission.CAN_RESTART, to=verb)
+        if request.configured_cluster_id:
+            self._authorizer.require(tx, caller, Permission.CAN_MANAGE, of_cluster(cluster), to="configure")
+        if is_repeated(cluster, key, given=bool(request.idempotency_key)):
+            return Planned(cluster, cluster.request, [], [], frozenset(), repeated=True)
+        if state_of(cluster) not in allowed:
+            raise _conflict(cluster, required=allowed[0].value)
+        spec, problems, wanted = self._changes(tx, caller, cluster, request)
+        freed = frozenset(each.instance_id for each in tx.instances.of_cluster(cluster.cluster_id))
+        mappings, wrong = self._mappings(tx, cluster, request)
+        return Planned(cluster, spec, [*problems, *wrong], wanted, freed, mappings)
+
+    def _mappings(
+        self, tx: Tx, cluster: Cluster, request: StartGpuCluster
+    ) -> tuple[tuple[PortMapping, ...] | None, Sequence[Problem]]:
+        """All of the cluster's ports after a start or restart, if they change, and what is wrong with the changes."""
+        if not request.port_mapping_updates:
+            return None, ()
+        ports = self._ports.planned(tx, cluster.cluster_id, request.port_mapping_updates, field="port_mapping_updates")
+        return ports.mappings, ports.problems
+
+    def _changes(
+        self, tx: Tx, caller: Caller, cluster: Cluster, request: StartGpuCluster
+    ) -> tuple[ClusterSpec, Sequence[Problem], Sequence[NodeType]]:
+        """The specification with the changes of a start or restart, what is wrong with them, and the nodes that it needs."""
+        node_types = self._offers.node_types()
+        spec, problems = updated(cluster, request, node_types)
+        problems = [*problems, *self.snapshots.problems_of_restore(tx, cluster.cluster_id, request.restore_from_snapshot)]
+        if spec != cluster.request:
+            problems = [*problems, *self._mistakes(tx, caller, spec, problems, user=cluster.spec.single_user_name or "")]
+        wanted, asked = wanted_types(cluster, spec, node_types), request.auto_terminate_updates
+        problems = [*problems, *problems_of("auto_terminate_updates", asked, now=self._clock.now_ms(), wanted=wanted)]
+        return spec, problems, wanted
+
+    def _mistakes(
+        self, tx: Tx, caller: Caller, spec: ClusterSpec, known: Sequence[Problem], *, user: str = "", creating: bool = False
+    ) -> Sequence[Problem]:
+        """What the rules of both dialects, and the policy, refuse in a specification, besides what is known to be wrong."""
+        offered = self._commands.offered(tx, caller, spec)
+        found = [
+            Problem(field=renamed(each.field, creating=creating), reason=each.message)
+            for each in mistakes(spec, offered, user=user or caller.user_name)
+        ]
+        told = {each.field for each in known}
+        if spec.node_type_id is None and not spec.instance_pool_id:
+            told.add(renamed("node_type_id", creating=creating))  # the problem of the size says more
+        return [each for each in found if each.field not in told]
+
+    def _found(self, tx: Tx, caller: Caller, cluster_id: str, permission: Permission, *, to: str) -> Cluster:
+        return permitted(tx, self._authorizer, caller, cluster_id, permission, to=to)
+
+    async def _ready(self, view: GpuCluster, request: StartGpuCluster) -> GpuCluster:
+        """The cluster once it runs."""
+        minutes, begun = request.timeout_minutes or DEFAULT_WAIT_MINUTES, last_of(view)
+        ended = await self._ended(view, minutes)
+        last = last_of(ended)
+        if last.id == begun.id and last.status is PhaseStatus.IN_PROGRESS:
+            raise StartTimeout(
+                f"Cluster {view.id} does not run yet after {minutes} minutes. Its start goes on: {ended.status_details}",
+                operation=begun.id,
+            )
+        if last.id != begun.id or last.status is PhaseStatus.FAILED:
+            raise StartFailed(
+                f"Cluster {view.id} did not start: {ended.status_details}", operation=last.id, current_state=ended.status.value
+            )
+        return ended
+
+    async def _ended(self, view: GpuCluster, minutes: float) -> GpuCluster:
+        """The cluster once the operation that is shown has ended, another has begun, or the time is over. Goes on waiting while
+        the database is away."""
+        until, begun = time.monotonic() + minutes * self._minute_s, last_of(view)
+        with self.reads.bells.of(view.id) as bell:
+            while True:
+                bell.clear()
+                left = until - time.monotonic()
+                try:
+                    now = await self._store.read(lambda tx: self.reads.viewer().one(tx, existing(tx, view.id)))
+                except DatabaseTrouble:
+                    if left <= 0:
+                        raise
+                else:
+                    last = last_of(now)
+                    if last.id != begun.id or last.status is not PhaseStatus.IN_PROGRESS or left <= 0:
+                        return now
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(min(left, LOOK_S)):
+                        await bell.wait()
+
+
+def _conflict(cluster: Cluster, *, required: str, remedy: str = "") -> StateConflict:
+    state = state_of(cluster).value
+    return StateConflict(
+        f"Cluster {cluster.cluster_id} is {state}; it must be {required}.{remedy}", current_state=state, required_state=required
+    )
+
+
+@contextlib.contextmanager
+def _conflicts(cluster: Cluster) -> Iterator[None]:
+    """Translates refusals of the other dialect that are about the cluster's state or kind, such as those of job clusters."""
+    try:
+        yield
+    except InvalidState as error:
+        raise StateConflict(error.message, current_state=state_of(cluster).value, required_state="") from error

@@ -1,0 +1,147 @@
+"""People and service principals: what SCIM does with them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from brickyard.domain.access import Permission
+from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.errors import ResourceDoesNotExist
+from brickyard.domain.identity import IdentityKind, UserRow
+from brickyard.plan.scim.errors import ScimError, ScimType
+from brickyard.plan.scim.filters import find
+from brickyard.plan.scim.patch import apply, check_changeable, parse_patch
+from brickyard.plan.scim.resources import member_ids, new_application_id, new_user_name, of_user, to_user
+from brickyard.services.access import Authorizer
+from brickyard.services.access.objects import WORKSPACE
+from brickyard.services.caller import Caller
+from brickyard.services.identity.listing import Asked, Resource, Shown, Source, list_resources, show
+from brickyard.services.identity.relations import add_members, check_admins, groups_of, may_change
+from brickyard.services.users import new_user
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+MOST = 100_000  # identities of each kind
+_WORDS = {IdentityKind.USER: "User", IdentityKind.SERVICE_PRINCIPAL: "Service principal"}
+
+
+class IdentityService:
+    """Of one kind of identity. Only administrators change them; everyone sees who there is. Methods raise ApiError."""
+
+    def __init__(self, *, kind: IdentityKind, store: Store, clock: Clock, ids: Ids, authorizer: Authorizer) -> None:
+        self._kind = kind
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._authorizer = authorizer
+
+    async def create(self, caller: Caller, resource: Mapping[str, Any]) -> Resource:
+        """Creates an identity, with the groups that the resource names."""
+
+        def work(tx: Tx) -> Resource:
+            self._may_change(tx, caller)
+            name = new_user_name(resource) if self._kind is IdentityKind.USER else new_application_id(resource, str(uuid.uuid4()))
+            if tx.users.get(name) is not None:
+                raise ScimError(ScimType.UNIQUENESS, f"{_WORDS[self._kind]} with name {name} already exists.")
+            if tx.users.count(self._kind) >= MOST:
+                raise ScimError(ScimType.INVALID_VALUE, f"The workspace has {MOST} of them, which is the maximum.")
+            fresh = msgspec.structs.replace(new_user(name, ids=self._ids, now_ms=self._clock.now_ms()), kind=self._kind)
+            row = to_user(resource, fresh)
+            tx.users.put(row)
+            key = find(resource, "groups")
+            for group_id in member_ids(resource[key]) if key is not None else []:
+                if tx.groups.get(group_id) is None:
+                    raise ScimError(ScimType.INVALID_VALUE, f"groups: there is no group with the id {group_id[:100]}.")
+                add_members(tx, group_id, [row.user_id])
+            return self._built(tx, [row])[0]
+
+        return await self._store.write(work)
+
+    async def get(self, caller: Caller, user_id: str, shown: Shown) -> Resource:
+        """One identity."""
+
+        def work(tx: Tx) -> Resource:
+            self._may_see(tx, caller)
+            everything = caller.is_admin or caller.user_id == user_id
+            return show(self._built(tx, [self._found(tx, user_id)])[0], shown._replace(everything=everything))
+
+        return await self._store.read(work)
+
+    async def search(self, caller: Caller, asked: Asked) -> Resource:
+        """A page of those for which the filter holds."""
+
+        def work(tx: Tx) -> Resource:
+            self._may_see(tx, caller)
+            source = Source(
+                total=lambda: tx.users.count(self._kind),
+                page=lambda offset, limit: tx.users.page(self._kind, offset=offset, limit=limit),
+                candidates=lambda values: self._candidates(tx, values),
+                build=lambda rows, relations: self._built(tx, rows, groups="groups" in relations),
+            )
+            return list_resources(source, asked._replace(shown=asked.shown._replace(everything=caller.is_admin)))
+
+        return await self._store.read(work)
+
+    async def replace(self, caller: Caller, user_id: str, resource: Mapping[str, Any]) -> Resource:
+        """Replaces all attributes; those that the resource lacks are removed."""
+        return await self._change(caller, user_id, lambda _: resource)
+
+    async def patch(self, caller: Caller, user_id: str, body: Mapping[str, Any]) -> Resource:
+        """Applies a patch."""
+        changes = parse_patch(body)
+        check_changeable(changes, user_id)
+        return await self._change(caller, user_id, lambda now: apply(now, changes))
+
+    async def delete(self, caller: Caller, user_id: str) -> None:
+        """Deletes an identity with its tokens, memberships and permissions. Its clusters stay, with its name as their owner's."""
+
+        def work(tx: Tx) -> None:
+            self._may_change(tx, caller)
+            row = self._found(tx, user_id)
+            tx.users.delete(user_id)
+            tx.tokens.delete_of_user(row.user_name)
+            tx.grants.forget_principal(user_id)
+            check_admins(tx)
+
+        await self._store.write(work)
+
+    async def _change(self, caller: Caller, user_id: str, change: Callable[[Resource], Mapping[str, Any]]) -> Resource:
+        def work(tx: Tx) -> Resource:
+            self._may_change(tx, caller)
+            before = self._found(tx, user_id)
+            row = to_user(change(of_user(before)), before)
+            if row != before:
+                row = msgspec.structs.replace(row, changed_ms=self._clock.now_ms())
+                tx.users.put(row)
+                check_admins(tx)
+            return self._built(tx, [row])[0]
+
+        return await self._store.write(work)
+
+    def _candidates(self, tx: Tx, values: Mapping[str, str]) -> list[UserRow]:
+        """Rows that an index finds, if one can."""
+        name = values.get("username" if self._kind is IdentityKind.USER else "applicationid")
+        if name is not None or "id" in values:
+            row = tx.users.get(name) if name is not None else tx.users.by_id(values["id"])
+            return [row] if row is not None and row.kind is self._kind else []
+        return tx.users.all(self._kind, external_id=values.get("externalid", ""))
+
+    def _built(self, tx: Tx, rows: Sequence[UserRow], *, groups: bool = True) -> list[Resource]:
+        found = groups_of(tx, [row.user_id for row in rows], everyone=True) if groups else {}
+        return [of_user(row, found.get(row.user_id, ())) for row in rows]
+
+    def _found(self, tx: Tx, user_id: str) -> UserRow:
+        row = tx.users.by_id(user_id)
+        if row is None or row.kind is not self._kind:
+            raise ResourceDoesNotExist(f"{_WORDS[self._kind]} with id {user_id[:100]} not found.")
+        return row
+
+    def _may_see(self, tx: Tx, caller: Caller) -> None:
+        self._authorizer.require(tx, caller, Permission.WORKSPACE_ACCESS, WORKSPACE, to="use the")
+
+    def _may_change(self, tx: Tx, caller: Caller) -> None:
+        may_change(tx, self._authorizer, caller, to="change identities of the")

@@ -1,0 +1,218 @@
+"""The permissions API's calls: who may do what with one object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from brickyard.domain.access import AccessControlRequest, Grant, ObjectKind, Permission, Place, SecurableObject
+from brickyard.domain.errors import InvalidParameterValue, ResourceDoesNotExist
+from brickyard.domain.run import Run
+from brickyard.plan.permissions import (
+    OBJECT_TYPES,
+    Entry,
+    Level,
+    ObjectType,
+    Wanted,
+    changed_grants,
+    entries,
+    levels,
+    owner_level,
+)
+from brickyard.services.access import Authorizer
+from brickyard.services.access.objects import (
+    HOMES,
+    MAX_GRANTED_PATH,
+    TOKENS,
+    of_cluster,
+    of_job,
+    of_policy,
+    of_pool,
+    of_workspace_path,
+    path_of,
+)
+from brickyard.services.access.principals import Named, group_holder, named, service_principal_holder, user_holder
+from brickyard.services.caller import Caller
+from brickyard.services.files.objectids import object_id
+from brickyard.services.files.workspace import WorkspaceService
+from brickyard.services.missing import existing_cluster
+from brickyard.services.policies import existing_policy
+from brickyard.services.pools import existing_pool
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+_SHOWN = 140  # characters of the client's value that a message repeats
+
+
+class PermissionView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    permission_level: str
+    inherited: bool
+    inherited_from_object: list[str] | None = None
+
+
+class AccessControlResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    user_name: str | None = None
+    group_name: str | None = None
+    service_principal_name: str | None = None
+    display_name: str | None = None
+    all_permissions: list[PermissionView]
+
+
+class ObjectPermissions(msgspec.Struct, frozen=True, kw_only=True):
+    object_id: str
+    object_type: str
+    access_control_list: list[AccessControlResponse]
+
+
+class _Target(msgspec.Struct, frozen=True, kw_only=True):
+    """An object, its name in answers, and those of the directories that it is in. `owned_from`: the one by which it is its
+    owner's, "" if it is so by itself."""
+
+    on: SecurableObject
+    name: str
+    directories: Mapping[Place, str] = {}
+    owned_from: str = ""
+
+
+class PermissionService:
+    """One per server. Methods raise ApiError. `id` is the object's, as its API gives it; of tokens, "tokens"."""
+
+    def __init__(self, *, store: Store, authorizer: Authorizer, workspace: WorkspaceService) -> None:
+        self._store = store
+        self._authorizer = authorizer
+        self._workspace = workspace
+
+    async def get(self, caller: Caller, of: ObjectType, id: str) -> ObjectPermissions:
+        """Who has which permission. Whoever sees an object sees who else does."""
+        parts = await self._parts(of, id)
+
+        def work(tx: Tx) -> ObjectPermissions:
+            target = _find(tx, of, id, parts)
+            self._authorizer.require(tx, caller, sees(of), target.on, to="see the permissions of")
+            return _view(tx, of, target)
+
+        return await self._store.read(work)
+
+    async def levels(self, caller: Caller, of: ObjectType, id: str) -> list[Level]:
+        """The levels that can be granted."""
+        parts = await self._parts(of, id)
+
+        def work(tx: Tx) -> list[Level]:
+            on = _find(tx, of, id, parts).on
+            self._authorizer.require(tx, caller, sees(of), on, to="see the permission levels of")
+            return levels(of)
+
+        return await self._store.read(work)
+
+    async def change(
+        self, caller: Caller, of: ObjectType, id: str, acl: Sequence[AccessControlRequest], *, replace: bool
+    ) -> ObjectPermissions:
+        """Replaces what was granted on the object, or only what was granted to those that the list names."""
+        parts = await self._parts(of, id)
+
+        def work(tx: Tx) -> ObjectPermissions:
+            target = _find(tx, of, id, parts)
+            on, place = target.on, target.on.places[0]
+            self._authorizer.require(tx, caller, manages(of), on, to="change the permissions of")
+            if len(on.id.encode()) > MAX_GRANTED_PATH:
+                raise InvalidParameterValue(
+                    f"The path has {len(on.id.encode())} bytes; permissions can be granted on paths of at most "
+                    f"{MAX_GRANTED_PATH}. Grant them on a directory further up."
+                )
+            tx.lock(f"grants/{place.kind}/{place.id}")  # two changes each see the other's, or come after it
+            wanted = [_wanted(tx, each) for each in acl]
+            owner = _owner(tx, on)
+            tx.grants.put(place, changed_grants(of, tx.grants.of(place), wanted, owner=owner, replace=replace))
+            return _view(tx, of, target)
+
+        return await self._store.write(work)
+
+    async def _parts(self, of: ObjectType, id: str) -> tuple[str, ...]:
+        """The path of a workspace object; of other kinds nothing. Raises ResourceDoesNotExist."""
+        if of.kind is not ObjectKind.WORKSPACE_PATH:
+            return ()
+        found = await self._workspace.find(int(id)) if id.isascii() and id.isdigit() and len(id) <= 20 else None
+        if found is None or found.kind.lower() != of.object_type:
+            raise ResourceDoesNotExist(f"No {of.object_type} has the object_id {id[:_SHOWN]}. See workspace/get-status for ids.")
+        return found.entry.parts
+
+
+def grant_on_run(tx: Tx, run: Run, acl: Sequence[AccessControlRequest]) -> None:
+    """Grants what the request for a new run asks for. Raises ApiError."""
+    of, on = next(each for each in OBJECT_TYPES if each.kind is ObjectKind.JOB), of_job(run)
+    wanted = [_wanted(tx, each) for each in acl]
+    tx.grants.put(on.places[0], changed_grants(of, (), wanted, owner=_owner(tx, on), replace=True))
+
+
+def sees(of: ObjectType) -> Permission:
+    """What it takes to see an object's permissions."""
+    return Permission.ADMIN if of.kind is ObjectKind.TOKENS else of.levels[0]
+
+
+def manages(of: ObjectType) -> Permission:
+    """What it takes to change them."""
+    return of.levels[-1] if of.levels[-1] is Permission.CAN_MANAGE else Permission.ADMIN
+
+
+def _find(tx: Tx, of: ObjectType, id: str, parts: tuple[str, ...]) -> _Target:
+    name = f"/{of.collection}/{id}"
+    if of.kind is ObjectKind.CLUSTER:
+        return _Target(on=of_cluster(existing_cluster(tx, id)), name=name)
+    if of.kind is ObjectKind.INSTANCE_POOL:
+        return _Target(on=of_pool(existing_pool(tx, id)), name=name)
+    if of.kind is ObjectKind.CLUSTER_POLICY:
+        return _Target(on=of_policy(existing_policy(tx, id)), name=name)
+    if of.kind is ObjectKind.JOB:
+        run = tx.runs.of_job(int(id)) if id.isascii() and id.isdigit() and len(id) <= 18 else None
+        if run is None:
+            raise ResourceDoesNotExist(f"Job {id[:_SHOWN]} does not exist.")
+        return _Target(on=of_job(run), name=name)
+    if of.kind is ObjectKind.TOKENS:
+        return _Target(on=TOKENS, name=name)
+    on = of_workspace_path(parts)
+    directories = {place: f"/directories/{object_id(tuple(each for each in place.id.split('/') if each))}" for place in on.within}
+    home = Place(ObjectKind.WORKSPACE_PATH, path_of((HOMES, on.owner)))
+    return _Target(on=on, name=name, directories=directories, owned_from=directories.get(home, ""))
+
+
+def _wanted(tx: Tx, asked: AccessControlRequest) -> Wanted:
+    given = [
+        (kind, name, find)
+        for kind, name, find in (
+            ("UserName", asked.user_name, user_holder),
+            ("GroupName", asked.group_name, group_holder),
+            ("ServicePrincipalName", asked.service_principal_name, service_principal_holder),
+        )
+        if name
+    ]
+    if len(given) != 1:
+        raise InvalidParameterValue(
+            "access_control_list: each entry names exactly one of user_name, group_name and service_principal_name."
+        )
+    kind, name, find = given[0]
+    holder = find(tx, name)
+    if holder is None:
+        raise ResourceDoesNotExist(f"Principal: {kind}({name[:_SHOWN]}) does not exist.")
+    return Wanted(holder, asked.permission_level, name[:_SHOWN])
+
+
+def _owner(tx: Tx, on: SecurableObject) -> str:
+    """The holder of the object's owner, "" if there is none."""
+    owner = tx.users.get(on.owner) if on.owner else None
+    return "" if owner is None else owner.user_id
+
+
+def _view(tx: Tx, of: ObjectType, target: _Target) -> ObjectPermissions:
+    grants: dict[Place, tuple[Grant, ...]] = tx.grants.of_many(target.on.places)
+    owner = Entry(_owner(tx, target.on), owner_level(of), target.owned_from)
+    found = entries(of, target.on, grants, owner=owner, directories=target.directories)
+    names = named(tx, (each.holder for each in found))
+    shown: dict[Named, list[PermissionView]] = {}
+    for each in found:
+        if (who := names.get(each.holder)) is not None:
+            above = [each.inherited_from] if each.inherited_from else None
+            view = PermissionView(permission_level=each.level, inherited=above is not None, inherited_from_object=above)
+            shown.setdefault(who, []).append(view)
+    acl = [AccessControlResponse(**who._asdict(), all_permissions=views) for who, views in shown.items()]
+    return ObjectPermissions(object_id=target.name, object_type=of.object_type, access_control_list=acl)

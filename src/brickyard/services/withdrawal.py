@@ -1,0 +1,134 @@
+"""Ends the execution contexts and Spark Connect sessions of users who may no longer run code on the cluster. For one event loop.
+
+Drivers report who has some. Whatever may take a right away wakes this: a change of identities or grants on any server, or a
+report that names other users. Each server looks after the drivers whose agents report to it. What a server that is killed leaves
+undone, the next one does when the agent reports there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import structlog
+
+from brickyard.domain import nodeops
+from brickyard.domain.access import ObjectKind, Permission, Principal
+from brickyard.domain.cluster import Cluster, Instance
+from brickyard.domain.errors import DatabaseTrouble, PermissionDenied, RequestLimitExceeded
+from brickyard.domain.node import Phase
+from brickyard.domain.nodeops import AgentRefused, AgentUnreachable, WithdrawContexts
+from brickyard.nodes.calls import NodeCalls
+from brickyard.plan.attach import driver_instance
+from brickyard.services.access import Acl, Authorizer
+from brickyard.services.access.objects import of_cluster
+from brickyard.services.principals import active_principal
+from brickyard.store.changeset import Changes
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+PACE_S = 0.25  # between two looks, while changes come
+RETRY_S = 2.0  # after a driver or the database did not answer
+LOOK_S = 60.0  # without a change
+
+log = structlog.get_logger(__name__)
+
+
+class Lost(NamedTuple):
+    """A user who may no longer run code on a driver, and why."""
+
+    driver: Instance
+    user: str
+    reason: str
+
+
+def code_refusal(tx: Tx, authorizer: Authorizer, user_name: str, cluster: Cluster) -> str:
+    """Why the user may not run code on the cluster now; "" if they may."""
+    principal = active_principal(tx, user_name)
+    return _refusal(user_name, principal, authorizer.acl(tx, of_cluster(cluster), of=principal))
+
+
+def _refusal(user_name: str, principal: Principal | None, acl: Acl) -> str:
+    if principal is None:
+        return f"{user_name} is no longer an active user of the workspace."
+    try:
+        acl.require(principal, Permission.CAN_ATTACH_TO, to="run code on")
+    except PermissionDenied as error:
+        return error.message
+    return ""
+
+
+class Withdrawal:
+    """One per server. `users`: who has contexts or sessions, by instance, as the agents of this server report."""
+
+    def __init__(
+        self, *, store: Store, authorizer: Authorizer, nodes: NodeCalls, users: Callable[[], Mapping[str, tuple[str, ...]]]
+    ) -> None:
+        self._store = store
+        self._authorizer = authorizer
+        self._nodes = nodes
+        self._users = users
+        self._wake = asyncio.Event()
+        store.on_commit(self._committed)
+        store.on_gap(self.wake)
+
+    def wake(self) -> None:
+        """Looks again soon."""
+        self._wake.set()
+
+    def _committed(self, changes: Changes) -> None:
+        if changes.takes_from(ObjectKind.CLUSTER):
+            self.wake()
+
+    async def run(self) -> None:
+        """Looks after every change, until cancelled."""
+        pause_s = LOOK_S
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._wake.wait()
+            self._wake.clear()
+            pause_s = LOOK_S if await self._done() else RETRY_S
+            await asyncio.sleep(PACE_S)
+
+    async def _done(self) -> bool:
+        """Withdraws what there is to withdraw; returns whether all of it is done.
+
+        Race: a call that was allowed a moment ago may begin a session while the others of its user are ended. Then the driver
+        reports nothing new, so whoever lost something is looked at once more."""
+        if not (users := self._users()):
+            return True
+        try:
+            lost = await self._store.read(lambda tx: self._lost(tx, users), background=True)
+        except (DatabaseTrouble, RequestLimitExceeded):
+            return False
+        await asyncio.gather(*(self._withdraw(each) for each in lost))
+        return not lost
+
+    def _lost(self, tx: Tx, users: Mapping[str, tuple[str, ...]]) -> list[Lost]:
+        known: dict[str, Principal | None] = {}
+        found: list[Lost] = []
+        for instance_id, names in users.items():
+            node = tx.instances.get(instance_id)
+            cluster = tx.clusters.get(node.cluster_id) if node is not None else None
+            driver = driver_instance(cluster, [node]) if node is not None and cluster is not None else None
+            if cluster is None or driver is None or driver.status.phase is not Phase.READY:
+                continue
+            acl = self._authorizer.acl(tx, of_cluster(cluster))
+            for name in names:
+                if name not in known:
+                    known[name] = active_principal(tx, name)
+                if why := _refusal(name, known[name], acl):
+                    found.append(Lost(driver, name, why))
+        return found
+
+    async def _withdraw(self, lost: Lost) -> None:
+        asked = WithdrawContexts(user=lost.user, reason=lost.reason)
+        try:
+            ended = await self._nodes.ask(lost.driver, nodeops.CONTEXTS_WITHDRAW, asked)
+        except (AgentUnreachable, AgentRefused) as error:
+            log.warning("contexts_not_ended", cluster_id=lost.driver.cluster_id, user=lost.user, why=str(error))
+            return
+        log.info("contexts_ended", cluster_id=lost.driver.cluster_id, user=lost.user, contexts=len(ended.context_ids))

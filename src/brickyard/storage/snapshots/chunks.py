@@ -1,0 +1,159 @@
+"""A store of chunks: bytes under their SHA-256, compressed. Any number of snapshots share it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Set
+from pathlib import Path
+
+import zstandard
+
+from brickyard.storage.snapshots.syncing import Syncing
+
+LEVEL = 3
+MAX_CHUNK = 4 << 20  # bytes of a chunk before compression
+_TEMPORARY = ".new-"
+
+
+class Damaged(Exception):
+    """A chunk is missing or is not what its digest says. The message names it."""
+
+
+class ChunkStore:
+    """The chunks below one directory. Methods block; those that write or read chunks may run on several threads.
+
+    `writing` and `collect` exclude each other between processes: a chunk that a snapshot is about to name is never collected.
+    Whatever has its name is whole and durable, so that another snapshot may rely on it.
+    """
+
+    def __init__(self, root: Path, *, allow: Callable[[int], None] = lambda _: None) -> None:
+        """`allow` is told how many bytes a new chunk will take, and raises if they must not be written."""
+        self._root = root
+        self._allow = allow
+        self._lock = threading.Lock()
+        self._unsettled: dict[bytes, Path] = {}  # digests of what was put and has not got its name yet
+        self._changed = set[Path]()  # directories with new names
+        self._syncing: Syncing  # within `writing`
+        self._local = threading.local()
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """As long as this is open, nothing is collected. Put chunks, settle, and record who needs them, within it. Not to be
+        nested."""
+        with self._locked(fcntl.LOCK_SH), contextlib.ExitStack() as leftovers:
+            leftovers.callback(self._drop)
+            self._syncing = leftovers.enter_context(Syncing())
+            yield
+
+    def put(self, data: bytes) -> bytes:
+        """Stores a chunk, if it is not there. Returns its digest; nothing may name it before `settle`. Raises OSError."""
+        digest = hashlib.sha256(data).digest()
+        path = self._path(digest)
+        temporary = path.with_name(f"{_TEMPORARY}{os.getpid()}-{threading.get_ident()}-{path.name}")
+        with self._lock:
+            if digest in self._unsettled or path.exists():
+                return digest
+            self._unsettled[digest] = temporary
+        packed = self._compressor().compress(data)
+        self._allow(len(packed))
+        try:
+            path.parent.mkdir(mode=0o700)
+            self._changed.add(self._root)
+        except FileExistsError:
+            pass
+        with temporary.open("wb") as file:
+            file.write(packed)
+            file.flush()
+            self._syncing.add(os.dup(file.fileno()), lambda: self._name(digest, path))
+        return digest
+
+    def settle(self) -> None:
+        """When this returns, every chunk that was put is durable. Raises OSError."""
+        self._syncing.settle()
+        for directory in self._changed:
+            self._syncing.add(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        self._changed.clear()
+        self._syncing.settle()
+
+    def _name(self, digest: bytes, path: Path) -> None:
+        with self._lock:
+            self._unsettled[digest].replace(path)
+            del self._unsettled[digest]
+            self._changed.add(path.parent)
+
+    def _drop(self) -> None:
+        """Removes what was not settled."""
+        for temporary in self._unsettled.values():
+            temporary.unlink(missing_ok=True)
+        self._unsettled.clear()
+
+    def _compressor(self) -> zstandard.ZstdCompressor:
+        """One for each thread: making one takes as long as compressing some kilobytes."""
+        if not hasattr(self._local, "compressor"):
+            self._local.compressor = zstandard.ZstdCompressor(level=LEVEL)
+        made: zstandard.ZstdCompressor = self._local.compressor
+        return made
+
+    def get(self, digest: bytes) -> bytes:
+        """The chunk. Raises Damaged."""
+        try:
+            data = zstandard.ZstdDecompressor().decompress(self._path(digest).read_bytes(), max_output_size=MAX_CHUNK)
+        except FileNotFoundError:
+            raise Damaged(f"chunk {digest.hex()} is missing") from None
+        except zstandard.ZstdError:
+            raise Damaged(f"chunk {digest.hex()} cannot be decompressed") from None
+        if hashlib.sha256(data).digest() != digest:
+            raise Damaged(f"chunk {digest.hex()} has another content")
+        return data
+
+    def stored(self, digests: Set[bytes]) -> int:
+        """How many bytes these take on the disk."""
+        total = 0
+        for digest in digests:
+            with contextlib.suppress(FileNotFoundError):
+                total += self._path(digest).stat().st_size
+        return total
+
+    def size(self) -> int:
+        """How many bytes all chunks take."""
+        directories = (path for path in self._root.iterdir() if path.is_dir()) if self._root.is_dir() else ()
+        return sum(entry.stat().st_size for directory in directories for entry in os.scandir(directory))
+
+    def collect(self, needed: Set[bytes]) -> int:
+        """Removes every chunk but these; waits until nobody writes. Returns how many bytes this has freed.
+
+        Read `needed` inside of `collecting` so that no snapshot is forgotten."""
+        freed = 0
+        for directory in sorted(path for path in self._root.iterdir() if path.is_dir()):
+            for path in sorted(directory.iterdir()):
+                if path.name.startswith(_TEMPORARY) or bytes.fromhex(path.name) not in needed:
+                    with contextlib.suppress(FileNotFoundError):
+                        freed += path.stat().st_size
+                        path.unlink()
+            with contextlib.suppress(OSError):
+                directory.rmdir()  # only if it is empty
+        return freed
+
+    @contextlib.contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Waits until nobody writes; nobody begins to write before this ends."""
+        with self._locked(fcntl.LOCK_EX):
+            yield
+
+    @contextlib.contextmanager
+    def _locked(self, how: int) -> Iterator[None]:
+        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(self._root / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, how)
+            yield
+        finally:
+            os.close(fd)
+
+    def _path(self, digest: bytes) -> Path:
+        name = digest.hex()
+        return self._root / name[:2] / name

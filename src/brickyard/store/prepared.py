@@ -1,0 +1,80 @@
+"""Statements that every call and every pass executes, compiled once for each database.
+
+SQLAlchemy takes several times as long to execute a statement as SQLite itself, and SQLite has one writer, for which everybody
+waits. A prepared statement goes to the driver directly; errors are the same as SQLAlchemy's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, cast
+
+from sqlalchemy import Connection, Dialect, Executable
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.sql.compiler import SQLCompiler
+
+
+def driver_execute(connection: Connection, sql: str, *arguments: Any, **options: Any) -> Any:
+    """Executes it with the driver. Returns the driver's cursor; raises SQLAlchemy's errors."""
+    dialect, raw = connection.dialect, cast(Any, connection.connection.driver_connection)
+    try:
+        return raw.execute(sql, *arguments, **options)
+    except dialect.loaded_dbapi.Error as error:
+        lost = dialect.is_disconnect(error, raw, None)
+        if lost:
+            connection.invalidate(error)
+        raise DBAPIError.instance(
+            sql, None, error, dialect.loaded_dbapi.Error, connection_invalidated=lost, dialect=dialect
+        ) from error
+
+
+class _Compiled(NamedTuple):
+    """A statement as its driver takes it. `order`: the names of the parameters, if they have no names there. `fixed`: those that
+    are part of the statement."""
+
+    sql: str
+    order: list[str] | None
+    fixed: dict[str, Any]
+
+
+class Prepared:
+    """A statement whose parameters are all named, of types that the drivers take as they are, and whose lists have one length.
+    `columns`: those that an INSERT or UPDATE sets to the parameters of their names. Execute it in a transaction."""
+
+    def __init__(self, statement: Executable, columns: Iterable[str] = ()) -> None:
+        self._statement: Any = statement
+        self._columns = list(columns) or None
+        self._compiled: dict[str, _Compiled] = {}  # by the dialect's name
+
+    def run(self, connection: Connection, **values: Any) -> None:
+        """Executes it for its effect."""
+        self._execute(connection, values).close()
+
+    def all(self, connection: Connection, **values: Any) -> list[tuple[Any, ...]]:
+        """Its rows."""
+        found: list[tuple[Any, ...]] = self._execute(connection, values).fetchall()
+        return found
+
+    def first(self, connection: Connection, **values: Any) -> tuple[Any, ...] | None:
+        """Its first row, if there is one."""
+        cursor = self._execute(connection, values)
+        found: tuple[Any, ...] | None = cursor.fetchone()
+        cursor.close()  # an open cursor of SQLite is in the way of a rollback
+        return found
+
+    def scalar(self, connection: Connection, **values: Any) -> Any:
+        """The first column of its first row; None if there is none."""
+        row = self.first(connection, **values)
+        return None if row is None else row[0]
+
+    def _execute(self, connection: Connection, values: dict[str, Any]) -> Any:
+        dialect = connection.dialect
+        sql, order, fixed = self._compiled.get(dialect.name) or self._compile(dialect)
+        values.update(fixed)
+        return driver_execute(connection, sql, values if order is None else [values[name] for name in order])
+
+    def _compile(self, dialect: Dialect) -> _Compiled:
+        found: SQLCompiler = self._statement.compile(dialect=dialect, column_keys=self._columns)
+        fixed = {name: bind.value for name, bind in found.binds.items() if not bind.required}
+        compiled = self._compiled[dialect.name] = _Compiled(found.string, found.positiontup, fixed)
+        return compiled

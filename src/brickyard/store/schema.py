@@ -1,0 +1,80 @@
+"""Brings a database's schema up to date (`migrations/`)."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, insert, inspect, text
+
+from brickyard.domain.identity import ADMINS_ID, USERS_ID, GroupRow
+from brickyard.store.changeset import Changes
+from brickyard.store.identity import GroupRows
+from brickyard.store.tables import grants, metadata
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+_USE = ("workspace-access", "databricks-sql-access")
+_MAKE_COMPUTE = ("allow-cluster-create", "allow-instance-pool-create")
+_FOR_USERS = (
+    ("tokens", ""),
+    ("cluster-policy", "ADD93B79DAEA139A"),
+)  # the second is Personal Compute (plan/policies/families.py)
+_REVISION = (
+    "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+)
+
+
+def bring_up_to_date(engine: Engine) -> None:
+    """Makes the database have the newest schema. Returns at once if it has it."""
+    with engine.begin() as connection:
+        _migrate(connection)
+
+
+def _migrate(connection: Connection) -> None:
+    """Alembic's upgrade to the newest schema, in the caller's transaction. Two servers that start at once take turns."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(727100)"))
+    current = _current(connection)
+    if current == newest():
+        return
+    if current is None:
+        _create(connection)
+        return
+    from alembic import command  # noqa: PLC0415 - loads for a fifth of a second, and most starts migrate nothing
+    from alembic.config import Config  # noqa: PLC0415 - as above
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _create(connection: Connection) -> None:
+    """Makes the newest schema in an empty database. The same as all migrations one after the other, as a test shows; but these
+    take as long as a third of a server's other work at its start."""
+    metadata.create_all(connection, checkfirst=False)
+    built_in = (
+        GroupRow(group_id=ADMINS_ID, display_name="admins", entitlements=(*_MAKE_COMPUTE, *_USE)),
+        GroupRow(group_id=USERS_ID, display_name="users", entitlements=_USE),
+    )
+    rows = GroupRows(connection, changed=Changes())
+    for group in built_in:
+        rows.put(group)
+    usable = [{"kind": kind, "object_id": name, "principal_id": USERS_ID, "permission": "CAN_USE"} for kind, name in _FOR_USERS]
+    connection.execute(insert(grants), usable)
+    connection.execute(text(_REVISION))
+    connection.execute(text("INSERT INTO alembic_version (version_num) VALUES (:newest)"), {"newest": newest()})
+
+
+def _current(connection: Connection) -> str | None:
+    """The schema's revision, as Alembic has noted it; None for an empty database."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
+    return found
+
+
+@functools.cache
+def newest() -> str:
+    """The newest schema's revision: the number of the last migration's file."""
+    return max(path.name.partition("_")[0] for path in (MIGRATIONS / "versions").glob("[0-9]*.py"))

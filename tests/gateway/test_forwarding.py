@@ -1,0 +1,231 @@
+"""The forwarding process: doors, what they lead to, and how connections and the process end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from brickyard.gateway.forwarding.__main__ import MOST_OF_A_DOOR, Forwarder
+from brickyard.gateway.forwarding.process import Door, Forwarding, ForwardingFailed
+from tests.support.patience import PATIENCE_S, until
+from tests.support.ports import free_port
+
+
+class Echo:
+    """A program behind a Unix socket, as a node's ways are. It sends back what it gets, and at the end the number of bytes."""
+
+    def __init__(self, place: Path) -> None:
+        self.way = str(place / "way")
+        self.ended = 0
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.bind(self.way)
+        self._server.listen(512)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def door(self, port: int) -> Door:
+        return Door("127.0.0.1", port, self.way, "", 0)
+
+    def close(self) -> None:
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self._talk, args=(self._server.accept()[0],), daemon=True).start()
+
+    def _talk(self, connection: socket.socket) -> None:
+        count = 0
+        with contextlib.suppress(OSError), connection:
+            while data := connection.recv(1 << 16):
+                count += len(data)
+                connection.sendall(data)
+            connection.sendall(b"|%d" % count)
+        self.ended += 1
+
+
+@pytest.fixture
+def echo(tmp_path: Path) -> Iterator[Echo]:
+    made = Echo(tmp_path)
+    yield made
+    made.close()
+
+
+def connect(port: int) -> socket.socket:
+    made = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made
+
+
+def everything(connection: socket.socket) -> bytes:
+    """What comes until the other side has ended, or has reset the connection."""
+    found = b""
+    with contextlib.suppress(ConnectionError):
+        while data := connection.recv(1 << 16):
+            found += data
+    return found
+
+
+def answers(port: int) -> bool:
+    with contextlib.suppress(OSError), connect(port) as connection:
+        connection.sendall(b"x")
+        return connection.recv(1) == b"x"
+    return False
+
+
+class Process:
+    """The process, told from the outside of an event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        self.forwarding = Forwarding()
+
+    def _call(self, work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
+
+    def tell(self, *doors: Door) -> list[str]:
+        found: list[str] = self._call(self.forwarding.tell(doors))
+        return found
+
+    @property
+    def pid(self) -> int:
+        assert self.forwarding._process is not None
+        return self.forwarding._process.pid
+
+    def close(self) -> None:
+        self._call(self.forwarding.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(PATIENCE_S)
+        self._loop.close()
+
+
+@pytest.fixture
+def process() -> Iterator[Process]:
+    made = Process()
+    yield made
+    made.close()
+
+
+def test_each_side_ends_on_its_own_and_no_byte_is_lost(process: Process, echo: Echo) -> None:
+    port = free_port()
+    assert process.tell(echo.door(port)) == [""]
+    sent = os.urandom(3 << 20)
+    with connect(port) as client:
+
+        def send() -> None:
+            client.sendall(sent)
+            client.shutdown(socket.SHUT_WR)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        assert everything(client) == sent + b"|%d" % len(sent)
+        sender.join(PATIENCE_S)
+    assert psutil.Process(process.pid).is_running()
+
+
+def test_who_takes_nothing_makes_the_other_side_wait(process: Process, echo: Echo) -> None:
+    """The echo's answers are not read, so it takes nothing any more."""
+    port = free_port()
+    process.tell(echo.door(port))
+    with connect(port) as client:
+        client.setblocking(False)
+        sent = 0
+        while select.select([], [client], [], 1.0)[1]:
+            sent += client.send(b"z" * (1 << 16))
+            assert sent < 64 << 20, "it is kept somewhere"
+    assert psutil.Process(process.pid).memory_info().rss < 80 << 20
+
+
+def test_a_door_that_closes_ends_its_connections_and_no_others(process: Process, echo: Echo) -> None:
+    gone, stays = free_port(), free_port()
+    assert process.tell(echo.door(gone), echo.door(stays)) == ["", ""]
+    with connect(gone) as first, connect(stays) as second:
+        for each in (first, second):
+            each.sendall(b"a")
+            assert each.recv(1) == b"a"
+        assert process.tell(echo.door(stays)) == [""]
+        everything(first)
+        with pytest.raises(OSError):
+            connect(gone)
+        second.sendall(b"b")
+        assert second.recv(1) == b"b"
+    assert process.forwarding.ports == {stays}
+
+
+def test_a_port_that_something_else_has_is_told_and_opened_once_it_is_free(process: Process, echo: Echo) -> None:
+    port, other = free_port(), free_port()
+    with socket.create_server(("127.0.0.1", port)):
+        faults = process.tell(echo.door(port), echo.door(other))
+        assert faults == ["another program of this machine has this port", ""]
+        assert process.forwarding.ports == {other}
+    assert process.tell(echo.door(port), echo.door(other)) == ["", ""]
+    assert answers(port)
+
+
+def test_nobody_behind_it_is_a_connection_that_ends(process: Process, tmp_path: Path) -> None:
+    port, nobody = free_port(), free_port()
+    process.tell(Door("127.0.0.1", port, str(tmp_path / "none"), "", 0))
+    with connect(port) as client:
+        assert everything(client) == b""
+    process.tell(Door("127.0.0.1", port, "", "127.0.0.1", nobody))
+    with connect(port) as client:
+        assert everything(client) == b""
+
+
+def test_more_connections_than_there_is_room_for_wait(process: Process, echo: Echo) -> None:
+    port, other = free_port(), free_port()
+    process.tell(echo.door(port), echo.door(other))
+    with contextlib.ExitStack() as opened:
+        clients = [opened.enter_context(connect(port)) for _ in range(MOST_OF_A_DOOR)]
+        for each in clients:
+            each.sendall(b"a")
+            assert each.recv(1) == b"a"
+        late = opened.enter_context(connect(port))  # the kernel's queue has it
+        late.sendall(b"b")
+        assert answers(other), "one door's connections are no other's"
+        assert not select.select([late], [], [], 0.2)[0]
+        clients[0].close()
+        assert late.recv(1) == b"b"
+
+
+def test_the_process_ends_with_its_last_door_and_with_its_server(process: Process, echo: Echo) -> None:
+    port = free_port()
+    process.tell(echo.door(port))
+    first = psutil.Process(process.pid)
+    process.tell()
+    until(lambda: not first.is_running(), "the process has ended")
+    process.tell(echo.door(port))
+    second = psutil.Process(process.pid)
+    stdin = process.forwarding._process and process.forwarding._process.stdin
+    assert stdin
+    process._loop.call_soon_threadsafe(stdin.close)  # what the kernel does when the server is killed
+    until(lambda: not second.is_running() or second.status() == psutil.STATUS_ZOMBIE, "the process has ended")
+
+
+def test_a_process_that_was_killed_is_told_and_started_again(process: Process, echo: Echo) -> None:
+    port = free_port()
+    process.tell(echo.door(port))
+    os.kill(process.pid, signal.SIGKILL)
+    with pytest.raises(ForwardingFailed):
+        process.tell(echo.door(port))
+    assert process.tell(echo.door(port)) == [""]
+    assert answers(port)
+
+
+def test_a_server_that_says_nothing_counts_as_gone() -> None:
+    control, silent = socket.socketpair()
+    with control, silent, pytest.raises(TimeoutError):
+        Forwarder().serve(control.fileno(), 0.05)

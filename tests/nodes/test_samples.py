@@ -1,0 +1,236 @@
+"""Samples of nodes between agents and the database: none twice, none lost but what a killed server had not written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from brickyard.domain.errors import DatabaseAway
+from brickyard.domain.samples import NodeAbout, NodeSamples, Sample, unpack
+from brickyard.nodes.samples import MAX_WAITING, Samples
+from brickyard.plan.samples import DAY, HOUR, MINUTE
+from brickyard.reconcile.samples import SamplePacking, move
+from brickyard.services.access import Authorizer
+from brickyard.services.clustermetrics import AskRange, ClusterMetrics, MetricsRange
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+from brickyard.testing.builders import cluster
+from brickyard.testing.clock import ManualClock
+from tests.services.desk import ADMIN
+
+CLUSTER = cluster()
+ID = CLUSTER.cluster_id
+
+
+class World:
+    """A database with one cluster, and servers that share it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.clock = ManualClock(1_790_000_000_000 - 1_790_000_000_000 % DAY + 12 * HOUR + 5 * MINUTE)
+        self.packing = SamplePacking(store=store, clock=self.clock)
+        store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
+
+    def server(self) -> Samples:
+        return Samples(store=self.store, clock=self.clock)
+
+    def measured(self, *values: float, every_ms: int = 5_000) -> NodeSamples:
+        """Samples up to now."""
+        first = self.clock.now_ms() - every_ms * (len(values) - 1)
+        samples = tuple(Sample(first + n * every_ms, {"cpu_cores": value}) for n, value in enumerate(values))
+        return NodeSamples(cluster_id=ID, about=NodeAbout(role="driver"), samples=samples)
+
+    async def read(self, since_ms: int, step_ms: int = 5_000, server: Samples | None = None) -> dict[str, list[float | None]]:
+        """The values of each node."""
+        service = ClusterMetrics(
+            store=self.store, clock=self.clock, authorizer=Authorizer(), heard=(server or self.server()).fresh
+        )  # fmt: skip
+        now = self.clock.now_ms()
+        answer = await service.between(
+            ADMIN, AskRange(cluster_id=ID, start_time=now - since_ms, end_time=now + 1, step_ms=step_ms)
+        )
+        found = msgspec.json.decode(answer, type=MetricsRange)
+        return {node.instance_id: node.metrics["cpu_cores"] for node in found.nodes}
+
+    def rows(self) -> dict[int, int]:
+        """How many rows each tier has."""
+        found: dict[int, int] = {}
+        for row in self.store.read_sync(lambda tx: tx.samples.between(ID, 0, self.clock.now_ms() + DAY)):
+            found[row.tier] = found.get(row.tier, 0) + 1
+        return found
+
+
+def run(store: Store, scenario: Callable[[World], object]) -> None:
+    asyncio.run(scenario(World(store)))  # type: ignore[arg-type] # a coroutine
+
+
+def test_a_report_that_is_repeated_to_another_server_counts_once(store: Store) -> None:
+    async def scenario(world: World) -> None:
+        one, other = world.server(), world.server()
+        sent = world.measured(1, 2, 3)
+        one.take("i-1", ID, sent)
+        one.take("i-1", ID, sent)
+        other.take("i-1", ID, sent)
+        await one.write()
+        world.clock.advance(minutes=2)
+        assert await world.packing.pack() == 1
+        await other.write()  # it was slow: the same samples are packed already
+        assert await world.read(2 * MINUTE + 10_000) == {"i-1": [1.0, 2.0, 3.0, *[None] * 24]}
+        assert await world.packing.pack() == 1
+        assert world.rows() == {1: 1}
+        (row,) = store.read_sync(lambda tx: tx.samples.between(ID, 0, world.clock.now_ms()))
+        assert list(unpack(row.packed)["i-1"].counts) == [1.0, 1.0, 1.0]
+
+    run(store, scenario)
+
+
+def test_a_killed_server_loses_only_what_it_had_not_written(store: Store) -> None:
+    async def scenario(world: World) -> None:
+        killed = world.server()
+        killed.take("i-1", ID, world.measured(1, 2))
+        await killed.write()
+        world.clock.advance(seconds=5)
+        killed.take("i-1", ID, world.measured(3))  # confirmed, and never written
+        world.clock.advance(seconds=5)
+        following = world.server()
+        following.take("i-1", ID, world.measured(4))
+        await following.write()
+        assert await world.read(15_000) == {"i-1": [1.0, 2.0, None, 4.0]}
+
+    run(store, scenario)
+
+
+def test_samples_that_arrive_while_others_are_written_are_kept(store: Store) -> None:
+    async def scenario(world: World) -> None:
+        server = world.server()
+        server.take("i-1", ID, world.measured(1))
+        writing = asyncio.create_task(server.write())
+        await asyncio.sleep(0)  # it has begun
+        world.clock.advance(seconds=5)
+        server.take("i-1", ID, world.measured(2))
+        await writing
+        await server.write()
+        assert await world.read(5_000) == {"i-1": [1.0, 2.0]}
+
+    run(store, scenario)
+
+
+def test_packing_that_is_cut_off_leaves_every_sample_where_it_was(store: Store) -> None:
+    async def scenario(world: World) -> None:
+        server = world.server()
+        server.take("i-1", ID, world.measured(*range(12)))
+        await server.write()
+        world.clock.advance(minutes=2)
+
+        def cut_off(tx: Tx) -> None:
+            move(tx, cluster_id=ID, tier=0, before_ms=world.clock.now_ms())
+            raise InterruptedError
+
+        before = await world.read(5 * MINUTE)
+        with pytest.raises(InterruptedError):
+            await store.write(cut_off)
+        assert world.rows() == {0: 1}
+        assert await world.read(5 * MINUTE) == before
+        await asyncio.gather(world.packing.pack(), SamplePacking(store=store, clock=world.clock).pack())  # two at once
+        assert world.rows() == {1: 1}
+        assert await world.read(5 * MINUTE) == before
+
+    run(store, scenario)
+
+
+def test_samples_become_coarser_and_go_after_thirty_days(store: Store) -> None:
+    """A sample every 20 minutes, of 1 in the first half of 40 days and 3 in the second, stays what it was in every tier."""
+
+    async def scenario(world: World) -> None:
+        server = world.server()
+        for hour in range(40 * 24):
+            server.take("i-1", ID, world.measured(*[3.0 if hour >= 20 * 24 else 1.0] * 3, every_ms=20 * MINUTE))
+            if hour % 24 == 23:
+                await server.write()
+                await world.packing.pack()
+                await world.packing.trim()
+            world.clock.advance(minutes=60)
+        world.clock.advance(minutes=2)
+        await world.packing.pack()
+        found = (await world.read(40 * DAY, step_ms=DAY))["i-1"]
+        assert found[:5] == [None] * 5, "older than 30 days, and the windows of four days have gone"
+        assert set(found[10:19]) == {1.0}
+        assert set(found[21:40]) == {3.0}
+        rows = world.rows()
+        assert rows.get(0, 0) == 0
+        assert rows.get(1, 0) <= 6
+        assert rows[2] <= 6
+        assert rows[3] <= 6
+        assert rows[4] <= 9
+        await store.write(lambda tx: tx.clusters.delete(CLUSTER.cluster_id))
+        await world.packing.trim()
+        assert world.rows() == {}
+
+    run(store, scenario)
+
+
+def test_what_cannot_be_written_waits_and_takes_bounded_memory(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(world: World) -> None:
+        server = world.server()
+
+        async def away(*_: object, **__: object) -> None:
+            raise DatabaseAway("the test says so")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "write", away)
+            for _ in range(3):
+                world.clock.advance(seconds=5)
+                server.take("i-1", ID, world.measured(1))
+                with pytest.raises(DatabaseAway):
+                    await server.write()
+        await server.write()
+        assert await world.read(10_000) == {"i-1": [1.0, 1.0, 1.0]}
+        for node in range(MAX_WAITING // 100):
+            server.take(f"i-{node}", ID, world.measured(*[1.0] * 150))
+        assert len(server._waiting) == MAX_WAITING
+
+    run(store, scenario)
+
+
+def test_impossible_samples_are_dropped(store: Store) -> None:
+    async def scenario(world: World) -> None:
+        server, now = world.server(), world.clock.now_ms()
+        server.take("i-1", "another-cluster", world.measured(1))
+        server.take("i-1", "", world.measured(1))
+        for at in (now - 2 * HOUR, now + 2 * MINUTE):
+            server.take("i-1", ID, NodeSamples(cluster_id=ID, samples=(Sample(at, {"cpu_cores": 1.0}),)))
+        assert server.fresh(ID) == {}
+        values = {"cpu_cores": 1.0, "heap_bytes": float("nan"), "unknown": 1.0}
+        server.take("i-1", ID, NodeSamples(cluster_id=ID, samples=(Sample(now, values),)))
+        assert server.fresh(ID)["i-1"].sample.values == {"cpu_cores": 1.0}
+        server.forget("i-1")
+        assert server.fresh(ID) == {}
+
+    run(store, scenario)
+
+
+def test_a_snapshot_has_the_newest_of_all_servers_and_nothing_old(store: Store) -> None:
+    async def scenario(world: World) -> None:
+        one, other = world.server(), world.server()
+        other.take("i-2", ID, world.measured(2))
+        other.take("i-3", ID, world.measured(9))
+        await other.write()
+        world.clock.advance(seconds=5)
+        other.take("i-3", ID, world.measured(3))
+        await other.write()
+        one.take("i-1", ID, world.measured(1))
+        service = ClusterMetrics(store=store, clock=world.clock, authorizer=Authorizer(), heard=one.fresh)
+
+        async def seen() -> dict[str, float]:
+            return {node.instance_id: node.metrics["cpu_cores"] for node in (await service.snapshot(ADMIN, ID)).nodes}
+
+        assert await seen() == {"i-1": 1.0, "i-2": 2.0, "i-3": 3.0}
+        world.clock.advance(seconds=11)
+        assert await seen() == {"i-1": 1.0, "i-3": 3.0}
+        world.clock.advance(seconds=6)
+        assert await seen() == {}
+
+    run(store, scenario)

@@ -1,0 +1,49 @@
+"""The cluster service as every world of the tests builds it: one node type and one runtime unless a test wants others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.nodetypes import NodeType
+from brickyard.services.access import Authorizer
+from brickyard.services.clusters import ClusterService
+from brickyard.services.gpu import SnapshotService
+from brickyard.store.store import Store
+from brickyard.testing.builders import SMALL, SPARK_4
+
+
+def cluster_service(
+    store: Store,
+    *,
+    clock: Clock,
+    ids: Ids | None = None,
+    node_types: Sequence[NodeType] = (SMALL,),
+    authorizer: Authorizer | None = None,
+    wake: Callable[[str], None] = lambda _: None,
+) -> ClusterService:
+    """`wake` is called with the id of each changed cluster."""
+    return ClusterService(
+        store=store,
+        clock=clock,
+        ids=ids or Ids(),
+        node_types=lambda: list(node_types),
+        runtimes=lambda: [SPARK_4],
+        authorizer=authorizer or Authorizer(),
+        wake=wake,
+    )
+
+
+def snapshot_service(
+    store: Store, clusters: ClusterService, *, clock: Clock, authorizer: Authorizer | None = None, max_bytes: int = 1 << 30
+) -> SnapshotService:
+    """Nobody takes the snapshots."""
+    return SnapshotService(
+        store=store,
+        clock=clock,
+        ids=Ids(),
+        authorizer=authorizer or Authorizer(),
+        offers=clusters.offers,
+        max_bytes=max_bytes,
+        collect=lambda: None,
+    )

@@ -1,0 +1,117 @@
+"""The web page in a real browser, against a real server on the simulated provider."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from databricks.sdk import WorkspaceClient
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, expect, sync_playwright
+
+from brickyard.providers.nodetypes import cloud_types
+from brickyard.providers.simulated import SimulatedProvider
+from brickyard.providers.simulated.knobsfile import Knobs
+from brickyard.services.webpage import BUNDLE
+from brickyard.storage.directory import Storage
+from tests.cli.conftest import cli as cli  # noqa: PLC0414 - a fixture
+from tests.support.server import TOKEN, Server
+
+WAIT_MS = 25_000
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="session")
+def playwright_loop() -> Iterator[tuple[Playwright, asyncio.AbstractEventLoop]]:
+    """Playwright, and the event loop that it keeps running in this thread. It is hidden between tests: others run their own."""
+    with sync_playwright() as playwright:
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+        yield playwright, loop
+        asyncio._set_running_loop(loop)
+
+
+@pytest.fixture
+def chromium(playwright_loop: tuple[Playwright, asyncio.AbstractEventLoop], launched: list[Browser]) -> Iterator[Browser]:
+    """The browser, for one test."""
+    playwright, loop = playwright_loop
+    asyncio._set_running_loop(loop)
+    if not launched:
+        launched.append(playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]))
+    yield launched[0]
+    asyncio._set_running_loop(None)
+
+
+@pytest.fixture(scope="session")
+def launched() -> list[Browser]:
+    """The browser once it is started; it ends with Playwright."""
+    if CHROMIUM is None:
+        pytest.skip("this machine has no Chromium (Debian: apt install chromium)")
+    if not (BUNDLE / "index.html").exists():
+        pytest.skip("the web page is not built: ./dev build-ui")
+    expect.set_options(timeout=WAIT_MS)
+    return []
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("workspace")
+
+
+@pytest.fixture(scope="session")
+def machines(place: Path) -> SimulatedProvider:
+    knobs = Knobs(logs=True, sample_s=1.0)
+    return SimulatedProvider(node_types=cloud_types(), spot_market=True, knobs=knobs, storage=Storage(place))
+
+
+@pytest.fixture(scope="session")
+def server(place: Path, machines: SimulatedProvider) -> Iterator[Server]:
+    with Server.running(place, provider="simulated", instances=machines) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def w(server: Server) -> WorkspaceClient:
+    return server.client()
+
+
+class Session:
+    """A browser that is logged in. `said` is what its pages wrote to the console as warnings and errors."""
+
+    def __init__(self, context: BrowserContext, server: Server) -> None:
+        self.context = context
+        self.server = server
+        self.said: list[str] = []
+        self.page = self.open()
+
+    def open(self) -> Page:
+        page = self.context.new_page()
+        page.set_default_timeout(WAIT_MS)
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.said.append(str(error)))
+        return page
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.said.append(message.text)
+
+    def log_in(self, token: str = TOKEN) -> None:
+        answer = self.context.request.post(
+            f"{self.server.url}/login", form={"token": token, "next": "/"}, headers={"Origin": self.server.url}, max_redirects=0
+        )
+        assert answer.status == 303
+
+    def go(self, path: str) -> Page:
+        self.page.goto(self.server.url + path)
+        return self.page
+
+
+@pytest.fixture
+def session(chromium: Browser, server: Server) -> Iterator[Session]:
+    context = chromium.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    opened = Session(context, server)
+    opened.log_in()
+    yield opened
+    context.close()

@@ -1,0 +1,396 @@
+"""The page of one cluster in a real browser."""
+
+from __future__ import annotations
+
+import html
+import json
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from databricks.sdk import WorkspaceClient
+from databricks.sdk.service.compute import AutoScale, Library, PythonPyPiLibrary
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from brickyard.cli.token import create
+from brickyard.providers.simulated import SimulatedProvider
+from brickyard.providers.simulated.kernels import Answer
+from tests.support.patience import until
+from tests.support.server import Server
+from tests.ui.axe import HOSTILE, violations
+from tests.ui.conftest import Session
+
+TABS = ("configuration", "notebooks", "libraries", "events", "spark-ui", "logs", "metrics", "apps", "permissions")
+COMMON: dict[str, Any] = {"spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge"}
+
+
+@pytest.fixture(scope="module")
+def cluster(w: WorkspaceClient, machines: SimulatedProvider) -> Iterator[str]:
+    """A running cluster whose name, tags and conf would like to be markup; its drivers answer commands."""
+    machines.kernels.compute = computed
+    made = w.clusters.create(
+        cluster_name=f"analytics {HOSTILE}",
+        autoscale=AutoScale(min_workers=1, max_workers=3),
+        driver_node_type_id="i3.2xlarge",
+        autotermination_minutes=45,
+        custom_tags={"team": "data", "quote": 'a "b" \' ${c} %{d} é'},
+        spark_conf={"spark.sql.shuffle.partitions": "16"},
+        spark_env_vars={"GREETING": "it's <b>here</b>"},
+        **COMMON,
+    ).result()
+    yield str(made.cluster_id)
+    machines.kernels.compute = None
+    w.clusters.permanent_delete(str(made.cluster_id))
+
+
+def computed(command: str) -> Answer:
+    if "SELECT" in command:
+        schema = [{"name": "name", "type": '"string"'}, {"name": "amount", "type": '"integer"'}]
+        return Answer(results={"resultType": "table", "schema": schema, "data": [[HOSTILE, 42], [None, 7]], "truncated": False})
+    if "boom" in command:
+        results = {
+            "resultType": "error",
+            "summary": f"<span class='ansired'>Wrong</span>: {html.escape(HOSTILE, quote=False)}",
+            "cause": "the trace",
+        }
+        return Answer(results=results)
+    if "sleep" in command:
+        return Answer(results={"resultType": "text", "data": "woke up"}, after_s=3600)
+    return Answer(results={"resultType": "text", "data": f"{HOSTILE} printed"})
+
+
+def opened(session: Session, cluster_id: str, tab: str = "", more: str = "") -> Page:
+    query = "&".join(part for part in (tab and f"tab={tab}", more) if part)
+    page = session.go(f"/compute/clusters/{cluster_id}" + (f"?{query}" if query else ""))
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    return page
+
+
+def state(page: Page) -> Locator:
+    return page.locator(".head .word")
+
+
+def test_the_configuration_can_be_read_and_copied_as_code_that_works(
+    session: Session, server: Server, w: WorkspaceClient, cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = opened(session, cluster)
+    expect(state(page)).to_have_text("RUNNING")
+    expect(page.get_by_role("heading", name=f"analytics {HOSTILE}")).to_be_visible()
+    expect(page.get_by_label("Compute", exact=True)).to_contain_text("45 minutes of inactivity")
+    expect(page.get_by_label("Environment variables")).to_contain_text("it's <b>here</b>")
+    asked: Any = w.api_client.do("GET", "/api/2.1/clusters/get", query={"cluster_id": cluster})
+    page.get_by_text("JSON", exact=True).click()
+    expect(page).to_have_url(f"{server.url}/compute/clusters/{cluster}?as=json")
+    code = page.locator(".code")
+    assert json.loads(code.inner_text()) == asked["spec"]
+    page.get_by_text("CLI", exact=True).click()
+    expect(code).to_contain_text("databricks clusters create")
+    assert json.loads(shlex.split(code.inner_text())[-1]) == asked["spec"]
+    page.get_by_text("Terraform", exact=True).click()
+    expect(code).to_contain_text('resource "databricks_cluster"')
+    expect(code).to_contain_text("autoscale {")
+    expect(code).to_contain_text(r'"quote" = "a \"b\" \' $${c} %%{d} é"'.replace(r"\'", "'"))
+    page.get_by_text("SDK", exact=True).click()
+    expect(code).to_contain_text("w.clusters.create(")
+    monkeypatch.setenv("DATABRICKS_HOST", server.url)
+    monkeypatch.setenv("DATABRICKS_TOKEN", str(w.config.token))
+    before = {each.cluster_id for each in w.clusters.list()}
+    exec(compile(code.inner_text(), "copied", "exec"), {})  # noqa: S102 - this is what people do with it
+    (copy,) = {str(each.cluster_id) for each in w.clusters.list()} - before
+    again: Any = w.api_client.do("GET", "/api/2.1/clusters/get", query={"cluster_id": copy})
+    w.clusters.permanent_delete(copy)
+    assert again["spec"] == asked["spec"]
+    assert session.said == []
+
+
+def test_a_start_shows_what_it_waits_for_and_a_failure_what_to_do(
+    session: Session, w: WorkspaceClient, machines: SimulatedProvider
+) -> None:
+    common = {**COMMON, "node_type_id": "r5.large"}
+    machines.knobs.register_s = 3600
+    made = w.clusters.create(cluster_name="slow", num_workers=1, **common)
+    page = opened(session, made.cluster_id)
+    expect(state(page)).to_have_text("PENDING")
+    timeline = page.get_by_label("Start: its phases")
+    expect(timeline.locator("[aria-current=step]")).to_contain_text("Get instances")
+    expect(timeline.get_by_role("status")).to_contain_text("for ")
+    machines.knobs.register_s = 0
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Stop the cluster").click()
+    expect(state(page)).to_have_text("TERMINATED")
+    machines.knobs.full_types = frozenset({"r5.large"})
+    page.get_by_role("button", name="Start", exact=True).click()
+    failure = page.get_by_role("alert").filter(has_text="The cluster has failed: CLOUD_PROVIDER_RESOURCE_STOCKOUT")
+    expect(failure).to_contain_text("there are no instances of r5.large now")
+    expect(failure).to_contain_text("choose a smaller node type")
+    failure.get_by_role("button", name="Event log").click()
+    expect(page.locator(".events .word.bad").first).to_be_visible()
+    machines.knobs.full_types = frozenset()
+    page.get_by_role("button", name="Start", exact=True).click()
+    expect(state(page)).to_have_text("RUNNING")
+    expect(failure).to_have_count(0)
+    w.clusters.permanent_delete(made.cluster_id)
+    expect(page.get_by_text("This cluster was deleted.")).to_be_visible()
+    expect(page.get_by_role("heading", name="slow")).to_be_visible()
+    expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+    assert all("status of 40" in said for said in session.said), "the page has asked for what was just deleted"
+
+
+def test_events_are_filtered_read_on_and_told_live(session: Session, w: WorkspaceClient, cluster: str) -> None:
+    for _ in range(60):
+        w.clusters.pin(cluster)
+        w.clusters.unpin(cluster)
+    page = opened(session, cluster, "events")
+    rows = page.locator(".events > li")
+    expect(rows).to_have_count(100)
+    rows.last.scroll_into_view_if_needed()
+    expect(rows.filter(has_text="CREATING")).to_have_count(1)
+    page.get_by_role("button", name="Type").click()
+    page.get_by_label("RUNNING", exact=True).check()
+    page.keyboard.press("Escape")
+    expect(page).to_have_url(f"{session.server.url}/compute/clusters/{cluster}?tab=events&type=%5B%22RUNNING%22%5D")
+    expect(rows).to_have_count(1)
+    rows.first.get_by_role("button").click()
+    expect(page.get_by_label("The event as JSON")).to_contain_text(f'"cluster_id": "{cluster}"')
+    opened(session, cluster, "events")
+    page.mouse.move(0, 0)
+    expect(rows.first).to_contain_text("UNPINNED")
+    w.clusters.pin(cluster)
+    expect(rows.first.get_by_text("PINNED", exact=True)).to_be_visible()
+    rows.nth(1).hover()
+    w.clusters.unpin(cluster)
+    expect(page.get_by_role("button", name="1 new event")).to_be_visible()
+    expect(rows.first.get_by_text("PINNED", exact=True)).to_be_visible()
+    page.mouse.move(0, 0)
+    expect(rows.first.get_by_text("UNPINNED", exact=True)).to_be_visible()
+    assert session.said == []
+
+
+def test_a_log_is_followed_searched_and_downloaded(
+    session: Session, machines: SimulatedProvider, w: WorkspaceClient, cluster: str
+) -> None:
+    driver = str(getattr(w.clusters.get(cluster).driver, "instance_id", ""))
+    page = opened(session, cluster, "logs")
+    log = page.get_by_label("The log", exact=True)
+    expect(log).to_contain_text("log4j-active.log of the simulated driver")
+    machines.logs.write(driver, "log4j-active.log", f"\x1b[31mred\x1b[0m {HOSTILE}\n".encode())
+    expect(log.locator(".a-red")).to_have_text("red")
+    expect(log).to_contain_text(HOSTILE)
+    machines.logs.write(driver, "log4j-active.log", b"".join(b"line %d\n" % number for number in range(500)))
+    expect(log.get_by_text("line 499", exact=True)).to_be_visible()
+    log.hover()
+    page.mouse.wheel(0, -2000)
+    expect(page.get_by_role("button", name="Follow", exact=True)).to_be_visible()
+    machines.logs.write(driver, "log4j-active.log", b"one more\nand another\n")
+    expect(page.get_by_role("button", name="Follow: 2 new lines")).to_be_visible()
+    page.get_by_label("Search the log").fill("line 12")
+    expect(page.get_by_text("of 11 lines")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(log.locator(".line.current .hit")).to_have_text("line 12")
+    page.get_by_role("button", name="Next match").click()
+    expect(page.get_by_text("2 of 11 lines")).to_be_visible()
+    page.get_by_role("button", name="Follow").click()
+    expect(log.get_by_text("and another", exact=True)).to_be_visible()
+    with page.expect_download() as begun:
+        page.get_by_role("button", name="Download").click()
+    text = begun.value.path().read_text()
+    assert text.startswith("log4j-active.log of")
+    assert text.endswith("line 499\none more\nand another\n")
+    assert session.said == []
+
+
+def test_libraries_are_installed_and_uninstalled(session: Session, w: WorkspaceClient, cluster: str) -> None:
+    w.libraries.install(cluster, [Library(pypi=PythonPyPiLibrary(package="already"))])
+    page = opened(session, cluster, "libraries")
+    package = page.get_by_label("Package")
+    package.fill("--index-url=http://elsewhere x")
+    page.get_by_role("button", name="Install", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("package")
+    expect(package).to_have_value("--index-url=http://elsewhere x")
+    package.fill("requests==2.32.3")
+    page.reload()
+    expect(package).to_have_value("requests==2.32.3")
+    page.get_by_role("button", name="Install", exact=True).click()
+    row = page.locator("tbody tr").filter(has_text="requests==2.32.3")
+    expect(row).to_contain_text("INSTALLED")
+    page.get_by_label("Uninstall requests==2.32.3").click()
+    page.get_by_role("dialog").get_by_role("button", name="Uninstall").click()
+    expect(row).to_contain_text("UNINSTALL_ON_RESTART")
+    expect(page.get_by_text("A restart is needed")).to_be_visible()
+    page.get_by_role("button", name="Restart").last.click()
+    page.get_by_role("button", name="Restart the cluster").click()
+    expect(row).to_have_count(0)
+    expect(page.locator("tbody tr").filter(has_text="already")).to_contain_text("INSTALLED")
+    expect(state(page)).to_have_text("RUNNING")
+
+
+def test_metrics_are_drawn_for_all_nodes_and_for_one(session: Session, w: WorkspaceClient, cluster: str) -> None:
+    page = opened(session, cluster, "metrics", "range=15m")
+    cpu = page.get_by_role("img", name="CPU in cores: used last")
+    expect(cpu).to_be_visible()
+    expect(page.get_by_text("GPU temperature, GPU power.")).to_be_visible()
+    expect(page.get_by_text("made up by the simulated provider")).to_be_visible()
+    driver = str(getattr(w.clusters.get(cluster).driver, "instance_id", ""))
+    page.get_by_label("Node", exact=True).select_option(driver)
+    expect(page).to_have_url(f"{session.server.url}/compute/clusters/{cluster}?tab=metrics&range=15m&node={driver}")
+    until(lambda: "available last 8" in (cpu.get_attribute("aria-label") or ""), "the driver's 8 cores")
+    box = cpu.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 60)
+    crosshairs = page.locator(".u-cursor-x")
+    expect(crosshairs.nth(3)).to_be_visible()
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.97, box["y"] + 70, steps=4)
+    page.mouse.up()
+    expect(page.get_by_role("button", name="Back to 15 min")).to_be_visible()
+    assert "from=" in page.url
+    page.get_by_role("button", name="Back to 15 min").click()
+    expect(page.get_by_role("button", name="Back to 15 min")).to_have_count(0)
+    assert session.said == []
+
+
+def test_the_console_runs_commands_and_shows_results_as_text(session: Session, cluster: str) -> None:
+    page = opened(session, cluster, "notebooks")
+    code, entries = page.get_by_label("Code", exact=True), page.get_by_label("Commands", exact=True).locator("> li")
+    code.fill("print('hello')")
+    page.reload()
+    expect(code).to_have_value("print('hello')")
+    page.get_by_label("Language").select_option("python")
+    code.press("Control+Enter")
+    expect(entries.nth(0)).to_contain_text(f"{HOSTILE} printed")
+    expect(entries.nth(0)).to_contain_text("Finished")
+    expect(page.get_by_label("Attached", exact=True)).to_contain_text("Context")
+    page.get_by_label("Language").select_option("sql")
+    code.fill("SELECT * FROM sales")
+    page.get_by_role("button", name="Run").click()
+    grid = page.get_by_label("The result")
+    expect(grid.locator("th").nth(1)).to_contain_text("amount integer")
+    expect(grid.locator("td").nth(0)).to_have_text(HOSTILE)
+    expect(grid.locator("td").nth(1)).to_have_text("42")
+    expect(grid.locator("td").nth(2)).to_have_text("null")
+    code.fill("boom")
+    page.get_by_role("button", name="Run").click()
+    expect(entries.nth(2).get_by_role("alert")).to_have_text(f"Wrong: {HOSTILE}")
+    entries.nth(2).get_by_role("button", name="Show the trace").click()
+    expect(entries.nth(2)).to_contain_text("the trace")
+    code.fill("sleep")
+    page.get_by_role("button", name="Run").click()
+    entries.nth(3).get_by_role("button", name="Cancel").click()
+    expect(entries.nth(3)).to_contain_text("Cancelled")
+    page.get_by_role("button", name="End the session").click()
+    expect(page.get_by_text("Nobody is attached")).to_be_visible()
+    assert session.said == []
+
+
+def test_permissions_are_given_changed_and_taken(session: Session, w: WorkspaceClient, cluster: str) -> None:
+    w.users.create(user_name="guest@example.com")
+    page = opened(session, cluster, "permissions")
+    page.get_by_label("Name", exact=True).fill("nobody@example.com")
+    page.get_by_role("button", name="Add").click()
+    expect(page.get_by_role("alert")).to_contain_text("nobody@example.com) does not exist")
+    page.get_by_label("Name", exact=True).fill("guest@example.com")
+    page.get_by_role("button", name="Add").click()
+    row = page.locator("tbody tr").filter(has_text="guest@example.com")
+    expect(row).to_contain_text("granted here")
+    expect(page.locator("tbody tr").filter(has_text="admins")).to_contain_text("inherited")
+    page.get_by_label("Level of guest@example.com").select_option("CAN_RESTART")
+    until(lambda: level_of(w, cluster) == "CAN_RESTART", "the new level")
+    page.get_by_label("Remove guest@example.com").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    expect(row).to_have_count(0)
+    assert level_of(w, cluster) == ""
+
+
+def level_of(w: WorkspaceClient, cluster: str) -> str:
+    found = w.permissions.get("clusters", cluster).access_control_list or []
+    mine = [each.all_permissions or [] for each in found if each.user_name == "guest@example.com"]
+    return str(getattr(mine[0][0].permission_level, "value", "")) if mine else ""
+
+
+def test_who_may_only_attach_is_offered_no_more(chromium: Browser, server: Server, w: WorkspaceClient, cluster: str) -> None:
+    w.users.create(user_name="viewer@example.com")
+    w.api_client.do(
+        "PATCH",
+        f"/api/2.0/permissions/clusters/{cluster}",
+        body={"access_control_list": [{"user_name": "viewer@example.com", "permission_level": "CAN_ATTACH_TO"}]},
+    )
+    context = chromium.new_context()
+    viewer = Session(context, server)
+    viewer.log_in(create(w, "viewer@example.com", comment="", days=None))
+    page = opened(viewer, cluster, "libraries")
+    expect(page.get_by_role("button", name="Stop")).to_be_disabled()
+    expect(page.get_by_role("button", name="Install", exact=True)).to_have_count(0)
+    page.get_by_role("tab", name="Driver logs").click()
+    expect(page.get_by_role("alert")).to_contain_text("You may not see this")
+    context.close()
+
+
+def test_the_spark_ui_cannot_act_for_the_user(session: Session, cluster: str) -> None:
+    """The frame's page stands for one that a cluster's code has made."""
+    attack = """<body>tried<script>
+      const say = text => { document.body.textContent = text };
+      let seen = "nothing";
+      try { seen = parent.document.title } catch (error) { seen = "no parent" }
+      fetch("/api/2.0/clusters/list", {credentials: "include"})
+        .then(answer => answer.json()).then(() => say("read the API"), () => say(seen + ", no API, " + origin));
+    </script></body>"""
+    session.page.route("**/spark-ui/**", lambda route: route.fulfill(body=attack, content_type="text/html"))
+    page = opened(session, cluster, "spark-ui")
+    expect(page.frame_locator("iframe").locator("body")).to_have_text("no parent, no API, null")
+    session.page.unroute("**/spark-ui/**")
+    page.reload()
+    expect(page.get_by_role("alert")).to_contain_text("has left no event log")
+
+
+def test_apps_are_added_and_removed(session: Session, cluster: str) -> None:
+    page = opened(session, cluster, "apps")
+    page.get_by_label("Port on the driver").fill("80")
+    page.get_by_role("button", name="Add").click()
+    expect(page.get_by_role("alert")).to_contain_text("ports below 1024 are privileged")
+    page.get_by_label("Port on the driver").fill("8888")
+    page.get_by_label("Description").fill("JupyterLab")
+    page.get_by_role("button", name="Add").click()
+    row = page.locator("tbody tr").filter(has_text="JupyterLab")
+    expect(row).to_contain_text("active")
+    expect(row.get_by_role("link")).to_have_attribute("href", f"/ports/{cluster}/8888/")
+    page.get_by_label("Remove port 8888").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    expect(row).to_have_count(0)
+
+
+def test_nothing_typed_is_lost_when_the_session_ends_or_the_server_is_away(session: Session, cluster: str) -> None:
+    page = opened(session, cluster, "notebooks")
+    code = page.get_by_label("Code", exact=True)
+    code.fill("precious = 1")
+    session.context.clear_cookies()
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_role("dialog", name="Your session has ended")).to_be_visible()
+    session.log_in()
+    page.get_by_role("button", name="Go on").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(code).to_have_value("precious = 1")
+    session.context.set_offline(True)
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_text("The server does not answer").first).to_be_visible()
+    expect(code).to_have_value("precious = 1")
+    session.context.set_offline(False)
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_label("Commands").locator("> li").last).to_contain_text("Finished")
+
+
+def test_everybody_can_use_every_tab(session: Session, cluster: str) -> None:
+    page = opened(session, cluster)
+    looks: tuple[tuple[Any, int], ...] = (("light", 1440), ("dark", 1024), ("light", 390))
+    for tab in TABS:
+        opened(session, cluster, tab)
+        expect(page.get_by_role("tabpanel")).to_be_visible()
+        expect(page.locator("[aria-busy=true]")).to_have_count(0)
+        for scheme, width in looks:
+            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            page.set_viewport_size({"width": width, "height": 900})
+            expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", scheme)
+            assert violations(page) == [], (tab, scheme, width)
+            fits = page.locator("html").evaluate("element => element.scrollWidth <= element.clientWidth")
+            assert fits, f"{tab} scrolls sideways at {width}"
+    assert page.title() == f"analytics {HOSTILE} - Brickyard"

@@ -1,0 +1,231 @@
+"""The list of clusters in a real browser."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from databricks.sdk import WorkspaceClient
+from databricks.sdk.service.compute import AutoScale
+from playwright.sync_api import Browser, Page, expect
+
+from brickyard.services.webpage import BUNDLE
+from tests.support.patience import until
+from tests.support.server import Server
+from tests.ui.axe import HOSTILE, violations
+from tests.ui.conftest import Session
+
+MAX_SCRIPTS = 240 * 1024  # bytes, compressed
+
+
+@pytest.fixture(scope="module")
+def clusters(w: WorkspaceClient) -> Iterator[dict[str, str]]:
+    """Running ones, a terminated one, and one with a name that would like to be markup: by name, their ids."""
+    common: dict[str, Any] = {"spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge"}
+    waits = {
+        "etl": w.clusters.create(cluster_name="etl", num_workers=2, custom_tags={"team": "data"}, **common),
+        "adhoc": w.clusters.create(cluster_name="adhoc", autoscale=AutoScale(min_workers=1, max_workers=4), **common),
+        HOSTILE: w.clusters.create(cluster_name=HOSTILE, num_workers=1, **common),
+    }
+    made = {name: str(wait.result().cluster_id) for name, wait in waits.items()}
+    w.clusters.delete(made["adhoc"]).result()
+    yield made
+    for cluster_id in made.values():
+        w.clusters.unpin(cluster_id)
+        w.clusters.permanent_delete(cluster_id)
+
+
+def row(page: Page, name: str) -> Any:
+    return page.locator("tbody tr").filter(has_text=name)
+
+
+def test_the_list_shows_what_is_there_and_follows_it(session: Session, w: WorkspaceClient, clusters: dict[str, str]) -> None:
+    page = session.go("/")
+    expect(page).to_have_url(f"{session.server.url}/compute")
+    expect(row(page, "etl")).to_contain_text("RUNNING")
+    expect(row(page, "etl")).to_contain_text("2 / 2")
+    expect(row(page, "adhoc")).to_contain_text("TERMINATED")
+    expect(row(page, "adhoc")).to_contain_text("1–4")  # noqa: RUF001 - the page's dash
+    expect(row(page, "<img")).to_be_visible()
+    assert page.title() == "Compute - Brickyard"
+    made = w.clusters.create(
+        cluster_name="born-later", spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=1
+    ).result()
+    expect(row(page, "born-later")).to_contain_text("RUNNING")  # nothing was reloaded
+    w.clusters.permanent_delete(str(made.cluster_id))
+    expect(row(page, "born-later")).to_have_count(0)
+    assert all("status of 400" in said for said in session.said), "the page has asked for what was just deleted"
+
+
+def test_filters_are_in_the_address_and_columns_are_kept(session: Session, clusters: dict[str, str]) -> None:
+    page = session.go("/compute")
+    expect(row(page, "etl")).to_be_visible()
+    page.keyboard.press("/")
+    page.keyboard.type("adh")
+    expect(row(page, "etl")).to_have_count(0)
+    expect(page).to_have_url(f"{session.server.url}/compute?q=adh")
+    page.get_by_label("Clear the search").click()
+    page.get_by_role("search").get_by_role("button", name="State").click()
+    page.get_by_label("TERMINATED (1)").check()
+    page.keyboard.press("Escape")
+    expect(row(page, "etl")).to_have_count(0)
+    expect(row(page, "adhoc")).to_be_visible()
+    page.reload()
+    expect(row(page, "adhoc")).to_be_visible()
+    expect(row(page, "etl")).to_have_count(0)
+    page.get_by_label("Choose columns").click()
+    page.get_by_label("Creator").uncheck()
+    page.keyboard.press("Escape")
+    session.go("/compute?active=true")
+    expect(row(page, "etl")).to_be_visible()
+    expect(row(page, "adhoc")).to_have_count(0)
+    expect(page.get_by_role("columnheader", name="Creator")).to_have_count(0)
+    session.go("/compute?q=nothing-has-this-name")
+    expect(page.get_by_text("No cluster matches.")).to_be_visible()
+    session.go("/compute?tab=job")
+    expect(page.get_by_text("No job has had a cluster")).to_be_visible()
+    assert session.said == []
+
+
+def test_actions_do_what_they_say_and_ask_before_they_end_something(
+    session: Session, w: WorkspaceClient, clusters: dict[str, str]
+) -> None:
+    page = session.go("/compute")
+    page.get_by_label("Start adhoc").click()
+    expect(row(page, "adhoc")).to_contain_text("RUNNING")
+    page.get_by_label("Stop adhoc").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Its nodes end")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.get_by_label("Select adhoc").check()
+    page.get_by_label("Select etl").check()
+    bar = page.get_by_role("toolbar")
+    expect(bar).to_contain_text("2 selected")
+    bar.get_by_role("button", name="Pin", exact=True).click()
+    expect(row(page, "etl").get_by_label("Pinned")).to_be_visible()
+    page.get_by_label("Stop adhoc").click()
+    page.get_by_role("button", name="Stop the cluster").click()
+    expect(row(page, "adhoc")).to_contain_text("TERMINATED")
+    page.get_by_label("Actions on etl").click()
+    page.get_by_role("menuitem", name="Unpin").click()
+    expect(row(page, "etl").get_by_label("Pinned")).to_have_count(0)
+    assert session.said == []
+
+
+def test_a_refusal_is_shown_in_the_servers_words(session: Session, w: WorkspaceClient, clusters: dict[str, str]) -> None:
+    page = session.go("/compute")
+    expect(row(page, "adhoc")).to_contain_text("TERMINATED")
+    page.route("**/api/2.1/clusters/start", lambda route: route.continue_(post_data='{"cluster_id": "0101-000000-nowhere0"}'))
+    page.get_by_label("Start adhoc").click()
+    expect(page.get_by_role("status").filter(has_text="adhoc: Cluster 0101-000000-nowhere0")).to_be_visible()
+
+
+def test_everybody_can_read_it(session: Session, clusters: dict[str, str]) -> None:
+    page = session.go("/compute")
+    schemes: tuple[Any, ...] = ("light", "dark")
+    for scheme in schemes:
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        for width in (1440, 1024, 390):
+            page.set_viewport_size({"width": width, "height": 900})
+            expect(row(page, "etl")).to_be_visible()
+            expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", scheme)
+            assert violations(page) == [], (scheme, width)
+            for element in ("html", ".scroller"):
+                fits = page.locator(element).evaluate("element => element.scrollWidth <= element.clientWidth")
+                assert fits, f"{element} scrolls sideways at {width}"
+    assert session.said == []
+
+
+def test_keys_open_what_they_say(session: Session, clusters: dict[str, str]) -> None:
+    page = session.go("/compute")
+    expect(row(page, "etl")).to_be_visible()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    assert violations(page) == []
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("adhoc")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{session.server.url}/compute/clusters/{clusters['adhoc']}")
+    expect(page.get_by_role("heading", name="adhoc")).to_be_visible()
+
+
+def test_ten_thousand_clusters_are_not_all_drawn(session: Session, clusters: dict[str, str]) -> None:
+    one = {"cluster_id": "", "cluster_name": "", "state": "TERMINATED", "num_workers": 1, "spark_version": "17.3.x-scala2.13"}
+    many = [one | {"cluster_id": f"0101-000000-c{at:07d}", "cluster_name": f"c{at}"} for at in range(10_000)]
+    session.page.route("**/api/2.0/clusters/list", lambda route: route.fulfill(json={"clusters": many}))
+    page = session.go("/compute")
+    expect(page.get_by_text("10000 clusters")).to_be_visible()
+    assert page.locator("tbody tr").count() < 100
+    page.locator(".scroller").evaluate("element => element.scrollTo(0, element.scrollHeight)")
+    expect(row(page, "c9999")).to_be_visible()
+
+
+def test_a_session_that_ends_takes_nothing_along(session: Session, clusters: dict[str, str]) -> None:
+    page = session.go("/compute")
+    expect(row(page, "etl")).to_be_visible()
+    page.get_by_label("Search by name or id").fill("et")
+    session.context.clear_cookies()
+    page.get_by_label("Stop etl").click()
+    page.get_by_role("button", name="Stop the cluster").click()
+    expect(page.get_by_role("dialog", name="Your session has ended")).to_be_visible()
+    session.log_in()
+    page.get_by_role("button", name="Go on").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_label("Search by name or id")).to_have_value("et")
+    expect(row(page, "etl")).to_contain_text("RUNNING")  # it was not stopped
+
+
+def test_a_server_that_is_away_is_said_in_words(session: Session, clusters: dict[str, str]) -> None:
+    page = session.go("/compute")
+    expect(row(page, "etl")).to_be_visible()
+    session.context.set_offline(True)
+    page.get_by_label("Start adhoc").click()
+    expect(page.get_by_role("status").filter(has_text="The server does not answer")).to_be_visible()
+    session.context.set_offline(False)
+    expect(row(page, "etl")).to_be_visible()
+
+
+def test_who_is_not_logged_in_comes_back_where_they_wanted_to_go(chromium: Browser, server: Server) -> None:
+    context = chromium.new_context()
+    session = Session(context, server)
+    page = session.go("/compute?active=true")
+    page.wait_for_url("**/login?next=*")
+    page.get_by_label("Access token").fill("dapi" + "0" * 32)
+    page.get_by_role("button", name="Log in").click()
+    expect(page).to_have_url(f"{server.url}/compute?active=true")
+    expect(page.get_by_role("heading", name="Compute")).to_be_visible()
+    context.close()
+
+
+def test_a_link_logs_in_once(chromium: Browser, server: Server, w: WorkspaceClient) -> None:
+    made: Any = w.api_client.do("POST", "/api/2.1/login-links")
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(made["url"])
+    expect(page.get_by_role("heading", name="Compute")).to_be_visible()
+    context.clear_cookies()
+    page.goto(made["url"])
+    expect(page.get_by_text("This link was used before")).to_be_visible()
+    context.close()
+
+
+def test_scripts_are_small_and_nothing_else_may_run(session: Session) -> None:
+    loaded: list[str] = []
+    session.page.on("response", lambda answer: loaded.append(answer.url.rpartition("/")[2]))
+    page = session.go("/compute")
+    expect(page.get_by_role("heading", name="Compute")).to_be_visible()
+    scripts = {name for name in loaded if name.endswith(".js")}
+    assert scripts
+    assert sum(len(gzip.compress((BUNDLE / name).read_bytes())) for name in scripts) <= MAX_SCRIPTS
+    policy = page.evaluate("fetch('/compute').then(answer => answer.headers.get('content-security-policy'))")
+    assert "script-src 'self';" in policy
+    assert "unsafe" not in policy
+    page.evaluate(
+        "() => { const e = document.createElement('script'); e.textContent = 'window.ran = 1'; document.body.append(e) }"
+    )
+    until(lambda: any("Content Security Policy" in said for said in session.said))
+    assert page.evaluate("window.ran") is None

@@ -1,0 +1,42 @@
+import type { QueryClient } from "@tanstack/react-query";
+import { Value } from "../lib/value";
+import { refresh, refreshAll } from "./queries";
+import { session } from "./session";
+
+/** `live`: the server tells what changes. `polling`: the page asks every five seconds. */
+export const connection = new Value<"live" | "polling">("polling");
+export const POLL_MS = 5000;
+const RETRY_MS = 5000;
+
+interface Changed {
+  objects: { kind: string; id: string; version: number }[];
+}
+
+/** Follows the server's stream of changes for as long as the page lives, and reads again what has changed. */
+export function follow(queries: QueryClient) {
+  const stream = new EventSource("/api/2.1/changes?kinds=cluster");
+  stream.onopen = () => connection.set("live");
+  stream.addEventListener("reset", () => void refreshAll(queries));
+  stream.addEventListener("changed", (event) => {
+    const { objects } = JSON.parse((event as MessageEvent<string>).data) as Changed;
+    void refresh(
+      queries,
+      objects.map((each) => each.id),
+    );
+  });
+  stream.onerror = () => {
+    connection.set("polling");
+    if (stream.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
+    setTimeout(() => follow(queries), RETRY_MS);
+  };
+}
+
+/** After logging in again, what is shown may be old. */
+export function refreshAfterLogIn(queries: QueryClient) {
+  let was = session.expired.get();
+  session.expired.subscribe(() => {
+    const is = session.expired.get();
+    if (was && !is) void refreshAll(queries);
+    was = is;
+  });
+}

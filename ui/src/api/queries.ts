@@ -1,0 +1,83 @@
+import { type QueryClient, queryOptions } from "@tanstack/react-query";
+import { ApiError, api, body, type Cluster } from "./client";
+
+const SEPARATE = 20; // changed clusters that are read one by one; more are read as a list
+
+export const clustersQuery = queryOptions({
+  queryKey: ["clusters"],
+  queryFn: async () => ((await body(api.GET("/api/2.0/clusters/list"))).clusters ?? []) as Cluster[],
+});
+
+export const pinnedQuery = queryOptions({
+  queryKey: ["pinned"],
+  queryFn: async () => {
+    const asked = api.GET("/api/2.0/clusters/list", { params: { query: { "filter_by.is_pinned": true } } });
+    return new Set(((await body(asked)).clusters ?? []).map((each) => each.cluster_id));
+  },
+});
+
+export const clusterQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["cluster", id],
+    queryFn: async () =>
+      (await body(api.GET("/api/2.1/clusters/get", { params: { query: { cluster_id: id } } }))) as Cluster,
+  });
+
+export const pricesQuery = queryOptions({
+  queryKey: ["prices"],
+  staleTime: Number.POSITIVE_INFINITY,
+  queryFn: async () => {
+    const found = await body(api.GET("/api/2.1/spend/prices"));
+    return {
+      currency: found.currency,
+      perHour: new Map(found.node_types.map((each) => [each.node_type_id, each.price_per_hour])),
+    };
+  },
+});
+
+export const runtimesQuery = queryOptions({
+  queryKey: ["runtimes"],
+  staleTime: Number.POSITIVE_INFINITY,
+  queryFn: async () => {
+    const found = await body(api.GET("/api/2.1/clusters/spark-versions"));
+    return new Map((found.versions ?? []).map((each) => [each.key, each.name]));
+  },
+});
+
+export const sparkVersionsOf = (names: Map<string, string> | undefined, key: string | null | undefined) =>
+  (key && names?.get(key)) || key || "";
+
+/** Reads clusters again that have changed. */
+export async function refresh(queries: QueryClient, ids: string[]) {
+  void queries.invalidateQueries({ queryKey: ["pinned"] });
+  for (const id of ids) {
+    void queries.invalidateQueries({ queryKey: ["cluster", id] }); // and what else is known of it
+  }
+  const list = queries.getQueryData(clustersQuery.queryKey);
+  if (list === undefined || ids.length > SEPARATE) return queries.invalidateQueries({ queryKey: ["clusters"] });
+  const found = await Promise.all(ids.map(one));
+  queries.setQueryData(clustersQuery.queryKey, (old) => {
+    if (old === undefined) return old;
+    const fresh = new Map(ids.map((id, at) => [id, found[at]]));
+    const known = new Set(old.map((each) => each.cluster_id));
+    const added = found.filter((each): each is Cluster => each != null && !known.has(each.cluster_id));
+    const kept = old.flatMap((each) => {
+      const now = fresh.get(each.cluster_id);
+      return now === undefined ? [each] : now === null ? [] : [now];
+    });
+    return [...added, ...kept];
+  });
+}
+
+export async function refreshAll(queries: QueryClient) {
+  await queries.invalidateQueries();
+}
+
+/** The cluster; null if it is gone; undefined if that cannot be told now. */
+async function one(id: string): Promise<Cluster | null | undefined> {
+  try {
+    return (await body(api.GET("/api/2.1/clusters/get", { params: { query: { cluster_id: id } } }))) as Cluster;
+  } catch (error) {
+    return error instanceof ApiError && [400, 403, 404].includes(error.status) ? null : undefined;
+  }
+}

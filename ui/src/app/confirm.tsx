@@ -1,0 +1,35 @@
+import { Button, Group, Modal, Text } from "@mantine/core";
+import { useValue, Value } from "../lib/value";
+
+interface Question {
+  title: string;
+  consequence: string;
+  action: string;
+  answer: (yes: boolean) => void;
+}
+
+const asked = new Value<Question | null>(null);
+
+/** Asks before something that cannot be undone. */
+export function confirm(question: Omit<Question, "answer">): Promise<boolean> {
+  return new Promise((answer) => asked.set({ ...question, answer }));
+}
+
+export function Confirmation() {
+  const question = useValue(asked);
+  const answer = (yes: boolean) => {
+    question?.answer(yes);
+    asked.set(null);
+  };
+  return (
+    <Modal opened={question !== null} onClose={() => answer(false)} title={question?.title} centered>
+      <Text mb="md">{question?.consequence}</Text>
+      <Group justify="flex-end" gap="xs">
+        <Button variant="default" onClick={() => answer(false)} data-autofocus>
+          Cancel
+        </Button>
+        <Button onClick={() => answer(true)}>{question?.action}</Button>
+      </Group>
+    </Modal>
+  );
+}

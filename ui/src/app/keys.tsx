@@ -1,0 +1,142 @@
+import { Group, Kbd, Modal, Stack, Text, TextInput, UnstyledButton } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
+import { clustersQuery } from "../api/queries";
+import { nameOf } from "../compute/facts";
+import { useValue, Value } from "../lib/value";
+
+export const help = new Value(false);
+export const palette = new Value(false);
+
+const KEYS: [string[], string][] = [
+  [["/"], "Search the list"],
+  [["c"], "Create compute"],
+  [["j"], "Next row of the list"],
+  [["k"], "Previous row of the list"],
+  [["Ctrl", "Enter"], "Save, or create"],
+  [["Ctrl", "K"], "Go to a cluster or a page"],
+  [["?"], "Show these keys"],
+  [["Esc"], "Close what is open"],
+];
+
+/** Whether a key belongs to what is typed, to the browser, or to a dialog. */
+export const typing = (event: KeyboardEvent) =>
+  event.ctrlKey ||
+  event.metaKey ||
+  event.altKey ||
+  document.querySelector("[role=dialog]") !== null ||
+  (event.target instanceof HTMLElement &&
+    event.target.matches("input:not([type=checkbox]), textarea, select, [contenteditable]"));
+
+/** The keys that work on every page. */
+export function Keys() {
+  const navigate = useNavigate();
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") palette.set(true);
+      else if (typing(event)) return;
+      else if (event.key === "?") help.set(true);
+      else if (event.key === "c") void navigate({ to: "/compute/create", search: {} });
+      else if (event.key === "/") document.querySelector<HTMLInputElement>("[data-search]")?.focus();
+      else return;
+      event.preventDefault();
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, [navigate]);
+  return (
+    <>
+      <Help />
+      <Palette />
+    </>
+  );
+}
+
+function Help() {
+  return (
+    <Modal opened={useValue(help)} onClose={() => help.set(false)} title="Keys" centered>
+      <Stack gap="xs">
+        {KEYS.map(([keys, what]) => (
+          <Group key={what} justify="space-between">
+            <Text>{what}</Text>
+            <Group gap={4}>
+              {keys.map((key) => (
+                <Kbd key={key}>{key}</Kbd>
+              ))}
+            </Group>
+          </Group>
+        ))}
+      </Stack>
+    </Modal>
+  );
+}
+
+const MOST = 8;
+
+function Palette() {
+  const opened = useValue(palette);
+  const close = () => palette.set(false);
+  return (
+    <Modal opened={opened} onClose={close} title="Go to" centered transitionProps={{ duration: 0 }}>
+      {opened && <Places close={close} />}
+    </Modal>
+  );
+}
+
+function Places({ close }: { close: () => void }) {
+  const [text, setText] = useState("");
+  const [at, setAt] = useState(0);
+  const navigate = useNavigate();
+  const { data = [] } = useQuery(clustersQuery);
+  const wanted = text.toLowerCase();
+  const places = [
+    { id: "all", name: "Compute: all-purpose clusters", go: () => navigate({ to: "/compute", search: {} }) },
+    { id: "jobs", name: "Compute: job clusters", go: () => navigate({ to: "/compute", search: { tab: "job" } }) },
+    ...data.map((each) => ({
+      id: each.cluster_id,
+      name: nameOf(each),
+      go: () => navigate({ to: "/compute/clusters/$id", params: { id: each.cluster_id } }),
+    })),
+  ];
+  const found = places
+    .filter((each) => each.name.toLowerCase().includes(wanted) || each.id.includes(wanted))
+    .slice(0, MOST);
+  const chosen = Math.min(at, found.length - 1);
+  const go = (index: number) => {
+    close();
+    void found[index]?.go();
+  };
+  return (
+    <Stack gap={4}>
+      <TextInput
+        data-autofocus
+        aria-label="Name of a cluster or a page"
+        placeholder="Name of a cluster or a page"
+        value={text}
+        onChange={(event) => {
+          setText(event.currentTarget.value);
+          setAt(0);
+        }}
+        onKeyDown={(event) => {
+          if (event.key === "ArrowDown") setAt(Math.min(chosen + 1, found.length - 1));
+          else if (event.key === "ArrowUp") setAt(Math.max(chosen - 1, 0));
+          else if (event.key === "Enter") go(chosen);
+          else return;
+          event.preventDefault();
+        }}
+      />
+      {found.map((each, index) => (
+        <UnstyledButton
+          key={each.id}
+          className="place"
+          data-chosen={index === chosen || undefined}
+          onClick={() => go(index)}
+        >
+          {each.name}
+        </UnstyledButton>
+      ))}
+      {found.length === 0 && <Text c="dimmed">Nothing has that name.</Text>}
+    </Stack>
+  );
+}

@@ -1,0 +1,36 @@
+import { CloseButton } from "@mantine/core";
+import { useValue, Value } from "../lib/value";
+
+interface Toast {
+  id: number;
+  text: string;
+  failed: boolean;
+}
+
+const shown = new Value<Toast[]>([]);
+const LASTS_MS = 6000;
+let last = 0;
+
+function remove(id: number) {
+  shown.set(shown.get().filter((each) => each.id !== id));
+}
+
+/** Says for a moment what was done. What failed stays until it is closed. */
+export function toast(text: string, { failed = false } = {}) {
+  const id = ++last;
+  shown.set([...shown.get().slice(-4), { id, text, failed }]);
+  if (!failed) setTimeout(() => remove(id), LASTS_MS);
+}
+
+export function Toasts() {
+  return (
+    <div className="toasts" role="status" aria-live="polite">
+      {useValue(shown).map((each) => (
+        <div key={each.id} className={each.failed ? "toast failed" : "toast"}>
+          <span>{each.text}</span>
+          <CloseButton size="xs" aria-label="Close this message" onClick={() => remove(each.id)} />
+        </div>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,41 @@
+import { Button, Code, Group, Stack, Text, Title } from "@mantine/core";
+import { ApiError, LostConnection, words } from "../api/client";
+
+const TITLES: Record<number, string> = {
+  401: "Your session has ended",
+  403: "You may not see this",
+  404: "This is not there",
+  429: "The workspace is busy",
+  503: "The workspace is busy",
+};
+
+function title(error: unknown): string {
+  if (error instanceof LostConnection) return "No connection to the server";
+  if (error instanceof ApiError) return TITLES[error.status] ?? "The server could not answer";
+  return "This page has failed";
+}
+
+/** Says what failed, why, and what to do. */
+export function Trouble({ error, retry }: { error: unknown; retry: () => void }) {
+  return (
+    <Stack className="trouble" role="alert" gap="xs" align="flex-start">
+      <Title order={2} size="h4">
+        {title(error)}
+      </Title>
+      <Text>{words(error)}</Text>
+      {error instanceof ApiError && error.requestId && (
+        <Text size="sm" c="dimmed">
+          <Code>{error.code}</Code> Request <Code>{error.requestId}</Code>: the server's log has more.
+        </Text>
+      )}
+      <Group gap="xs">
+        <Button onClick={retry}>Try again</Button>
+        {!(error instanceof ApiError || error instanceof LostConnection) && (
+          <Button variant="default" onClick={() => location.reload()}>
+            Load the page again
+          </Button>
+        )}
+      </Group>
+    </Stack>
+  );
+}

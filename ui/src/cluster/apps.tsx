@@ -1,0 +1,187 @@
+import { Anchor, Button, Group, NativeSelect, NumberInput, Stack, Text, TextInput } from "@mantine/core";
+import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { api, body, words } from "../api/client";
+import { POLL_MS } from "../api/live";
+import type { components } from "../api/schema";
+import { confirm } from "../app/confirm";
+import { Icon } from "../app/icons";
+import { toast } from "../app/toasts";
+import { Trouble } from "../app/trouble";
+import { Waiting } from "../app/waiting";
+import type { TabProps } from "./page";
+
+type Port = components["schemas"]["PortView"];
+
+const portsQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["cluster", id, "ports"],
+    queryFn: async () =>
+      (await body(api.GET("/v1/clusters/{cluster_id}/proxy", { params: { path: { cluster_id: id } } }))).data
+        .port_mappings,
+  });
+
+const LOOKS = { active: "good", pending: "wait", failed: "bad", inactive: "off" };
+
+export default function Apps({ cluster, may }: TabProps) {
+  const id = cluster.cluster_id;
+  const asked = useQuery({ ...portsQuery(id), refetchInterval: POLL_MS }); // their states have no events
+  const queries = useQueryClient();
+  const again = () => queries.invalidateQueries({ queryKey: ["cluster", id, "ports"] });
+  if (asked.data === undefined)
+    return asked.isError ? (
+      <Trouble error={asked.error} retry={() => void asked.refetch()} />
+    ) : (
+      <Waiting what="Reading the port mappings" rows={3} />
+    );
+  const remove = async (port: Port) => {
+    const name = port.description || `port ${port.internal_port}`;
+    const consequence = "It cannot be reached from outside any more. The program itself goes on.";
+    if (!(await confirm({ title: `Remove ${name}?`, consequence, action: "Remove" }))) return;
+    try {
+      const path = { cluster_id: id, port_id: port.id };
+      await body(api.DELETE("/v1/clusters/{cluster_id}/proxy/ports/{port_id}", { params: { path } }));
+      await again();
+    } catch (error) {
+      toast(words(error), { failed: true });
+    }
+  };
+  return (
+    <>
+      <Text size="sm" c="dimmed">
+        Programs on the driver, such as JupyterLab or TensorBoard, that are reachable through this server.
+      </Text>
+      {may("CAN_MANAGE") && <Add id={id} added={again} />}
+      {asked.data.length === 0 ? (
+        <Text className="nothing">No port of this cluster is open to the outside.</Text>
+      ) : (
+        <table className="plain">
+          <thead>
+            <tr>
+              <th scope="col">App</th>
+              <th scope="col">Port</th>
+              <th scope="col">Address</th>
+              <th scope="col">Status</th>
+              <th scope="col">
+                <span className="unseen">Actions</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {asked.data.map((port) => (
+              <tr key={port.id}>
+                <td data-label="App">{port.description || "No description"}</td>
+                <td data-label="Port">
+                  <span>
+                    {port.internal_port} <span className="soft">{port.protocol}</span>
+                  </span>
+                </td>
+                <td data-label="Address" className="mono">
+                  {port.protocol === "http" && port.status === "active" ? (
+                    <Anchor href={pathOf(port.url)} target="_blank" rel="noopener" size="sm">
+                      {pathOf(port.url)}
+                    </Anchor>
+                  ) : (
+                    port.url
+                  )}
+                </td>
+                <td data-label="Status">
+                  <span className={`word ${LOOKS[port.status]}`}>{port.status}</span>
+                  {port.status_details && <div className="soft">{port.status_details}</div>}
+                </td>
+                <td className="end">
+                  {may("CAN_MANAGE") && (
+                    <Button
+                      variant="subtle"
+                      color="gray"
+                      aria-label={`Remove port ${port.internal_port}`}
+                      onClick={() => void remove(port)}
+                    >
+                      Remove
+                    </Button>
+                  )}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </>
+  );
+}
+
+/** An http mapping is a path of this server, however the server calls itself. */
+function pathOf(url: string): string {
+  try {
+    return new URL(url, location.origin).pathname;
+  } catch {
+    return url;
+  }
+}
+
+function Add({ id, added }: { id: string; added: () => Promise<void> }) {
+  const [port, setPort] = useState<number | string>("");
+  const [protocol, setProtocol] = useState<"http" | "tcp">("http");
+  const [description, setDescription] = useState("");
+  const [refused, setRefused] = useState("");
+  const [busy, setBusy] = useState(false);
+  const add = async (event: FormEvent) => {
+    event.preventDefault();
+    if (busy || port === "") return;
+    setBusy(true);
+    setRefused("");
+    try {
+      await body(
+        api.POST("/v1/clusters/{cluster_id}/proxy/ports", {
+          params: { path: { cluster_id: id } },
+          body: { internal_port: Number(port), protocol, description },
+        } as never),
+      );
+      setPort("");
+      setDescription("");
+      await added();
+    } catch (error) {
+      setRefused(words(error));
+    }
+    setBusy(false);
+  };
+  return (
+    <form onSubmit={(event) => void add(event)} aria-label="Add an app">
+      <Stack gap={4}>
+        <Group gap={6} align="flex-end">
+          <NumberInput
+            size="xs"
+            label="Port on the driver"
+            placeholder="8888"
+            hideControls
+            allowDecimal={false}
+            value={port}
+            onChange={setPort}
+          />
+          <NativeSelect
+            size="xs"
+            label="Protocol"
+            data={["http", "tcp"]}
+            value={protocol}
+            onChange={(event) => setProtocol(event.currentTarget.value as "http" | "tcp")}
+          />
+          <TextInput
+            className="wide"
+            label="Description"
+            placeholder="JupyterLab"
+            value={description}
+            onChange={(event) => setDescription(event.currentTarget.value)}
+          />
+          <Button type="submit" loading={busy} disabled={port === ""} leftSection={<Icon name="plus" size={14} />}>
+            Add
+          </Button>
+        </Group>
+        {refused && (
+          <Text size="sm" c="var(--mantine-color-error)" role="alert" className="said">
+            {refused}
+          </Text>
+        )}
+      </Stack>
+    </form>
+  );
+}

@@ -1,0 +1,236 @@
+import { Alert, Button, Code, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
+import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { api, body, words } from "../api/client";
+import { POLL_MS } from "../api/live";
+import type { components } from "../api/schema";
+import { confirm } from "../app/confirm";
+import { Icon } from "../app/icons";
+import { toast } from "../app/toasts";
+import { Trouble } from "../app/trouble";
+import { Waiting } from "../app/waiting";
+import { useActions } from "../compute/actions";
+import { active } from "../compute/facts";
+import { useKeptText } from "../lib/kept";
+import type { TabProps } from "./page";
+
+type Library = components["schemas"]["Library"];
+type Status = components["schemas"]["LibraryFullStatus"];
+
+const librariesQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["cluster", id, "libraries"],
+    queryFn: async () => {
+      const asked = api.GET("/api/2.0/libraries/cluster-status", { params: { query: { cluster_id: id } } });
+      return (await body(asked)).library_statuses ?? [];
+    },
+  });
+
+const SOURCES = ["PyPI", "Maven", "Wheel", "JAR", "Requirements file", "CRAN"] as const;
+type Source = (typeof SOURCES)[number];
+const HINTS: Record<Source, string> = {
+  PyPI: "requests==2.32.3",
+  Maven: "org.jsoup:jsoup:1.18.1",
+  Wheel: "/Volumes/main/default/libraries/mine-1.0-py3-none-any.whl",
+  JAR: "dbfs:/libraries/mine.jar",
+  "Requirements file": "/Workspace/Shared/requirements.txt",
+  CRAN: "jsonlite",
+};
+const LOOKS: Record<string, string> = { INSTALLED: "good", RESTORED: "good", FAILED: "bad", SKIPPED: "off" };
+
+function made(source: Source, text: string, repo: string): Library {
+  const from = repo ? { repo } : {};
+  if (source === "PyPI") return { pypi: { package: text, ...from } };
+  if (source === "Maven") return { maven: { coordinates: text, ...from } };
+  if (source === "CRAN") return { cran: { package: text, ...from } };
+  if (source === "Wheel") return { whl: text };
+  return source === "JAR" ? { jar: text } : { requirements: text };
+}
+
+/** The kind of a library, and what names it. */
+function named(library: Library): [Source | "Egg", string, string] {
+  if (library.pypi) return ["PyPI", library.pypi.package, library.pypi.repo ?? ""];
+  if (library.maven) return ["Maven", library.maven.coordinates, library.maven.repo ?? ""];
+  if (library.cran) return ["CRAN", library.cran.package, library.cran.repo ?? ""];
+  if (library.whl) return ["Wheel", library.whl, ""];
+  if (library.jar) return ["JAR", library.jar, ""];
+  return library.requirements ? ["Requirements file", library.requirements, ""] : ["Egg", library.egg ?? "", ""];
+}
+
+export default function Libraries({ cluster, may, live }: TabProps) {
+  const id = cluster.cluster_id;
+  const asked = useQuery({ ...librariesQuery(id), refetchInterval: live ? false : POLL_MS });
+  const { act, busy } = useActions();
+  const found = asked.data;
+  const leaving = (found ?? []).filter((each) => each.status === "UNINSTALL_ON_RESTART");
+  if (found === undefined)
+    return asked.isError ? (
+      <Trouble error={asked.error} retry={() => void asked.refetch()} />
+    ) : (
+      <Waiting what="Reading the libraries" rows={3} />
+    );
+  return (
+    <>
+      {may("CAN_MANAGE") && <Install id={id} />}
+      {leaving.length > 0 && (
+        <Alert color="yellow" variant="light" title="A restart is needed">
+          <Text size="sm">
+            {leaving.length === 1 ? "One library goes" : `${leaving.length} libraries go`} when the cluster restarts.
+          </Text>
+          {cluster.state === "RUNNING" && may("CAN_RESTART") && (
+            <Button mt="xs" variant="default" loading={busy.has(id)} onClick={() => void act("restart", [cluster])}>
+              Restart
+            </Button>
+          )}
+        </Alert>
+      )}
+      {found.length === 0 ? (
+        <Text className="nothing">No libraries are installed on this cluster.</Text>
+      ) : (
+        <table className="plain">
+          <thead>
+            <tr>
+              <th scope="col">Library</th>
+              <th scope="col">Source</th>
+              <th scope="col">Status</th>
+              <th scope="col">
+                <span className="unseen">Actions</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {found.map((each) => (
+              <Row
+                key={JSON.stringify(each.library)}
+                id={id}
+                each={each}
+                runs={active(cluster)}
+                may={may("CAN_MANAGE")}
+              />
+            ))}
+          </tbody>
+        </table>
+      )}
+    </>
+  );
+}
+
+function Row({ id, each, runs, may }: { id: string; each: Status; runs: boolean; may: boolean }) {
+  const queries = useQueryClient();
+  const [busy, setBusy] = useState(false);
+  const [source, name, repo] = named(each.library);
+  const uninstall = async () => {
+    const consequence = runs
+      ? "It stays until the cluster restarts, and is not installed from then on."
+      : "It is not installed when the cluster starts.";
+    if (!(await confirm({ title: `Uninstall ${name}?`, consequence, action: "Uninstall" }))) return;
+    setBusy(true);
+    try {
+      await body(api.POST("/api/2.0/libraries/uninstall", { body: { cluster_id: id, libraries: [each.library] } }));
+      await queries.invalidateQueries({ queryKey: ["cluster", id, "libraries"] });
+    } catch (error) {
+      toast(words(error), { failed: true });
+    }
+    setBusy(false);
+  };
+  return (
+    <tr>
+      <td data-label="Library" className="mono">
+        {name}
+        {repo && <span className="soft"> from {repo}</span>}
+        {(each.messages ?? []).map((message) => (
+          <Code key={message} block className="message">
+            {message}
+          </Code>
+        ))}
+      </td>
+      <td data-label="Source">{source}</td>
+      <td data-label="Status">
+        <span className={`word ${LOOKS[each.status] ?? "wait"}`}>{each.status}</span>
+      </td>
+      <td className="end">
+        {may && each.status !== "UNINSTALL_ON_RESTART" && (
+          <Button
+            variant="subtle"
+            color="gray"
+            loading={busy}
+            aria-label={`Uninstall ${name}`}
+            onClick={() => void uninstall()}
+          >
+            Uninstall
+          </Button>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+function Install({ id }: { id: string }) {
+  const queries = useQueryClient();
+  const [source, setSource] = useState<Source>("PyPI");
+  const [text, setText] = useKeptText(`library.${id}`);
+  const [repo, setRepo] = useState("");
+  const [refused, setRefused] = useState("");
+  const [busy, setBusy] = useState(false);
+  const withRepo = source === "PyPI" || source === "Maven" || source === "CRAN";
+  const install = async (event: FormEvent) => {
+    event.preventDefault();
+    if (busy || text.trim() === "") return;
+    setBusy(true);
+    setRefused("");
+    try {
+      const libraries = [made(source, text.trim(), withRepo ? repo.trim() : "")];
+      await body(api.POST("/api/2.0/libraries/install", { body: { cluster_id: id, libraries } }));
+      setText("");
+      await queries.invalidateQueries({ queryKey: ["cluster", id, "libraries"] });
+    } catch (error) {
+      setRefused(words(error));
+    }
+    setBusy(false);
+  };
+  return (
+    <form onSubmit={(event) => void install(event)} aria-label="Install a library">
+      <Stack gap={4}>
+        <Group gap={6} align="flex-end">
+          <NativeSelect
+            size="xs"
+            label="Source"
+            data={[...SOURCES]}
+            value={source}
+            onChange={(event) => setSource(event.currentTarget.value as Source)}
+          />
+          <TextInput
+            className="wide"
+            label={withRepo ? "Package" : "File"}
+            placeholder={HINTS[source]}
+            spellCheck={false}
+            value={text}
+            onChange={(event) => setText(event.currentTarget.value)}
+          />
+          {withRepo && (
+            <TextInput
+              label="Repository (optional)"
+              placeholder="https://..."
+              spellCheck={false}
+              value={repo}
+              onChange={(event) => setRepo(event.currentTarget.value)}
+            />
+          )}
+          <Button
+            type="submit"
+            loading={busy}
+            disabled={text.trim() === ""}
+            leftSection={<Icon name="plus" size={14} />}
+          >
+            Install
+          </Button>
+        </Group>
+        {refused && (
+          <Text size="sm" c="var(--mantine-color-error)" role="alert" className="said">
+            {refused}
+          </Text>
+        )}
+      </Stack>
+    </form>
+  );
+}

@@ -1,0 +1,160 @@
+import { Alert, Button, Select, Switch, Text } from "@mantine/core";
+import { queryOptions, useQuery } from "@tanstack/react-query";
+import { useEffect, useState, useSyncExternalStore } from "react";
+import { api, body, words } from "../api/client";
+import { POLL_MS } from "../api/live";
+import type { components } from "../api/schema";
+import { Icon } from "../app/icons";
+import { toast } from "../app/toasts";
+import { Trouble } from "../app/trouble";
+import { Waiting } from "../app/waiting";
+import { download } from "../lib/files";
+import { useKept } from "../lib/kept";
+import { bytes } from "../lib/sizes";
+import { LogFeed } from "./logfeed";
+import { LogLines } from "./loglines";
+import type { TabProps } from "./page";
+
+type Log = components["schemas"]["ClusterLog"];
+
+const logsQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["cluster", id, "logs"],
+    queryFn: () => body(api.GET("/api/2.1/clusters/logs/list", { params: { query: { cluster_id: id } } })),
+  });
+
+/** What one usually looks for first. */
+function first(files: Log[]): Log | undefined {
+  const driver = files.filter((each) => each.role !== "worker");
+  const named = (name: string) => driver.find((each) => each.path.endsWith(name));
+  return named("log4j-active.log") ?? named("stderr") ?? named("stdout") ?? driver[0] ?? files[0];
+}
+
+export default function Logs({ cluster, live, search, change }: TabProps) {
+  const id = cluster.cluster_id;
+  const asked = useQuery({ ...logsQuery(id), refetchInterval: live ? 30_000 : POLL_MS });
+  const files = asked.data?.files ?? [];
+  const chosen = files.find((each) => each.file === search.file) ?? (search.file ? undefined : first(files));
+  if (asked.data === undefined)
+    return asked.isError ? (
+      <Trouble error={asked.error} retry={() => void asked.refetch()} />
+    ) : (
+      <Waiting what="Reading the list of logs" rows={3} />
+    );
+  const nodes = [...new Set(files.map((each) => each.node))];
+  const groups = nodes.map((node) => {
+    const ofNode = files.filter((each) => each.node === node);
+    const role = ofNode[0]?.role || "node";
+    return {
+      group: `${role} ${node}${ofNode[0]?.running ? "" : " (ended)"}`,
+      items: ofNode.map((each) => ({ value: each.file, label: `${each.path} (${bytes(each.size)})` })),
+    };
+  });
+  return (
+    <>
+      {asked.data.unreachable.map((each) => (
+        <Alert key={each.node} color="yellow" variant="light" title={`${each.node} does not answer`}>
+          {each.message}
+        </Alert>
+      ))}
+      {files.length === 0 ? (
+        <Text className="nothing">
+          {cluster.start_time ? "No node of this cluster has left a log." : "This cluster has not been started yet."}
+        </Text>
+      ) : (
+        <>
+          <Select
+            size="xs"
+            className="file"
+            label="Log"
+            data={groups}
+            value={chosen?.file ?? null}
+            allowDeselect={false}
+            searchable
+            onChange={(file) => change({ file: file ?? undefined })}
+          />
+          {chosen === undefined ? (
+            <Text className="nothing">This log no longer exists. Choose another one.</Text>
+          ) : (
+            <OneLog key={chosen.file} id={id} log={chosen} find={search.find ?? ""} change={change} />
+          )}
+        </>
+      )}
+    </>
+  );
+}
+
+function useFeed(id: string, file: string): LogFeed | null {
+  const [feed, setFeed] = useState<LogFeed | null>(null);
+  useEffect(() => {
+    const opened = new LogFeed(id, file);
+    setFeed(opened);
+    void opened.open();
+    return () => opened.close();
+  }, [id, file]);
+  return feed;
+}
+
+interface OneProps {
+  id: string;
+  log: Log;
+  find: string;
+  change: TabProps["change"];
+}
+
+function OneLog(props: OneProps) {
+  const feed = useFeed(props.id, props.log.file);
+  return feed === null ? null : <Shown {...props} feed={feed} />;
+}
+
+const SAYS = {
+  reading: "Reading",
+  following: "Shown as it is written",
+  ended: "Its node has ended",
+  lost: "Interrupted",
+};
+
+function Shown({ log, find, change, feed }: OneProps & { feed: LogFeed }) {
+  const view = useSyncExternalStore(feed.subscribe, feed.get);
+  const [wrap, setWrap] = useKept("wrap", false);
+  const [busy, setBusy] = useState(false);
+  const save = async () => {
+    setBusy(true);
+    try {
+      download(log.file.replaceAll("/", "-"), await feed.whole());
+    } catch (error) {
+      toast(words(error), { failed: true });
+    }
+    setBusy(false);
+  };
+  if (view.state === "reading") return <Waiting what="Reading the log" />;
+  return (
+    <LogLines
+      lines={view.lines}
+      complete={view.start === 0}
+      wrap={wrap}
+      find={find}
+      onFind={(text) => change({ find: text || undefined })}
+      earlier={view.start > 0 ? () => feed.earlier() : undefined}
+      before={view.start}
+    >
+      <span className={`word ${{ following: "good", ended: "off", lost: "bad", reading: "wait" }[view.state]}`}>
+        {SAYS[view.state]}
+      </span>
+      {view.error && (
+        <Text size="sm" role="status">
+          {view.error}
+        </Text>
+      )}
+      <Switch size="xs" label="Wrap lines" checked={wrap} onChange={(event) => setWrap(event.currentTarget.checked)} />
+      <Button
+        variant="default"
+        loading={busy}
+        leftSection={<Icon name="download" size={14} />}
+        onClick={() => void save()}
+      >
+        Download
+      </Button>
+    </LogLines>
+  );
+}

@@ -1,0 +1,64 @@
+import { Anchor, Group, Loader, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { ApiError, api, body, LostConnection } from "../api/client";
+import { Trouble } from "../app/trouble";
+import type { TabProps } from "./page";
+
+/** Waits until the cluster's UI answers: a history server takes a few seconds to start. The link holds a pass for it alone. */
+async function openUi(id: string): Promise<string> {
+  const { url } = await body(api.GET("/api/2.1/clusters/spark-ui-link", { params: { query: { cluster_id: id } } }));
+  const path = new URL(url).pathname; // on this page's own address, however the server calls itself
+  const answer = await fetch(path, { headers: { Accept: "application/json" }, credentials: "omit" }).catch(() => {
+    throw new LostConnection();
+  });
+  if (answer.ok) return path;
+  const said = (await answer.json().catch(() => ({}))) as { error_code?: string; message?: string };
+  throw new ApiError(
+    answer.status,
+    said.error_code ?? String(answer.status),
+    said.message ?? `The Spark UI answered with status ${answer.status}.`,
+    answer.headers.get("x-request-id") ?? "",
+  );
+}
+
+export default function SparkUi({ cluster }: TabProps) {
+  const id = cluster.cluster_id;
+  const runs = cluster.state === "RUNNING" || cluster.state === "RESIZING";
+  const asked = useQuery({
+    queryKey: ["spark-ui", id, cluster.spark_context_id, runs],
+    queryFn: () => openUi(id),
+    staleTime: 6 * 3_600_000, // half of what a link lives
+    retry: false,
+  });
+  if (asked.data === undefined)
+    return asked.isError ? (
+      <Trouble error={asked.error} retry={() => void asked.refetch()} />
+    ) : (
+      <Group gap="xs" role="status">
+        <Loader size="xs" />
+        <Text>{runs ? "Opening the Spark UI" : "Starting a history server for the cluster's event logs"}</Text>
+      </Group>
+    );
+  return (
+    <>
+      <Group justify="space-between" gap="xs">
+        <Text size="sm" c="dimmed">
+          {runs
+            ? "The driver's own Spark UI, live."
+            : "Spark's history of the last run, from the event logs that the cluster has left."}
+        </Text>
+        <Anchor size="sm" href={`/spark-ui/${encodeURIComponent(id)}/`} target="_blank" rel="noopener">
+          Open it in a tab of its own
+        </Anchor>
+      </Group>
+      {/* Code of the cluster can put scripts into these pages: they get an origin of their own, which is nobody on the API. */}
+      <iframe
+        className="sparkui"
+        title="Spark UI"
+        src={asked.data}
+        sandbox="allow-scripts allow-forms allow-popups allow-downloads"
+        referrerPolicy="no-referrer"
+      />
+    </>
+  );
+}

@@ -1,0 +1,81 @@
+import { queryOptions, useQuery } from "@tanstack/react-query";
+import { api, body } from "../api/client";
+import { lasting, useNow } from "../lib/time";
+
+export const operationQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["cluster", id, "operation"],
+    queryFn: async () =>
+      (await body(api.GET("/v1/clusters/{cluster_id}", { params: { path: { cluster_id: id } } }))).data.operation ??
+      null,
+  });
+
+type Operation = NonNullable<Awaited<ReturnType<NonNullable<ReturnType<typeof operationQuery>["queryFn"]>>>>;
+type Phase = Operation["phases"][number];
+
+const NAMES: Record<string, string> = {
+  validating_configuration: "Check the configuration",
+  acquiring_instances: "Get instances",
+  restoring_snapshot: "Restore the snapshot",
+  updating_configuration: "Set up the nodes",
+  starting_services: "Start Spark",
+  health_checks: "Check its health",
+  stopping_processes: "Stop what runs",
+  creating_checkpoint: "Save a checkpoint",
+  notifying_processes: "Tell the nodes",
+  waiting_for_graceful_exit: "Let programs end",
+  creating_snapshot: "Save a snapshot",
+  terminating_resources: "End the nodes",
+  cleaning_up: "Clean up",
+};
+const KINDS = { start: "Start", restart: "Restart", stop: "Stop" };
+
+/** What nobody has asked for says so; it takes no time and is not shown. */
+const asked = (phase: Phase) =>
+  !/ (was asked for|to restore)$/.test(phase.message ?? "") &&
+  phase.name !== "cleaning_up" &&
+  !(phase.name === "restoring_snapshot" && phase.status === "pending");
+const at = (text: string | null | undefined) => (text ? Date.parse(text) : undefined);
+
+function took(phase: Phase, now: number): string {
+  const from = at(phase.started_at);
+  if (from === undefined || phase.status === "pending") return "";
+  return lasting((at(phase.finished_at) ?? now) - from);
+}
+
+const SAYS = { pending: "not begun", in_progress: "now", completed: "done", failed: "failed" };
+
+/** The last start, restart or stop of a cluster as a line of steps with their times. */
+export function Timeline({ id, live }: { id: string; live: boolean }) {
+  const { data: operation } = useQuery({ ...operationQuery(id), refetchInterval: live ? false : 2000 });
+  const now = useNow(1000);
+  if (!operation || operation.status === "completed") return null;
+  const left = operation.estimated_seconds_left;
+  const current = operation.phases.find((each) => each.status === "in_progress");
+  return (
+    <section className="timeline" aria-label={`${KINDS[operation.kind]}: its phases`}>
+      <ol>
+        {operation.phases.filter(asked).map((phase) => (
+          <li
+            key={phase.name}
+            className={phase.status}
+            aria-current={phase.status === "in_progress" ? "step" : undefined}
+          >
+            <b>{NAMES[phase.name] ?? phase.name}</b>
+            <span className="unseen">{SAYS[phase.status]}</span>
+            <span className="soft">{took(phase, now)}</span>
+          </li>
+        ))}
+      </ol>
+      {current && (
+        <p role="status">
+          <span>{current.message || "Waits for the nodes"}</span>{" "}
+          <span className="soft">
+            for {lasting(now - (at(current.started_at) ?? now))}
+            {left ? `; usually about ${lasting(left * 1000)} more` : ""}
+          </span>
+        </p>
+      )}
+    </section>
+  );
+}

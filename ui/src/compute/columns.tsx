@@ -1,0 +1,99 @@
+import { Tooltip } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import { type ColumnDef, createColumnHelper } from "@tanstack/react-table";
+import type { Cluster } from "../api/client";
+import { Icon } from "../app/icons";
+import { ago, exactly, useNow } from "../lib/time";
+import { accessOf, driverType, hourly, money, nameOf, running, since, tagsOf, target } from "./facts";
+import { StateWord } from "./state";
+
+export interface Known {
+  pinned: ReadonlySet<string | null | undefined>;
+  prices: { currency: string; perHour: Map<string, number> } | undefined;
+  runtimes: Map<string, string> | undefined;
+}
+
+declare module "@tanstack/react-table" {
+  interface ColumnMeta<TData, TValue> {
+    label: string;
+    figures?: boolean;
+  }
+}
+
+const MINUTE = 60_000;
+const column = createColumnHelper<Cluster>();
+
+function Since({ cluster }: { cluster: Cluster }) {
+  const now = useNow(MINUTE);
+  const then = since(cluster);
+  if (then === undefined) return null;
+  return (
+    <Tooltip label={exactly(then)}>
+      <span className="soft">{ago(then, now)}</span>
+    </Tooltip>
+  );
+}
+
+/** The columns in their order. Figures are sorted as such. */
+// biome-ignore lint/suspicious/noExplicitAny: each column has a value of its own type
+export function columns({ pinned, prices, runtimes }: Known): ColumnDef<Cluster, any>[] {
+  const spend = (cluster: Cluster) => hourly(cluster, prices?.perHour);
+  return [
+    column.accessor(nameOf, {
+      id: "name",
+      meta: { label: "Name" },
+      enableHiding: false,
+      cell: ({ row: { original: each }, getValue }) => (
+        <span className="name-id">
+          <Link to="/compute/clusters/$id" params={{ id: each.cluster_id }}>
+            {getValue()}
+          </Link>
+          {pinned.has(each.cluster_id) && (
+            <span role="img" aria-label="Pinned">
+              <Icon name="pin" size={12} />
+            </span>
+          )}
+          <span className="id">{each.cluster_id}</span>
+        </span>
+      ),
+    }),
+    column.accessor((each) => each.state ?? "", {
+      id: "state",
+      meta: { label: "State" },
+      cell: ({ row }) => (
+        <span className="since">
+          <StateWord cluster={row.original} /> <Since cluster={row.original} />
+        </span>
+      ),
+    }),
+    column.accessor(driverType, { id: "driver", meta: { label: "Driver" } }),
+    column.accessor(running, {
+      id: "workers",
+      meta: { label: "Workers", figures: true },
+      cell: ({ row }) => `${running(row.original)} / ${target(row.original)}`,
+    }),
+    column.accessor((each) => each.spark_version ?? "", {
+      id: "runtime",
+      meta: { label: "Runtime" },
+      cell: ({ getValue }) => {
+        const whole = runtimes?.get(getValue()) ?? getValue();
+        return (
+          <Tooltip label={whole}>
+            <span>{whole.split(" (")[0]}</span>
+          </Tooltip>
+        );
+      },
+    }),
+    column.accessor(accessOf, { id: "access", meta: { label: "Access mode" } }),
+    column.accessor((each) => each.creator_user_name ?? "", { id: "creator", meta: { label: "Creator" } }),
+    column.accessor((each) => spend(each) ?? 0, {
+      id: "spend",
+      meta: { label: "Spend per hour", figures: true },
+      cell: ({ row }) => {
+        const amount = spend(row.original);
+        return amount === undefined ? "" : money(amount, prices?.currency ?? "USD");
+      },
+    }),
+    column.accessor((each) => tagsOf(each).join(", "), { id: "tags", meta: { label: "Tags" }, enableSorting: false }),
+  ];
+}

@@ -1,0 +1,54 @@
+import type { Cluster } from "../api/client";
+
+const ACTIVE = new Set(["PENDING", "RUNNING", "RESIZING", "RESTARTING", "TERMINATING"]);
+const ACCESS: Record<string, string> = {
+  SINGLE_USER: "Dedicated",
+  DATA_SECURITY_MODE_DEDICATED: "Dedicated",
+  LEGACY_SINGLE_USER_STANDARD: "Dedicated",
+  USER_ISOLATION: "Standard",
+  DATA_SECURITY_MODE_STANDARD: "Standard",
+  NONE: "No isolation shared",
+};
+
+export const active = (cluster: Cluster) => ACTIVE.has(cluster.state ?? "");
+export const nameOf = (cluster: Cluster) => cluster.cluster_name || cluster.cluster_id;
+export const isJob = (cluster: Cluster) => cluster.cluster_source === "JOB";
+export const accessOf = (cluster: Cluster) => ACCESS[cluster.data_security_mode ?? "NONE"] ?? "";
+export const tagsOf = (cluster: Cluster) =>
+  Object.entries(cluster.custom_tags ?? {}).map(([key, value]) => `${key}: ${value}`);
+export const driverType = (cluster: Cluster) => cluster.driver_node_type_id ?? cluster.node_type_id ?? "";
+
+/** Since when the cluster is in its state, as far as the API says. */
+export function since(cluster: Cluster): number | undefined {
+  if (cluster.state === "TERMINATED") return cluster.terminated_time ?? undefined;
+  return Math.max(cluster.start_time ?? 0, cluster.last_restarted_time ?? 0) || undefined;
+}
+
+/** Whether it ended because something went wrong. */
+export function failed(cluster: Cluster): boolean {
+  const type = cluster.termination_reason?.type;
+  return cluster.state === "ERROR" || (cluster.state === "TERMINATED" && type !== undefined && type !== "SUCCESS");
+}
+
+export function target(cluster: Cluster): string {
+  const scale = cluster.autoscale;
+  return scale ? `${scale.min_workers ?? 0}–${scale.max_workers ?? 0}` : String(cluster.num_workers ?? 0);
+}
+
+export const running = (cluster: Cluster) => cluster.executors?.length ?? 0;
+
+/** What the nodes that work now cost in an hour; undefined if the price of one is not known. */
+export function hourly(cluster: Cluster, perHour: Map<string, number> | undefined): number | undefined {
+  if (perHour === undefined) return undefined;
+  const driver = cluster.driver ? perHour.get(driverType(cluster)) : 0;
+  const workers = running(cluster) ? perHour.get(cluster.node_type_id ?? "") : 0;
+  return driver === undefined || workers === undefined ? undefined : driver + workers * running(cluster);
+}
+
+export function money(amount: number, currency: string): string {
+  try {
+    return new Intl.NumberFormat(undefined, { style: "currency", currency }).format(amount);
+  } catch {
+    return `${amount.toFixed(2)} ${currency}`;
+  }
+}

@@ -1,0 +1,183 @@
+import { Alert, Button } from "@mantine/core";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate, useParams } from "@tanstack/react-router";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { ApiError, type Cluster, words } from "../api/client";
+import { connection, POLL_MS } from "../api/live";
+import { clusterQuery } from "../api/queries";
+import { toast } from "../app/toasts";
+import { Trouble } from "../app/trouble";
+import { nameOf } from "../compute/facts";
+import { StateWord } from "../compute/state";
+import { useValue } from "../lib/value";
+import { carried } from "./begin";
+import { changeLibraries, editCluster, type Library, lastEditQuery, ownLibrariesQuery, resizeCluster } from "./calls";
+import { Waiting } from "./create";
+import "./editor.css";
+import { filled } from "./libraries";
+import { Review } from "./review";
+import { changes, merge, type Spec, same } from "./spec";
+import { useEditorState } from "./state";
+import { TheirChanges, type Theirs } from "./theirs";
+import { Workspace } from "./workspace";
+
+export function EditPage() {
+  const { id } = useParams({ from: "/compute/clusters/$id/edit" });
+  const live = useValue(connection) === "live";
+  const cluster = useQuery({ ...clusterQuery(id), refetchInterval: live ? false : POLL_MS });
+  const libraries = useQuery(ownLibrariesQuery(id));
+  useEffect(() => {
+    document.title = "Edit compute - Brickyard";
+  }, []);
+  const failed = [cluster, libraries].find((each) => each.isError && each.data === undefined);
+  if (failed) return <Trouble error={failed.error} retry={() => void failed.refetch()} />;
+  if (cluster.data === undefined || libraries.data === undefined) return <Waiting />;
+  const gone =
+    cluster.error instanceof ApiError && [400, 403, 404].includes(cluster.error.status) ? cluster.error : undefined;
+  return <Edit key={id} cluster={cluster.data} installed={libraries.data} gone={gone} />;
+}
+
+const CONFLICT = 409;
+
+function Edit({ cluster, installed, gone }: { cluster: Cluster; installed: Library[]; gone: ApiError | undefined }) {
+  const id = cluster.cluster_id;
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  const saved = (cluster.spec ?? {}) as Spec;
+  const [from] = useState(() => (carried.get()?.id === id ? carried.get() : null));
+  const [base, setBase] = useState(saved);
+  const [draft, setDraft] = useState(saved);
+  const [had, setHad] = useState(installed);
+  const [libraries, setLibraries] = useState<Library[]>(from?.libraries ?? installed);
+  const [libraryError, setLibraryError] = useState(from?.problem);
+  const [theirs, setTheirs] = useState<Theirs>();
+  const [reviewing, setReviewing] = useState(false);
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<string>();
+  const saving = useRef(false);
+  useEffect(() => carried.set(null), []);
+  useEffect(() => {
+    if (saving.current || same(saved, base)) return;
+    const { merged, conflicts } = merge(base, draft, saved);
+    setTheirs({ found: changes(base, saved), conflicts });
+    setBase(saved);
+    setDraft(merged);
+    void queries.invalidateQueries({ queryKey: lastEditQuery(id).queryKey });
+  }, [saved, base, draft, queries, id]);
+  const target = useMemo(() => ({ id }), [id]);
+  const editor = useEditorState({
+    target,
+    state: cluster.state ?? undefined,
+    base,
+    draft,
+    setDraft,
+    libraries,
+    setLibraries,
+    libraryError,
+    prefilled: NOTHING,
+  });
+  const found = changes(base, draft);
+  const wanted = filled(libraries);
+  const librariesChanged = {
+    gone: had.filter((each) => !wanted.some((other) => same(each, other))),
+    added: wanted.filter((each) => !had.some((other) => same(each, other))),
+  };
+  const dirty = found.length + librariesChanged.gone.length + librariesChanged.added.length > 0;
+  const resize = cluster.state === "RUNNING" && found.length === 1 && isPlainSize(found[0]?.path, base, draft);
+  const save = async () => {
+    setBusy(true);
+    setProblem(undefined);
+    setLibraryError(undefined);
+    saving.current = true;
+    try {
+      try {
+        await changeLibraries(id, librariesChanged.gone, librariesChanged.added);
+        setHad(wanted);
+      } catch (error) {
+        if (error instanceof ApiError) setLibraryError(words(error));
+        throw error;
+      }
+      if (resize) await resizeCluster(id, draft);
+      else if (found.length > 0) await editCluster(id, base, draft);
+      toast(
+        `${nameOf(cluster)} is saved${cluster.state !== "RUNNING" || found.length === 0 ? "" : resize ? " and is resized" : " and restarts"}.`,
+      );
+      await navigate({ to: "/compute/clusters/$id", params: { id }, search: {}, ignoreBlocker: true });
+    } catch (error) {
+      saving.current = false;
+      setReviewing(false);
+      const other = error instanceof ApiError && error.status === CONFLICT;
+      setProblem(
+        other
+          ? "Somebody else was faster. Their changes are merged below: look at them, and save again."
+          : words(error),
+      );
+      await queries.invalidateQueries({ queryKey: clusterQuery(id).queryKey });
+    } finally {
+      setBusy(false);
+    }
+  };
+  const copy = () => {
+    carried.set({ spec: draft, libraries });
+    void navigate({ to: "/compute/create", search: {}, ignoreBlocker: true });
+  };
+  const news = (
+    <>
+      {gone && (
+        <Alert variant="default" className="notice bad" role="alert" title="This cluster is not there any more">
+          <p>{words(gone)} What is typed here can become a new cluster.</p>
+          <Button onClick={copy}>Make a new cluster of it</Button>
+        </Alert>
+      )}
+      {theirs && (
+        <TheirChanges
+          id={id}
+          theirs={theirs}
+          change={setDraft}
+          settle={(conflict) =>
+            setTheirs({ ...theirs, conflicts: theirs.conflicts.filter((each) => each !== conflict) })
+          }
+          close={() => setTheirs(undefined)}
+        />
+      )}
+    </>
+  );
+  return (
+    <>
+      <Workspace
+        title={nameOf(cluster)}
+        above={
+          <nav aria-label="Breadcrumb" className="crumbs">
+            <Link to="/compute">Compute</Link> <span aria-hidden="true">/</span> Edit <StateWord cluster={cluster} />
+          </nav>
+        }
+        editor={editor}
+        dirty={dirty}
+        action="Review and save"
+        act={() => editor.errors.length === 0 && setReviewing(true)}
+        busy={false}
+        blocked={gone ? "The cluster is not there any more" : dirty ? undefined : "Nothing is changed"}
+        cancel={() => void navigate({ to: "/compute", search: {} })}
+        problem={problem}
+        news={news}
+      />
+      {reviewing && (
+        <Review
+          editor={editor}
+          found={found}
+          libraries={librariesChanged}
+          resize={resize}
+          busy={busy}
+          save={() => void save()}
+          close={() => setReviewing(false)}
+        />
+      )}
+    </>
+  );
+}
+
+const NOTHING: Spec = {};
+
+/** Whether only the number of workers is another one: not whether there are any. */
+const isPlainSize = (path: string[] | undefined, before: Spec, after: Spec) =>
+  path?.[0] === "size" && Boolean(before.is_single_node) === Boolean(after.is_single_node);

@@ -1,0 +1,127 @@
+import { Button, NativeSelect, TextInput } from "@mantine/core";
+import type { Policy } from "../api/offers";
+import { Icon } from "../app/icons";
+import type { Library } from "./calls";
+import { idOf, RemoveButton } from "./fields";
+import { read, write } from "./spec";
+import { useEditor } from "./state";
+
+interface Kind {
+  kind: keyof Library & string;
+  label: string;
+  path: string[];
+  example: string;
+  repo?: string;
+}
+
+const KINDS: Kind[] = [
+  { kind: "pypi", label: "PyPI", path: ["pypi", "package"], example: "simplejson==3.19.2", repo: "Index URL" },
+  {
+    kind: "maven",
+    label: "Maven",
+    path: ["maven", "coordinates"],
+    example: "com.acme:lib:1.0",
+    repo: "Repository URL",
+  },
+  { kind: "whl", label: "Wheel", path: ["whl"], example: "/Volumes/main/default/lib/ours-1.0-py3-none-any.whl" },
+  { kind: "jar", label: "Jar", path: ["jar"], example: "dbfs:/jars/ours.jar" },
+  {
+    kind: "requirements",
+    label: "Requirements",
+    path: ["requirements"],
+    example: "/Workspace/Shared/requirements.txt",
+  },
+  { kind: "cran", label: "CRAN", path: ["cran", "package"], example: "forecast", repo: "Repository URL" },
+];
+const kindOf = (library: Library) => KINDS.find((each) => library[each.kind] != null) ?? (KINDS[0] as Kind);
+
+/** A library's name, in one line. */
+export const libraryName = (library: Library) => {
+  const { label, path } = kindOf(library);
+  return `${label} ${String(read(library, path) ?? "")}`;
+};
+
+export function Libraries() {
+  const editor = useEditor();
+  const { libraries, setLibraries } = editor;
+  const policy: Policy | undefined = editor.offers.policies.find((each) => each.policy_id === editor.draft.policy_id);
+  const enforced = (policy?.libraries ?? []) as Library[];
+  if (enforced.length > 0)
+    return (
+      <div className="locked" id={idOf(["libraries"])} tabIndex={-1}>
+        {enforced.map((each) => (
+          <div className="value" key={JSON.stringify(each)}>
+            <Icon name="lock" size={14} /> <span>{libraryName(each)}</span>
+          </div>
+        ))}
+        <div className="help">Policy {policy?.name} sets the libraries of its clusters.</div>
+      </div>
+    );
+  return (
+    <div id={idOf(["libraries"])} tabIndex={-1}>
+      <ul className="scripts" aria-label="Libraries">
+        {libraries.map((library, at) => {
+          const kind = kindOf(library);
+          const change = (next: Library) => setLibraries(libraries.map((each, other) => (other === at ? next : each)));
+          return (
+            <li
+              // biome-ignore lint/suspicious/noArrayIndexKey: a library is what is at that place
+              key={at}
+              className="script"
+            >
+              <NativeSelect
+                aria-label={`Kind of library ${at + 1}`}
+                size="xs"
+                value={kind.kind}
+                data={KINDS.map((each) => ({ value: each.kind, label: each.label }))}
+                onChange={(event) => {
+                  const next = KINDS.find((each) => each.kind === event.currentTarget.value) ?? kind;
+                  change(write({}, next.path, read(library, kind.path) ?? ""));
+                }}
+              />
+              <TextInput
+                className="where"
+                aria-label={`Library ${at + 1}`}
+                placeholder={kind.example}
+                value={String(read(library, kind.path) ?? "")}
+                onChange={(event) => change(write(library, kind.path, event.currentTarget.value))}
+              />
+              {kind.repo !== undefined && (
+                <TextInput
+                  w={170}
+                  aria-label={`${kind.repo} of library ${at + 1}`}
+                  placeholder={`${kind.repo} (optional)`}
+                  value={String(read(library, [kind.kind, "repo"]) ?? "")}
+                  onChange={(event) =>
+                    change(write(library, [kind.kind, "repo"], event.currentTarget.value || undefined))
+                  }
+                />
+              )}
+              <RemoveButton
+                label={`Remove library ${at + 1}`}
+                onClick={() => setLibraries(libraries.filter((_, other) => other !== at))}
+              />
+            </li>
+          );
+        })}
+      </ul>
+      <div className="under">
+        <Button
+          variant="default"
+          leftSection={<Icon name="plus" size={14} />}
+          onClick={() => setLibraries([...libraries, { pypi: { package: "" } }])}
+        >
+          Add a library
+        </Button>
+        <span className="help">
+          Installed on every node at every start. What is removed here stays until the next start.
+        </span>
+      </div>
+      {editor.libraryError !== undefined && <div className="wrong">{editor.libraryError}</div>}
+    </div>
+  );
+}
+
+/** Without rows in which nothing was typed. */
+export const filled = (libraries: Library[]) =>
+  libraries.filter((each) => String(read(each, kindOf(each).path) ?? "") !== "");

@@ -1,0 +1,159 @@
+import { Alert, Button, Group, Loader, Tabs, Title } from "@mantine/core";
+import { useBlocker } from "@tanstack/react-router";
+import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
+import { confirm } from "../app/confirm";
+import { goTo } from "./fields";
+import { Form } from "./form";
+import { type Spec, same } from "./spec";
+import { type Editor, EditorProvider } from "./state";
+import { Summary } from "./summary";
+
+const JsonEditor = lazy(() => import("./json"));
+
+const pretty = (spec: Spec) => `${JSON.stringify(spec, null, 2)}\n`;
+
+function parsed(text: string): { spec?: Spec; mistake?: string } {
+  try {
+    const found: unknown = JSON.parse(text);
+    if (typeof found !== "object" || found === null || Array.isArray(found))
+      return { mistake: "It must be an object." };
+    return { spec: found as Spec };
+  } catch (error) {
+    return { mistake: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+/** A page with a form and the same as JSON, and beside them what comes of it. */
+export function Workspace({
+  title,
+  above,
+  editor,
+  dirty,
+  action,
+  act,
+  busy,
+  blocked,
+  cancel,
+  problem,
+  news,
+}: {
+  title: ReactNode;
+  above?: ReactNode;
+  editor: Editor;
+  dirty: boolean;
+  action: string;
+  act: () => void;
+  busy: boolean;
+  blocked?: string; // why it cannot be done now
+  cancel: () => void;
+  problem: string | undefined;
+  news?: ReactNode; // what others have done meanwhile
+}) {
+  const [tab, setTab] = useState<"form" | "json">("form");
+  const [text, setText] = useState<string>();
+  const read = text === undefined ? undefined : parsed(text);
+  const mistake = read?.mistake;
+  const json =
+    text !== undefined && (mistake !== undefined || same(read?.spec, editor.draft)) ? text : pretty(editor.draft);
+  const type = (next: string) => {
+    setText(next);
+    const { spec } = parsed(next);
+    if (spec !== undefined) editor.change(() => spec);
+  };
+  const unsaved = dirty || mistake !== undefined;
+  useBlocker({
+    shouldBlockFn: async () =>
+      unsaved &&
+      !(await confirm({
+        title: "Leave without saving?",
+        consequence: "What was changed on this page is lost.",
+        action: "Leave",
+      })),
+    enableBeforeUnload: unsaved,
+  });
+  const go = () => {
+    const [first] = editor.errors;
+    if (first !== undefined) {
+      setTab("form");
+      requestAnimationFrame(() => goTo(first.field));
+    }
+    act();
+  };
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      if (!(event.ctrlKey || event.metaKey) || event.key !== "Enter") return;
+      event.preventDefault();
+      document.querySelector<HTMLButtonElement>("[data-main-action]")?.click();
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, []);
+  return (
+    <EditorProvider editor={editor}>
+      <div className="content editor">
+        <div className="editor-head">
+          <div className="editor-title">
+            {above}
+            <Title order={1} size="h3">
+              {title}
+            </Title>
+          </div>
+          <Group gap={8} wrap="nowrap">
+            <Button variant="default" onClick={cancel}>
+              Cancel
+            </Button>
+            <Button
+              data-main-action
+              onClick={go}
+              loading={busy}
+              disabled={blocked !== undefined || mistake !== undefined}
+              title={blocked}
+            >
+              {action}
+            </Button>
+          </Group>
+        </div>
+        {problem !== undefined && (
+          <Alert variant="default" className="notice bad" role="alert" title="It was not saved">
+            {problem}
+          </Alert>
+        )}
+        {news}
+        <Tabs value={tab} onChange={(next) => setTab(next === "json" ? "json" : "form")} keepMounted={false}>
+          <Tabs.List>
+            <Tabs.Tab value="form">Form</Tabs.Tab>
+            <Tabs.Tab value="json">JSON{mistake !== undefined && " (has a mistake)"}</Tabs.Tab>
+          </Tabs.List>
+          <div className="editor-columns">
+            <div className="editor-main">
+              <Tabs.Panel value="form">
+                {mistake === undefined ? (
+                  <Form />
+                ) : (
+                  <Alert variant="default" className="notice bad" title="The JSON text has a mistake">
+                    <p>{mistake}</p>
+                    <Group gap={8}>
+                      <Button onClick={() => setTab("json")}>Back to the JSON text</Button>
+                      <Button variant="default" onClick={() => setText(undefined)}>
+                        Discard it
+                      </Button>
+                    </Group>
+                  </Alert>
+                )}
+              </Tabs.Panel>
+              <Tabs.Panel value="json">
+                <Suspense fallback={<Loader size="sm" role="status" aria-label="Loading the editor" />}>
+                  <JsonEditor text={json} label="Specification as JSON" onChange={type} />
+                </Suspense>
+                <p className={mistake === undefined ? "help" : "wrong"} role="status">
+                  {mistake ?? "This is the body of the API's call. The form follows what is typed here."}
+                </p>
+              </Tabs.Panel>
+            </div>
+            <Summary />
+          </div>
+        </Tabs>
+      </div>
+    </EditorProvider>
+  );
+}
