@@ -404,6 +404,21 @@ def test_enforcement_ends_every_violation_that_it_does_not_name_and_is_idempoten
         assert once.changes == (), "what complies stays as it is"
 
 
+@settings(max_examples=100)
+@given(DEFINITIONS, SPECS)
+def test_every_rule_is_judged_by_itself_and_in_the_order_of_the_text(definition: Definition, spec: ClusterSpec) -> None:
+    """Rules are grouped when a definition is read: what all of them find together is what each finds, one after the other."""
+    together = violations(definition, given=spec, effective=spec, facts=FACTS)
+    elements = {rule.on.path for rule in definition.rules if "*" in rule.on.path or "0" in rule.on.path}
+    alone = [
+        each
+        for rule in definition.rules
+        if rule.on.path not in elements  # a rule for every element depends on those for single ones
+        for each in violations(Definition([rule]), given=spec, effective=spec, facts=FACTS)
+    ]
+    assert [each for each in together if not each.path.startswith("init_scripts")] == alone
+
+
 @settings(max_examples=150)
 @given(DEFINITIONS, SPECS, st.booleans())
 def test_fixed_values_win_or_the_specification_is_refused(definition: Definition, spec: ClusterSpec, defaults: bool) -> None:

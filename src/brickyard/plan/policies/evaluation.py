@@ -6,6 +6,7 @@ through `violations`. The messages are Databricks' own where they are known.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -13,12 +14,13 @@ import msgspec
 
 from brickyard.domain.spec import ClusterSpec
 from brickyard.plan.policies.attributes import MAPS, Key, Spot, put, spots, value_at
-from brickyard.plan.policies.language import Definition, Rule, RuleType, positions, text
+from brickyard.plan.policies.language import Definition, Rule, RuleType, preset, text
 from brickyard.plan.policies.limits import Facts, Matching, meant, must_be, nearest, short
 from brickyard.plan.policies.logconf import apply_log_conf, enforce_log_conf, log_conf
 from brickyard.plan.spend import price_per_hour
 
 _FIXED, _FORBIDDEN = RuleType.FIXED, RuleType.FORBIDDEN  # members of an enum take a while to look up
+_number = operator.itemgetter(0)
 _ROUNDS = 5  # a change may make another attribute count as given, or a list shorter
 # Attributes that the server derives from others when a request leaves them out: a rule that needs them is satisfied by that.
 _DERIVED = frozenset({"driver_node_type_id", "node_type_id", "driver_instance_pool_id", "single_user_name"})
@@ -74,11 +76,17 @@ def resolved(spec: ClusterSpec, facts: Facts) -> ClusterSpec:
 def apply(definition: Definition, spec: ClusterSpec, facts: Facts, *, defaults: bool) -> ClusterSpec:
     """The specification with the policy's fixed values where it has none, and with its default values if those are asked for."""
     tree = _tree(spec)
-    for rule in definition.by_position:
-        if rule.on.virtual:
-            continue
-        value = rule.values[0] if rule.type is _FIXED else rule.default if defaults else None
-        if value is None:
+    for place in definition.places:
+        here = value_at(tree, place.keys)
+        for _, key, rule in place.presets:
+            value = preset(rule, defaults=defaults)
+            if value is None or (here is not None and here.get(key) is not None):
+                continue
+            if here is None:
+                put(tree, place.keys, here := {})
+            here[key] = meant(rule, value, facts)
+    for _, rule in definition.others:
+        if rule.on.virtual or (value := preset(rule, defaults=defaults)) is None:
             continue
         for spot in _spots(definition, rule, tree):
             if spot.value is None:
@@ -90,25 +98,43 @@ def apply(definition: Definition, spec: ClusterSpec, facts: Facts, *, defaults: 
 def violations(definition: Definition, *, given: ClusterSpec, effective: ClusterSpec, facts: Facts) -> tuple[Violation, ...]:
     """Every rule that the specification violates. `given` says what was asked for: what is forbidden must not be in it, and what
     is required must. `effective` is what the cluster will have; for a cluster that exists both are the same."""
-    asked, stated, tree = _tree(given), _tree(_stated(given)), _tree(effective)
+    tree = _tree(effective)
+    asked = tree if given is effective else _tree(given)
+    stated = _tree(_stated(given)) if definition.forbids else asked
     matching = Matching()
-    found: list[Violation] = []
-    for rule in definition.rules:
-        if rule.on.virtual:
-            found.extend(_virtual(rule, effective, facts, matching))
-            continue
-        if rule.type is _FORBIDDEN:
-            found.extend(_forbidden(_spots(definition, rule, stated)))
-            continue
-        for spot in _spots(definition, rule, tree):
-            if spot.value is None and rule.optional:
-                continue
-            if not rule.optional and rule.on.path not in _DERIVED and value_at(asked, spot.keys) is None:
-                # Nobody asked for it: the server filled in its own default. That is no violation if the attribute is optional.
-                spot = Spot(spot.keys, None)  # noqa: PLW2901 - see above
-            if (wrong := _check(rule, spot, facts, matching)) is not None:
-                found.append(wrong)
-    return tuple(found)
+    found: list[tuple[int, Violation]] = []
+    for place in definition.places:
+        here, there = value_at(tree, place.keys), value_at(asked, place.keys)
+        for number, key, rule in place.rules:
+            value = None if here is None else here.get(key)
+            if value is not None and not rule.optional and (there is None or there.get(key) is None):
+                value = _unasked(rule, value)
+            if (wrong := _check(rule, value, rule.on.keys, facts, matching)) is not None:
+                found.append((number, wrong))
+    for number, rule in definition.others:
+        if rule.type is _FORBIDDEN and not rule.on.virtual:
+            wrongs = _forbidden(_spots(definition, rule, stated))
+        elif rule.on.virtual:
+            wrongs = _virtual(rule, effective, facts, matching)
+        else:
+            wrongs = _of_elements(definition, rule, tree, asked, facts, matching)
+        found.extend((number, each) for each in wrongs)
+    return tuple(each for _, each in sorted(found, key=_number))
+
+
+def _of_elements(
+    definition: Definition, rule: Rule, tree: dict[str, Any], asked: dict[str, Any], facts: Facts, matching: Matching
+) -> Iterator[Violation]:
+    for keys, value in _spots(definition, rule, tree):
+        counts = value if rule.optional or value_at(asked, keys) is not None else _unasked(rule, value)
+        if (wrong := _check(rule, counts, keys, facts, matching)) is not None:
+            yield wrong
+
+
+def _unasked(rule: Rule, value: Any) -> Any:
+    """What counts of a value that nobody asked for: the server filled in its own default. That is no violation if the attribute
+    is optional, and nothing if it is required, unless it follows from others that were given."""
+    return value if rule.on.path in _DERIVED else None
 
 
 def locks(definition: Definition) -> tuple[Lock, ...]:
@@ -145,9 +171,9 @@ def _enforce_once(definition: Definition, spec: ClusterSpec, facts: Facts, match
                 if spot.value is not None:
                     put(tree, spot.keys, None)
             continue
-        for spot in _spots(definition, rule, tree):
-            if _check(rule, spot, facts, matching) and (value := nearest(rule, spot.value, facts, matching)) is not None:
-                put(tree, spot.keys, value)
+        for keys, now in _spots(definition, rule, tree):
+            if _check(rule, now, keys, facts, matching) and (value := nearest(rule, now, facts, matching)) is not None:
+                put(tree, keys, value)
     enforce_log_conf(definition, tree)
     return _spec(tree)
 
@@ -194,24 +220,24 @@ def _leaves(tree: Any, keys: tuple[Key, ...]) -> Iterator[tuple[str, Any]]:
 def _forbidden(places: Iterable[Spot]) -> Iterator[Violation]:
     for spot in places:
         if spot.value not in (None, {}, []):
-            yield _violation(spot, "the value must not be set" + (_is(spot.value) if _scalar(spot.value) else ""))
+            yield _violation(spot.keys, "the value must not be set" + (_is(spot.value) if _scalar(spot.value) else ""))
 
 
 def _spots(definition: Definition, rule: Rule, tree: dict[str, Any]) -> Sequence[Spot]:
     """The places that a rule is about: those of its attribute that no other rule names."""
     keys = rule.on.keys
-    return spots(tree, keys, but=positions(definition, rule)) if rule.on.repeated else (Spot(keys, value_at(tree, keys)),)
+    return spots(tree, keys, but=definition.positions(rule)) if rule.on.repeated else (Spot(keys, value_at(tree, keys)),)
 
 
-def _check(rule: Rule, spot: Spot, facts: Facts, matching: Matching) -> Violation | None:
-    if spot.value is None:
-        return None if rule.optional else _violation(spot, _ABSENT)
-    must = must_be(rule, spot.value, facts, matching)
-    return None if must is None else _violation(spot, must + _is(spot.value))
+def _check(rule: Rule, value: Any, keys: tuple[Key, ...], facts: Facts, matching: Matching) -> Violation | None:
+    if value is None:
+        return None if rule.optional else _violation(keys, _ABSENT)
+    must = must_be(rule, value, facts, matching)
+    return None if must is None else _violation(keys, must + _is(value))
 
 
-def _violation(spot: Spot, message: str) -> Violation:
-    return Violation(".".join(str(key) for key in spot.keys), message)
+def _violation(keys: tuple[Key, ...], message: str) -> Violation:
+    return Violation(".".join(str(key) for key in keys), message)
 
 
 def _is(value: Any) -> str:
@@ -236,5 +262,5 @@ def _virtual(rule: Rule, spec: ClusterSpec, facts: Facts, matching: Matching) ->
             return _forbidden([Spot((rule.on.path,), None if value == "NONE" else value)])
         if value is None and rule.on.path != "cluster_log_conf.type":
             return ()
-    found = _check(rule, Spot((rule.on.path,), value), facts, matching)
+    found = _check(rule, value, (rule.on.path,), facts, matching)
     return () if found is None else (found,)

@@ -23,14 +23,25 @@ _NOT_OF_JOBS = frozenset({"cluster_name", "autotermination_minutes"})
 _SAID = 20  # problems that a message names
 
 family_of: Mapping[str, Family] = {family.policy_family_id: family for family in FAMILIES}
-understood = functools.lru_cache(maxsize=256)(parse)  # a definition is parsed once, not for each cluster
+
+
+@functools.lru_cache(maxsize=256)
+def understood(text: str, *, cluster_type: str) -> tuple[Definition, tuple[Problem, ...]]:
+    """The rules for clusters of one type: a definition is parsed once, not for each cluster."""
+    definition, problems = parse(text)
+    if cluster_type == JOB:
+        definition = Definition(rule for rule in definition.rules if rule.on.path not in _NOT_OF_JOBS)
+    return definition, problems
 
 
 def definition_text(policy: PolicyRow) -> str:
     """The JSON text of all rules of a policy, its family's included."""
     if not policy.policy_family_id:
         return policy.definition
-    return merged(family_of[policy.policy_family_id].definition, policy.overrides)
+    return _merged(family_of[policy.policy_family_id].definition, policy.overrides)
+
+
+_merged = functools.lru_cache(maxsize=256)(merged)
 
 
 class Choice(NamedTuple):
@@ -67,14 +78,12 @@ def govern(requested: ClusterSpec, policy: PolicyRow, choice: Choice, *, cluster
 
 def rules(policy: PolicyRow, choice: Choice, *, cluster_type: str) -> tuple[Definition, Facts]:
     """The rules of a policy for clusters of one type. Raises InvalidParameterValue if the policy is malformed."""
-    definition, problems = understood(definition_text(policy))
+    definition, problems = understood(definition_text(policy), cluster_type=cluster_type)
     if problems:
         raise InvalidParameterValue(
             f"Requests for the policy {policy.name} cannot be satisfied due to the malformed policy definition. Please contact "
             f"your administrator: {said(problems)}"
         )
-    if cluster_type == JOB:
-        definition = Definition(rule for rule in definition.rules if rule.on.path not in _NOT_OF_JOBS)
     return definition, Facts(cluster_type=cluster_type, versions=auto_versions(choice.runtimes), node_types=choice.node_types)
 
 

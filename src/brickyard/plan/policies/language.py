@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 import regex
 
-from brickyard.plan.policies.attributes import ANY, Attribute, UnknownAttribute, Value, ValueType, attribute
+from brickyard.plan.policies.attributes import ANY, Attribute, Key, UnknownAttribute, Value, ValueType, attribute
 
 MAX_DEFINITION = 256 * 1024  # characters
 MAX_PATTERN = 4_096  # characters
@@ -57,15 +57,72 @@ class Rule(NamedTuple):
     hidden: bool = False  # for pages: the field is not shown
 
 
+class Ruled(NamedTuple):
+    """A rule, by the name of its attribute among those beside it. `number`: its place in the text."""
+
+    number: int
+    key: str
+    rule: Rule
+
+
+class Place(NamedTuple):
+    """The rules for the fields of one object or the keys of one map: hundreds may be for the same one, which is then found once.
+    `presets` are those that set a value."""
+
+    keys: tuple[Key, ...]
+    rules: tuple[Ruled, ...]
+    presets: tuple[Ruled, ...]
+
+
 class Definition:
-    """The rules of a policy, in the order of the text. `by_position` has them in an order in which the elements of lists can be
-    made: 0 before 1, and the rules for every element last."""
+    """The rules of a policy, in the order of the text, made ready for evaluation once. `by_position` has them in an order in which
+    the elements of lists can be made: 0 before 1, and the rules for every element last. `places` and `others` have them all once:
+    those for one field of an object that has to have some value, and with their numbers the rest."""
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self.rules = tuple(rules)
         self.by_position = sorted(
             self.rules, key=lambda rule: [(key == ANY, key if isinstance(key, int) else 0) for key in rule.on.keys]
         )
+        numbers = {rule.on.path: number for number, rule in enumerate(self.rules)}
+        found: dict[tuple[Key, ...], list[Ruled]] = {}
+        others: list[tuple[int, Rule]] = []
+        for rule in self.by_position:
+            number, on = numbers[rule.on.path], rule.on
+            if on.virtual or on.repeated or rule.type is RuleType.FORBIDDEN or not isinstance(key := on.keys[-1], str):
+                others.append((number, rule))
+            else:
+                found.setdefault(on.keys[:-1], []).append(Ruled(number, key, rule))
+        self.places = tuple(Place(keys, tuple(each), _presets(each)) for keys, each in found.items())
+        self.others = tuple(others)
+        self.forbids = any(rule.type is RuleType.FORBIDDEN for rule in self.rules)
+        self.log_conf = {
+            each.on.path: each for each in self.rules if each.on.virtual and each.on.path.startswith("cluster_log_conf.")
+        }
+        self._positions = {rule.on.path: _positions(self.rules, rule) for rule in self.rules if rule.on.repeated}
+
+    def positions(self, rule: Rule) -> frozenset[int]:
+        """The elements of a list that other rules name: a rule for every element (ANY) leaves them out."""
+        return self._positions[rule.on.path]
+
+
+def preset(rule: Rule, *, defaults: bool) -> Value | None:
+    """The value that a rule sets where there is none; the default ones only with `defaults`."""
+    return rule.values[0] if rule.type is RuleType.FIXED else rule.default if defaults else None
+
+
+def _presets(ruled: Iterable[Ruled]) -> tuple[Ruled, ...]:
+    return tuple(each for each in ruled if preset(each.rule, defaults=True) is not None)
+
+
+def _positions(rules: Iterable[Rule], rule: Rule) -> frozenset[int]:
+    depth = rule.on.keys.index(ANY)
+    return frozenset(
+        key
+        for other in rules
+        if other.on.keys[:depth] == rule.on.keys[:depth] and len(other.on.keys) > depth
+        if isinstance(key := other.on.keys[depth], int)
+    )
 
 
 class Problem(NamedTuple):
@@ -272,16 +329,3 @@ def _skipped(rules: list[Rule]) -> list[Problem]:
         for keys, found in fixed.items()
         if (gap := next((each for each in range(max(found)) if each not in found), None)) is not None
     ]
-
-
-def positions(definition: Definition, rule: Rule) -> frozenset[int]:
-    """The elements of a list that other rules name: a rule for every element (ANY) leaves them out."""
-    if ANY not in rule.on.keys:
-        return frozenset()
-    depth = rule.on.keys.index(ANY)
-    return frozenset(
-        key
-        for other in definition.rules
-        if other.on.keys[:depth] == rule.on.keys[:depth] and len(other.on.keys) > depth
-        if isinstance(key := other.on.keys[depth], int)
-    )

@@ -20,7 +20,7 @@ MAX_SHOWN = 140
 _VERSION = "spark_version"
 # Members of an enum take a while to look up, and a policy may have hundreds of rules.
 _FIXED, _ALLOWLIST, _BLOCKLIST = RuleType.FIXED, RuleType.ALLOWLIST, RuleType.BLOCKLIST
-_REGEX, _RANGE, _TEXT = RuleType.REGEX, RuleType.RANGE, ValueType.TEXT
+_REGEX, _RANGE, _UNLIMITED, _TEXT = RuleType.REGEX, RuleType.RANGE, RuleType.UNLIMITED, ValueType.TEXT
 _MANY = 20  # how many values of a list a message repeats
 
 
@@ -56,9 +56,11 @@ def meant(rule: Rule, value: Value, facts: Facts) -> Value:
 
 def must_be(rule: Rule, value: Any, facts: Facts, matching: Matching) -> str | None:
     """What the value must be, or None if it is that."""
-    allowed = [meant(rule, each, facts) for each in rule.values] if rule.on.path == _VERSION else rule.values
-    same = text(value) if rule.on.type is _TEXT and type(value) is not str else value  # the values of maps are always text
-    kind = rule.type
+    kind, on = rule.type, rule.on
+    if kind is _UNLIMITED:
+        return None
+    allowed = [meant(rule, each, facts) for each in rule.values] if on.path == _VERSION else rule.values
+    same = text(value) if on.type is _TEXT and type(value) is not str else value  # the values of maps are always text
     found = None
     if kind is _FIXED:
         found = None if same == allowed[0] else f"the value must be {text(allowed[0])}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from brickyard.plan.policies.attributes import Value
-from brickyard.plan.policies.language import Definition, Rule, RuleType
+from brickyard.plan.policies.language import Definition, RuleType, preset
 
 _LOG_STORES = ("s3", "volumes", "dbfs")
 
@@ -24,26 +24,16 @@ def log_conf(tree: dict[str, Any]) -> dict[str, str | None]:
 
 
 def apply_log_conf(definition: Definition, tree: dict[str, Any], *, defaults: bool) -> None:
-    rules = {rule.on.path: rule for rule in definition.rules if rule.on.path.startswith("cluster_log_conf.") and rule.on.virtual}
+    rules = definition.log_conf
     if rules and not tree.get("cluster_log_conf"):
-        _put_log_conf(tree, {path: _preset(rule, defaults=defaults) for path, rule in rules.items()})
+        _put_log_conf(tree, {path: preset(rule, defaults=defaults) for path, rule in rules.items()})
 
 
 def enforce_log_conf(definition: Definition, tree: dict[str, Any]) -> None:
-    fixed = {
-        rule.on.path: rule.values[0]
-        for rule in definition.rules
-        if rule.type is RuleType.FIXED and rule.on.virtual and rule.on.path.startswith("cluster_log_conf.")
-    }
+    fixed = {path: rule.values[0] for path, rule in definition.log_conf.items() if rule.type is RuleType.FIXED}
     now = log_conf(tree)
     if any(now[path] != value for path, value in fixed.items()):
         _put_log_conf(tree, {**now, **fixed})
-
-
-def _preset(rule: Rule, *, defaults: bool) -> Value | None:
-    if rule.type is RuleType.FIXED:
-        return rule.values[0]
-    return rule.default if defaults else None
 
 
 def _put_log_conf(tree: dict[str, Any], wanted: Mapping[str, Value | None]) -> None:
