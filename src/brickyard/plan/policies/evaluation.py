@@ -112,23 +112,17 @@ def violations(definition: Definition, *, given: ClusterSpec, effective: Cluster
             if (wrong := _check(rule, value, rule.on.keys, facts, matching)) is not None:
                 found.append((number, wrong))
     for number, rule in definition.others:
-        if rule.type is _FORBIDDEN and not rule.on.virtual:
-            wrongs = _forbidden(_spots(definition, rule, stated))
-        elif rule.on.virtual:
-            wrongs = _virtual(rule, effective, facts, matching)
-        else:
-            wrongs = _of_elements(definition, rule, tree, asked, facts, matching)
-        found.extend((number, each) for each in wrongs)
+        if rule.on.virtual:
+            found.extend((number, each) for each in _virtual(rule, effective, facts, matching))
+            continue
+        if rule.type is _FORBIDDEN:
+            found.extend((number, each) for each in _forbidden(_spots(definition, rule, stated)))
+            continue
+        for keys, value in _spots(definition, rule, tree):
+            counts = value if rule.optional or value_at(asked, keys) is not None else _unasked(rule, value)
+            if (wrong := _check(rule, counts, keys, facts, matching)) is not None:
+                found.append((number, wrong))
     return tuple(each for _, each in sorted(found, key=_number))
-
-
-def _of_elements(
-    definition: Definition, rule: Rule, tree: dict[str, Any], asked: dict[str, Any], facts: Facts, matching: Matching
-) -> Iterator[Violation]:
-    for keys, value in _spots(definition, rule, tree):
-        counts = value if rule.optional or value_at(asked, keys) is not None else _unasked(rule, value)
-        if (wrong := _check(rule, counts, keys, facts, matching)) is not None:
-            yield wrong
 
 
 def _unasked(rule: Rule, value: Any) -> Any:

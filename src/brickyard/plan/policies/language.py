@@ -75,9 +75,11 @@ class Place(NamedTuple):
 
 
 class Definition:
-    """The rules of a policy, in the order of the text, made ready for evaluation once. `by_position` has them in an order in which
-    the elements of lists can be made: 0 before 1, and the rules for every element last. `places` and `others` have them all once:
-    those for one field of an object that has to have some value, and with their numbers the rest."""
+    """The rules of a policy, in the order of the text, made ready for evaluation once.
+
+    `by_position` has them in an order in which the elements of lists can be made: 0 before 1, and the rules for every element
+    last. `places` and `others` have each of them once: those about the value of one field, and, with their numbers, the rest.
+    """
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self.rules = tuple(rules)
