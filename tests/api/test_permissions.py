@@ -54,6 +54,7 @@ from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.secrets import SecretName
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask
+from brickyard.domain.validation import TryPolicy
 from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.services.access import Acl, Authorizer
@@ -513,6 +514,10 @@ async def one_pool(world: World) -> msgspec.Struct:
     return pools.InstancePoolId(instance_pool_id=await world.pool())
 
 
+async def its_details(world: World) -> msgspec.Struct:
+    return pools.ListPoolDetails(instance_pool_id=await world.pool())
+
+
 async def one_run(world: World) -> msgspec.Struct:
     return view.RunId(run_id=await world.run())
 
@@ -735,6 +740,7 @@ EXAMPLES: dict[str, Example] = {
     "policies.edit": by_policy(policies.EditPolicy, name="another", definition="{}"),
     "policies.delete": by_policy(policies.PolicyId),
     "policies.get": by_policy(policies.PolicyId),
+    "policies.try": plain(TryPolicy(definition="{}", cluster=ClusterSpec(spark_version="", node_type_id="small", num_workers=1))),
     "policies.list": plain(policies.ListPolicies()),
     "policies.get_compliance": by_governed(policies.ComplianceOf),
     "policies.list_compliance": by_policy(policies.ListCompliance),
@@ -747,6 +753,7 @@ EXAMPLES: dict[str, Example] = {
     "instance_pools.delete": one_pool,
     "instance_pools.get": one_pool,
     "instance_pools.list": plain(Empty()),
+    "instance_pools.details": its_details,
     "global_init_scripts.create": plain(scripts.CreateGlobalInitScript(name="a script", script="ZXhpdA==")),
     "global_init_scripts.list": plain(Empty()),
     "global_init_scripts.get": global_script(scripts.GlobalInitScriptId),

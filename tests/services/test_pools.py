@@ -12,9 +12,18 @@ import pytest
 
 from brickyard.domain.access import Grant, ObjectKind, Permission, Place, Principal, SecurableObject
 from brickyard.domain.clock import Ids
+from brickyard.domain.cluster import Instance
 from brickyard.domain.errors import InvalidParameterValue, PermissionDenied, ResourceDoesNotExist
 from brickyard.domain.identity import USERS_ID
-from brickyard.domain.pools import CreateInstancePool, EditInstancePool, InstancePoolId, InstancePoolView
+from brickyard.domain.instances import InstanceState
+from brickyard.domain.pools import (
+    CreateInstancePool,
+    EditInstancePool,
+    InstancePoolId,
+    InstancePoolView,
+    ListPoolDetails,
+    Standing,
+)
 from brickyard.domain.spec import ClusterSpec
 from brickyard.services.access import Acl, Authorizer
 from brickyard.services.caller import Caller
@@ -89,6 +98,47 @@ def test_counts_are_of_the_pools_own_instances(store: Store) -> None:
             return view.stats.used_count, view.stats.idle_count
 
         assert (numbers(listed[pool_id]), numbers(listed[other])) == ((1, 1), (0, 0))
+
+    asyncio.run(scenario())
+
+
+def _insert(row: Instance, tx: Tx) -> None:
+    tx.instances.insert(row)
+
+
+def test_details_name_the_clusters_that_the_caller_may_see(store: Store) -> None:
+    async def scenario() -> None:
+        pools, desk = service(store), Desk(store)
+        pool_id, other = [await pools.create(ADMIN, named(name)) for name in ("one", "other")]
+        cluster_id = await desk.create()
+        rows = [
+            msgspec.structs.replace(idle(1), pool_id=pool_id, cluster_id=cluster_id),
+            msgspec.structs.replace(idle(2), pool_id=pool_id),
+            msgspec.structs.replace(idle(3, Standing.IDLE), pool_id=pool_id),
+            msgspec.structs.replace(idle(4, Standing.LAUNCHING), pool_id=pool_id),
+            msgspec.structs.replace(idle(5), pool_id=other),
+            msgspec.structs.replace(idle(6), pool_id=pool_id, state=InstanceState.TERMINATING),
+        ]
+        for row in rows:
+            await store.write(partial(_insert, row))
+        (found,) = (await pools.details(ADMIN, ListPoolDetails(instance_pool_id=pool_id))).pools
+        assert (found.creator_user_name, found.warm_count) == (ADMIN.user_name, 1)
+        assert [(each.instance_id, each.state, each.cluster_id, each.message) for each in found.instances or []] == [
+            ("i-0001", "USED", cluster_id, None),
+            ("i-0002", "WARM", None, None),
+            ("i-0003", "IDLE", None, "no"),
+            ("i-0004", "LAUNCHING", None, None),
+        ]
+        every = (await pools.details(ADMIN, ListPoolDetails())).pools
+        assert {(each.instance_pool_id, each.warm_count, each.instances) for each in every} == {
+            (pool_id, 1, None),
+            (other, 1, None),
+        }
+        assert (await pools.details(USER, ListPoolDetails(instance_pool_id=pool_id))).pools == []
+        grant = Grant(USER.user_id, Permission.CAN_ATTACH_TO)
+        await store.write(lambda tx: tx.grants.put(Place(ObjectKind.INSTANCE_POOL, pool_id), [grant]))
+        (seen,) = (await pools.details(USER, ListPoolDetails(instance_pool_id=pool_id))).pools
+        assert [each.cluster_id for each in seen.instances or []] == [None] * 4, "the cluster is another's"
 
     asyncio.run(scenario())
 

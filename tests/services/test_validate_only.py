@@ -12,11 +12,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from brickyard.domain.clock import Ids
-from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidState, PermissionDenied, QuotaExceeded
-from brickyard.domain.policies import CreatePolicy
+from brickyard.domain.errors import (
+    ApiError,
+    InvalidParameterValue,
+    InvalidState,
+    PermissionDenied,
+    QuotaExceeded,
+    ResourceDoesNotExist,
+)
+from brickyard.domain.policies import CreatePolicy, ListPolicies
 from brickyard.domain.requests import CreateCluster, EditCluster
-from brickyard.domain.spec import AutoScale
-from brickyard.domain.validation import ClusterValidation
+from brickyard.domain.spec import AutoScale, ClusterSpec
+from brickyard.domain.validation import UNSAVED_POLICY, ClusterValidation, TryPolicy
 from brickyard.services.access import Authorizer
 from brickyard.services.policies import PolicyService
 from brickyard.store.store import Store
@@ -196,3 +203,71 @@ def test_permissions_are_those_of_the_real_call(store: Store) -> None:
     for call in (desk.service.create, desk.service.validate_create):
         with pytest.raises(PermissionDenied, match="create clusters"):
             asyncio.run(call(nobody, ASK))
+
+
+SPEC = ClusterSpec(spark_version=SPARK_4.key, node_type_id="small", autoscale=AutoScale(min_workers=1, max_workers=2))
+
+
+def test_a_policy_is_tried_before_it_is_saved(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        policies = PolicyService(store=store, clock=ManualClock(), ids=Ids(), authorizer=Authorizer())
+
+        async def saved() -> list[str]:
+            return [each.policy_id for each in (await policies.list(ADMIN, ListPolicies())).policies or []]
+
+        before = await saved()
+        good = msgspec.structs.replace(SPEC, custom_tags={"team": "x"}, policy_id="nonsense")
+        tried = await desk.service.try_policy(ADMIN, TryPolicy(definition=DEFINITION, cluster=good))
+        assert tried.problems == []
+        assert tried.verdict is not None
+        assert tried.verdict.valid, tried.verdict.errors
+        assert tried.verdict.effective is not None
+        assert tried.verdict.effective.spark_conf == {"a.b": "1"}
+        assert tried.verdict.price_per_hour is not None
+        assert {(each.field, each.value) for each in tried.verdict.locks} == {("spark_conf.a.b", "1"), ("init_scripts", None)}
+        refused = await desk.service.try_policy(ADMIN, TryPolicy(definition=DEFINITION, cluster=SPEC))
+        assert refused.verdict is not None
+        assert [each.field for each in refused.verdict.errors] == ["custom_tags.team"]
+        family = TryPolicy(
+            policy_family_id="shared-compute",
+            policy_family_definition_overrides='{"custom_tags.by": {"type": "fixed", "value": "us"}}',
+            cluster=SPEC,
+        )
+        merged = (await desk.service.try_policy(ADMIN, family)).verdict
+        assert merged is not None
+        assert "custom_tags.by" in {each.field for each in merged.locks}
+        assert await saved() == before
+        assert not (await desk.list()).get("clusters")
+
+    checks(store, scenario)
+
+
+def test_a_policy_with_mistakes_is_told_all_of_them_with_their_paths(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        wrong = json.dumps({"nonsense": {"type": "fixed", "value": 1}, "num_workers": {"type": "range", "maxValue": "many"}})
+        tried = await desk.service.try_policy(ADMIN, TryPolicy(definition=wrong, cluster=SPEC))
+        assert tried.verdict is None
+        assert [each.path for each in tried.problems] == ["nonsense", "num_workers"]
+        text = await desk.service.try_policy(ADMIN, TryPolicy(definition="{", cluster=SPEC))
+        assert [each.path for each in text.problems] == [""]
+        assert "not JSON" in text.problems[0].message
+        with pytest.raises(InvalidParameterValue, match="Missing required field: definition"):
+            await desk.service.try_policy(ADMIN, TryPolicy(cluster=SPEC))
+        with pytest.raises(ResourceDoesNotExist, match="policy family"):
+            await desk.service.try_policy(ADMIN, TryPolicy(policy_family_id="none", cluster=SPEC))
+        with pytest.raises(PermissionDenied, match="may not try cluster policies"):
+            await desk.service.try_policy(USER, TryPolicy(definition="{}", cluster=SPEC))
+
+    checks(store, scenario)
+
+
+def test_a_tried_policy_takes_no_name_and_no_turn(store: Store) -> None:
+    """Not even from a policy that has the name that a tried one has inside."""
+
+    async def scenario(desk: Desk) -> None:
+        await policy_of(store, name=UNSAVED_POLICY)
+        request = TryPolicy(definition="{}", cluster=SPEC)
+        tried = await asyncio.gather(*(desk.service.try_policy(ADMIN, request) for _ in range(5)))
+        assert all(each.verdict is not None and each.verdict.valid for each in tried)
+
+    checks(store, scenario)

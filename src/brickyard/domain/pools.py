@@ -164,6 +164,47 @@ class ListInstancePoolsResponse(Wire, frozen=True, kw_only=True):
     instance_pools: list[InstancePoolView] | None = None
 
 
+class PoolInstanceState(StrEnum):
+    """Where an instance of a pool stands: `Standing`, for clients."""
+
+    USED = "USED"
+    PENDING_USED = "PENDING_USED"
+    WARM = "WARM"
+    IDLE = "IDLE"
+    PREPARING = "PREPARING"
+    LAUNCHING = "LAUNCHING"
+
+
+class PoolInstance(Wire, frozen=True, kw_only=True):
+    """`cluster_id`: who has it, if the caller may see that cluster. `message`: why it is not as it should be."""
+
+    instance_id: str
+    state: PoolInstanceState
+    created_at: int
+    cluster_id: str | None = None
+    message: str | None = None
+
+
+class PoolDetails(Wire, frozen=True, kw_only=True):
+    """Ours: what the Instance Pools API does not tell. `instances` only of the pool that the request names."""
+
+    instance_pool_id: str
+    creator_user_name: str
+    created_at: int
+    warm_count: int
+    instances: list[PoolInstance] | None = None
+
+
+class ListPoolDetails(Wire, frozen=True, kw_only=True):
+    """Of all pools, or of the one that is named."""
+
+    instance_pool_id: str | None = None
+
+
+class ListPoolDetailsResponse(Wire, frozen=True, kw_only=True, omit_defaults=False):
+    pools: list[PoolDetails]
+
+
 class Pool(msgspec.Struct, frozen=True, kw_only=True):
     """One pool's row. Times are epoch milliseconds; 0 means never."""
 

@@ -38,3 +38,33 @@ class ClusterValidation(Wire, frozen=True, kw_only=True):
     locks: list[FieldLock]
     effective: ClusterSpec | None = None
     price_per_hour: HourlyPrice | None = None
+
+
+UNSAVED_POLICY = "unsaved"  # what a policy that is only tried is called; ids of saved ones are hexadecimal
+
+
+class TryPolicy(Wire, frozen=True, kw_only=True):
+    """Ours: what a policy that is not saved would do to a cluster: a definition, or a family with overrides."""
+
+    definition: str | None = None
+    policy_family_id: str | None = None
+    policy_family_definition_overrides: str | None = None
+    cluster: ClusterSpec
+
+    @property
+    def policy_id(self) -> str:
+        return UNSAVED_POLICY
+
+
+class PolicyProblem(Wire, frozen=True, kw_only=True):
+    """What is wrong with a definition. `path` is that of the rule; "" for the whole text."""
+
+    path: str
+    message: str
+
+
+class PolicyTrial(Wire, frozen=True, kw_only=True, omit_defaults=False):
+    """`verdict` is that of creating the cluster under the policy; null if the policy itself has problems."""
+
+    problems: list[PolicyProblem]
+    verdict: ClusterValidation | None = None

@@ -214,21 +214,25 @@ class PolicyService:
         )
 
     def _check_source(self, request: PolicyFields, family: str) -> None:
-        """Checks where the rules come from: a definition, or a family with overrides."""
-        overrides = request.policy_family_definition_overrides
-        if family and request.definition:
-            raise InvalidParameterValue("definition and policy_family_id are both given: leave one out.")
-        if not family and not request.definition:
-            raise InvalidParameterValue("Missing required field: definition")
-        if overrides and not family:
-            raise InvalidParameterValue("policy_family_definition_overrides needs policy_family_id.")
-        if family and family not in family_of:
-            raise _unknown_family(family)
-        field = "policy_family_definition_overrides" if family else "definition"
-        text = overrides or "{}" if family else request.definition or ""
+        text = check_source(request.definition, family, request.policy_family_definition_overrides)
         _, problems = parse(text)
         if problems and (self._strict or not _is_object(text)):
+            field = "policy_family_definition_overrides" if family else "definition"
             raise InvalidParameterValue(f"{field} is malformed: {said(problems)}")
+
+
+def check_source(definition: str | None, family: str, overrides: str | None) -> str:
+    """Checks where the rules come from: a definition, or a family with overrides. Returns the text of the policy's own rules.
+    Raises InvalidParameterValue and ResourceDoesNotExist."""
+    if family and definition:
+        raise InvalidParameterValue("definition and policy_family_id are both given: leave one out.")
+    if not family and not definition:
+        raise InvalidParameterValue("Missing required field: definition")
+    if overrides and not family:
+        raise InvalidParameterValue("policy_family_definition_overrides needs policy_family_id.")
+    if family and family not in family_of:
+        raise _unknown_family(family)
+    return overrides or "{}" if family else definition or ""
 
 
 def policy_view(row: PolicyRow) -> PolicyView:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.cluster import Instance
 from brickyard.domain.errors import InvalidParameterValue, ResourceDoesNotExist
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.pools import (
@@ -19,14 +20,21 @@ from brickyard.domain.pools import (
     InstancePoolStatus,
     InstancePoolView,
     ListInstancePoolsResponse,
+    ListPoolDetails,
+    ListPoolDetailsResponse,
     Pool,
+    PoolDetails,
+    PoolInstance,
+    PoolInstanceState,
     PoolSpec,
     Standing,
     pool_default_tags,
+    standing,
+    unprepared,
 )
 from brickyard.plan.poolspec import edited_spec, pool_spec
 from brickyard.services.access import Authorizer
-from brickyard.services.access.objects import WORKSPACE, of_pool
+from brickyard.services.access.objects import WORKSPACE, of_cluster, of_pool
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
 from brickyard.store.store import Store
@@ -120,6 +128,36 @@ class PoolService:
 
         return await self._store.read(work)
 
+    async def details(self, caller: Caller, request: ListPoolDetails) -> ListPoolDetailsResponse:
+        """What the Instance Pools API does not tell: of all pools that the caller may see, or of one, with its instances."""
+        wanted = request.instance_pool_id
+
+        def work(tx: Tx) -> ListPoolDetailsResponse:
+            pools = tx.pools.shown(self._authorizer.visible(tx, caller, ObjectKind.INSTANCE_POOL))
+            if wanted is not None:
+                pools = [pool for pool in pools if pool.instance_pool_id == wanted]
+            standings = tx.instances.standings(*(pool.instance_pool_id for pool in pools)) if pools else {}
+            rows = tx.instances.live_of_pool(pools[0].instance_pool_id) if pools and wanted is not None else []
+            clusters = [
+                found for each in sorted({row.cluster_id for row in rows}) if (found := tx.clusters.get(each)) is not None
+            ]
+            shown = self._authorizer.shown(tx, caller, ObjectKind.CLUSTER, clusters, of_cluster)
+            seen = {cluster.cluster_id for cluster in shown}
+            return ListPoolDetailsResponse(
+                pools=[
+                    PoolDetails(
+                        instance_pool_id=pool.instance_pool_id,
+                        creator_user_name=pool.creator_user_name,
+                        created_at=pool.created_ms,
+                        warm_count=standings.get(pool.instance_pool_id, {}).get(Standing.WARM, 0),
+                        instances=[_instance(row, seen) for row in rows] if wanted is not None else None,
+                    )
+                    for pool in pools
+                ]
+            )
+
+        return await self._store.read(work)
+
     async def end_idle(self) -> None:
         """Marks idle instances as ended on purpose rather than lost, because the server stops and ends its instances. The next
         server fills the pools again."""
@@ -177,6 +215,16 @@ def pool_stats(standings: Mapping[Standing, int]) -> InstancePoolStats:
         idle_count=count(Standing.WARM, 0) + count(Standing.IDLE, 0),
         pending_used_count=count(Standing.PENDING_USED, 0),
         pending_idle_count=count(Standing.PREPARING, 0) + count(Standing.LAUNCHING, 0),
+    )
+
+
+def _instance(row: Instance, seen: Collection[str]) -> PoolInstance:
+    return PoolInstance(
+        instance_id=row.instance_id,
+        state=PoolInstanceState(standing(row).name),
+        created_at=row.created_ms,
+        cluster_id=row.cluster_id if row.cluster_id in seen else None,
+        message=(row.launch_error.message if row.launch_error is not None else "" if row.cluster_id else unprepared(row)) or None,
     )
 
 

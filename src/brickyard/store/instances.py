@@ -29,6 +29,7 @@ _UPDATE = Prepared(update(t).where(t.c.instance_id == bindparam("id")), set(t.c.
 _DELETE = Prepared(delete(t).where(t.c.instance_id == bindparam("id")))
 
 _OF_POOL = select(t.c.doc).where(t.c.pool_id == bindparam("id"), t.c.cluster_id == "").order_by(t.c.instance_id)
+_LIVE_OF_POOL = select(t.c.doc).where(t.c.pool_id == bindparam("id"), t.c.standing != Standing.NONE).order_by(t.c.instance_id)
 _TO_TAKE = (
     select(t.c.doc)
     .where(t.c.pool_id == bindparam("id"), t.c.standing >= Standing.WARM)
@@ -138,6 +139,10 @@ class InstanceRows:
         """The instances of a pool that no cluster has, in any state, ordered by id. Lock the pool first: every writer of one of
         them does."""
         return [self._seen(_decode(doc)) for doc in self._connection.execute(_OF_POOL, {"id": pool_id}).scalars()]
+
+    def live_of_pool(self, pool_id: str) -> list[Instance]:
+        """The instances of a pool that are not being ended, used or not, ordered by id. Without locks: only to show them."""
+        return [_decode(doc) for doc in self._connection.execute(_LIVE_OF_POOL, {"id": pool_id}).scalars()]
 
     def to_take(self, pool_id: str, limit: int) -> list[Instance]:
         """The best idle instances of a pool, at most `limit`: warm ones first. Lock the pool first."""

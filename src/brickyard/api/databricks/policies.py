@@ -1,4 +1,4 @@
-"""The Cluster Policies API: 5 calls, policy families: 2 calls, and policy compliance of clusters: 4 calls."""
+"""The Cluster Policies API: 5 calls, policy families: 2 calls, policy compliance of clusters: 4 calls, one of our own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from brickyard.api.edge.registry import EVERY, Handler, Need, Operation
 from brickyard.domain import policies as ask
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.spec import Wire
+from brickyard.domain.validation import PolicyTrial, TryPolicy
 from brickyard.services.caller import Caller
 
 BODY_LIMIT = 1024 * 1024  # two definitions, escaped
@@ -65,6 +66,10 @@ async def _cancel(ctx: ApiContext, caller: Caller, request: CancelPendingEnforce
     await ctx.clusters.cancel_enforcement(caller, request.cluster_id, allow_missing=bool(request.allow_missing))
 
 
+async def _try(ctx: ApiContext, caller: Caller, request: TryPolicy) -> PolicyTrial:
+    return await ctx.clusters.try_policy(caller, request)
+
+
 def _operation(method: str, path: str, name: str, handler: Handler, summary: str, **options: Any) -> Operation:
     return Operation(
         name=name, method=method, paths=(path,), handler=handler, summary=summary, body_limit=BODY_LIMIT, **options
@@ -116,4 +121,7 @@ OPERATIONS: tuple[Operation, ...] = (
                "Cancel an enforcement that waits for a cluster's termination",
                needs=(Need(Permission.ADMIN, ObjectKind.CLUSTER, "cluster_id"),),
                request=CancelPendingEnforcement, errors=(404,)),
+    _operation("POST", "/api/2.1/policies/clusters/try", "policies.try", _try,
+               "What is wrong with a policy that is not saved, and what it would do to a cluster",
+               needs=(_GOVERN, _USE), request=TryPolicy, response=PolicyTrial, errors=(404,), only_reads=True),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The Instance Pools API: 5 calls."""
+"""The Instance Pools API: 5 calls, and one of our own."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ async def _get(ctx: ApiContext, caller: Caller, request: pools.InstancePoolId) -
 
 async def _list(ctx: ApiContext, caller: Caller, request: Empty) -> pools.ListInstancePoolsResponse:
     return await ctx.pools.list(caller)
+
+
+async def _details(ctx: ApiContext, caller: Caller, request: pools.ListPoolDetails) -> pools.ListPoolDetailsResponse:
+    return await ctx.pools.details(caller, request)
 
 
 def _pool(permission: Permission, of: str = "instance_pool_id") -> tuple[Need]:
@@ -72,4 +76,14 @@ OPERATIONS: tuple[Operation, ...] = (
     _operation("delete", "POST", _delete, "Delete an instance pool for good", request=pools.InstancePoolId),
     _operation("get", "GET", _get, "One instance pool", request=pools.InstancePoolId, response=pools.InstancePoolView),
     _operation("list", "GET", _list, "All instance pools", response=pools.ListInstancePoolsResponse),
+    Operation(
+        name="instance_pools.details",
+        method="GET",
+        paths=("/api/2.1/instance-pools/details",),
+        handler=_details,
+        request=pools.ListPoolDetails,
+        response=pools.ListPoolDetailsResponse,
+        summary="Who made the instance pools, and how many of their instances are warm; of one pool, each instance",
+        needs=(*_NEEDS["list"], Need(Permission.CAN_ATTACH_TO, ObjectKind.CLUSTER, EVERY)),
+    ),
 )

@@ -32,7 +32,7 @@ from brickyard.domain.requests import (
     UpdateCluster,
 )
 from brickyard.domain.runtimes import Runtime
-from brickyard.domain.validation import ClusterValidation
+from brickyard.domain.validation import ClusterValidation, PolicyTrial, TryPolicy
 from brickyard.domain.views import GetEventsResponse
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE
@@ -70,7 +70,7 @@ class ClusterService:
         self.offers = Offers(node_types=node_types, runtimes=runtimes)
         self._reads = ClusterReads(store=store, clock=clock, sizes=self.offers.node_types, authorizer=authorizer)
         self.commands = ClusterCommands(clock=clock, ids=ids, offers=self.offers, authorizer=authorizer, photon=photon)
-        self._validations = ClusterValidations(store=store, commands=self.commands, currency=currency)
+        self._validations = ClusterValidations(store=store, commands=self.commands, authorizer=authorizer, currency=currency)
         self._compliances = ClusterCompliances(commands=self.commands, offers=self.offers, authorizer=authorizer)
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -125,6 +125,10 @@ class ClusterService:
     async def validate_edit(self, caller: Caller, request: EditCluster) -> ClusterValidation:
         """What `edit` would do; changes nothing."""
         return await self._validations.edit(caller, request)
+
+    async def try_policy(self, caller: Caller, request: TryPolicy) -> PolicyTrial:
+        """What `create` would do under a policy that is not saved; saves and creates nothing."""
+        return await self._validations.try_policy(caller, request)
 
     async def start(self, caller: Caller, request: StartCluster) -> None:
         """Starts a terminated cluster at its last size."""

@@ -4,17 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
+from brickyard.domain.access import Permission
 from brickyard.domain.errors import ApiError, InvalidParameterValue
+from brickyard.domain.policies import PolicyRow
 from brickyard.domain.requests import CreateCluster, EditCluster
 from brickyard.domain.spec import ClusterSpec
-from brickyard.domain.validation import ClusterValidation, FieldError, FieldLock, HourlyPrice
+from brickyard.domain.validation import (
+    UNSAVED_POLICY,
+    ClusterValidation,
+    FieldError,
+    FieldLock,
+    HourlyPrice,
+    PolicyProblem,
+    PolicyTrial,
+    TryPolicy,
+)
 from brickyard.plan.changes import plain_spec
 from brickyard.plan.policies.evaluation import locks
 from brickyard.plan.policies.governing import Governed
+from brickyard.plan.policies.language import parse
 from brickyard.plan.spend import price_per_hour
 from brickyard.plan.validation import mistakes, named
+from brickyard.services.access import Authorizer
+from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.commands import ClusterCommands
+from brickyard.services.policies import check_source
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -30,8 +47,9 @@ class _Judged(Exception):
 class ClusterValidations:
     """One per server. Methods raise what the real call would raise, except for mistakes in the specification."""
 
-    def __init__(self, *, store: Store, commands: ClusterCommands, currency: str) -> None:
+    def __init__(self, *, store: Store, commands: ClusterCommands, authorizer: Authorizer, currency: str) -> None:
         self._store = store
+        self._authorizer = authorizer
         self._commands = commands
         self._currency = currency
 
@@ -47,6 +65,31 @@ class ClusterValidations:
             return request.cluster_id
 
         return await self._judge(caller, request, work)
+
+    async def try_policy(self, caller: Caller, request: TryPolicy) -> PolicyTrial:
+        """What `create` would do under a policy that is not saved. Only administrators can save one, and so try one."""
+        to = "try cluster policies in the"
+        await self._store.read(lambda tx: self._authorizer.require(tx, caller, Permission.ADMIN, WORKSPACE, to=to))
+        family = request.policy_family_id or ""
+        text = check_source(request.definition, family, request.policy_family_definition_overrides)
+        _, problems = parse(text)
+        if problems:
+            return PolicyTrial(problems=[PolicyProblem(**each._asdict()) for each in problems])
+        policy = PolicyRow(
+            policy_id=UNSAVED_POLICY,
+            name=f"{UNSAVED_POLICY} ",  # no saved policy has a name that ends with a blank
+            definition="" if family else text,
+            policy_family_id=family,
+            overrides=text if family else "",
+        )
+        fields = msgspec.structs.asdict(request.cluster)
+        create = CreateCluster(**(fields | {"policy_id": UNSAVED_POLICY}))
+
+        def work(tx: Tx) -> str:
+            tx.policies.put(policy)
+            return self._commands.create(tx, caller, create)
+
+        return PolicyTrial(problems=[], verdict=await self._judge(caller, create, work))
 
     async def _judge(self, caller: Caller, request: CreateCluster | EditCluster, work: Callable[[Tx], str]) -> ClusterValidation:
         spec = plain_spec(request)
@@ -96,7 +139,7 @@ def _error(message: str) -> FieldError:
 def _locked(governed: Governed | None) -> list[FieldLock]:
     if governed is None:
         return []
-    name = governed.policy.name
+    name = governed.policy.name.strip()
     return [
         FieldLock(field=each.path, value=each.value, hidden=each.hidden, reason=f"Policy {name}: {each.reason}")
         for each in locks(governed.definition)
