@@ -8,6 +8,9 @@ import os
 import select
 import signal
 import socket
+import subprocess
+import sys
+import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +19,9 @@ from typing import Any
 import psutil
 import pytest
 
+from brickyard.agent import network, sandbox
+from brickyard.agent.addresses import RANGE
+from brickyard.agent.view import View
 from brickyard.gateway.forwarding.__main__ import MOST_OF_A_DOOR, Forwarder
 from brickyard.gateway.forwarding.process import Door, Forwarding, ForwardingFailed
 from tests.support.patience import PATIENCE_S, until
@@ -93,11 +99,11 @@ class Process:
         self._thread.start()
         self.forwarding = Forwarding()
 
-    def _call(self, work: Any) -> Any:
+    def call(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
     def tell(self, *doors: Door) -> list[str]:
-        found: list[str] = self._call(self.forwarding.tell(doors))
+        found: list[str] = self.call(self.forwarding.tell(doors))
         return found
 
     @property
@@ -106,7 +112,7 @@ class Process:
         return self.forwarding._process.pid
 
     def close(self) -> None:
-        self._call(self.forwarding.close())
+        self.call(self.forwarding.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(PATIENCE_S)
         self._loop.close()
@@ -223,6 +229,54 @@ def test_a_process_that_was_killed_is_told_and_started_again(process: Process, e
         process.tell(echo.door(port))
     assert process.tell(echo.door(port)) == [""]
     assert answers(port)
+
+
+NETWORK = network.allowed(sandbox.choose("auto", sandbox.probe()))
+
+
+@pytest.mark.skipif(NETWORK.kind == "shared", reason=f"no networks here: {NETWORK.reason}")
+def test_a_node_gives_connections_away_and_does_not_carry_them(process: Process, tmp_path: Path) -> None:
+    """A node's network, with a program in it. Its network process stands still while bytes pass."""
+    program = """
+        import socket
+        server = socket.create_server(("127.0.0.1", 7600))
+        print("ready", flush=True)
+        while True:
+            with server.accept()[0] as client:
+                while data := client.recv(64):
+                    client.sendall(data)
+    """
+    switchboard, port = network.make_switchboard(), free_port()
+    plan = network.Plan(address=str(RANGE[311]), ways=str(tmp_path / "ways"), switchboard=switchboard)
+
+    async def made() -> tuple[network.Network, str, str]:
+        node = network.Network(plan=plan, python=sys.executable, on_end=lambda: None)
+        await node.start()
+        return node, await node.open(7600), await node.open(7601)
+
+    node, way, nobody = process.call(made())
+    line = sandbox.choose("auto", sandbox.probe()).command(
+        [str(Path(sys.executable).resolve()), "-I", "-S", "-c", textwrap.dedent(program)],
+        view=View(read_only=(sys.base_prefix,)), network=node.descriptors,
+    )  # fmt: skip
+    with subprocess.Popen(line, pass_fds=node.descriptors, stdout=subprocess.PIPE, env={}) as inside:
+        assert inside.stdout and inside.stdout.readline() == b"ready\n"
+        assert process.tell(Door("127.0.0.1", port, way, "", 0)) == [""]
+        with connect(port) as client:
+            client.sendall(b"a")
+            assert client.recv(1) == b"a"
+            (carrier,) = [each for each in psutil.Process().children() if "netproc.py" in " ".join(each.cmdline())]
+            carrier.suspend()
+            client.sendall(b"b")
+            assert client.recv(1) == b"b"
+            carrier.resume()
+        assert answers(port)
+        process.tell(Door("127.0.0.1", port, nobody, "", 0))
+        with connect(port) as client:
+            assert everything(client) == b"", "nobody listens there"
+        inside.kill()
+    process.call(node.stop())
+    os.close(switchboard)
 
 
 def test_a_server_that_says_nothing_counts_as_gone() -> None:

@@ -40,6 +40,7 @@ MAX_LOOKUPS = 64
 DIAL_S, LOOKUP_S = 20.0, 5.0
 STACK = 192 << 10
 MESSAGE = 4096
+GIVEN = ".connection"  # after a port: the socket that gives a connection to it away
 COMMON_PORTS = (80, 443)  # the only ports that lead out if the kernel cannot redirect
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -297,7 +298,8 @@ def answer_lookups(agent: Agent, resolver: str) -> None:
 
 
 class Ways:
-    """Unix sockets in the current directory, each leading to a port of this node."""
+    """Unix sockets in the current directory, each leading to a port of this node. Beside each is one that gives connections away:
+    whoever carries much does so itself, instead of through this process. It limits their number itself, too."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -309,6 +311,8 @@ class Ways:
         if port not in self._open:
             room = threading.Semaphore(MAX_IN)
             serve(unix_listener(str(port), socket.SOCK_STREAM), lambda connection: self._enter(connection, port), room)
+            giving = unix_listener(f"{port}{GIVEN}", socket.SOCK_SEQPACKET)
+            serve(giving, lambda connection: self._give(connection, port), threading.Semaphore(MAX_IN))
             self._open.add(port)
 
     def _enter(self, connection: socket.socket, port: int) -> None:
@@ -317,6 +321,13 @@ class Ways:
             connection.close()
         else:
             carry(connection, inside)
+
+    def _give(self, connection: socket.socket, port: int) -> None:
+        with connection:
+            inside = self._connected(port)
+            if inside is not None:
+                with inside:
+                    socket.send_fds(connection, [b"{}"], [inside.fileno()])
 
     def _connected(self, port: int) -> socket.socket | None:
         """A connection to that port of the node's address, or of the node's loopback: many programs listen only there."""

@@ -25,7 +25,8 @@ from brickyard.lifecycle.listening import CannotListen, bound
 MOST_OF_A_DOOR = 128  # connections at a time, as many as a node lets in for a port; more wait until one ends
 MOST = 2_000  # of all doors
 BACKLOG = 64
-CONNECT_S = 5.0
+CONNECT_S = 12.0  # a node tries two addresses, each for 5 s
+GIVEN = ".connection"  # after a way: the socket that gives a connection away (`agent/netproc.py`)
 STACK = 192 << 10  # bytes, of each thread
 PAUSE_S = 0.05  # when no descriptor or thread is free
 # Finds out within about two minutes that a client has vanished. Not every system has all three.
@@ -83,9 +84,7 @@ class Opened:
             made = socket.create_connection((door.host, door.host_port), timeout=CONNECT_S)
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         else:
-            made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            made.settimeout(CONNECT_S)
-            made.connect(short(door.way))
+            made = _given(door.way) or _unix(socket.SOCK_STREAM, door.way)
         made.settimeout(None)
         return made
 
@@ -169,6 +168,31 @@ class Forwarder:
         with self._lock:
             door.count += change
             self._count += change
+
+
+def _given(way: str) -> socket.socket | None:
+    """A connection inside the node's network, which its network process has made and does not carry. None if the node is of a
+    version that gives none away. Raises OSError if nobody listens there."""
+    try:
+        asking = _unix(socket.SOCK_SEQPACKET, f"{way}{GIVEN}")
+    except (FileNotFoundError, ConnectionRefusedError):
+        return None
+    with asking:
+        found = socket.recv_fds(asking, 64, 1)[1]
+    if not found:
+        raise ConnectionRefusedError(way)
+    return socket.socket(fileno=found[0])
+
+
+def _unix(kind: int, name: str) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX, kind)
+    try:
+        made.settimeout(CONNECT_S)
+        made.connect(short(name))
+    except OSError:
+        made.close()
+        raise
+    return made
 
 
 def _keep_alive(client: socket.socket) -> None:
