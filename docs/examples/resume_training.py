@@ -19,6 +19,7 @@ HOST = os.environ["DATABRICKS_HOST"].rstrip("/")
 CLUSTERS = f"{HOST}/v1/clusters"
 SESSION = requests.Session()
 SESSION.headers["Authorization"] = f"Bearer {os.environ['DATABRICKS_TOKEN']}"
+SCRIPT = Path(__file__).with_name("train.py")
 FILE = "/training/train.py"
 
 
@@ -34,8 +35,7 @@ def call(method, url, **options):
 def start(cluster, **changes):
     """Starts it, and waits until it runs. A start that fails says why, in `call`."""
     view = call("POST", f"{cluster}/start", json={"wait_for_ready": True, "timeout_minutes": 30, **changes})
-    phases = [each["name"] for each in view["operation"]["phases"] if each["status"] == "completed"]
-    print(f"running with {view['configuration']['cpu_cores']:g} cores after {', '.join(phases)}", flush=True)
+    print(f"running with {view['configuration']['cpu_cores']:g} cores", flush=True)
 
 
 def stop(cluster, **options):
@@ -56,10 +56,10 @@ def train(cluster_id, package):
     output = call("GET", f"{HOST}/api/2.2/jobs/runs/get-output", params={"run_id": run["tasks"][0]["run_id"]})
     if run["state"]["result_state"] != "SUCCESS":
         sys.exit(f"the training failed: {output.get('error')}\n{output.get('error_trace')}")
-    print(output["logs"], end="", flush=True)
+    print(output["logs"].strip(), flush=True)
 
 
-def main(script=str(Path(__file__).with_name("train.py")), package="torch"):
+def main(script=SCRIPT, package="torch"):
     contents = base64.b64encode(Path(script).read_bytes()).decode()
     call("POST", f"{HOST}/api/2.0/dbfs/put", json={"path": FILE, "contents": contents, "overwrite": True})
     made = call("POST", CLUSTERS, json={"name": f"training-{time.time_ns()}", "cpu_cores": 1, "auto_start": False})

@@ -61,7 +61,7 @@ def work(name):
     while "result_state" not in (run := call("GET", f"{HOST}/api/2.2/jobs/runs/get", params={"run_id": run_id}))["state"]:
         time.sleep(1)
     output = call("GET", f"{HOST}/api/2.2/jobs/runs/get-output", params={"run_id": run["tasks"][0]["run_id"]})
-    print(run["state"]["result_state"], output.get("logs") or output.get("error"), end="")
+    print(run["state"]["result_state"], (output.get("logs") or output["error"]).strip())
     stopped = call("POST", f"{address}/stop", json={"stop_reason": "the batch is done", "wait_for_completion": True})
     print(stopped["status"])
 
