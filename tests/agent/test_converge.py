@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brickyard.agent.converge import Current, Size, Stage, Step, decide, size_of, why_cold
+from brickyard.agent.converge import Current, Size, Stage, Step, decide, size_of, starts_early, why_cold
 from brickyard.domain.node import Assignment, Role
 from brickyard.domain.scripts import InitScript
 from tests.agent.world import assignment, preparation
+
+OPTIONS = {"spark.driver.extraJavaOptions": "-javaagent:/tmp/made.jar"}
 
 generations = st.integers(min_value=1, max_value=3)
 runtimes = st.sampled_from(["fake", "another"])
@@ -152,6 +157,20 @@ def test_init_scripts_run_before_spark_and_once(current: Current, wanted: Assign
 def test_a_worker_runs_init_scripts_once_it_knows_the_driver() -> None:
     wanted = assignment(role=Role.WORKER, runtime="fake", init_scripts=(InitScript(name="a.sh"),))
     hosted = Current(generation=wanted.generation, stage=Stage.HOSTED)
-    assert decide(hosted, wanted) == ()
-    wanted = msgspec.structs.replace(wanted, driver_host="198.18.0.9")
-    assert decide(hosted, wanted) == (Step.SCRIPTS, Step.START, Step.JOIN)
+    started = msgspec.structs.replace(hosted, stage=Stage.STARTED)
+    assert (decide(hosted, wanted), decide(started, wanted)) == ((Step.START,), ()), "its JVM starts meanwhile"
+    known = msgspec.structs.replace(wanted, driver_host="198.18.0.9")
+    assert decide(hosted, known) == (Step.START, Step.SCRIPTS, Step.JOIN), "and is not given up when the address comes"
+    assert decide(started, known) == (Step.SCRIPTS, Step.JOIN)
+
+
+@pytest.mark.parametrize("setting", [{"spark_env_vars": {"LD_PRELOAD": "made.so"}}, {"spark_conf": OPTIONS}])
+@pytest.mark.parametrize("role", [Role.WORKER, Role.DRIVER])
+def test_no_jvm_starts_before_scripts_that_may_make_what_it_is_started_with(role: Role, setting: dict[str, Any]) -> None:
+    wanted = assignment(
+        role=role, runtime="fake", init_scripts=(InitScript(name="a.sh"),), driver_host="198.18.0.9", **setting
+    )  # fmt: skip
+    hosted = Current(generation=wanted.generation, stage=Stage.HOSTED)
+    assert starts_early(wanted) == (role is Role.WORKER and "spark_conf" in setting), "a worker has no Java options"
+    if not starts_early(wanted):
+        assert decide(hosted, wanted) == (Step.SCRIPTS, Step.START, Step.JOIN)

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from brickyard.runtime.node.host.scripts import environment, jvm_files, run_script, safe_name
+from brickyard.runtime.node.host.scripts import environment, python_files, run_script, safe_name
+from brickyard.runtime.node.jvm.process import files_read
 
 
 @pytest.fixture
@@ -114,8 +115,26 @@ def test_names_and_variables(tmp_path: Path) -> None:
 def test_what_a_jvm_has_read(node_dir: Path, tmp_path: Path) -> None:
     manifest = {"spark_home": str(tmp_path / "spark")}
     (node_dir / "conf").mkdir()
-    before = jvm_files(node_dir, manifest)
+    before = files_read(node_dir, manifest)
     _run(node_dir, b"echo elsewhere >$NODE/work/file")
-    assert jvm_files(node_dir, manifest) == before
+    assert files_read(node_dir, manifest) == before
     _run(node_dir, b"echo 'a=b' >$NODE/conf/log4j2.properties", number=1)
-    assert jvm_files(node_dir, manifest) != before
+    assert files_read(node_dir, manifest) != before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        b"mkdir $NODE/python/lib/package", b"echo 2 >$NODE/python/lib/module.py", b"rm $NODE/python/lib/module.py",
+        b"mkdir -p $NODE/home/.local/lib", b"echo 1 >$NODE/python/lib/new && mv $NODE/python/lib/new $NODE/python/lib/module.py",
+    ],
+)  # fmt: skip
+def test_what_a_waiting_kernel_has_seen(node_dir: Path, change: bytes) -> None:
+    (node_dir / "python/lib").mkdir(parents=True)
+    (node_dir / "python/lib/module.py").write_text("1\n")
+    (node_dir / "home").mkdir()
+    before = python_files(node_dir, node_dir / "python")
+    assert _run(node_dir, b"true; echo elsewhere >$NODE/work/file")["status"] == "SUCCEEDED"
+    assert python_files(node_dir, node_dir / "python") == before
+    assert _run(node_dir, change, number=1)["status"] == "SUCCEEDED"
+    assert python_files(node_dir, node_dir / "python") != before

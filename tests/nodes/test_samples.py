@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from brickyard.domain.errors import DatabaseAway
-from brickyard.domain.samples import NodeAbout, NodeSamples, Sample, unpack
-from brickyard.nodes.samples import MAX_WAITING, Samples
+from brickyard.domain.samples import SAMPLE_S, NodeAbout, NodeSamples, Sample, unpack
+from brickyard.nodes.samples import FRESH_MS, MAX_WAITING, WRITE_S, Samples
 from brickyard.plan.samples import DAY, HOUR, MINUTE
 from brickyard.reconcile.samples import SamplePacking, move
 from brickyard.services.access import Authorizer
@@ -228,9 +228,22 @@ def test_a_snapshot_has_the_newest_of_all_servers_and_nothing_old(store: Store) 
             return {node.instance_id: node.metrics["cpu_cores"] for node in (await service.snapshot(ADMIN, ID)).nodes}
 
         assert await seen() == {"i-1": 1.0, "i-2": 2.0, "i-3": 3.0}
-        world.clock.advance(seconds=11)
-        assert await seen() == {"i-1": 1.0, "i-3": 3.0}
-        world.clock.advance(seconds=6)
+        world.clock.advance(seconds=5)
+        assert await seen() == {"i-1": 1.0, "i-2": 2.0, "i-3": 3.0}, "ten seconds old"
+        world.clock.advance(ms=1)
+        assert await seen() == {"i-1": 1.0, "i-3": 3.0}, "and older"
+        world.clock.advance(seconds=5)
         assert await seen() == {}
 
     run(store, scenario)
+
+
+def test_what_one_server_hears_is_in_the_snapshots_of_another_while_it_counts(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sample is written in time even if the next one of its node just misses a write."""
+    server = Samples(store=store, clock=ManualClock())
+    monkeypatch.setattr(Store, "alone", property(lambda _: False))
+    assert SAMPLE_S + server.pause_s < FRESH_MS / 1000 - 2, "with two seconds for reports and writes"
+    monkeypatch.setattr(Store, "alone", property(lambda _: True))
+    assert server.pause_s == WRITE_S

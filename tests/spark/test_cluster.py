@@ -27,6 +27,13 @@ mkdir -p /dbfs/marks
 echo "$DB_IS_DRIVER $DB_DRIVER_IP $TEST_VARIABLE $(grep -l java /proc/[0-9]*/comm | wc -l)" >"/dbfs/marks/$DB_CONTAINER_IP"
 echo from the script >"$HOME/mark"
 """
+# Java starts beside a driver's scripts: this one waits for it, and then changes what it has read.
+LATE = b"""#!/bin/bash
+until grep -qs java /proc/[0-9]*/comm; do sleep 0.1; done
+while [ -e "$HOME/../conf/gateway.info" ] || [ ! -e "$HOME/../conf/log4j2.properties" ]; do sleep 0.1; done
+echo "# changed" >>"$HOME/../conf/log4j2.properties"
+touch "$HOME/changed"
+"""
 CONF = {"spark.sql.shuffle.partitions": "4", "spark.test.setting": "first"}
 PASSWORD = 'hunter2-"quoted" & <more>'
 SINGLE: dict[str, Any] = {"is_single_node": True, "kind": Kind.CLASSIC_PREVIEW}
@@ -35,7 +42,9 @@ SINGLE: dict[str, Any] = {"is_single_node": True, "kind": Kind.CLASSIC_PREVIEW}
 @pytest.fixture(scope="module")
 def neighbour(live: Live) -> str:
     """A cluster of one node on Spark 3."""
-    return live.create("neighbour", SPARK_3, **SINGLE)
+    live.w.dbfs.upload("/scripts/late.sh", io.BytesIO(LATE))
+    script = InitScriptInfo(dbfs=DbfsStorageInfo("dbfs:/scripts/late.sh"))
+    return live.create("neighbour", SPARK_3, init_scripts=[script], **SINGLE)
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +69,13 @@ def test_a_single_node_on_spark_3(live: Live, neighbour: str, cluster: str) -> N
     version, master, total = said.split()
     assert version.startswith("3.5.")
     assert (master, total) == ("local[1]", "499500")
+
+
+def test_java_that_started_beside_a_script_is_replaced_if_the_script_changed_what_it_had_read(live: Live, neighbour: str) -> None:
+    started = "sc._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getStartTime()"
+    assert (
+        live.run(neighbour, f"import os; print({started} > 1000 * os.stat(os.path.expanduser('~/changed')).st_mtime)") == "True"
+    )
 
 
 def test_settings_variables_and_tags_reach_the_code(live: Live, cluster: str) -> None:

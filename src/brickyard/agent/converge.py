@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from brickyard.agent.memory import java_options
 from brickyard.domain.libraries import Library
 from brickyard.domain.node import Assignment, Role
 
@@ -85,9 +86,13 @@ def decide(current: Current, wanted: Assignment | None) -> tuple[Step, ...]:
         if current.stage < stage:
             steps.append(step)
     if wanted.init_scripts and not current.scripted and current.stage < Stage.JOINED:
-        if wanted.role is Role.WORKER and not wanted.driver_host:
-            return tuple(steps)  # the scripts need the driver's address: the assignment will name it
-        steps.append(Step.SCRIPTS)
+        if wanted.role is Role.WORKER:
+            if current.stage < Stage.STARTED and starts_early(wanted):
+                steps.append(Step.START)
+                current = msgspec.structs.replace(current, stage=Stage.STARTED)
+            if not wanted.driver_host:
+                return tuple(steps)  # the scripts need the driver's address: the assignment will name it
+        steps.append(Step.SCRIPTS)  # a driver's JVM starts beside them, if it may start early
     if current.stage < Stage.STARTED:
         steps.append(Step.START)
     joins = [Step.JOIN] if current.stage < Stage.JOINED else []
@@ -121,6 +126,12 @@ def _decide_own(current: Current, wanted: Assignment) -> tuple[list[Step], Curre
     if why_cold(current, wanted):
         return [Step.COOL, Step.BEGIN], own
     return [Step.TAKE], msgspec.structs.replace(own, stage=Stage.STARTED)
+
+
+def starts_early(wanted: Assignment) -> bool:
+    """Whether the JVM may start before the init scripts have run. Options and variables may name what a script makes. If a script
+    changes other files that a JVM reads once, this is found out afterwards, and another JVM is started."""
+    return java_options(wanted) == [] and not wanted.spark_env_vars
 
 
 def why_cold(current: Current, wanted: Assignment) -> str:

@@ -297,6 +297,8 @@ class Node:
             self._end_generation(failure if failure.log_tail else msgspec.structs.replace(failure, log_tail=state.tail))
             self._give_up()
             return
+        if state.status.scripts is not None and state.status.scripts.running:
+            changes.pop("message", None)  # which script runs says more than what goes on beside it
         changes.pop("failure", None)
         if changes.get("cold_reason"):
             changes["warm_start"] = False

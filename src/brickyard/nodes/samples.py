@@ -1,6 +1,7 @@
 """The samples that agents send: the newest of each node, and those that are to be written.
 
-A server writes what it has received every five seconds, as often as agents sample. An agent repeats a report that was not
+A server writes what it has received every five seconds, as often as agents sample, and twice as often where several servers
+share the database. An agent repeats a report that was not
 answered, to another server if need be, so a sample may arrive twice; its time tells. What a killed server had received and not
 written is lost.
 """
@@ -24,7 +25,8 @@ from brickyard.store.store import Store
 log = structlog.get_logger(__name__)
 
 WRITE_S = SAMPLE_S  # more often would only make more rows of fewer nodes each
-FRESH_MS = 15_000  # an older sample says nothing about now
+SHARED_WRITE_S = 2.5  # where other servers read what is written: with the time between two samples it must stay below FRESH_MS
+FRESH_MS = 10_000  # an older sample says nothing about now; nodes send one every five seconds
 LATE_MS, EARLY_MS = 3_600_000, 60_000  # how far an agent's clock, or a report, may be behind or ahead
 MAX_WAITING = 50_000  # samples that wait for the database; more are dropped, the oldest first
 MAX_AT_ONCE = 200  # in one report
@@ -78,6 +80,11 @@ class Samples:
         """Drops the instance, which is gone."""
         self._newest.pop(instance_id, None)
 
+    @property
+    def pause_s(self) -> float:
+        """Between two writes."""
+        return WRITE_S if self._store.alone else SHARED_WRITE_S
+
     async def write(self) -> None:
         """Writes what has been received. Raises DatabaseTrouble or RequestLimitExceeded, and will then write it the next time."""
         batch = list(self._waiting)
@@ -94,10 +101,10 @@ class Samples:
             raise
 
     async def run(self) -> None:
-        """Writes every five seconds until cancelled, and then once more."""
+        """Writes every few seconds until cancelled, and then once more."""
         try:
             while True:
-                await asyncio.sleep(WRITE_S)
+                await asyncio.sleep(self.pause_s)
                 try:
                     await self.write()
                 except (DatabaseTrouble, RequestLimitExceeded):

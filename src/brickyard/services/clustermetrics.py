@@ -94,7 +94,7 @@ class ClusterMetrics:
         self._heard = heard
 
     async def snapshot(self, caller: Caller, cluster_id: str) -> MetricsSnapshot:
-        """What the nodes use now. Other servers write what they receive every five seconds."""
+        """What the nodes use now. Other servers write what they receive every few seconds."""
         oldest = self._clock.now_ms() - FRESH_MS
 
         def work(tx: Tx) -> list[SampleRow]:
@@ -102,6 +102,7 @@ class ClusterMetrics:
             return tx.samples.between(cluster_id, oldest, self._clock.now_ms() + HOUR)
 
         newest = self._newest(cluster_id, await self._store.read(work))
+        oldest = self._clock.now_ms() - FRESH_MS  # the database may have taken its time
         nodes = [
             NodeNow(instance_id=name, timestamp=each.at_ms, metrics=dict(each.values), **msgspec.structs.asdict(each.about))
             for name, each in sorted(newest.items(), key=lambda each: _order(each[1].about, each[0]))

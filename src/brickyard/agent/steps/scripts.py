@@ -1,5 +1,8 @@
 """SCRIPTS: run the init scripts, one by one, as programs of the sandbox that the node host starts (`node/host/scripts.py`).
 
+The JVM starts beside them where nothing that it needs can depend on them (`converge.starts_early`): it has no role yet, and so
+no Spark runs.
+
 Objects are fetched first, all of them, while no user's code has run on the node: what runs is what the specification names. Files
 are read when it is their turn, by the node host and so from inside the sandbox: an earlier script may have made one. The first
 script that fails ends the node.
@@ -16,8 +19,10 @@ from pathlib import Path
 import msgspec
 
 from brickyard.agent import files
+from brickyard.agent.converge import Stage, starts_early
 from brickyard.agent.host import MAX_TAIL, MAX_TEXT, HostError, HostGone
 from brickyard.agent.state import NodeState, script_said
+from brickyard.agent.steps import start
 from brickyard.agent.steps.work import Work
 from brickyard.agent.transfers import Job, TransferFailed, credentials, run_patiently
 from brickyard.domain.node import Role
@@ -38,6 +43,28 @@ class _Outcome(msgspec.Struct):
 
 
 async def _scripts(node: NodeState) -> None:
+    if node.current.stage >= Stage.STARTED or not starts_early(node.assignment):
+        await _run_all(node)
+        return
+    starting = asyncio.create_task(_prepare(node))
+    try:
+        await _run_all(node)
+        await starting
+    finally:
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+    node.advance(Stage.STARTED)
+
+
+async def _prepare(node: NodeState) -> None:
+    try:
+        async with asyncio.timeout(start.LIMIT_S):
+            await start.prepare(node)
+    except TimeoutError as error:
+        raise HostError("TIMEOUT", f"{start.WORK.progress} took longer than {start.LIMIT_S:g} s") from error
+
+
+async def _run_all(node: NodeState) -> None:
     scripts, results, began = node.assignment.init_scripts, [], time.monotonic()
     node.update(scripts=ScriptsReport(running=True))
     directory = node.config.node_dir / "scripts"

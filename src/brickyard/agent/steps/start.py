@@ -29,6 +29,12 @@ DAEMONS_MB = 1024  # what our own processes on the node may use beyond the memor
 
 
 async def _start(node: NodeState) -> None:
+    await prepare(node)
+    node.advance(Stage.STARTED)
+
+
+async def prepare(node: NodeState) -> None:
+    """Starts the JVM, unless only the node host can when the node takes its role."""
     wanted = node.assignment
     if (options := java_options(wanted)) is not None:
         prepared = settings(node, wanted.role) | {
@@ -37,7 +43,6 @@ async def _start(node: NodeState) -> None:
             "env": wanted.spark_env_vars,
         }
         await node.call("prepare", **prepared)
-    node.advance(Stage.STARTED)
 
 
 async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManifest) -> NodeHost:

@@ -47,6 +47,8 @@ class NodeHost:
         self._metastore = False  # whether the agent answers for the workspace's metastore
         self._user_env: dict[str, str] = {}
         self._warm = False  # the JVM has already run Spark once, without a cluster
+        self._scripted = False  # an init script has run, or does
+        self._python_seen: dict[str, Any] | None = None  # what kernels that wait have seen, if scripts ran since
         self._ops: dict[str, Callable[[Message], Result]] = {
             "prepare": self._prepare, "become": self._become, "master": self._master, "retire": self._retire, "stop": self._stop,
             "context_create": self._context_create, "context_status": self._context_status,
@@ -130,19 +132,15 @@ class NodeHost:
             self._channel.log(f"no Python process could be made ready: {error}")
 
     def _script_run(self, message: Message) -> Result:
-        """Runs an init script. A warm JVM is given up if the script changed what it has read already."""
-        with self._lock:
-            self._manifest = self._manifest or dict(message["manifest"])
-            node_dir = Path(message["node_dir"])
-            self._drop_contexts()  # a waiting kernel has imported what a script may install anew
-            before = scripts.jvm_files(node_dir, self._manifest)
-            result = self._program_run(message)
-            if self._jvm is not None and scripts.jvm_files(node_dir, self._manifest) != before:
-                self._channel.status(cold_reason=f"init script {message['name']} changed files that a running JVM has read")
-                self._warm = False
-                jvm, self._jvm = self._jvm, None
-                jvm.stop(0)
-            return result
+        """Runs an init script, maybe while a JVM starts. If scripts have changed what the JVM or a waiting kernel has read already,
+        `become` gives that up."""
+        self._scripted = True
+        if self._contexts is not None and self._python_seen is None:
+            self._python_seen = self._python_files(Path(message["node_dir"]))
+        return self._program_run(message)
+
+    def _python_files(self, node_dir: Path) -> dict[str, Any]:
+        return scripts.python_files(node_dir, node_dir / launch.ENVIRONMENT)
 
     def _program_run(self, message: Message) -> Result:
         """Runs a program to its end, beside whatever else the node does."""
@@ -161,6 +159,8 @@ class NodeHost:
             self._cluster_dir = str(message.get("cluster_dir") or "")
             self._cluster_workspace = str(message.get("cluster_workspace") or "")
             self._metastore = bool(message.get("metastore"))
+            if self._python_seen is not None and self._python_files(self._node_dir) != self._python_seen:
+                self._drop_contexts()
             self._fit_jvm(assignment, host)
             self._user_env = dict(launch.user_env(assignment.get("spark_env_vars") or {}))
             self._role = self._make_role(assignment, host, list(message.get("jars") or ()))
@@ -182,11 +182,12 @@ class NodeHost:
         prepared = self._jvm
         try:
             wanted = launch.wanted_options(assignment, prepared.options if prepared else None)
-            if prepared is not None and prepared.alive and prepared.options == wanted and prepared.host == host:
-                self._take_over(prepared, assignment)
-                return
             if prepared is not None:
-                wanted = self._reject(prepared, wanted, assignment)
+                reason = "init scripts changed files that a running JVM has read" if self._scripted and prepared.outdated else ""
+                if not reason and prepared.alive and prepared.options == wanted and prepared.host == host:
+                    self._take_over(prepared, assignment)
+                    return
+                wanted = self._reject(prepared, wanted, assignment, reason)
             submit_conf = self._submit_conf(assignment, host) if wanted.submit_conf else None
         except LaunchError as error:
             raise self._startup_failure(assignment, str(error)) from error
@@ -204,14 +205,14 @@ class NodeHost:
         except Exception as error:
             raise OpError("INTERNAL_ERROR", f"the warm JVM cannot log to another file: {error}") from error
 
-    def _reject(self, prepared: Jvm, wanted: JvmOptions, assignment: Message) -> JvmOptions:
-        """Ends an unsuitable JVM; returns the options for a suitable one."""
+    def _reject(self, prepared: Jvm, wanted: JvmOptions, assignment: Message, reason: str) -> JvmOptions:
+        """Ends an unsuitable JVM; returns the options for a suitable one. `reason`: why it is unsuitable whatever its options."""
+        reason = reason or launch.difference(prepared.options, wanted) or "the JVM has ended"
         if self._warm:
             self._warm = False
-            reason = launch.difference(prepared.options, wanted) or "the warm JVM has ended"
             self._channel.status(cold_reason=reason, message="starting Java")
             self._drop_contexts()
-        self._channel.log("the prepared JVM does not suit this cluster's settings; starting another")
+        self._channel.log(f"the prepared JVM does not suit this cluster: {reason}; starting another")
         prepared.stop(0)
         if prepared.options.frugal and assignment["role"] == launch.WORKER:
             return launch.wanted_options(assignment, None)  # options made for any role are too large for a worker

@@ -192,16 +192,17 @@ def _tail(file: IO[bytes]) -> str:
     return "\n".join(data.decode(errors="replace").splitlines()[-TAIL_LINES:]).strip()
 
 
-# ── what a running JVM has read ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── what a waiting kernel has seen ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def jvm_files(node_dir: Path, manifest: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
-    """Returns size and time of every file that a JVM reads once, at its start: its configuration and Spark's jars."""
-    found: dict[str, tuple[int, int]] = {}
-    for directory in (node_dir / "conf", Path(manifest["spark_home"], "jars"), Path(manifest["spark_home"], "conf")):
-        with contextlib.suppress(OSError), os.scandir(directory) as entries:
-            for entry in entries:
+def python_files(node_dir: Path, venv: Path) -> dict[str, tuple[int, int, int]]:
+    """Returns inode, size and time of everything in the node's Python environment and its home directory: what a kernel may have
+    imported, or has found missing, when it started."""
+    found: dict[str, tuple[int, int, int]] = {}
+    for top in (venv, node_dir / "home"):
+        for directory, _, names in os.walk(top):
+            for path in (directory, *(os.path.join(directory, name) for name in names)):  # noqa: PTH118 - many, and strings anyway
                 with contextlib.suppress(OSError):
-                    info = entry.stat()
-                    found[entry.path] = (info.st_size, info.st_mtime_ns)
+                    info = os.lstat(path)
+                    found[path] = (info.st_ino, info.st_size, info.st_mtime_ns)
     return found

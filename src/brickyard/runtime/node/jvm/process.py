@@ -18,6 +18,7 @@ from .launch import JvmOptions
 
 START_TIMEOUT_S = 240.0
 POLL_S = 0.01
+_PASSED_ON = ("gateway.info", "submit.properties")  # in its conf directory only until it runs
 
 
 class JvmError(Exception):
@@ -42,6 +43,7 @@ class Jvm:
         self._spawner = spawner
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = threading.Event()
+        self._read: dict[str, tuple[int, int]] = {}  # what it reads once, as it was when the process was started
         self._on_end: Callable[[int], None] | None = None
 
     def spawn(self, *, dump_to: str = "", submit_conf: Mapping[str, str] | None = None) -> None:
@@ -51,7 +53,7 @@ class Jvm:
         (self.node_dir / "conf" / "log4j2.properties").write_text(launch.log4j_text(self.log_file))
         properties = ""
         if submit_conf is not None:
-            properties = str(self.node_dir / "conf" / "submit.properties")
+            properties = str(self.node_dir / "conf" / _PASSED_ON[1])
             write_private(Path(properties), launch.properties_text(submit_conf))
         info = self._info_file()
         with contextlib.suppress(FileNotFoundError):
@@ -66,6 +68,7 @@ class Jvm:
         )
         env = launch.environment(self.manifest, self.options, os.environ, host=self.host, node_dir=self.node_dir)
         env["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(info)
+        self._read = files_read(self.node_dir, self.manifest)
         with self.stdout_file.open("ab") as stdout, self.stderr_file.open("ab") as stderr:
             self._process = self._start(argv, env, stdout, stderr)
         threading.Thread(target=self._wait, name="jvm-wait", daemon=True).start()
@@ -100,7 +103,7 @@ class Jvm:
         data = info.read_bytes()
         info.unlink()
         with contextlib.suppress(FileNotFoundError):
-            (self.node_dir / "conf" / "submit.properties").unlink()  # it contains the conf's secrets, and has been read
+            (self.node_dir / "conf" / _PASSED_ON[1]).unlink()  # it contains the conf's secrets, and has been read
         port, length = struct.unpack(">ii", data[:8])
         self._enter(port, data[8 : 8 + length].decode())
 
@@ -115,6 +118,11 @@ class Jvm:
             self.port, self.secret, _ = bounded(first.jvm)
             self.gateway = open_gateway(self.port, self.secret)
             first.shutdown()
+
+    @property
+    def outdated(self) -> bool:
+        """Whether a file that it reads only when it starts has changed since then."""
+        return files_read(self.node_dir, self.manifest) != self._read
 
     @property
     def alive(self) -> bool:
@@ -155,7 +163,20 @@ class Jvm:
             self._on_end(self.exit_code)
 
     def _info_file(self) -> Path:
-        return self.node_dir / "conf" / "gateway.info"
+        return self.node_dir / "conf" / _PASSED_ON[0]
+
+
+def files_read(node_dir: Path, manifest: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    """Returns size and time of every file that a JVM reads once, at its start: its configuration and Spark's jars."""
+    found: dict[str, tuple[int, int]] = {}
+    for directory in (node_dir / "conf", Path(manifest["spark_home"], "jars"), Path(manifest["spark_home"], "conf")):
+        with contextlib.suppress(OSError), os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.name not in _PASSED_ON:
+                    with contextlib.suppress(OSError):
+                        info = entry.stat()
+                        found[entry.path] = (info.st_size, info.st_mtime_ns)
+    return found
 
 
 def usable(archive: str) -> str:
