@@ -73,9 +73,8 @@ def test_a_single_node_on_spark_3(live: Live, neighbour: str, cluster: str) -> N
 
 def test_java_that_started_beside_a_script_is_replaced_if_the_script_changed_what_it_had_read(live: Live, neighbour: str) -> None:
     started = "sc._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getStartTime()"
-    assert (
-        live.run(neighbour, f"import os; print({started} > 1000 * os.stat(os.path.expanduser('~/changed')).st_mtime)") == "True"
-    )
+    changed = "1000 * os.stat(os.path.expanduser('~/changed')).st_mtime"
+    assert live.run(neighbour, f"import os; print({started} > {changed})") == "True"
 
 
 def test_settings_variables_and_tags_reach_the_code(live: Live, cluster: str) -> None:

@@ -132,8 +132,8 @@ class NodeHost:
             self._channel.log(f"no Python process could be made ready: {error}")
 
     def _script_run(self, message: Message) -> Result:
-        """Runs an init script, maybe while a JVM starts. If scripts have changed what the JVM or a waiting kernel has read already,
-        `become` gives that up."""
+        """Runs an init script, maybe while a JVM starts. `become` gives up the JVM and waiting kernels if scripts have changed
+        what these have read."""
         self._scripted = True
         if self._contexts is not None and self._python_seen is None:
             self._python_seen = self._python_files(Path(message["node_dir"]))
