@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 from bench._common import rss_mib, table
 from bench._servers import TOKEN, Served, brickyard, copying
 
-SIZE = 512 << 20
+SIZE = 128 << 20
 PIECE = 1 << 20
 ROUNDS = 5
 AT_LEAST = 0.5  # of the floor's rate
-MEMORY_MIB = 48.0  # that the server may grow by: a few pieces, far less than the file
+MEMORY_MIB = 48.0  # that the server may grow by: a few pieces, and less than the file
 VOLUME = {"catalog_name": "main", "schema_name": "default", "name": "bench", "volume_type": "MANAGED"}
 FILE = "/api/2.0/fs/files/Volumes/main/default/bench/file?overwrite=true"
 
