@@ -8,8 +8,9 @@ import pytest
 
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.node import LogDestination
-from brickyard.domain.spec import ClusterLogConf, S3StorageInfo
+from brickyard.domain.spec import ClusterLogConf, DbfsStorageInfo, LocalFileInfo, S3StorageInfo
 from brickyard.plan.logconf import log_destination
+from brickyard.plan.policies.logconf import log_conf
 
 S3: dict[str, Any] = {"destination": "s3://bucket/logs/", "region": "us-west-2"}
 
@@ -48,3 +49,35 @@ def test_what_cannot_be_honoured_in_s3_is_refused(fields: dict[str, Any], said: 
     with pytest.raises(InvalidParameterValue, match="cluster_log_conf") as caught:
         log_destination(ClusterLogConf(s3=S3StorageInfo(**(S3 | fields))))
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"dbfs": DbfsStorageInfo(destination="dbfs:/logs")}, LogDestination(kind="dbfs", path="logs")),
+        ({"file": LocalFileInfo(destination="file:/dbfs/logs")}, LogDestination(kind="dbfs", path="logs")),
+        ({"file": LocalFileInfo(destination="/dbfs/logs")}, LogDestination(kind="dbfs", path="logs")),
+        ({"file": LocalFileInfo(destination="file:/Volumes/a/b/c/d")}, LogDestination(kind="volumes", path="a/b/c/d", volume=3)),
+    ],
+)
+def test_where_logs_are_delivered_among_the_workspaces_files(fields: dict[str, Any], expected: LogDestination) -> None:
+    assert log_destination(ClusterLogConf(**fields)) == expected
+
+
+@pytest.mark.parametrize(
+    "destination", ["file:/logs", "/logs", "file:/Workspace/logs", "file:/tmp/../dbfs/x", "file:/dbfsx", "s3://a/b"]
+)
+def test_a_nodes_own_files_are_no_destination(destination: str) -> None:
+    with pytest.raises(InvalidParameterValue, match=r"cluster_log_conf\.file\.destination"):
+        log_destination(ClusterLogConf(file=LocalFileInfo(destination=destination)))
+
+
+@pytest.mark.parametrize("destination", ["file:/dbfs/logs", "/dbfs/logs"])
+def test_policies_mean_places_and_not_their_names(destination: str) -> None:
+    said = log_conf({"cluster_log_conf": {"file": {"destination": destination}}})
+    assert (said["cluster_log_conf.type"], said["cluster_log_conf.path"]) == ("DBFS", "dbfs:/logs")
+
+
+def test_dbfs_is_written_as_dbfs() -> None:
+    with pytest.raises(InvalidParameterValue, match="it must begin with dbfs:/"):
+        log_destination(ClusterLogConf(dbfs=DbfsStorageInfo(destination="file:/dbfs/logs")))

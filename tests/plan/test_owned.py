@@ -100,7 +100,6 @@ def test_bad_variables(variables: dict[str, str]) -> None:
 
 # A value that each refused field might carry, where one can be made of its type alone.
 EXAMPLES: dict[str, Any] = {
-    "cluster_log_conf.file": {"destination": "file:/logs"},
     "data_security_mode": "LEGACY_TABLE_ACL",
     "dependency_mode": "DEPENDENCY_MODE_ENVIRONMENTS",
     "docker_image": DockerImage(url="image"),

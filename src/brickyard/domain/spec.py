@@ -132,7 +132,7 @@ class LocalFileInfo(Wire, frozen=True, kw_only=True):
 
 class ClusterLogConf(Wire, frozen=True, kw_only=True):
     dbfs: DbfsStorageInfo | None = None
-    file: LocalFileInfo | None = None  # refused: not in Databricks' API, but written by analogy with init_scripts
+    file: LocalFileInfo | None = None  # not in Databricks' API, but written by analogy with init_scripts
     s3: S3StorageInfo | None = None
     volumes: VolumesStorageInfo | None = None
 

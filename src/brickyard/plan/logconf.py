@@ -8,8 +8,9 @@ from brickyard.domain.node import LogDestination
 from brickyard.domain.places import Kind, Place, PlaceError
 from brickyard.domain.spec import ClusterLogConf, S3StorageInfo
 
-_FIELDS = {"dbfs": (Kind.DBFS, Kind.VOLUMES), "volumes": (Kind.VOLUMES,), "s3": (Kind.S3,)}
-_PREFIX = {"dbfs": "dbfs:/", "volumes": "/Volumes/", "s3": "s3://"}
+_FIELDS = {"dbfs": (Kind.DBFS, Kind.VOLUMES), "volumes": (Kind.VOLUMES,), "s3": (Kind.S3,), "file": (Kind.DBFS, Kind.VOLUMES)}
+_PREFIX = {"dbfs": "dbfs:/", "volumes": "/Volumes/", "s3": "s3://", "file": "file:/dbfs/ or file:/Volumes/"}
+_BARE = {"dbfs": Kind.DBFS, "volumes": Kind.VOLUMES, "file": Kind.FILE}  # what a path without a prefix is
 _ENCRYPTIONS = ("sse-s3", "sse-kms")
 _VOLUME_PARTS = 3  # catalog, schema, volume: they must exist
 
@@ -25,15 +26,24 @@ def log_destination(conf: ClusterLogConf | None) -> LogDestination | None:
         try:
             s3 = conf.s3 if name == "s3" and conf is not None else None
             options = {"region": s3.region or "", "endpoint": s3.endpoint or ""} if s3 is not None else {}
-            place = places.parse(destination, bare=None if s3 is not None else _FIELDS[name][0], **options)
+            place = places.parse(destination, bare=None if s3 is not None else _BARE[name], **options)
+            if name == "file" and place.kind is Kind.FILE:
+                place = as_nodes_see(place)
         except PlaceError as error:
             raise InvalidParameterValue(f"{field}: {error}") from error
         if place.kind not in _FIELDS[name]:
-            raise InvalidParameterValue(f"{field} is {destination!r}; it must begin with {_PREFIX[name]}.")
+            why = ": a node's own files go with the node" if name == "file" else ""
+            raise InvalidParameterValue(f"{field} is {destination!r}; it must begin with {_PREFIX[name]}{why}.")
         if s3 is not None:
             return _s3(s3, place)
         return LogDestination(kind=place.kind, path=place.path, volume=_VOLUME_PARTS if place.kind is Kind.VOLUMES else 0)
     return None
+
+
+def as_nodes_see(place: Place) -> Place:
+    """The file of the workspace that nodes see at this path of their own, if it is one: `file:/dbfs/x` is `dbfs:/x`. Raises
+    PlaceError."""
+    return places.parse(place.node_path, bare=Kind.FILE)
 
 
 def _s3(info: S3StorageInfo, place: Place) -> LogDestination:

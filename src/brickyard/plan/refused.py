@@ -51,7 +51,6 @@ REFUSED: dict[str, tuple[_Test, str]] = {
         ),
         "there are no table access controls and no credentials to pass through; use USER_ISOLATION, SINGLE_USER or NONE",
     ),
-    "cluster_log_conf.file": (_any, "a node's own files go with the node; use dbfs:/, /Volumes or s3"),
     "remote_disk_throughput": (_any, "there are no remote disks"),
     "total_initial_remote_disk_size": (_any, "there are no remote disks"),
     "driver_node_type_flexibility.aws_context_id": (_any, "there are no EC2 capacity contexts"),

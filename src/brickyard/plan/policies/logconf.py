@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from brickyard.domain import places
+from brickyard.domain.places import Kind, PlaceError
+from brickyard.plan.logconf import as_nodes_see
 from brickyard.plan.policies.attributes import Value
 from brickyard.plan.policies.language import Definition, RuleType, preset
 
@@ -13,7 +16,7 @@ _LOG_STORES = ("s3", "volumes", "dbfs")
 
 def log_conf(tree: dict[str, Any]) -> dict[str, str | None]:
     """Where logs are delivered, as policies see it."""
-    conf = tree.get("cluster_log_conf") or {}
+    conf = _shared(tree.get("cluster_log_conf") or {})
     store = next((each for each in _LOG_STORES if conf.get(each)), None)
     place = conf.get(store, {}) if store else {}
     return {
@@ -21,6 +24,18 @@ def log_conf(tree: dict[str, Any]) -> dict[str, str | None]:
         "cluster_log_conf.path": place.get("destination"),
         "cluster_log_conf.region": place.get("region"),
     }
+
+
+def _shared(conf: dict[str, Any]) -> dict[str, Any]:
+    """A `file` as what it names: a policy means places, whatever their names."""
+    destination = (conf.get("file") or {}).get("destination")
+    if not destination:
+        return conf
+    try:
+        place = as_nodes_see(places.parse(destination, bare=Kind.FILE))
+    except PlaceError:
+        return conf  # it is refused elsewhere
+    return {place.kind.value: {"destination": place.address}}
 
 
 def apply_log_conf(definition: Definition, tree: dict[str, Any], *, defaults: bool) -> None:
