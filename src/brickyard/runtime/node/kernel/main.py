@@ -31,6 +31,7 @@ from .dbutils import NotebookExit, make_dbutils
 from .display import make_display, pandas_table
 from .fs import make_fs_magic
 from .jar import run_main
+from .missing import explain
 from .packages import Packages
 from .paths import runtime_last
 from .sql import run
@@ -116,6 +117,7 @@ def show_error(shell: Any, kind: Any, error: BaseException, trace: Any, tb_offse
             shell._showtraceback(type(error.error), error.error, [error.text])
             return []
         kind, trace, error = type(error.error), error.trace, error.error
+    explain(error, trace)
     if not isinstance(error, NotebookExit):
         shell.showtraceback((kind, error, shorten_trace(trace)))
     return []

@@ -1,0 +1,31 @@
+"""Says what to do where Python code needs Delta Lake and the runtime lacks it, which Python's own errors do not.
+
+Errors of SQL and of Spark do (java/MissingFormat.java).
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+PACKAGE = "delta"
+WHAT_TO_DO = (
+    "If this is Delta Lake's: it is not part of this cluster's runtime. Use tables in Parquet (the default), ORC, CSV or JSON; "
+    "or have the cluster's spark_conf name Delta's jars, extensions and catalog, as its documentation says (spark.jars.packages, "
+    "spark.sql.extensions, spark.sql.catalog.spark_catalog), and install delta-spark of the same version as a library."
+)
+
+
+def explain(error: BaseException, trace: TracebackType | None) -> None:
+    """Adds what to do to an error that Delta's Python package causes, by its absence or by that of its jars."""
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == PACKAGE:
+        error.msg = f"{error.msg}. {WHAT_TO_DO}"
+    elif isinstance(error, TypeError) and "'JavaPackage' object is not callable" in str(error) and _passes(trace):
+        error.args = (f"{error}. {WHAT_TO_DO}",)
+
+
+def _passes(trace: TracebackType | None) -> bool:
+    while trace is not None:
+        if str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0] == PACKAGE:
+            return True
+        trace = trace.tb_next
+    return False
