@@ -13,13 +13,14 @@ from brickyard.domain.run import AttemptPhase, Conclusion, Run, RunResultState, 
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import State
 from brickyard.domain.tasks import RunIf, SparkPythonTask, SubmitTask, TaskDependency
-from brickyard.plan.run import STOP_MS, ClusterFacts, RunPlan, begun, closed, concluded, plan_run, task_run_id
+from brickyard.plan.run import NO_CLUSTER_MS, STOP_MS, ClusterFacts, RunPlan, begun, closed, concluded, plan_run, task_run_id
 from brickyard.plan.runif import outcome, released
 from brickyard.testing.builders import NOW
 
 R = RunResultState
 UP = ClusterFacts(state=State.RUNNING, incarnation=1, driver_id="i-1")
 GOOD = Conclusion(R.SUCCESS, TerminationCode.SUCCESS, "")
+NO_RIGHT = Conclusion(R.FAILED, TerminationCode.UNAUTHORIZED_ERROR, "u is no longer an active user of the workspace.")
 BAD = Conclusion(R.FAILED, TerminationCode.RUN_EXECUTION_ERROR, "Workload failed, see run output for details")
 SCRIPT = SparkPythonTask(python_file="dbfs:/a.py")
 
@@ -41,6 +42,32 @@ def run_of(*specs: SubmitTask, **fields: object) -> Run:
     )
     values = {"run_id": 7, "job_id": 8, "run_name": "r", "creator_user_name": "u", "created_ms": NOW, "tasks": tasks, **fields}
     return Run(**values)  # type: ignore[arg-type] # keyword arguments of a struct
+
+
+def test_nothing_is_made_or_started_for_a_task_that_is_barred() -> None:
+    run = run_of(task("a", max_retries=-1), task("b", existing="c", max_retries=-1))
+    plan = plan_run(run, {"c": ended(1)}, now=NOW, barred={"a": NO_RIGHT, "b": NO_RIGHT})
+    assert not (plan.create or plan.start or plan.begin)
+    assert [each.result for each in plan.run.tasks] == [R.FAILED, R.FAILED], "and never tried again"
+    assert (plan.run.ended_ms, plan.run.message) == (NOW, f"Task a failed with message: {NO_RIGHT.message}")
+    waits = step(run, {"c": ended(1)})
+    assert (len(waits.create), waits.start) == (1, ["c"])
+    clusters = {"c": ended(1), waits.create[0].cluster_id: ClusterFacts(state=State.PENDING, incarnation=1)}
+    lost = plan_run(waits.run, clusters, now=NOW, barred={"a": NO_RIGHT, "b": NO_RIGHT})
+    assert lost.release == [waits.create[0].cluster_id], "it is not needed any more"
+
+
+def test_without_a_cluster_a_task_is_tried_again_after_a_while() -> None:
+    plan = step(run_of(task("a", existing="gone", max_retries=-1)), {})
+    again = step(plan.run, {}, plan.due_ms or 0)
+    assert plan.due_ms == NOW + NO_CLUSTER_MS
+    assert [len(each.run.tasks[0].attempts) for each in (plan, again)] == [1, 2]
+
+
+def test_what_follows_a_task_that_fails_at_once_is_decided_too() -> None:
+    plan = step(run_of(task("a", existing="gone"), task("b", "a"), task("c", "a", run_if=RunIf.ALL_DONE)), {})
+    assert [each.result for each in plan.run.tasks] == [R.FAILED, R.UPSTREAM_FAILED, None]
+    assert [each.task.spec.task_key for each in plan.create] == ["c"]
 
 
 def step(run: Run, clusters: Mapping[str, ClusterFacts], now: int = NOW) -> RunPlan:
@@ -232,8 +259,11 @@ class Simulated:
 
     def turn(self) -> None:
         before = self.run
-        plan = plan_run(before, self.clusters, now=self.now)
+        barred = {each.spec.task_key: NO_RIGHT for each in before.tasks if self.luck.draw(st.integers(0, 9)) == 7}
+        plan = plan_run(before, self.clusters, now=self.now, barred=barred)
         self.run = plan.run
+        assert not barred.keys() & {each.task.spec.task_key for each in plan.create}
+        assert not plan.start or any(each.spec.existing_cluster_id and each.spec.task_key not in barred for each in before.tasks)
         self.check(before, plan)
         for new in plan.create:
             self.clusters[new.cluster_id] = ClusterFacts(state=State.PENDING, incarnation=1)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from brickyard.domain.clock import Clock, Ids
-from brickyard.domain.run import Run
+from brickyard.domain.cluster import Cluster
+from brickyard.domain.run import Run, Task
 from brickyard.domain.runviews import GetRun, RunId, RunView
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask, TaskDependency
@@ -19,6 +20,7 @@ from brickyard.nodes.tokens import InstanceTokens
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.providers.simulated.kernels import Answer
 from brickyard.reconcile.runpass import Call
+from brickyard.reconcile.runrights import Rights
 from brickyard.reconcile.runs import RunLoop
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
@@ -26,6 +28,7 @@ from brickyard.services.runs import RunService
 from brickyard.services.taskfiles import TaskFiles
 from brickyard.services.tasknodes import MAGIC, DriverTasks, Refusal
 from brickyard.store.store import Store
+from brickyard.store.tx import Tx
 from brickyard.testing.builders import SPARK_4
 from tests.reconcile.world import CLOCK, World
 from tests.support.patience import PATIENCE_S
@@ -74,6 +77,18 @@ async def _nobody_refused(_call: Call) -> str:
     return ""
 
 
+class EveryRight:
+    """Nobody's runs are refused anything."""
+
+    def refused(self, tx: Tx, run: Run, task: Task, cluster: Cluster | None) -> str:
+        del tx, run, task, cluster
+        return ""
+
+    def full(self, tx: Tx, run: Run, policy_id: str, *, more: int, ending: int) -> str:
+        del tx, run, policy_id, more, ending
+        return ""
+
+
 class RunWorld(World):
     """One server process; make a second one over the same store, provider and files to play a restart."""
 
@@ -86,6 +101,7 @@ class RunWorld(World):
         clock: Clock = CLOCK,
         runs_store: Store | None = None,
         around_drivers: Callable[[DriverTasks], Any] = lambda tasks: tasks,
+        rights: Rights | None = None,
     ) -> None:
         """`clock`: that of the runs. `runs_store` and what `around_drivers` makes: what the run loop uses in place of the store
         and of its calls to drivers."""
@@ -103,6 +119,7 @@ class RunWorld(World):
             clock=clock,
             ids=Ids(),
             nodes=around_drivers(drivers),
+            rights=rights or EveryRight(),
             wake_cluster=self.loop.wake,
         )
         self.service = RunService(

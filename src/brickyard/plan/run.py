@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -21,6 +22,7 @@ from brickyard.plan.libraries import key_of
 from brickyard.plan.runif import leaves, outcome, released
 from brickyard.plan.submit import libraries
 
+NO_CLUSTER_MS = 30_000  # before another attempt when there was no cluster to begin on: the reason will hold for a while
 WAIT_MS = 2_000  # for a cluster; its every change wakes the run anyway
 REPEAT_MS = 1_000  # before repeating a call that the driver did not answer
 STOP_MS = 15_000  # how long a stopped task may take to leave the driver of its own cluster
@@ -75,9 +77,12 @@ def job_cluster_id(attempt_id: int, now: int) -> str:
     return f"{time.strftime('%m%d-%H%M%S', time.gmtime(now / 1000))}-{word}"
 
 
-def plan_run(run: Run, clusters: Mapping[str, ClusterFacts], *, now: int) -> RunPlan:
-    """Decides about one run. `clusters` holds the existing ones among its attempts' and its tasks' `existing_cluster_id`."""
-    return _Pass(run, clusters, now).go()
+def plan_run(
+    run: Run, clusters: Mapping[str, ClusterFacts], *, now: int, barred: Mapping[str, Conclusion] = MappingProxyType({})
+) -> RunPlan:
+    """Decides about one run. `clusters` holds the existing ones among its attempts' and its tasks' `existing_cluster_id`.
+    `barred`: tasks for which nothing may be made or started, and how their attempts end that have no cluster yet."""
+    return _Pass(run, clusters, now, barred).go()
 
 
 def begun(run: Run, attempt_id: int, *, now: int) -> Run:
@@ -132,10 +137,11 @@ def failed_library(wanted: Sequence[Library], cluster: ClusterFacts) -> str:
 class _Pass:
     """One pass. Every phase leaves `tasks` consistent for the next."""
 
-    def __init__(self, run: Run, clusters: Mapping[str, ClusterFacts], now: int) -> None:
+    def __init__(self, run: Run, clusters: Mapping[str, ClusterFacts], now: int, barred: Mapping[str, Conclusion]) -> None:
         self.run = run
         self.clusters = clusters
         self.now = now
+        self.barred = barred
         self.tasks = list(run.tasks)
         self.plan = RunPlan(run=run)
         self.deadlines: list[int] = []
@@ -198,7 +204,9 @@ class _Pass:
             self._call_driver(number, last, facts)
 
     def _await_cluster(self, number: int, attempt: Attempt, facts: ClusterFacts | None) -> None:
-        if facts is None:
+        if (barred := self.barred.get(self.tasks[number].spec.task_key)) is not None:
+            self._conclude(number, barred)
+        elif facts is None:
             message = f"Cluster {attempt.cluster_id} does not exist or was deleted."
             self._decide(number, RunResultState.FAILED, TerminationCode.INVALID_CLUSTER_REQUEST, message)
         elif facts.state in _USABLE and (why := failed_library(libraries(self.tasks[number].spec), facts)):
@@ -240,7 +248,7 @@ class _Pass:
         self.deadlines.append(self.now + max(LOOK_MIN_MS, min(LOOK_MAX_MS, age // 10)))
 
     def _release(self) -> None:
-        """Begins tasks whose turn has come and marks those that will never run; one such mark may decide the next task."""
+        """Begins tasks whose turn has come and marks those that will never run; what is decided may decide the next task."""
         progress = True
         while progress:
             progress = False
@@ -260,19 +268,23 @@ class _Pass:
                         self._begin_attempt(number)
                     else:
                         self._skip(number, verdict)
-                        progress = True
+                    progress = progress or self.tasks[number].result is not None  # an attempt may be over at once
         self.deadlines.extend(task.retry_at_ms for task in self.tasks if task.retry_at_ms)
 
     def _begin_attempt(self, number: int) -> None:
         task, count = self.tasks[number], len(self.tasks[number].attempts)
         attempt_id = task_run_id(self.run.run_id, number, count)
         fresh = task.spec.new_cluster is not None
-        cluster_id = job_cluster_id(attempt_id, self.now) if fresh else task.spec.existing_cluster_id or ""
+        barred = self.barred.get(task.spec.task_key)
+        own = job_cluster_id(attempt_id, self.now) if barred is None else ""
+        cluster_id = own if fresh else task.spec.existing_cluster_id or ""
         attempt = Attempt(
             task_run_id=attempt_id, number=count, start_ms=self.now, cluster_id=cluster_id, awaited=1 if fresh else 0
         )
         self._set(number, attempts=(*task.attempts, attempt))
-        if fresh:
+        if barred is not None:
+            self._conclude(number, barred)
+        elif fresh:
             self.plan.create.append(NewCluster(cluster_id=cluster_id, task=self.tasks[number]))
             self.deadlines.append(self.now + WAIT_MS)
         else:
@@ -328,7 +340,10 @@ class _Pass:
         self._set(number, skipped=result, skipped_ms=self.now)
 
     def _decide(self, number: int, result: RunResultState, code: TerminationCode, message: str) -> None:
-        self.tasks[number] = _decided(self.run, self.tasks[number], Conclusion(result, code, message), self.now)
+        self._conclude(number, Conclusion(result, code, message))
+
+    def _conclude(self, number: int, conclusion: Conclusion) -> None:
+        self.tasks[number] = _decided(self.run, self.tasks[number], conclusion, self.now)
 
 
 def _stopped(run: Run) -> bool:
@@ -365,7 +380,8 @@ def _decided(run: Run, task: Task, conclusion: Conclusion, now: int) -> Task:
     wanted = result in _RETRIED and (result is not RunResultState.TIMEDOUT or bool(task.spec.retry_on_timeout))
     retry_at = 0
     if left and wanted and not _stopped(run) and conclusion.code is not TerminationCode.UNAUTHORIZED_ERROR:
-        retry_at = max(now, attempt.start_ms + (task.spec.min_retry_interval_millis or 0))
+        pause = NO_CLUSTER_MS if conclusion.code is TerminationCode.INVALID_CLUSTER_REQUEST else 0
+        retry_at = max(now + pause, attempt.start_ms + (task.spec.min_retry_interval_millis or 0))
     return msgspec.structs.replace(task, attempts=(*task.attempts[:-1], known), retry_at_ms=retry_at)
 
 

@@ -12,8 +12,9 @@ from brickyard.domain.run import Attempt, AttemptPhase, Run, Task
 from brickyard.plan.attach import driver_instance
 from brickyard.plan.changes import Changed, Secrets, create_for_run, end_for_run, start_for_run
 from brickyard.plan.libraries import governed, known, statuses
-from brickyard.plan.run import ClusterFacts, RunPlan, plan_run
+from brickyard.plan.run import ClusterFacts, RunPlan
 from brickyard.plan.submit import libraries
+from brickyard.reconcile.runrights import Rights, plan_rightly
 from brickyard.store.tx import Tx
 
 
@@ -37,7 +38,7 @@ class Calls(msgspec.Struct, frozen=True, kw_only=True):
     due_ms: int | None = None
 
 
-def pass_over_run(tx: Tx, run_id: int, *, now: int, ids: Ids) -> Calls:
+def pass_over_run(tx: Tx, run_id: int, *, now: int, ids: Ids, rights: Rights) -> Calls:
     """The rows of the run and its clusters stay locked until the commit, so nothing changes between the read and the write.
     Clusters are locked in the order of their ids, so two runs that share some cannot deadlock."""
     run = tx.runs.get(run_id)
@@ -57,7 +58,7 @@ def pass_over_run(tx: Tx, run_id: int, *, now: int, ids: Ids) -> Calls:
         if (driver := driver_instance(cluster, nodes)) is not None:
             drivers[cluster_id] = driver
         facts[cluster_id] = _facts(cluster, driver, nodes)
-    decided = plan_run(run, facts, now=now)
+    decided = plan_rightly(tx, run, facts, clusters, rights, now=now)
     for new in decided.create:
         wanted = known(libraries(new.task.spec))
         made = create_for_run(new.cluster_id, decided.run, new.task, now, secrets=_secrets(ids), libraries=wanted)

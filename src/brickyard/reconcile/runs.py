@@ -21,6 +21,7 @@ from brickyard.domain.run import Conclusion, Output, Run
 from brickyard.plan.run import begun, closed, concluded
 from brickyard.reconcile.loop import CLAIM_MS, KeyedLoop
 from brickyard.reconcile.runpass import Call, Calls, pass_over_run
+from brickyard.reconcile.runrights import Rights
 from brickyard.store.changeset import Changes
 from brickyard.store.runs import RunRows
 from brickyard.store.store import Store
@@ -72,10 +73,13 @@ class RunLoop(KeyedLoop[int]):
     whose timer comes second forgets it.
     """
 
-    def __init__(self, *, store: Store, clock: Clock, ids: Ids, nodes: TaskNodes, wake_cluster: Callable[[str], None]) -> None:
+    def __init__(
+        self, *, store: Store, clock: Clock, ids: Ids, nodes: TaskNodes, rights: Rights, wake_cluster: Callable[[str], None]
+    ) -> None:
         super().__init__(name="runs", store=store, clock=clock, at_once=AT_ONCE)
         self._ids = ids
         self._nodes = nodes
+        self._rights = rights
         self._wake_cluster = wake_cluster
         self._followers: dict[str, set[int]] = {}  # cluster -> runs that are affected by its changes
         self._follows: dict[int, frozenset[str]] = {}
@@ -117,7 +121,7 @@ class RunLoop(KeyedLoop[int]):
         def one_pass(tx: Tx) -> Calls:
             if claims and not tx.runs.claim_one(key, now + _EARLY_MS, now + CLAIM_MS):
                 return Calls()  # another server has made a pass meanwhile, and follows the run
-            return pass_over_run(tx, key, now=now, ids=self._ids)
+            return pass_over_run(tx, key, now=now, ids=self._ids, rights=self._rights)
 
         calls = await self._store.write(one_pass, background=True)
         self._follow(key, calls.follows)

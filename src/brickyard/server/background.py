@@ -35,10 +35,10 @@ from brickyard.reconcile.samples import SamplePacking
 from brickyard.reconcile.snapshots import SnapshotLimits, SnapshotWork
 from brickyard.server.resources import Resources
 from brickyard.services.access import Authorizer
+from brickyard.services.runrights import RunRights
 from brickyard.services.secretvalues import SecretValues
 from brickyard.services.taskfiles import TaskFiles
 from brickyard.services.tasknodes import DriverTasks
-from brickyard.services.withdrawal import code_refusal
 from brickyard.storage.sealer import Sealer
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -154,7 +154,14 @@ def build_loops(given: Resources, nodes: Nodes, *, sealer: Sealer) -> Loops:
             on_gone=nodes.agents.forget,
             held=given.member.lease(f"instances of {given.provider.name}"),
         ),
-        runs=RunLoop(store=store, clock=clock, ids=ids, nodes=nodes.tasks, wake_cluster=owners.wake),
+        runs=RunLoop(
+            store=store,
+            clock=clock,
+            ids=ids,
+            nodes=nodes.tasks,
+            rights=RunRights(Authorizer()),
+            wake_cluster=owners.wake,
+        ),
         retention=retention,
         log_delivery=LogDelivery(
             storage=given.storage,
@@ -186,11 +193,11 @@ def snapshot_limits(settings: Settings, place: Path) -> SnapshotLimits:
 
 def _task_refusal(store: Store) -> Callable[[Call], Awaitable[str]]:
     """Why the owner of a run may not run code on the cluster of an attempt."""
-    authorizer = Authorizer()
+    rights = RunRights(Authorizer())
 
     def why(tx: Tx, call: Call) -> str:
         cluster = tx.clusters.get(call.attempt.cluster_id)
-        return code_refusal(tx, authorizer, call.run.creator_user_name, cluster) if cluster is not None else ""
+        return rights.code_refused(tx, call.run, cluster) if cluster is not None else ""
 
     return lambda call: store.read(lambda tx: why(tx, call), background=True)
 

@@ -70,17 +70,25 @@ def existing_policy(tx: Tx, policy_id: str) -> PolicyRow:
 
 def check_room(tx: Tx, policy: PolicyRow | None, user_name: str, *, more: int = 1) -> None:
     """Raises QuotaExceeded if the user cannot have so many more active clusters under the policy."""
+    if why := no_room(tx, policy, user_name, more=more):
+        raise QuotaExceeded(why)
+
+
+def no_room(tx: Tx, policy: PolicyRow | None, user_name: str, *, more: int = 1, ending: int = 0) -> str:
+    """Why the user cannot have so many more active clusters under the policy; "" if they can. `ending` of the active ones do not
+    count."""
     if policy is None or policy.max_clusters_per_user is None:
-        return
+        return ""
     tx.lock(f"policy/{policy.policy_id}/{user_name}")  # else two creates would each count without the other
-    active = tx.policies.active_clusters(policy.policy_id, user_name)
+    active = tx.policies.active_clusters(policy.policy_id, user_name) - ending
     waiting = sum(run.clusters_to_come(policy.policy_id) for run in tx.runs.active_of(user_name))
-    if active + waiting + more > policy.max_clusters_per_user:
-        to_come = f" and {waiting} more to come for runs" if waiting else ""
-        raise QuotaExceeded(
-            f"{user_name} has {active} active clusters{to_come} under the policy {policy.name}, which allows "
-            f"{policy.max_clusters_per_user}: terminate one first."
-        )
+    if active + waiting + more <= policy.max_clusters_per_user:
+        return ""
+    to_come = f" and {waiting} more to come for runs" if waiting else ""
+    return (
+        f"{user_name} has {active} active clusters{to_come} under the policy {policy.name}, which allows "
+        f"{policy.max_clusters_per_user}: terminate one first."
+    )
 
 
 class PolicyService:

@@ -33,11 +33,11 @@ from brickyard.plan.libraries import copied as copied_libraries
 from brickyard.plan.libraries import governed
 from brickyard.plan.mask import apply_mask
 from brickyard.plan.policies.governing import ALL_PURPOSE, JOB, govern
-from brickyard.plan.spec import named_pools
 from brickyard.services.access import Authorizer
-from brickyard.services.access.objects import WORKSPACE, of_cluster, of_policy, of_pool
+from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
+from brickyard.services.clusters.creation import may_create, may_use, usable_pools
 from brickyard.services.missing import existing_cluster, missing_cluster
 from brickyard.services.policies import check_room, find_policy
 from brickyard.services.principals import active_principal
@@ -220,8 +220,7 @@ class ClusterCommands:
     def may_create(self, tx: Tx, caller: Caller, policy_id: str | None) -> None:
         """Raises PermissionDenied. Whoever may use a policy may create clusters under it (`offered` checks that); others take the
         entitlement."""
-        if find_policy(tx, policy_id) is None:
-            self._authorizer.require(tx, caller, Permission.ALLOW_CLUSTER_CREATE, WORKSPACE, to="create clusters in the")
+        may_create(tx, self._authorizer, caller, find_policy(tx, policy_id))
 
     def specify(self, tx: Tx, caller: Caller, requested: ClusterSpec) -> Specified:
         """The specification that a new job cluster of the caller would get. Limits of its policy are not checked."""
@@ -280,13 +279,11 @@ class ClusterCommands:
         """
         policy = find_policy(tx, requested.policy_id)
         if policy is not None and not for_compliance:
-            self._authorizer.require(tx, caller, Permission.CAN_USE, of_policy(policy), to="create clusters under")
+            may_use(tx, self._authorizer, caller, policy)
         choice = self._offers.choice()
         governed = govern(requested, policy, choice, cluster_type=cluster_type) if policy is not None else None
         given = governed.given if governed is not None else requested
-        pools = tx.pools.many(named_pools(given))
-        for pool in pools.values():
-            self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_pool(pool), to="create clusters on")
+        pools = usable_pools(tx, self._authorizer, caller, given)
         name = given.single_user_name or ""
         single_user = tx.users.get(name) if name else None
         return Offered(
