@@ -22,7 +22,8 @@ export function Confirmation() {
     asked.set(null);
   };
   return (
-    <Modal opened={question !== null} onClose={() => answer(false)} title={question?.title} centered>
+    // A question may be asked from within another dialog, and is then above it.
+    <Modal opened={question !== null} onClose={() => answer(false)} title={question?.title} centered zIndex={300}>
       <Text mb="md">{question?.consequence}</Text>
       <Group justify="flex-end" gap="xs">
         <Button variant="default" onClick={() => answer(false)} data-autofocus>

@@ -2,7 +2,9 @@ import { Group, Kbd, Modal, Stack, Text, TextInput, UnstyledButton } from "@mant
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
+import { ADMIN_TABS } from "../admin/search";
 import { clustersQuery } from "../api/queries";
+import { meQuery } from "../cluster/rights";
 import { nameOf } from "../compute/facts";
 import { useValue, Value } from "../lib/value";
 
@@ -89,10 +91,17 @@ function Places({ close }: { close: () => void }) {
   const [at, setAt] = useState(0);
   const navigate = useNavigate();
   const { data = [] } = useQuery(clustersQuery);
+  const me = useQuery(meQuery).data;
   const wanted = text.toLowerCase();
   const places = [
     { id: "all", name: "Compute: all-purpose clusters", go: () => navigate({ to: "/compute", search: {} }) },
     { id: "jobs", name: "Compute: job clusters", go: () => navigate({ to: "/compute", search: { tab: "job" } }) },
+    { id: "settings", name: "Settings: your tokens", go: () => navigate({ to: "/settings" }) },
+    ...ADMIN_TABS.filter(() => me?.groups.has("admins")).map((tab) => ({
+      id: `admin ${tab}`,
+      name: `Admin: ${tab.replace("-", " ")}`,
+      go: () => navigate({ to: "/admin", search: tab === "users" ? {} : { tab } }),
+    })),
     ...data.map((each) => ({
       id: each.cluster_id,
       name: nameOf(each),

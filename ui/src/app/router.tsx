@@ -1,5 +1,6 @@
 import { Text, Title } from "@mantine/core";
 import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent, redirect } from "@tanstack/react-router";
+import { readAdminSearch } from "../admin/search";
 import { readClusterSearch } from "../cluster/search";
 import { readSearch } from "../compute/search";
 import { Shell } from "./shell";
@@ -43,8 +44,21 @@ const cluster = createRoute({
   component: lazyRouteComponent(() => import("../cluster/page"), "ClusterPage"),
 });
 
+const admin = createRoute({
+  getParentRoute: () => root,
+  path: "/admin",
+  validateSearch: readAdminSearch,
+  component: lazyRouteComponent(() => import("../admin/page"), "AdminPage"),
+});
+
+const settings = createRoute({
+  getParentRoute: () => root,
+  path: "/settings",
+  component: lazyRouteComponent(() => import("../admin/settings"), "SettingsPage"),
+});
+
 export const router = createRouter({
-  routeTree: root.addChildren([start, compute, create, cluster, edit]),
+  routeTree: root.addChildren([admin, settings, start, compute, create, cluster, edit]),
   defaultErrorComponent: ({ error, reset }) => <Trouble error={error} retry={reset} />,
   defaultPreload: false,
 });

@@ -1,9 +1,10 @@
 import { ActionIcon, Button, Group, Menu, Modal, Text, Tooltip, useMantineColorScheme } from "@mantine/core";
-import { useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { connection } from "../api/live";
 import { session } from "../api/session";
+import { meQuery } from "../cluster/rights";
 import { useValue } from "../lib/value";
 import { Confirmation } from "./confirm";
 import { Icon, Mark } from "./icons";
@@ -25,6 +26,7 @@ export function Shell() {
           <Icon name="compute" />
           <span>Compute</span>
         </Link>
+        <Admin />
         <div className="rest" />
         <Scheme />
         <Tooltip label="Keys (?)" position="right">
@@ -43,6 +45,18 @@ export function Shell() {
       <Expired />
       <Toasts />
     </div>
+  );
+}
+
+/** Only administrators see it; the server decides what they may. */
+function Admin() {
+  const me = useQuery(meQuery).data;
+  if (!me?.groups.has("admins")) return null;
+  return (
+    <Link to="/admin" className="page" activeProps={{ "aria-current": "page" }}>
+      <Icon name="people" />
+      <span>Admin</span>
+    </Link>
   );
 }
 
@@ -81,6 +95,9 @@ function User() {
       </Menu.Target>
       <Menu.Dropdown>
         <Menu.Label>{name}</Menu.Label>
+        <Menu.Item renderRoot={(props) => <Link {...props} to="/settings" />} leftSection={<Icon name="lock" />}>
+          Settings and tokens
+        </Menu.Item>
         <Menu.Item leftSection={<Icon name="out" />} onClick={() => void logOut()}>
           Log out
         </Menu.Item>

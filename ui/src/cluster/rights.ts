@@ -27,8 +27,13 @@ export const meQuery = queryOptions({
     const found = (await body(api.GET("/api/2.0/preview/scim/v2/Me"))) as {
       userName?: string;
       groups?: { display?: string }[];
+      entitlements?: { value: string }[];
     };
-    return { name: found.userName ?? "", groups: new Set((found.groups ?? []).map((each) => each.display)) };
+    return {
+      name: found.userName ?? "",
+      groups: new Set((found.groups ?? []).map((each) => each.display)),
+      entitlements: (found.entitlements ?? []).map((each) => each.value),
+    };
   },
 });
 

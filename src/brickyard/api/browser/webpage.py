@@ -14,7 +14,15 @@ from brickyard.api.edge.registry import Auth, Handler, Operation
 from brickyard.domain.errors import EndpointNotFound
 from brickyard.services.caller import Caller
 
-PATHS = ("/", "/compute", "/compute/create", "/compute/clusters/{cluster_id}", "/compute/clusters/{cluster_id}/edit")
+PATHS = (
+    "/",
+    "/compute",
+    "/compute/create",
+    "/compute/clusters/{cluster_id}",
+    "/compute/clusters/{cluster_id}/edit",
+    "/admin",
+    "/settings",
+)
 _NONCE = "__STYLE_NONCE__"
 _YEAR_S = 365 * 86_400
 

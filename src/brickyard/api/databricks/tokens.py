@@ -26,12 +26,14 @@ class CreateTokenRequest(Wire, frozen=True, kw_only=True):
 
 
 class PublicTokenInfo(Wire, frozen=True, kw_only=True):
-    """A token as its user sees it. Times are epoch milliseconds; an `expiry_time` of -1 means never."""
+    """A token as its user sees it. Times are epoch milliseconds; an `expiry_time` of -1 means never; `last_used_day` is the
+    beginning of that day in UTC."""
 
     token_id: str
     creation_time: int
     expiry_time: int
     comment: str | None = None
+    last_used_day: int | None = None
 
 
 class CreateTokenResponse(Wire, frozen=True, kw_only=True):
@@ -64,12 +66,13 @@ class UpdateTokenRequest(Wire, frozen=True, kw_only=True):
 
 
 class TokenInfo(PublicTokenInfo, frozen=True, kw_only=True):
-    """A token as administrators see it. `last_used_day` is the beginning of that day in UTC."""
+    """A token as administrators see it. `owner_username` is ours: programs whose numbers are floating-point cannot look up
+    `owner_id`, which may have 16 digits."""
 
     created_by_username: str
     created_by_id: int | None = None
     owner_id: int | None = None
-    last_used_day: int | None = None
+    owner_username: str
     workspace_id: int
 
 
@@ -182,7 +185,11 @@ def _check_mask(mask: str) -> None:
 
 def _public(row: TokenRow) -> PublicTokenInfo:
     return PublicTokenInfo(
-        token_id=row.token_id, creation_time=row.created_ms, expiry_time=row.expiry_ms, comment=row.comment or None
+        token_id=row.token_id,
+        creation_time=row.created_ms,
+        expiry_time=row.expiry_ms,
+        comment=row.comment or None,
+        last_used_day=_day(row),
     )
 
 
@@ -196,9 +203,14 @@ def _managed(ctx: ApiContext, token: ManagedToken) -> TokenInfo:
         created_by_username=token.creator,
         created_by_id=int(token.creator_id) if token.creator_id else None,
         owner_id=int(token.owner_id) if token.owner_id else None,
-        last_used_day=row.last_used_ms // DAY_MS * DAY_MS or None,
+        owner_username=row.user_name,
+        last_used_day=_day(row),
         workspace_id=int(ctx.workspace_id),
     )
+
+
+def _day(row: TokenRow) -> int | None:
+    return row.last_used_ms // DAY_MS * DAY_MS or None
 
 
 OPERATIONS: tuple[Operation, ...] = (

@@ -1,0 +1,158 @@
+import { Button, Checkbox, Group, Modal, MultiSelect, Stack, Text, TextInput } from "@mantine/core";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { words } from "../api/client";
+import { Entitlements, Refused } from "./parts";
+import { createIdentity, groupsQuery, type Identity, type Kind, nameOf, principalOf } from "./scim";
+import { LIFETIME, Lifetime, makeToken, Secret } from "./secret";
+
+interface Made {
+  identity: Identity;
+  token: string;
+  refused: string; // why there is no token, if there was to be one
+}
+
+/** Everything that a colleague, or a program, needs to begin: an identity, what it may do, and a token. */
+export function AddIdentity({ kind, close }: { kind: Kind; close: () => void }) {
+  const queries = useQueryClient();
+  const [made, setMade] = useState<Made | null>(null);
+  const person = kind === "Users";
+  const title =
+    made === null ? (person ? "Add a user" : "Add a service principal") : `${nameOf(made.identity)} is added`;
+  const done = (found: Made) => {
+    setMade(found);
+    void queries.invalidateQueries({ queryKey: ["scim"] });
+    void queries.invalidateQueries({ queryKey: ["tokens"] });
+  };
+  return (
+    <Modal opened onClose={close} title={title} centered closeOnClickOutside={false}>
+      {made === null ? (
+        <Form person={person} kind={kind} close={close} done={done} />
+      ) : (
+        <Added made={made} close={close} />
+      )}
+    </Modal>
+  );
+}
+
+function Form({
+  person,
+  kind,
+  close,
+  done,
+}: {
+  person: boolean;
+  kind: Kind;
+  close: () => void;
+  done: (made: Made) => void;
+}) {
+  const groups = useQuery(groupsQuery).data ?? [];
+  const [name, setName] = useState("");
+  const [shown, setShown] = useState("");
+  const [member, setMember] = useState<string[]>([]);
+  const [entitled, setEntitled] = useState<string[]>(["workspace-access"]);
+  const [withToken, setWithToken] = useState(true);
+  const [lifetime, setLifetime] = useState(LIFETIME);
+  const [refused, setRefused] = useState("");
+  const [busy, setBusy] = useState(false);
+  const add = async (event: FormEvent) => {
+    event.preventDefault();
+    if (busy) return;
+    setBusy(true);
+    try {
+      const identity = await createIdentity(kind, {
+        ...(person ? { userName: name.trim() } : {}),
+        ...(shown.trim() ? { displayName: shown.trim() } : {}),
+        groups: member.map((value) => ({ value })),
+        entitlements: entitled.map((value) => ({ value })),
+      });
+      done({ identity, ...(withToken ? await firstToken(identity, lifetime) : { token: "", refused: "" }) });
+    } catch (error) {
+      setRefused(words(error));
+    }
+    setBusy(false);
+  };
+  return (
+    <form onSubmit={(event) => void add(event)}>
+      <Stack gap="sm">
+        {person && (
+          <TextInput
+            label="User name"
+            description="An email address, as they log in with. It cannot be changed later."
+            placeholder="someone@example.com"
+            spellCheck={false}
+            autoComplete="off"
+            required
+            value={name}
+            onChange={(event) => setName(event.currentTarget.value)}
+            data-autofocus
+          />
+        )}
+        <TextInput
+          label="Display name"
+          required={!person}
+          value={shown}
+          onChange={(event) => setShown(event.currentTarget.value)}
+          data-autofocus={!person || undefined}
+        />
+        <MultiSelect
+          size="xs"
+          label="Groups"
+          placeholder={member.length === 0 ? "Choose groups" : undefined}
+          description="They bring their permissions and entitlements along. Everyone is in users."
+          data={groups
+            .filter((each) => each.displayName !== "users")
+            .map((each) => ({ value: each.id, label: each.displayName }))}
+          searchable
+          value={member}
+          onChange={setMember}
+        />
+        <Entitlements chosen={entitled} change={setEntitled} />
+        <Checkbox
+          checked={withToken}
+          onChange={(event) => setWithToken(event.currentTarget.checked)}
+          label="Create a token"
+          description={
+            person ? "With it they log in to this page, the SDK and the CLI." : "With it the program logs in."
+          }
+        />
+        {withToken && <Lifetime value={lifetime} change={setLifetime} />}
+        <Refused text={refused} />
+        <Group justify="flex-end" gap="xs">
+          <Button variant="default" onClick={close}>
+            Cancel
+          </Button>
+          <Button type="submit" loading={busy}>
+            Add
+          </Button>
+        </Group>
+      </Stack>
+    </form>
+  );
+}
+
+async function firstToken(identity: Identity, lifetime: string): Promise<{ token: string; refused: string }> {
+  try {
+    return { token: await makeToken("first token", lifetime, principalOf(identity)), refused: "" };
+  } catch (error) {
+    return { token: "", refused: words(error) };
+  }
+}
+
+function Added({ made, close }: { made: Made; close: () => void }) {
+  return (
+    <Stack gap="md">
+      {made.token !== "" && (
+        <Secret
+          text={made.token}
+          what={`The token of ${nameOf(made.identity)}. At ${location.host} it logs them in.`}
+        />
+      )}
+      {made.refused !== "" && <Refused text={`There is no token: ${made.refused}`} />}
+      {made.token === "" && made.refused === "" && <Text>Without a token they log in by the identity provider.</Text>}
+      <Group justify="flex-end">
+        <Button onClick={close}>Done</Button>
+      </Group>
+    </Stack>
+  );
+}

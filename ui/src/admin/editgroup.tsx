@@ -1,0 +1,200 @@
+import { ActionIcon, Button, Modal, Group as Row, Select, Stack, Text, TextInput } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { words } from "../api/client";
+import { confirm } from "../app/confirm";
+import { Icon } from "../app/icons";
+import { toast } from "../app/toasts";
+import { Waiting } from "../app/waiting";
+import { count } from "../lib/sizes";
+import { Entitlements, Refused } from "./parts";
+import {
+  addMember,
+  BUILT_IN,
+  type Change,
+  changeGroup,
+  deleteGroup,
+  entitle,
+  type Group,
+  groupQuery,
+  groupsQuery,
+  identitiesQuery,
+  nameOf,
+  type Reference,
+  removeMember,
+} from "./scim";
+
+const MOST = 200; // members that are drawn
+
+export function EditGroup({ group, close }: { group: Group; close: () => void }) {
+  const queries = useQueryClient();
+  const was = (group.entitlements ?? []).map((each) => each.value);
+  const [name, setName] = useState(group.displayName);
+  const [entitled, setEntitled] = useState(was);
+  const [refused, setRefused] = useState("");
+  const [busy, setBusy] = useState(false);
+  const builtIn = BUILT_IN.has(group.displayName);
+  const act = async (work: () => Promise<void>, said: string) => {
+    setBusy(true);
+    try {
+      await work();
+      toast(said);
+      close();
+    } catch (error) {
+      setRefused(words(error));
+    }
+    // The group itself is not read again: it may be gone.
+    for (const kind of ["Groups", "Users", "ServicePrincipals"])
+      void queries.invalidateQueries({ queryKey: ["scim", kind] });
+    setBusy(false);
+  };
+  const save = async () => {
+    const changes: Change[] = entitle(was, entitled);
+    if (name.trim() !== group.displayName) changes.push({ op: "replace", path: "displayName", value: name.trim() });
+    if (changes.length > 0) await changeGroup(group.id, changes);
+  };
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (!busy) void act(save, `${name.trim()} is changed.`);
+  };
+  const remove = async () => {
+    const consequence = "Its members stay, without what they have through it.";
+    if (await confirm({ title: `Delete ${group.displayName}?`, consequence, action: "Delete" }))
+      await act(() => deleteGroup(group.id), `${group.displayName} is deleted.`);
+  };
+  return (
+    <Modal opened onClose={close} title={group.displayName} centered>
+      <form onSubmit={submit}>
+        <Stack gap="sm">
+          {!builtIn && (
+            <TextInput label="Name" required value={name} onChange={(event) => setName(event.currentTarget.value)} />
+          )}
+          {group.displayName === "users" ? (
+            <Text>Everyone is in this group. What it is entitled to, everyone is.</Text>
+          ) : (
+            <Members group={group} />
+          )}
+          <Entitlements chosen={entitled} change={setEntitled} />
+          <Refused text={refused} />
+          <Row justify="space-between" gap="xs">
+            {builtIn ? (
+              <span />
+            ) : (
+              <Button variant="subtle" color="gray" disabled={busy} onClick={() => void remove()}>
+                Delete
+              </Button>
+            )}
+            <Row gap="xs">
+              <Button variant="default" onClick={close}>
+                Close
+              </Button>
+              <Button type="submit" loading={busy}>
+                Save
+              </Button>
+            </Row>
+          </Row>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}
+
+/** Members are added and removed at once: a group may have very many of them. */
+function Members({ group }: { group: Group }) {
+  const queries = useQueryClient();
+  const found = useQuery(groupQuery(group.id)).data;
+  const [refused, setRefused] = useState("");
+  const [busy, setBusy] = useState("");
+  const members = found?.members ?? [];
+  const act = async (id: string, work: Promise<void>) => {
+    setBusy(id);
+    try {
+      await work;
+      setRefused("");
+    } catch (error) {
+      setRefused(words(error));
+    }
+    await queries.invalidateQueries({ queryKey: ["scim"] });
+    setBusy("");
+  };
+  return (
+    <Stack gap={6}>
+      <Text size="xs" fw={500}>
+        {found === undefined ? "Members" : count(members.length, "member")}
+      </Text>
+      {found === undefined ? (
+        <Waiting what="Reading the members" rows={2} />
+      ) : (
+        <ul className="members">
+          {members.slice(0, MOST).map((each) => (
+            <Member
+              key={each.value}
+              member={each}
+              busy={busy === each.value}
+              remove={() => void act(each.value, removeMember(group.id, each.value))}
+            />
+          ))}
+          {members.length > MOST && <li className="soft">and {members.length - MOST} more</li>}
+        </ul>
+      )}
+      <Add taken={members} add={(id) => void act(id, addMember(group.id, id))} />
+      <Refused text={refused} />
+    </Stack>
+  );
+}
+
+function Member({ member, busy, remove }: { member: Reference; busy: boolean; remove: () => void }) {
+  const name = member.display || member.value;
+  const kind = member.$ref?.split("/")[0];
+  return (
+    <li>
+      <span>
+        {name} {kind !== "Users" && <span className="soft">{kind === "Groups" ? "group" : "service principal"}</span>}
+      </span>
+      <ActionIcon size="sm" variant="subtle" color="gray" loading={busy} aria-label={`Remove ${name}`} onClick={remove}>
+        <Icon name="close" size={12} />
+      </ActionIcon>
+    </li>
+  );
+}
+
+function Add({ taken, add }: { taken: Reference[]; add: (id: string) => void }) {
+  const [typed, setTyped] = useState("");
+  const [part] = useDebouncedValue(typed, 150);
+  const people = useInfiniteQuery(identitiesQuery("Users", part)).data?.pages[0]?.Resources ?? [];
+  const programs = useInfiniteQuery(identitiesQuery("ServicePrincipals", part)).data?.pages[0]?.Resources ?? [];
+  const groups = useQuery(groupsQuery).data ?? [];
+  const there = new Set(taken.map((each) => each.value));
+  const options = (found: { value: string; label: string }[]) => found.filter((each) => !there.has(each.value));
+  return (
+    <Select
+      aria-label="Add a member"
+      placeholder="Add a user, a service principal or a group"
+      searchable
+      nothingFoundMessage="Nobody has such a name."
+      data={[
+        { group: "Users", items: options(people.map((each) => ({ value: each.id, label: nameOf(each) }))) },
+        {
+          group: "Service principals",
+          items: options(programs.map((each) => ({ value: each.id, label: nameOf(each) }))),
+        },
+        {
+          group: "Groups",
+          items: options(
+            groups
+              .filter((each) => each.displayName !== "users")
+              .map((each) => ({ value: each.id, label: each.displayName })),
+          ),
+        },
+      ]}
+      value={null}
+      searchValue={typed}
+      onSearchChange={setTyped}
+      onChange={(id) => {
+        if (id !== null) add(id);
+        setTyped("");
+      }}
+    />
+  );
+}

@@ -1,0 +1,129 @@
+import { Button, Group, Modal, MultiSelect, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { words } from "../api/client";
+import { confirm } from "../app/confirm";
+import { toast } from "../app/toasts";
+import { meQuery } from "../cluster/rights";
+import { Entitlements, Refused } from "./parts";
+import {
+  addMember,
+  type Change,
+  changeIdentity,
+  deleteIdentity,
+  directGroups,
+  entitle,
+  groupsQuery,
+  type Identity,
+  type Kind,
+  nameOf,
+  removeMember,
+} from "./scim";
+
+interface Draft {
+  shown: string;
+  active: boolean;
+  member: string[];
+  entitled: string[];
+}
+
+const draftOf = (identity: Identity): Draft => ({
+  shown: identity.displayName ?? "",
+  active: identity.active !== false,
+  member: directGroups(identity).map((each) => each.value),
+  entitled: (identity.entitlements ?? []).map((each) => each.value),
+});
+
+/** Writes what differs. Groups are changed one by one: each is a resource of its own. */
+async function save(kind: Kind, identity: Identity, draft: Draft): Promise<void> {
+  const was = draftOf(identity);
+  const changes: Change[] = entitle(was.entitled, draft.entitled);
+  if (draft.shown !== was.shown) changes.push({ op: "replace", path: "displayName", value: draft.shown });
+  if (draft.active !== was.active) changes.push({ op: "replace", path: "active", value: draft.active });
+  if (changes.length > 0) await changeIdentity(kind, identity.id, changes);
+  for (const group of draft.member.filter((each) => !was.member.includes(each))) await addMember(group, identity.id);
+  for (const group of was.member.filter((each) => !draft.member.includes(each))) await removeMember(group, identity.id);
+}
+
+export function EditIdentity({ kind, identity, close }: { kind: Kind; identity: Identity; close: () => void }) {
+  const queries = useQueryClient();
+  const groups = useQuery(groupsQuery).data ?? [];
+  const me = useQuery(meQuery).data?.name;
+  const [draft, setDraft] = useState(() => draftOf(identity));
+  const [refused, setRefused] = useState("");
+  const [busy, setBusy] = useState(false);
+  const name = nameOf(identity);
+  const set = (changed: Partial<Draft>) => setDraft((old) => ({ ...old, ...changed }));
+  const act = async (work: () => Promise<void>, said: string) => {
+    setBusy(true);
+    try {
+      await work();
+      toast(said);
+      close();
+    } catch (error) {
+      setRefused(words(error));
+    }
+    await queries.invalidateQueries({ queryKey: ["scim"] });
+    setBusy(false);
+  };
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (!busy) void act(() => save(kind, identity, draft), `${name} is changed.`);
+  };
+  const remove = async () => {
+    const consequence = `${name} loses all tokens, groups and permissions. Clusters of theirs stay. To keep what they have, deactivate them instead.`;
+    if (await confirm({ title: `Delete ${name}?`, consequence, action: "Delete" }))
+      await act(() => deleteIdentity(kind, identity.id), `${name} is deleted.`);
+  };
+  return (
+    <Modal opened onClose={close} title={name} centered>
+      <form onSubmit={submit}>
+        <Stack gap="sm">
+          {identity.applicationId && (
+            <Text size="sm" className="mono">
+              {identity.applicationId}
+            </Text>
+          )}
+          <TextInput
+            label="Display name"
+            value={draft.shown}
+            onChange={(event) => set({ shown: event.currentTarget.value })}
+          />
+          <Switch
+            size="xs"
+            checked={draft.active}
+            onChange={(event) => set({ active: event.currentTarget.checked })}
+            label="Active"
+            description="Whoever is not active can do nothing here: their tokens are refused, and what they run on clusters ends."
+            disabled={name === me}
+          />
+          <MultiSelect
+            size="xs"
+            label="Groups"
+            data={groups
+              .filter((each) => each.displayName !== "users")
+              .map((each) => ({ value: each.id, label: each.displayName }))}
+            searchable
+            value={draft.member}
+            onChange={(member) => set({ member })}
+          />
+          <Entitlements chosen={draft.entitled} change={(entitled) => set({ entitled })} />
+          <Refused text={refused} />
+          <Group justify="space-between" gap="xs">
+            <Button variant="subtle" color="gray" disabled={name === me || busy} onClick={() => void remove()}>
+              Delete
+            </Button>
+            <Group gap="xs">
+              <Button variant="default" onClick={close}>
+                Cancel
+              </Button>
+              <Button type="submit" loading={busy}>
+                Save
+              </Button>
+            </Group>
+          </Group>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}

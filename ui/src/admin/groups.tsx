@@ -1,0 +1,140 @@
+import { Button, Modal, Group as Row, Stack, Text, TextInput, UnstyledButton } from "@mantine/core";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { words } from "../api/client";
+import { Icon } from "../app/icons";
+import { toast } from "../app/toasts";
+import { Trouble } from "../app/trouble";
+import { Waiting } from "../app/waiting";
+import { count } from "../lib/sizes";
+import { EditGroup } from "./editgroup";
+import type { AdminProps } from "./page";
+import { Entitlements, Find, More, Names, Refused } from "./parts";
+import { BUILT_IN, createGroup, ENTITLEMENTS, type Group, groupsQuery } from "./scim";
+
+const STEP = 200; // rows that are drawn at once
+const label = (value: string) => ENTITLEMENTS.find((each) => each.value === value)?.label ?? value;
+
+export default function Groups({ search, change }: AdminProps) {
+  const asked = useQuery(groupsQuery);
+  const [adding, setAdding] = useState(false);
+  const [most, setMost] = useState(STEP);
+  const wanted = (search.q ?? "").toLowerCase();
+  const fits = (asked.data ?? []).filter((each) => each.displayName.toLowerCase().includes(wanted));
+  const opened = asked.data?.find((each) => each.id === search.open);
+  return (
+    <>
+      <Row justify="space-between" gap="xs">
+        <Find label="Search by name" text={search.q ?? ""} change={(q) => change({ q })} />
+        <Button leftSection={<Icon name="plus" size={14} />} onClick={() => setAdding(true)}>
+          Add a group
+        </Button>
+      </Row>
+      {asked.data === undefined ? (
+        asked.isError ? (
+          <Trouble error={asked.error} retry={() => void asked.refetch()} />
+        ) : (
+          <Waiting what="Reading the groups" />
+        )
+      ) : fits.length === 0 ? (
+        <Text className="nothing">No group has such a name.</Text>
+      ) : (
+        <>
+          <Text size="sm" c="dimmed">
+            {count(fits.length, "group")}
+          </Text>
+          <Rows groups={fits.slice(0, most)} open={(id) => change({ open: id })} />
+          {fits.length > most && <More what="More groups" loading={false} load={() => setMost(most + STEP)} />}
+        </>
+      )}
+      {adding && <AddGroup close={() => setAdding(false)} open={(id) => change({ open: id })} />}
+      {opened !== undefined && <EditGroup key={opened.id} group={opened} close={() => change({ open: undefined })} />}
+    </>
+  );
+}
+
+function Rows({ groups, open }: { groups: Group[]; open: (id: string) => void }) {
+  return (
+    <table className="plain">
+      <thead>
+        <tr>
+          <th scope="col">Name</th>
+          <th scope="col">In the groups</th>
+          <th scope="col">Entitlements</th>
+        </tr>
+      </thead>
+      <tbody>
+        {groups.map((each) => (
+          <tr key={each.id}>
+            <td data-label="Name">
+              <span>
+                <UnstyledButton className="link" onClick={() => open(each.id)}>
+                  {each.displayName}
+                </UnstyledButton>
+                {BUILT_IN.has(each.displayName) && (
+                  <span className="under">
+                    {each.displayName === "admins" ? "May do everything" : "Everyone is in it"}
+                  </span>
+                )}
+              </span>
+            </td>
+            <td data-label="In the groups">
+              <Names names={(each.groups ?? []).map((group) => group.display ?? group.value)} />
+            </td>
+            <td data-label="Entitlements">
+              <Names names={(each.entitlements ?? []).map(({ value }) => label(value))} />
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function AddGroup({ close, open }: { close: () => void; open: (id: string) => void }) {
+  const queries = useQueryClient();
+  const [name, setName] = useState("");
+  const [entitled, setEntitled] = useState<string[]>([]);
+  const [refused, setRefused] = useState("");
+  const [busy, setBusy] = useState(false);
+  const add = async (event: FormEvent) => {
+    event.preventDefault();
+    if (busy) return;
+    setBusy(true);
+    try {
+      const made = await createGroup(name.trim(), entitled);
+      await queries.invalidateQueries({ queryKey: ["scim"] });
+      toast(`${made.displayName} is added. Choose its members.`);
+      close();
+      open(made.id);
+    } catch (error) {
+      setRefused(words(error));
+    }
+    setBusy(false);
+  };
+  return (
+    <Modal opened onClose={close} title="Add a group" centered>
+      <form onSubmit={(event) => void add(event)}>
+        <Stack gap="sm">
+          <TextInput
+            label="Name"
+            required
+            value={name}
+            onChange={(event) => setName(event.currentTarget.value)}
+            data-autofocus
+          />
+          <Entitlements chosen={entitled} change={setEntitled} />
+          <Refused text={refused} />
+          <Row justify="flex-end" gap="xs">
+            <Button variant="default" onClick={close}>
+              Cancel
+            </Button>
+            <Button type="submit" loading={busy}>
+              Add
+            </Button>
+          </Row>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}

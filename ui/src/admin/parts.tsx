@@ -1,0 +1,100 @@
+import { ActionIcon, Button, Checkbox, Group, Stack, Text, TextInput } from "@mantine/core";
+import { useDebouncedCallback } from "@mantine/hooks";
+import { useEffect, useRef, useState } from "react";
+import { Icon } from "../app/icons";
+import { ENTITLEMENTS } from "./scim";
+
+/** A search field whose text is in the address. */
+export function Find({ label, text, change }: { label: string; text: string; change: (text?: string) => void }) {
+  const [typed, setTyped] = useState(text);
+  const later = useDebouncedCallback((next: string) => change(next || undefined), 150);
+  useEffect(() => setTyped(text), [text]);
+  return (
+    <TextInput
+      data-search
+      aria-label={label}
+      placeholder={label}
+      leftSection={<Icon name="search" />}
+      w={280}
+      maw="100%"
+      value={typed}
+      onChange={(event) => {
+        setTyped(event.currentTarget.value);
+        later(event.currentTarget.value);
+      }}
+      rightSection={
+        typed !== "" && (
+          <ActionIcon
+            size="xs"
+            variant="subtle"
+            color="gray"
+            aria-label="Clear the search"
+            onClick={() => {
+              setTyped("");
+              change(undefined);
+            }}
+          >
+            <Icon name="close" size={12} />
+          </ActionIcon>
+        )
+      }
+    />
+  );
+}
+
+export function Entitlements({ chosen, change }: { chosen: string[]; change: (chosen: string[]) => void }) {
+  return (
+    <Checkbox.Group label="Entitlements" value={chosen} onChange={change} size="xs">
+      <Stack gap={8} mt={4}>
+        {ENTITLEMENTS.map(({ value, label, what }) => (
+          <Checkbox key={value} value={value} label={label} description={what} />
+        ))}
+      </Stack>
+    </Checkbox.Group>
+  );
+}
+
+/** What the server says against it. */
+export function Refused({ text }: { text: string }) {
+  if (text === "") return null;
+  return (
+    <Text size="sm" c="var(--mantine-color-error)" role="alert" className="said">
+      {text}
+    </Text>
+  );
+}
+
+/** Reads on when it comes into sight. */
+export function More({ what, loading, load }: { what: string; loading: boolean; load: () => void }) {
+  const end = useRef<HTMLDivElement>(null);
+  const latest = useRef(load);
+  latest.current = load;
+  useEffect(() => {
+    if (loading || end.current === null) return;
+    const seen = new IntersectionObserver((found) => {
+      if (found.some((each) => each.isIntersecting)) latest.current();
+    });
+    seen.observe(end.current);
+    return () => seen.disconnect();
+  }, [loading]);
+  return (
+    <Group ref={end}>
+      <Button variant="subtle" color="gray" loading={loading} onClick={load}>
+        {what}
+      </Button>
+    </Group>
+  );
+}
+
+export function Names({ names }: { names: string[] }) {
+  if (names.length === 0) return <span className="soft">none</span>;
+  return (
+    <span className="names">
+      {names.map((each) => (
+        <span key={each} className="name-chip">
+          {each}
+        </span>
+      ))}
+    </span>
+  );
+}

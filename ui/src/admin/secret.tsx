@@ -1,0 +1,123 @@
+import { Button, Group, Modal, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
+import { type FormEvent, useState } from "react";
+import { api, body, words } from "../api/client";
+import { CopyButton } from "../app/copy";
+import { Refused } from "./parts";
+
+const DAY_S = 86_400;
+const LIFETIMES = [
+  { value: String(30 * DAY_S), label: "30 days" },
+  { value: String(90 * DAY_S), label: "90 days" },
+  { value: String(365 * DAY_S), label: "A year" },
+  { value: "", label: "Does not expire" },
+];
+export const LIFETIME = String(90 * DAY_S);
+
+/** Makes a token: for oneself, or, by an administrator, for somebody else. Returns the secret. */
+export async function makeToken(comment: string, lifetime: string, whom?: string): Promise<string> {
+  const asked = { comment, ...(lifetime === "" ? {} : { lifetime_seconds: Number(lifetime) }) };
+  if (whom === undefined) return (await body(api.POST("/api/2.0/token/create", { body: asked }))).token_value;
+  const given = { ...asked, user_name: whom };
+  return (await body(api.POST("/api/2.1/token-management/tokens", { body: given }))).token_value;
+}
+
+export function Lifetime({ value, change }: { value: string; change: (value: string) => void }) {
+  return (
+    <NativeSelect
+      size="xs"
+      label="Lifetime"
+      data={LIFETIMES}
+      value={value}
+      onChange={(event) => change(event.currentTarget.value)}
+    />
+  );
+}
+
+/** A secret that the server will not show again. */
+export function Secret({ text, what }: { text: string; what: string }) {
+  return (
+    <Stack gap={6}>
+      <Text>{what} It is shown only now: copy it before you close this.</Text>
+      <div className="secret">
+        <code>{text}</code>
+        <CopyButton text={text} />
+      </div>
+    </Stack>
+  );
+}
+
+/** `whom`: undefined for oneself, or a name that may be typed. */
+export function CreateToken({ whom, close, made }: { whom?: string; close: () => void; made: () => void }) {
+  const [name, setName] = useState(whom ?? "");
+  const [comment, setComment] = useState("");
+  const [lifetime, setLifetime] = useState(LIFETIME);
+  const [refused, setRefused] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [secret, setSecret] = useState("");
+  const create = async (event: FormEvent) => {
+    event.preventDefault();
+    if (busy) return;
+    setBusy(true);
+    try {
+      setSecret(await makeToken(comment.trim(), lifetime, whom === undefined ? undefined : name.trim()));
+      setRefused("");
+      made();
+    } catch (error) {
+      setRefused(words(error));
+    }
+    setBusy(false);
+  };
+  return (
+    <Modal
+      opened
+      onClose={close}
+      title={secret === "" ? "Create a token" : "The token"}
+      centered
+      closeOnClickOutside={false}
+    >
+      {secret !== "" ? (
+        <Stack gap="md">
+          <Secret text={secret} what={whom === undefined ? "Your new token." : `A new token of ${name.trim()}.`} />
+          <Group justify="flex-end">
+            <Button onClick={close}>Done</Button>
+          </Group>
+        </Stack>
+      ) : (
+        <form onSubmit={(event) => void create(event)}>
+          <Stack gap="sm">
+            {whom !== undefined && (
+              <TextInput
+                label="Whose"
+                description="A user's name, or a service principal's application id."
+                placeholder="someone@example.com"
+                spellCheck={false}
+                autoComplete="off"
+                required
+                value={name}
+                onChange={(event) => setName(event.currentTarget.value)}
+                data-autofocus
+              />
+            )}
+            <TextInput
+              label="Comment"
+              description="What it is for."
+              value={comment}
+              onChange={(event) => setComment(event.currentTarget.value)}
+              data-autofocus={whom === undefined || undefined}
+            />
+            <Lifetime value={lifetime} change={setLifetime} />
+            <Refused text={refused} />
+            <Group justify="flex-end" gap="xs">
+              <Button variant="default" onClick={close}>
+                Cancel
+              </Button>
+              <Button type="submit" loading={busy}>
+                Create
+              </Button>
+            </Group>
+          </Stack>
+        </form>
+      )}
+    </Modal>
+  );
+}
