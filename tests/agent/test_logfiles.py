@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import tempfile
 from pathlib import Path
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 from brickyard.agent import keep
 from brickyard.agent.logfiles import LogDirectory, is_rolled
 from brickyard.domain.node import Role
+from brickyard.domain.redaction import Redactor
+from brickyard.storage.logs import KeptLogs
 
 ACTIVE = "log4j-active.log"
 
@@ -119,6 +122,30 @@ def test_rolled_logs_are_known_by_their_names() -> None:
     assert not is_rolled(ACTIVE, ACTIVE)
     assert not is_rolled("stderr-1", "stdout")
     assert not is_rolled("executor/app-1/1/stdout--x", "executor/app-1/0/stdout")
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("limit", [keep.MAX_FILE_BYTES, 20])
+def test_a_secret_at_the_beginning_of_a_log_repeats_nothing_at_its_nodes_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, sealed: bool
+) -> None:
+    """Whether its agent has hidden it or, because the agent was killed, a server."""
+    monkeypatch.setattr(keep, "MAX_FILE_BYTES", limit)
+    source = tmp_path / "node" / "logs"
+    source.mkdir(parents=True)
+    (source / "stdout").write_bytes(b"the password is hunter2\nand more\n")
+    position = LogDirectory(source).read("stdout", limit=24).next
+    redact = Redactor(["hunter2"]).data
+    node = keep.NodeRecord(cluster_id="c", generation=1, sealed=("something",) if sealed else ())
+    keep.keep_node_logs(tmp_path, tmp_path / "kept", instance_id="i", node=node, redact=bytes if sealed else redact)
+    logs = KeptLogs(tmp_path / "kept")
+    logs.unseal_with(lambda _: ["hunter2"])
+    rest = logs.directory(tmp_path / "kept/c/i-1")
+    assert follow(rest, "stdout", position)[::2] == (b"and more\n", False)
+    record = (tmp_path / "kept/c/i-1" / keep.RECORD).read_bytes()
+    assert b"hunter2" not in record and base64.b64encode(b"the password is hunter2\nand more\n") not in record
+    piece = rest.first("stdout")
+    assert b"hunter2" not in piece.data and follow(rest, "stdout", piece.next)[0] == b""
 
 
 def test_kept_logs_appear_complete_or_not_at_all(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def _keep(source: Path, target: Path, name: str, limit: int, redact: Redact) -> 
     try:
         info = os.fstat(fd)
         start = max(0, info.st_size - limit)
-        record = describe(name, fd, start=start)
+        record = describe(name, fd, start=start, redact=redact)
         destination = target / name
         destination.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         data = os.pread(fd, limit, start)

@@ -13,6 +13,7 @@ import hashlib
 import os
 import re
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -21,7 +22,8 @@ from brickyard.agent import files
 from brickyard.domain.nodeops import LogPiece
 
 MAX_PIECE = 256 << 10  # bytes
-_HEAD = 64  # first bytes by which a file is recognised
+HEAD = 64  # first bytes by which a file is recognised
+_LONGEST = 512 << 10  # bytes that a secret may have, however it is written
 _POSITION = re.compile(r"([0-9a-f]{1,16})\.([0-9a-f]{1,16})\.(\d{1,2})\.([0-9a-f]{16}|)\.(\d{1,18})")
 _ROLLED = re.compile(r"(?:(.*/)?)(?:(log4j)-\d+(\.log)|(stdout|stderr)--[^/]*)")
 ACTIVE = re.compile(r"(.+)-active(\.[a-z]+)")  # log4j-active.log is rolled to log4j-...log
@@ -33,6 +35,7 @@ class KeptFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     inode: int
     head: bytes = b""
     start: int = 0
+    masked: bool = False  # secrets are hidden in its first bytes, which are not those of the original: the inode must do
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,16 +74,19 @@ class _Open:
         self.modified_ns = info.st_mtime_ns
         self.inode = kept.inode if kept else info.st_ino
         self._head = kept.head if kept and kept.start else None
+        self._masked = kept is not None and kept.masked
 
     def head(self, size: int) -> bytes:
         return os.pread(self.fd, size, 0) if self._head is None else self._head[:size]
 
     def is_at(self, position: Position) -> bool:
         """Whether this is the file that the position is in."""
-        return self.inode == position.inode and _digest(self.head(position.head), position.head) == position.digest
+        if self.inode != position.inode:
+            return False
+        return self._masked or _digest(self.head(position.head), position.head) == position.digest
 
     def position(self, offset: int) -> str:
-        head = min(_HEAD, self.size)
+        head = min(HEAD, self.size)
         digest = _digest(self.head(head), head)
         return str(Position(inode=self.inode, modified_ns=self.modified_ns, head=head, digest=digest, offset=offset))
 
@@ -190,7 +196,10 @@ def active_name(name: str) -> str:
     return (match[1] or "") + (f"{match[2]}-active{match[3]}" if match[2] else match[4])
 
 
-def describe(name: str, fd: int, *, start: int) -> KeptFile:
-    """The record of an open log that is about to be copied from `start` on. Raises ValueError."""
+def describe(name: str, fd: int, *, start: int, redact: Callable[[bytes], bytes] = bytes) -> KeptFile:
+    """The record of an open log that is about to be copied from `start` on, with `redact`, which keeps the length. Raises
+    ValueError."""
     file = _Open(name, fd, None)
-    return KeptFile(inode=file.inode, head=file.head(_HEAD) if start else b"", start=start)
+    shown = file.head(HEAD + _LONGEST)
+    head = redact(shown)[:HEAD]
+    return KeptFile(inode=file.inode, head=head if start else b"", start=start, masked=head != shown[:HEAD])

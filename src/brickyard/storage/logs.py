@@ -14,7 +14,7 @@ import msgspec
 
 from brickyard.agent import files
 from brickyard.agent.keep import DELIVERY, EVENTS, RECORD, KeptNode, read_record
-from brickyard.agent.logfiles import LogDirectory
+from brickyard.agent.logfiles import KeptFile, LogDirectory
 from brickyard.domain.node import Role
 from brickyard.domain.nodeops import LogFile, LogPiece, ReadLog
 from brickyard.domain.redaction import Redactor
@@ -85,7 +85,7 @@ class KeptLogs:
             return record
         if self._unseal is None:
             raise ValueError("the secrets of these logs are sealed")
-        redactor, ended = Redactor(self._unseal(record.sealed)), node.stat()
+        redactor, ended, kept = Redactor(self._unseal(record.sealed)), node.stat(), dict(record.files)
         for name, _ in files.list_files(node):
             if name.startswith((".", EVENTS)):  # Spark hides secrets in its event logs itself
                 continue
@@ -94,7 +94,8 @@ class KeptLogs:
             if (hidden := redactor.data(data)) != data:
                 files.write_atomic(path, hidden)
                 os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns))
-        record = msgspec.structs.replace(record, sealed=())
+            kept |= {name: _masked(kept[name])} if name in kept else {}
+        record = msgspec.structs.replace(record, files=kept, sealed=())
         files.write_atomic(node / RECORD, msgspec.json.encode(record))
         os.utime(node, ns=(ended.st_atime_ns, ended.st_mtime_ns))  # tells when the node ended
         return record
@@ -114,6 +115,12 @@ class KeptLogs:
         with contextlib.suppress(OSError):
             self.of(cluster_id).rmdir()  # succeeds only if it is empty
         return removed
+
+
+def _masked(kept: KeptFile) -> KeptFile:
+    """The record of a log in which secrets are hidden now, maybe in its first bytes, too. Those in the record may end with a part
+    of a secret."""
+    return msgspec.structs.replace(kept, head=b"*" * len(kept.head), masked=True)
 
 
 def directories(place: Path) -> list[Path]:
