@@ -2,18 +2,16 @@
 whose wheel the machine has in its cache, in turn and in changing order.
 
 One start differs from the next by more than the limits, so the medians of the differences within a round count, of as many rounds
-as fit into the time. Beside them: what the scripts take on one node, as its agent measured it.
+as fit into the time.
 """
 
 from __future__ import annotations
 
 import base64
 import io
-import re
 import statistics
 import time
 import zipfile
-from pathlib import Path
 from typing import Any
 
 from bench._common import table
@@ -22,7 +20,6 @@ from bench.start import NODE_TYPE, Api, install
 
 RUNTIME, SECONDS, MIN_ROUNDS = "17.3.x-scala2.13", 90.0, 3
 SCRIPTS_S, WHEEL_S = 0.15, 1.5
-TOOK = re.compile(r"init scripts took ([0-9.]+) s")
 SCRIPT, WHEEL = "/nothing.sh", "/benched-1.0-py3-none-any.whl"
 KINDS: dict[str, dict[str, Any]] = {
     "nothing": {},
@@ -49,8 +46,6 @@ def main(seconds: float = SECONDS) -> int:
         while time.monotonic() < ends or len(rounds) < MIN_ROUNDS:
             order = list(KINDS) if len(rounds) % 2 else list(KINDS)[::-1]
             rounds.append({name: _started(api, clusters[name]) for name in order})
-        logs = (path.read_text() for path in Path(served.place, "logs").rglob("agent.log"))
-        own = statistics.median(float(found) for text in logs for found in TOOK.findall(text))
     alone = statistics.median(each["nothing"] for each in rounds)
     rows, good = list[list[object]](), True
     for name, what, limit in (("scripts", "three init scripts that do nothing", SCRIPTS_S), ("wheel", "a cached wheel", WHEEL_S)):
@@ -64,7 +59,6 @@ def main(seconds: float = SECONDS) -> int:
         ["with", "without, s", "added, s", "fastest to slowest", "", "at most"],
         rows,
     )
-    print(f"\nThe three scripts took {own:.3f} s on a node (median).")
     return int(not good)
 
 

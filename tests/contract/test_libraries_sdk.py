@@ -65,6 +65,13 @@ def test_installed_on_a_running_cluster_and_again_at_every_start(w: WorkspaceCli
     good, bad = statuses(w, cluster)
     assert (good.messages, bad.messages) == (None, [f"simulated: no such library {BAD}"])
     assert good.is_library_for_all_clusters is False
+    asked = w.api_client.do("GET", "/api/2.0/libraries/cluster-status", query={"cluster_id": cluster})
+    assert isinstance(asked, dict)
+    for each, status in zip(asked["library_statuses"], (INSTALLED, FAILED), strict=True):
+        assert [(node["role"], node["status"]) for node in each["nodes"]] == [
+            (role, status.value) for role in ("driver", "worker", "worker")
+        ]
+        assert len({node["instance_id"] for node in each["nodes"]}) == 3
     w.libraries.install(cluster, [pypi(GOOD)])
     assert len(statuses(w, cluster)) == 2, "it is there already"
 

@@ -93,11 +93,23 @@ class UninstallLibraries(Wire, frozen=True, kw_only=True):
     libraries: list[Library]
 
 
+class LibraryNodeStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one node says of a library: ours."""
+
+    instance_id: str
+    role: str
+    status: LibraryInstallStatus
+    message: str = ""
+
+
 class LibraryFullStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`nodes`: only in the answer about one cluster."""
+
     library: Library
     status: LibraryInstallStatus
     messages: list[str] = []
     is_library_for_all_clusters: bool | None = None
+    nodes: list[LibraryNodeStatus] = []
 
 
 class ClusterLibraryStatuses(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from brickyard.domain.libraries import (
     Library,
     LibraryFullStatus,
     LibraryInstallStatus,
+    LibraryNodeStatus,
     LibraryReport,
     MavenLibrary,
     is_coordinates,
@@ -20,6 +21,7 @@ from brickyard.domain.libraries import (
     is_requirement,
     is_url,
 )
+from brickyard.domain.node import Role
 from brickyard.domain.places import Kind, PlaceError, parse
 from brickyard.domain.policies import PolicyRow
 from brickyard.domain.states import State
@@ -210,11 +212,12 @@ _ORDER = (
 )
 
 
-def statuses(cluster: Cluster, nodes: Sequence[Instance]) -> list[LibraryFullStatus]:
-    """The libraries' statuses: those to be installed, in the order they were added, then those that leave."""
-    counted = _counted(cluster, nodes)
+def statuses(cluster: Cluster, nodes: Sequence[Instance], *, by_node: bool = False) -> list[LibraryFullStatus]:
+    """The libraries' statuses: those to be installed, in the order they were added, then those that leave. `by_node`: also what
+    each node says, the driver first."""
+    counted = sorted(_counted(cluster, nodes), key=lambda node: (node.role is Role.WORKER, node.instance_id))
     ordered = [each for each in cluster.libraries if not each.leaving] + [each for each in cluster.libraries if each.leaving]
-    return [_status(each, counted) for each in ordered]
+    return [_status(each, counted, by_node=by_node) for each in ordered]
 
 
 def _counted(cluster: Cluster, nodes: Sequence[Instance]) -> list[Instance]:
@@ -225,7 +228,7 @@ def _counted(cluster: Cluster, nodes: Sequence[Instance]) -> list[Instance]:
     return [node for node in live if node.ready] if cluster.up else live
 
 
-def _status(wanted: ClusterLibrary, nodes: Sequence[Instance]) -> LibraryFullStatus:
+def _status(wanted: ClusterLibrary, nodes: Sequence[Instance], *, by_node: bool) -> LibraryFullStatus:
     if wanted.leaving:
         return LibraryFullStatus(
             library=wanted.library, status=LibraryInstallStatus.UNINSTALL_ON_RESTART, is_library_for_all_clusters=False
@@ -234,9 +237,14 @@ def _status(wanted: ClusterLibrary, nodes: Sequence[Instance]) -> LibraryFullSta
     found = {each.status for each in reports} or {LibraryInstallStatus.PENDING}
     status = next((each for each in _ORDER if each in found), LibraryInstallStatus.PENDING)
     messages = list(dict.fromkeys(each.message for each in reports if each.message and each.status is status))
+    said = [
+        LibraryNodeStatus(instance_id=node.instance_id, role=node.role.value, status=each.status, message=each.message)
+        for node, each in zip(nodes, reports, strict=True)
+    ]
     return LibraryFullStatus(
-        library=wanted.library, status=status, messages=messages[:MAX_MESSAGES], is_library_for_all_clusters=False
-    )
+        library=wanted.library, status=status, messages=messages[:MAX_MESSAGES], is_library_for_all_clusters=False,
+        nodes=said if by_node else [],
+    )  # fmt: skip
 
 
 def _report(node: Instance, library: Library) -> LibraryReport:

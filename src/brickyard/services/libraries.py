@@ -47,7 +47,7 @@ class LibraryService:
         def read(tx: Tx) -> ClusterLibraryStatuses:
             cluster = existing_cluster(tx, cluster_id)
             self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_cluster(cluster), to="see the libraries of")
-            found = libraries.statuses(cluster, list(tx.instances.of_cluster(cluster_id)))
+            found = libraries.statuses(cluster, list(tx.instances.of_cluster(cluster_id)), by_node=True)
             return ClusterLibraryStatuses(cluster_id=cluster_id, library_statuses=found)
 
         return await self._store.read(read)
