@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from brickyard.runtime import NODE_CODE
+from brickyard.runtime.node.kernel.missing import WHAT_TO_DO
 from tests.contexts.host import Context, Host, Refused, host_of, summary
 from tests.node.namesakes import MOUNT, OURS, THEIRS, namesakes
 from tests.support.patience import until
@@ -120,6 +121,13 @@ def test_errors_say_what_happened_and_end_nothing(python: Context) -> None:
     assert "ZeroDivisionError" in python.failure(udf)
     assert "\tat " not in python.failure(udf)
     assert python.text("1") == "1"
+
+
+def test_delta_lake_is_missed_with_what_to_do(python: Context) -> None:
+    said = python.failure("from delta.tables import DeltaTable")
+    assert said == f"ModuleNotFoundError: No module named 'delta'. {WHAT_TO_DO}"
+    assert python.failure("import deltas") == "ModuleNotFoundError: No module named 'deltas'"
+    assert python.failure("1 + ''") == "TypeError: unsupported operand type(s) for +: 'int' and 'str'"
 
 
 def test_sql_in_a_python_context(python: Context) -> None:

@@ -396,13 +396,21 @@ tries = {
     "DELTA": lambda: spark.sql("create table x using DELTA as select 1 as id"),
     "iceberg": lambda: spark.range(3).write.format("iceberg").saveAsTable("x"),
     "Iceberg": lambda: spark.read.format("Iceberg").load("dbfs:/data"),
+    "Delta": lambda: spark.readStream.format("Delta").load("dbfs:/data"),
+    "delta ": lambda: spark.conf.set("spark.sql.sources.default", "delta") or spark.range(1).write.saveAsTable("x"),
 }
 for name, act in tries.items():
     try:
         act()
         print("it succeeded")
     except Exception as error:
-        print(f"The format {name} is not part of this cluster's runtime. Use USING PARQUET" in str(error), type(error).__name__)
+        wanted = f"The format {name.strip()} is not part of this cluster's runtime. Use USING PARQUET"
+        print(wanted in str(error), type(error).__name__)
+spark.conf.unset("spark.sql.sources.default")
+try:
+    spark.sql("select * from delta.`dbfs:/data`").show()
+except Exception as error:
+    print("UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY" in str(error), "delta" in str(error))
 print(spark.catalog.tableExists("x"))
 """
 
@@ -410,7 +418,7 @@ print(spark.catalog.tableExists("x"))
 def test_formats_that_the_runtime_lacks_are_refused_with_what_to_do(live: Live, several: str, single: str) -> None:
     for cluster in (several, single):
         *said, there = live.run(cluster, MISSING_FORMATS).splitlines()
-        assert [each.split()[0] for each in said] == ["True"] * 4, said
+        assert [each.split()[0] for each in said] == ["True"] * 7, said
         assert there == "False"
 
 

@@ -31,7 +31,7 @@ from .dbutils import NotebookExit, make_dbutils
 from .display import make_display, pandas_table
 from .fs import make_fs_magic
 from .jar import run_main
-from .missing import explain
+from .missing import EXPLAINED, explain
 from .packages import Packages
 from .paths import runtime_last
 from .sql import run
@@ -111,7 +111,8 @@ def leave(code: Any | None = None) -> NoReturn:
 
 
 def show_error(shell: Any, kind: Any, error: BaseException, trace: Any, tb_offset: Any = None) -> list[str]:
-    """Shows exceptions that IPython would show badly: not at all, without thousands of frames, or as the task's own error."""
+    """Shows exceptions that IPython would show badly: not at all, without thousands of frames, as the task's own error,
+    or with what to do."""
     if isinstance(error, TaskFailed):
         if error.text:
             shell._showtraceback(type(error.error), error.error, [error.text])
@@ -174,7 +175,7 @@ def fill_namespace(app: Any, kernel_spark: Any, line: Line, packages: Packages) 
     warnings.filterwarnings("ignore", message="To exit: use 'exit', 'quit', or Ctrl-D.")
     shell.register_magic_function(sql_magic, "cell", "sql")
     shell.register_magic_function(make_task_magic(shell.user_ns, run_main), "cell", MAGIC)
-    shell.set_custom_exc((NotebookExit, RecursionError, TaskFailed), show_error)
+    shell.set_custom_exc((NotebookExit, RecursionError, TaskFailed, *EXPLAINED), show_error)
     # For a cell's last value; what the user prints stays text. This imports nothing.
     shell.display_formatter.mimebundle_formatter.for_type_by_name("pandas.core.frame", "DataFrame", frame_bundle)
     dbutils = make_dbutils(publish, line)

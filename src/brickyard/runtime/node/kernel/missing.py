@@ -8,6 +8,7 @@ from __future__ import annotations
 from types import TracebackType
 
 PACKAGE = "delta"
+EXPLAINED = (ModuleNotFoundError, TypeError)  # errors that `explain` may know
 WHAT_TO_DO = (
     "If this is Delta Lake's: it is not part of this cluster's runtime. Use tables in Parquet (the default), ORC, CSV or JSON; "
     "or have the cluster's spark_conf name Delta's jars, extensions and catalog, as its documentation says (spark.jars.packages, "
