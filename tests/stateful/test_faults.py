@@ -132,11 +132,7 @@ def test_a_hundred_edits_at_once_of_a_terminated_cluster(tmp_path: Path, store_u
 
         async def edit(number: int) -> int:
             fields = {"num_workers": number, "cluster_name": f"n{number}", "custom_tags": {"n": str(number)}}
-            while True:
-                status, _ = await workspace.post("edit", cluster_id=name, **SPEC | fields)
-                if status != 429:  # the server lags on a busy machine; clients then wait for the second that Retry-After says
-                    return status
-                await asyncio.sleep(1)
+            return (await workspace.post("edit", cluster_id=name, **SPEC | fields))[0]
 
         assert set(await asyncio.gather(*(edit(number) for number in range(1, 101)))) == {200}
         _, found = await workspace.get("get", cluster_id=name)
@@ -153,14 +149,17 @@ def test_a_hundred_edits_at_once_of_a_terminated_cluster(tmp_path: Path, store_u
 
 
 def test_a_hundred_edits_at_once_of_a_running_cluster(tmp_path: Path, store_url: str) -> None:
-    """The first restarts it; the others find it restarting, are refused, and change nothing."""
+    """The first restarts it; the others find it restarting, are refused, and change nothing. On a busy machine the server may be
+    too late to look at some of them, which change nothing either."""
 
     async def scenario(workspace: Workspace) -> None:
         name = await bring_to(workspace, "RUNNING")
-        edits = (workspace.post("edit", cluster_id=name, **SPEC, num_workers=number) for number in range(1, 101))
+        edits = (workspace.post_once("edit", cluster_id=name, **SPEC, num_workers=number) for number in range(1, 101))
         answers = await asyncio.gather(*edits)
-        refused = [answer for status, answer in answers if status != 200]
-        assert len(refused) == 99
+        refused = [answer for status, answer in answers if status not in (200, 429)]
+        late = [answer["error_code"] for status, answer in answers if status == 429]
+        assert len(refused) + len(late) == 99
+        assert set(late) <= {"REQUEST_LIMIT_EXCEEDED"}
         assert {answer["error_code"] for answer in refused} == {"INVALID_STATE"}
         assert all(re.search("unexpected state Restarting", answer["message"]) for answer in refused)
         assert (await kinds(workspace, name)).count("EDITED") == 1
