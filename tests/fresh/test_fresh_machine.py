@@ -1,15 +1,24 @@
-"""A newcomer's machine: a clone, an empty HOME, and a PATH without Java, Node and uv."""
+"""A newcomer's machine: a clone, an empty HOME, and a PATH without Java, Node and uv. What a newcomer runs first, twice, with a
+SIGKILL of the server in between."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
+
+from brickyard.lifecycle.workspace import Workspace
+from brickyard.runtime.python import uv_binary
+from tests.support.command import processes_of
+from tests.support.depth import DEEP
+from tests.support.patience import until
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ("bash", "sh", "env", "dirname", "git", "uname", "cat", "rm", "mkdir", "sed", "tr")
@@ -17,7 +26,16 @@ TOOLS = ("bash", "sh", "env", "dirname", "git", "uname", "cat", "rm", "mkdir", "
 pytestmark = [pytest.mark.fresh, pytest.mark.timeout(2400)]
 
 
-def test_quickstart_from_a_clone(tmp_path: Path) -> None:
+def packages() -> dict[str, str]:
+    """Where packages come from: the machine's index, and what it has fetched before, unless this is a deep run."""
+    index = {key: value for key, value in os.environ.items() if key.startswith(("PIP_", "SSL_", "REQUESTS_"))}
+    if DEEP:
+        return index
+    fetched = subprocess.run([uv_binary(), "cache", "dir"], capture_output=True, text=True, check=True).stdout.strip()
+    return index | {"UV_CACHE_DIR": fetched}
+
+
+def test_quickstart_from_a_clone_and_again_after_a_kill(tmp_path: Path) -> None:
     clone, home, tools = tmp_path / "clone", tmp_path / "home", tmp_path / "bin"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
     home.mkdir()
@@ -26,31 +44,46 @@ def test_quickstart_from_a_clone(tmp_path: Path) -> None:
         if found := shutil.which(name):
             (tools / name).symlink_to(found)
     (tools / "python3").symlink_to(Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}")
-    index = {key: value for key, value in os.environ.items() if key.startswith(("PIP_", "SSL_", "REQUESTS_"))}
     environment = {
-        **index,
+        **packages(),
         "HOME": str(home),
         "PATH": str(tools),
         "LANG": "C.UTF-8",
         "BRICKYARD_IGNORE_SYSTEM_JAVA": "1",  # the test's machine may have one in a usual place
         "BRICKYARD_PORT": "0",
     }
+
+    def dev(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [str(clone / "dev"), *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=home)
+
+    workspace = Workspace(home / ".local/share/brickyard")
     try:
-        done = subprocess.run(
-            [str(clone / "dev"), "quickstart"], env=environment, capture_output=True, text=True, check=False, cwd=home
-        )
-        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-        assert "United Air Lines Inc." in done.stdout
-        assert "same answer as a plain Python program over the same 336,776 rows" in done.stdout
+        first = dev("quickstart")
+        assert first.returncode == 0, first.stdout[-4000:] + first.stderr[-4000:]
+        assert "United Air Lines Inc." in first.stdout
+        assert "58,665" in first.stdout
+        assert "same answer as a plain Python program over the same 336,776 rows" in first.stdout
+        assert "cold: the pool was empty" in first.stdout
+        assert "warm: the same instances, prepared again" in first.stdout
+        assert "2 of 2 nodes from the instance pool started warm." in first.stdout
         (made,) = (home / ".cache" / "brickyard" / "runtimes").glob("*/runtime.json")
         manifest = json.loads(made.read_bytes())
         assert manifest["node_archive"], "the archives of a new runtime were not made: its starts are slow"
         for name, main in (("node", b"SparkContext"), ("executor", b"CoarseGrainedExecutorBackend")):
             archive = Path(manifest[f"{name}_archive"]).read_bytes()
             assert main in archive, f"the {name}'s archive was made without Spark's classes"
-        doctor = subprocess.run([str(clone / "dev"), "doctor"], env=environment, capture_output=True, text=True, check=False)
+        doctor = dev("doctor")
         assert doctor.returncode == 0, doctor.stdout + doctor.stderr
         assert "each runtime brings one" in doctor.stdout, "this machine has no Java"
+        running = workspace.running()
+        assert running is not None
+        psutil.Process(running.pid).send_signal(signal.SIGKILL)
+        until(lambda: workspace.running() is None, "the end of the server")
+        again = dev("quickstart", "--no-pool")
+        assert again.returncode == 0, again.stdout + again.stderr
+        assert "is there" in again.stdout, "the cluster that ran on was adopted"
     finally:
-        down = subprocess.run([str(clone / "dev"), "down"], env=environment, capture_output=True, text=True, check=False)
+        down = dev("down")
     assert down.returncode == 0, down.stdout + down.stderr
+    until(lambda: not processes_of(home), "the end of every process")

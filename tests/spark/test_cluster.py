@@ -127,7 +127,8 @@ def test_init_scripts_ran_on_every_node_before_spark(live: Live, cluster: str) -
     assert live.run(cluster, f"import os; print(sc.parallelize([0], 1).map({read}).first())").strip() == "from the script"
     kinds = live.events(cluster)
     told = [each.as_dict() for each in live.w.clusters.events(cluster) if "INIT" in str(each.type)]
-    assert [each["type"] for each in told] == ["INIT_SCRIPTS_FINISHED", "INIT_SCRIPTS_STARTED"], told
+    said = json.dumps([each.as_dict() for each in live.w.clusters.events(cluster)], indent=1)  # pytest would shorten a list
+    assert [each["type"] for each in told] == ["INIT_SCRIPTS_FINISHED", "INIT_SCRIPTS_STARTED"], said
     assert kinds.index("INIT_SCRIPTS_FINISHED") < kinds.index("RUNNING")
 
 
