@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from brickyard.agent.config import AgentConfig
-from brickyard.agent.converge import Step
+from brickyard.agent.converge import Stage, Step
 from brickyard.agent.log import LogFile
 from brickyard.agent.networks import Networks
 from brickyard.agent.node import Node
@@ -17,6 +18,7 @@ from brickyard.agent.state import NodeState, explained
 from brickyard.agent.steps import LADDER
 from brickyard.agent.steps.work import Work
 from brickyard.domain.node import Failure, NodeStatus, Phase, Role
+from brickyard.domain.scripts import InitScript
 from tests.agent.world import assignment
 from tests.support.patience import PATIENCE_S
 
@@ -25,12 +27,24 @@ async def _for_ever(_: NodeState) -> None:
     await asyncio.Event().wait()
 
 
-async def _failed(tmp_path: Path, work: Work, *, role: Role = Role.DRIVER, refusal: Failure | None = None) -> NodeStatus:
-    """The status of a node whose INSTALL is `work`, once it has failed."""
+def _node(tmp_path: Path, work: Work, changed: Callable[[], None], *, host: Work = LADDER[Step.HOST]) -> Node:
+    """A node whose INSTALL is `work`, and whose HOST is `host`."""
     config = AgentConfig(
         instance_id="i-1", agent_token="a", server_token="s", server_url="", instance_dir=str(tmp_path), cache_dir=str(tmp_path),
         logs_dir=str(tmp_path / "logs"), node_code_dir=str(tmp_path),
     )  # fmt: skip
+
+    async def probe() -> Isolation:
+        raise AssertionError("nothing starts here")
+
+    return Node(
+        config=config, probe=probe, networks=Networks(config=config, switchboard=-1), log=LogFile(tmp_path / "agent.log"),
+        on_change=changed, ladder={**LADDER, Step.INSTALL: work, Step.HOST: host},
+    )  # fmt: skip
+
+
+async def _failed(tmp_path: Path, work: Work, *, role: Role = Role.DRIVER, refusal: Failure | None = None) -> NodeStatus:
+    """The status of a node whose INSTALL is `work`, once it has failed."""
     over, told = asyncio.Event(), list[NodeStatus]()
 
     def changed() -> None:
@@ -38,13 +52,7 @@ async def _failed(tmp_path: Path, work: Work, *, role: Role = Role.DRIVER, refus
         if node.status.phase is Phase.FAILED:
             over.set()
 
-    async def probe() -> Isolation:
-        raise AssertionError("nothing starts here")
-
-    node = Node(
-        config=config, probe=probe, networks=Networks(config=config, switchboard=-1), log=LogFile(tmp_path / "agent.log"),
-        on_change=changed, ladder={**LADDER, Step.INSTALL: work},
-    )  # fmt: skip
+    node = _node(tmp_path, work, changed)
     loop = asyncio.create_task(node.run())
     try:
         node.want(assignment(role=role, refusal=refusal))
@@ -95,6 +103,72 @@ def test_a_node_that_must_not_start_fails_with_the_servers_reason(tmp_path: Path
     failed = asyncio.run(_failed(tmp_path, Work(_for_ever), refusal=refusal)).failure
     assert failed is not None
     assert (failed.code, failed.message) == (refusal.code, refusal.message)
+
+
+def test_a_node_is_begun_as_a_whole_whatever_is_told_meanwhile(tmp_path: Path) -> None:
+    """A worker hears of its driver's address as soon as that is known: also while its directories are being made."""
+
+    async def scenario() -> None:
+        begun, there = asyncio.Event(), set[str]()
+
+        async def install(_: NodeState) -> None:
+            there.update(path.name for path in [*tmp_path.iterdir(), *(tmp_path / "node").iterdir()])
+            begun.set()
+            await asyncio.Event().wait()
+
+        def changed() -> None:
+            if node.status.phase is Phase.PREPARING:  # what BEGIN tells first
+                node.want(assignment(2, role=Role.WORKER, driver_host="127.0.0.1"))
+
+        node = _node(tmp_path, Work(install), changed)
+        loop = asyncio.create_task(node.run())
+        try:
+            node.want(assignment(1, role=Role.WORKER))
+            async with asyncio.timeout(PATIENCE_S):
+                await begun.wait()
+            assert there >= {"node.json", "work", "tmp", "home", "logs"}
+            await node.close()
+        finally:
+            loop.cancel()
+            await asyncio.gather(loop, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_cannot_be_set_up_is_not_put_down_to_the_script_that_would_have_run(tmp_path: Path) -> None:
+    async def scenario() -> NodeStatus:
+        over = asyncio.Event()
+
+        async def installed(state: NodeState) -> None:
+            state.advance(Stage.INSTALLED)
+
+        async def hosted(state: NodeState) -> None:
+            state.host = state.make_host()
+            await state.host.start(["sh", "-c", "read call; echo 'sandbox: cannot show /a: No such file' >&2; exit 71"], {})
+            state.advance(Stage.HOSTED)
+
+        def changed() -> None:
+            if node.status.phase is Phase.FAILED:
+                over.set()
+
+        node = _node(tmp_path, Work(installed), changed, host=Work(hosted))
+        loop = asyncio.create_task(node.run())
+        try:
+            node.want(assignment(init_scripts=(InitScript(name="a.sh", content="dHJ1ZQ=="),)))
+            async with asyncio.timeout(PATIENCE_S):
+                await over.wait()
+            failed = node.status
+            await node.close()
+        finally:
+            loop.cancel()
+            await asyncio.gather(loop, return_exceptions=True)
+        return failed
+
+    failed = asyncio.run(scenario())
+    assert failed.scripts is not None, "it was on its way to run the script"
+    assert failed.failure is not None
+    assert failed.failure.code == "SPARK_STARTUP_FAILURE"
+    assert failed.failure.message == "the node could not be set up: sandbox: cannot show /a: No such file"
 
 
 def test_a_lack_of_memory_explains_a_death_unless_the_jvm_knows_better() -> None:

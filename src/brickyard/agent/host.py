@@ -25,6 +25,7 @@ MAX_WORKERS = 10_000
 TAIL_LINES = 60
 MAX_ASKED = 256
 ANSWER_S = 60.0
+GONE_S = 2.0
 
 
 class HostError(Exception):
@@ -179,6 +180,9 @@ class NodeHost:
         except TimeoutError as error:
             raise HostError("TIMEOUT", f"the node did not answer {op} within {timeout_s:g} s") from error
         except (ConnectionError, RuntimeError) as error:  # the pipe is closed, or (RuntimeError) the transport is
+            with contextlib.suppress(TimeoutError):  # how it ended is known a moment later
+                async with asyncio.timeout(GONE_S):
+                    await self._ended()
             raise HostGone from error
         finally:
             self._waiting.pop(number, None)

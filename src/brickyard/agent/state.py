@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from brickyard.agent import cgroups, files, sandbox
+from brickyard.agent import cgroups, files, linux, sandbox
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.contexts import Contexts
 from brickyard.agent.converge import Current, Stage
@@ -251,7 +251,7 @@ class NodeState:
     def death_code(self) -> str:
         """The failure code if the node dies now."""
         driver = self.is_driver
-        if (script := self.running_script) is not None:
+        if (script := self.running_script) is not None and not self._never_ran:
             return self.assignment.init_scripts[script].failure
         if driver and self.want_of_memory:
             return "DRIVER_OUT_OF_MEMORY"
@@ -259,12 +259,20 @@ class NodeState:
             return "SPARK_STARTUP_FAILURE" if driver else "WORKER_SETUP_FAILURE"
         return "DRIVER_UNREACHABLE" if driver else "INSTANCE_UNREACHABLE"
 
+    @property
+    def _never_ran(self) -> bool:
+        """Whether the launcher found that it could not set the node up; it says why in its last line. The step that starts it
+        does not wait for that, so a script may seem to run."""
+        return self.host is not None and self.host.exit_code == linux.FAILED
+
     def death(self) -> Failure:
         """The failure of a node whose host has ended."""
         code = self.host.exit_code if self.host is not None else None
         how = f"with code {code}" if code is None or code < 128 else f"by signal {code - 128}"
         message = self.want_of_memory or f"the node's processes ended unexpectedly {how}"
-        if (script := self.running_script) is not None:
+        if self._never_ran:
+            message = f"the node could not be set up: {self.tail.rpartition(chr(10))[2]}"
+        elif (script := self.running_script) is not None:
             message += f" while {script_said(self.assignment, script)} ran"
         return cut_failure(self.death_code, message, self.tail)
 

@@ -78,4 +78,5 @@ def record(node: NodeState, wanted: Assignment) -> None:
         files.write_atomic(delivery, msgspec.json.encode(begun))
 
 
-WORK = Work(_begin, progress="preparing the node")
+# Whole: it adopts the generation first, so an assignment that comes meanwhile, with the driver's address say, finds it begun.
+WORK = Work(_begin, progress="preparing the node", whole=True)

@@ -24,4 +24,4 @@ async def cool(node: NodeState) -> None:
     node.update(warm="", message="")
 
 
-WORK = Work(cool, cleans_up=True)
+WORK = Work(cool, whole=True)

@@ -47,4 +47,4 @@ def give_room_back(node: NodeState) -> None:
     files.remove_tree(config.libraries_dir)
 
 
-WORK = Work(_release, cleans_up=True)
+WORK = Work(_release, whole=True)

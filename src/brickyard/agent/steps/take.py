@@ -37,4 +37,4 @@ async def _reveal(node: NodeState, wanted: Assignment) -> str:
     return await show(node, shown) if shown else ""
 
 
-WORK = Work(_take, progress=join.WORK.progress, cleans_up=True)
+WORK = Work(_take, progress=join.WORK.progress, whole=True)

@@ -15,4 +15,4 @@ class Work(NamedTuple):
     progress: str = ""  # shown to the cluster when the step begins
     limit_s: float | None = None  # None: what it waits for has its own limits
     failure: str = ""  # TerminationReasonCode for an error without a code; "": depends on how far the node has come
-    cleans_up: bool = False  # never cancelled, because the next step relies on it
+    whole: bool = False  # never given up in the middle, because the next step relies on it
