@@ -43,8 +43,13 @@ NOT_RUN = {
     ("logs.md", 'curl -H "Authorization: Bearer $DATABRICKS_TOKEN" '
      '"$DATABRICKS_HOST/api/2.1/clusters/logs/list?cluster_id=$CLUSTER_ID"'):
         "needs a cluster's id; tests/contract/test_logs.py makes the call",
+    ("logs.md", "from databricks.sdk import WorkspaceClient"):
+        "simulated nodes write no logs here; tests/contract/test_logs.py makes the calls",
     ("secrets.md", "databricks secrets create-scope warehouse"): "needs the CLI; tests/contract/test_secrets_sdk.py calls these",
     ("files.md", "import sys"): "runs on a cluster; tests/spark/test_data.py does the same there",
+    ("data.md", 'spark.range(100).selectExpr("id", "id % 3 AS k").write.saveAsTable("numbers")'):
+        "runs on a cluster; tests/spark/test_data.py does the same there",
+    ("data.md", 'print(spark.table("sales.orders").count(), spark.sql("SHOW PARTITIONS sales.orders").first()[0])'): "the same",
     ("replicas.md", "export BRICKYARD_DATABASE_URL=postgresql://brickyard:PASSWORD@db.internal/brickyard"):
         "tests/replicas/ starts several servers with these settings",
     ("replicas.md", "map $http_upgrade $connection_header {"): "tests/replicas::test_behind_a_proxy runs nginx with it",
