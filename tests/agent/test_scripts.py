@@ -104,6 +104,13 @@ def test_scripts_run_in_order_with_the_documented_variables(nodes: Nodes) -> Non
     assert any(message.startswith("init script ") and " of 3: " in message for message in messages)
 
 
+def test_java_starts_beside_a_drivers_scripts_unless_they_may_make_what_it_starts_with(nodes: Nodes) -> None:
+    """The fake node host writes the log when it is told to start Java."""
+    nodes.ready(nodes.script("waits.sh", 'until [ -e "$HOME/../logs/driver.log" ]; do sleep 0.05; done'))
+    first = nodes.script("first.sh", '[ ! -e "$HOME/../logs/driver.log" ]')
+    nodes.ready(first, spark_env_vars={"MADE": "by the script"})
+
+
 def test_a_workers_scripts_know_the_driver_and_run_before_the_role(nodes: Nodes) -> None:
     script = nodes.script("a.sh", "echo $DB_IS_DRIVER $DB_DRIVER_IP")
     instance = nodes.start()
