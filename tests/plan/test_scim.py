@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from brickyard.domain.identity import IdentityKind, UserRow
@@ -257,6 +257,8 @@ PATHS = st.sampled_from(
         "x",
         "x.y",
         "x[a pr]",
+        "x.y[a pr]",
+        'name.x[a eq "b"]',
     ]
 )
 CHANGES = st.builds(
@@ -264,10 +266,12 @@ CHANGES = st.builds(
 )
 
 
-@given(st.lists(CHANGES, min_size=1, max_size=5), VALUES)
-def test_any_patch_gives_a_resource_or_is_refused(operations: list[dict[str, Any]], x: Any) -> None:
+@given(st.lists(CHANGES, min_size=1, max_size=5), VALUES, VALUES)
+@example([{"op": "remove", "path": "emails[value pr].type"}], None, ["x"])
+@example([{"op": "replace", "path": 'name.x[a eq "b"]', "value": 1}], None, [])
+def test_any_patch_gives_a_resource_or_is_refused(operations: list[dict[str, Any]], x: Any, emails: Any) -> None:
     try:
-        after = patched(*operations, of=ANNA | {"x": x})
+        after = patched(*operations, of=ANNA | {"x": x, "emails": emails, "name": emails})
         to_user(after, UserRow(user_name="anna@example.com", user_id="1"))
     except ScimError as refused:
         assert refused.http_status == 400

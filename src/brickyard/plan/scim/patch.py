@@ -49,9 +49,6 @@ def _changes(given: Any) -> Iterable[Change]:
         text = "active needs true or false. (The SDK leaves out value=False: write value={'active': False}, without a path.)"
         raise ScimError(ScimType.INVALID_VALUE, text)
     if path:
-        if operation == "replace" and value is None and str(path).lower() == "active":
-            hint = 'Write "false" as text: databricks-sdk leaves the value False out.'
-            raise ScimError(ScimType.INVALID_VALUE, f"active needs a value, true or false. {hint}")
         return [Change(operation if value is not None else _without_value(operation), _path_of(str(path)), value)]
     if operation == "remove":
         raise ScimError(ScimType.NO_TARGET, "A removal needs a path: the attribute to remove.")
@@ -139,15 +136,18 @@ def _change_elements(holder: dict[str, Any], change: Change, which: Filter) -> N
     """Changes the elements of a list that a filter finds."""
     *outer, last = change.path.name
     for name in outer:
-        holder = holder.setdefault(find(holder, name) or name, {})
+        inner = holder.setdefault(find(holder, name) or name, {})
+        if not isinstance(inner, dict):
+            raise ScimError(ScimType.INVALID_PATH, f"{name[:_SHOWN]} has no parts.")
+        holder = inner
     key = find(holder, last) or last
     elements = holder.setdefault(key, [])
-    if not isinstance(elements, list) or not isinstance(holder, dict):
+    if not isinstance(elements, list):
         raise ScimError(ScimType.INVALID_PATH, f"{last[:_SHOWN]} has one value, so no filter in brackets can choose among them.")
     found = [each for each in elements if matches(which, each if isinstance(each, Mapping) else {"value": each})]
     if change.operation == "remove":
         if change.path.part:
-            for each in found:
+            for each in map(_with_parts, found):
                 each.pop(find(each, change.path.part) or change.path.part, None)
         else:
             holder[key] = [each for each in elements if each not in found]
@@ -159,9 +159,15 @@ def _change_elements(holder: dict[str, Any], change: Change, which: Filter) -> N
         _change_element(each, change)
 
 
-def _change_element(element: Any, change: Change) -> None:
+def _with_parts(element: Any) -> dict[str, Any]:
+    """The element of a list. Raises ScimError for one that has no parts to change."""
     if not isinstance(element, dict):
         raise ScimError(ScimType.INVALID_PATH, "The elements that the path names have no parts.")
+    return element
+
+
+def _change_element(given: Any, change: Change) -> None:
+    element = _with_parts(given)
     if change.path.part:
         element[find(element, change.path.part) or change.path.part] = _copied(change.value)
     elif isinstance(change.value, Mapping):
