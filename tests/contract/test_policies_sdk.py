@@ -271,6 +271,27 @@ def test_a_specification_can_be_tried(w: WorkspaceClient) -> None:
     wrong: Any = w.api_client.do("POST", "/api/2.1/clusters/create", body=body | {"num_workers": 9, "autotermination_minutes": 1})
     assert not wrong["valid"]
     assert {each["field"] for each in wrong["errors"]} == {"num_workers", "autotermination_minutes"}
+    nonsense = {
+        "num_workers": 9,
+        "autoscale": {"min_workers": "few"},
+        "spark_conf": ["a"],
+        "init_scripts": [{"dbfs": {"destination": 7}}],
+        "data_security_mode": "OPEN",
+        "custom_tags": {"a": "\x00"},
+        "autotermination_minutes": 10**30,
+        "enable_elastic_disk": "perhaps",
+    }
+    many: Any = w.api_client.do("POST", "/api/2.1/clusters/create", body=body | nonsense)
+    found = {each["field"]: each["message"] for each in many["errors"]}
+    assert found.keys() == {
+        "num_workers", "autoscale.min_workers", "spark_conf", "init_scripts[0].dbfs.destination", "data_security_mode",
+        "custom_tags", "autotermination_minutes", "enable_elastic_disk",
+    }  # fmt: skip
+    assert "at most 5" in found["num_workers"], "the rest is judged by the policy"
+    assert found["spark_conf"] == "field 'spark_conf': expected object, got array."
+    assert "Allowed: " in found["data_security_mode"]
+    with pytest.raises(BadRequest, match=r"autoscale\.min_workers"):
+        w.api_client.do("POST", "/api/2.1/clusters/create", body=body | nonsense | {"validate_only": False})
     good: Any = w.api_client.do("POST", "/api/2.1/clusters/create", body=body | {"num_workers": 2})
     assert good["valid"]
     assert good["errors"] == []

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from brickyard.api.context import ApiContext
 from brickyard.api.databricks.dialects import CLUSTERS
+from brickyard.api.edge.decode import Unread
 from brickyard.api.edge.registry import EVERY, Empty, Handler, Need, Operation
 from brickyard.domain import requests as ask
 from brickyard.domain import views as view
 from brickyard.domain.access import ObjectKind, Permission
-from brickyard.domain.validation import ClusterValidation
+from brickyard.domain.validation import ClusterValidation, FieldError
 from brickyard.services.caller import Caller
 
 
@@ -16,6 +19,18 @@ async def _create(ctx: ApiContext, caller: Caller, request: ask.CreateCluster) -
     if request.validate_only:
         return await ctx.clusters.validate_create(caller, request)
     return view.CreateClusterResponse(cluster_id=await ctx.clusters.create(caller, request))
+
+
+def _unread(verdict: ClusterValidation, unread: Sequence[Unread]) -> ClusterValidation:
+    """The verdict on a specification of which some fields could not be decoded, and were left out."""
+    left_out = {_top(each.field) for each in unread}
+    errors = [FieldError(field=each.field, message=each.message) for each in unread]
+    errors += [each for each in verdict.errors if _top(each.field) not in left_out]
+    return ClusterValidation(valid=False, errors=errors, locks=verdict.locks)
+
+
+def _top(path: str) -> str:
+    return path.replace("[", ".").partition(".")[0]
 
 
 async def _get(ctx: ApiContext, caller: Caller, request: ask.ClusterId) -> bytes:
@@ -150,6 +165,7 @@ def _operation(
         request=request,
         response=response,
         validation=ClusterValidation if verb in ("create", "edit") else None,
+        unread=_unread if verb in ("create", "edit") else None,
         errors=_ERRORS.get(verb, ()),
         summary=summary,
         needs=_NEEDS[verb],

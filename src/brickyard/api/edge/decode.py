@@ -8,6 +8,7 @@ nesting).
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import math
 import re
@@ -34,6 +35,13 @@ _EXPECTED = re.compile(r"^Expected `(?P<want>[^`]*)`, got `(?P<got>[^`]*)`$")
 _MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$")
 _ENUM = re.compile(r"^Invalid enum value (?P<value>.*)$", re.DOTALL)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+class Unread(typing.NamedTuple):
+    """A field of a request that cannot be decoded. `field` is the path of what is wrong."""
+
+    field: str
+    message: str
 
 
 class RequestDecoder:
@@ -68,6 +76,32 @@ class RequestDecoder:
             reason = "a string holds half of a surrogate pair" if _SURROGATE.search(raw) else _sentence(error)
             raise MalformedRequest(f"The request body is not valid JSON: {reason}.") from error
         return request
+
+    def tried(self, raw: bytes) -> tuple[Any, list[Unread]] | None:
+        """The request without the fields that cannot be decoded, and these, if it is one with `validate_only` that can do
+        without them."""
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ApiError):
+            value = msgspec.json.decode(raw)
+            if not isinstance(value, dict) or value.get("validate_only") not in (True, "true"):
+                return None
+            kinds = {field.encode_name: field.type for field in msgspec.structs.fields(self._type)}
+            unread = [each for key, item in value.items() if key in kinds and (each := self._unread(key, item, kinds[key]))]
+            tops = {re.split(r"[.\[]", each.field, maxsplit=1)[0] for each in unread}
+            return self.body(msgspec.json.encode({key: item for key, item in value.items() if key not in tops})), unread
+        return None
+
+    def _unread(self, key: str, item: Any, kind: Any) -> Unread | None:
+        """What is wrong with the value of one field: the first thing."""
+        try:
+            if item is not None:
+                _check(msgspec.convert(_without_nulls(item), kind, strict=False), key)
+        except msgspec.ValidationError as error:
+            what, _, path = str(error).partition(" - at `")
+            place = f"{key}{path.removeprefix('key in ').removeprefix('$').rstrip('`')}"
+            return Unread(place, explain(msgspec.ValidationError(f"{what} - at `$.{place}`"), self._type).message)
+        except ApiError as error:
+            return Unread(key, error.message)
+        return None
 
     def query(self, raw: bytes, extra: Mapping[str, str] | None = None) -> Any:
         """The request from a query string: dots address nested fields, a repeated key is a list. `extra` takes precedence. Equal

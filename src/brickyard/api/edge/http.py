@@ -23,7 +23,7 @@ from brickyard.api.context import ApiContext
 from brickyard.api.edge.authentication import Authenticator, address_of, base_url, bearer_of
 from brickyard.api.edge.bounded import UNCOUNT
 from brickyard.api.edge.calls import ANONYMOUS, Call
-from brickyard.api.edge.decode import RequestDecoder
+from brickyard.api.edge.decode import RequestDecoder, Unread
 from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.forms import form_boundary, form_parts, stream_parts
 from brickyard.api.edge.measures import RequestMetrics
@@ -175,7 +175,7 @@ class Edge:
             parameters = {**(parameters or {}), "base_url": base_url(scope)}
         if operation.from_headers:
             parameters = {**(parameters or {}), **_of_headers(operation.from_headers, scope)}
-        decoder = self._decoders[operation.name]
+        decoder, unread = self._decoders[operation.name], None
         if operation.upload is not None and (boundary := form_boundary(scope["headers"])):
             upload = operation.upload
             return await _drained(receive, lambda chunks: upload(self._context, caller, stream_parts(chunks, boundary)))
@@ -184,7 +184,7 @@ class Edge:
             self._admit(operation)
             if operation.form is not None and (boundary := form_boundary(scope["headers"])):
                 raw, parameters = b"", {**operation.form(form_parts(raw, boundary)), **(parameters or {})}
-            request = decoder.query(raw, parameters) if operation.urlencoded else decoder.body(raw, parameters)
+            request, unread = _decoded(operation, decoder, raw, parameters)
         else:
             request = decoder.query(scope["query_string"], parameters)
         if operation.auth is Auth.AGENT:
@@ -195,6 +195,8 @@ class Edge:
         if operation.looks and (pause_s := admission.pause_s(self._context.lag_s())):
             await asyncio.sleep(pause_s)
         answer = operation.handler(self._context, caller, request)
+        if unread and operation.unread is not None:
+            return operation.unread(await answer, unread)
         return await (self._authenticator.throttled(address_of(scope), answer) if operation.logs_in else answer)
 
     def _admit(self, operation: Operation) -> None:
@@ -341,6 +343,21 @@ async def _next(receive: Receive) -> Message:
     if message["type"] == "http.disconnect":
         raise _Disconnected
     return message
+
+
+def _decoded(
+    operation: Operation, decoder: RequestDecoder, raw: bytes, parameters: dict[str, str] | None
+) -> tuple[Any, list[Unread] | None]:
+    """The request of a body; of one that is only tried, also what of it cannot be decoded."""
+    if operation.urlencoded:
+        return decoder.query(raw, parameters), None
+    try:
+        return decoder.body(raw, parameters), None
+    except ApiError:
+        found = decoder.tried(raw) if operation.unread is not None else None
+        if found is None:
+            raise
+        return found
 
 
 def _of_headers(wanted: Mapping[str, str], scope: Scope) -> dict[str, str]:

@@ -9,14 +9,15 @@ has already encoded; None is an empty object; a `Reply` is for the few answers t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from brickyard.api.edge.decode import Unread
 from brickyard.api.edge.dialects import PLAIN, Dialect, Reply
 from brickyard.api.edge.streaming import Stream
 from brickyard.domain.access import ObjectKind, Permission
@@ -81,6 +82,9 @@ class Operation:
     request: type[msgspec.Struct] = Empty
     response: type[msgspec.Struct] | None = None
     validation: type[msgspec.Struct] | None = None  # the answer to a request with `validate_only`
+    unread: Callable[[Any, Sequence[Unread]], msgspec.Struct] | None = (
+        None  # adds to that answer what of the request cannot be decoded
+    )
     summary: str
     needs: tuple[Need, ...]  # of the caller; empty for operations that are not for users
     auth: Auth = Auth.USER
