@@ -45,10 +45,10 @@ class Shared(Store):
     away = False
     alone = False
 
-    async def write(self, work: Callable[[Tx], T], *, background: bool = False) -> T:
+    async def write(self, work: Callable[[Tx], T], *, background: bool = False, inserts: bool = False) -> T:
         if self.away:
             raise DatabaseAway("it is away")
-        return await super().write(work, background=background)
+        return await super().write(work, background=background, inserts=inserts)
 
 
 class Server:

@@ -37,6 +37,7 @@ from brickyard.services.pagetokens import audit_position, encode
 from brickyard.services.principals import caller_of
 from brickyard.store.audit import Found
 from brickyard.store.changeset import Changes
+from brickyard.store.prepared import Kept
 from brickyard.store.store import Commit, Store
 from brickyard.store.tx import Tx
 
@@ -187,7 +188,7 @@ class Audited:
     async def write(self, work: Callable[[Tx], T], commit: Commit[T]) -> T:
         caller, request = self._asked()
         objects, set_fields = names(request), fields(request)
-        row = 0
+        row: Kept | None = None
 
         def both(tx: Tx) -> T:
             nonlocal row
@@ -200,7 +201,7 @@ class Audited:
         self._joining = True
         try:
             result = await commit(both)
-            self._row = row
+            self._row = row.id if row is not None else None
             return result
         finally:
             self._joining = False

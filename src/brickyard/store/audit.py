@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, select, tuple_, update
 
 from brickyard.domain.audit import AuditEntry, AuditFilter, AuditPosition
-from brickyard.store.prepared import Prepared
+from brickyard.store.prepared import Kept, Prepared
 from brickyard.store.tables import audit as t
 
 MOST_LOOKED_AT = 1_000  # rows for one page: filters that no index has together must not make a page slow
@@ -16,7 +16,9 @@ MAX_NAME = 320  # characters of an object's name that are compared; the document
 
 _decode = msgspec.json.Decoder(AuditEntry).decode
 _encode = msgspec.json.Encoder().encode
-_INSERT = Prepared(insert(t).returning(t.c.id), set(t.c.keys()) - {"id"})  # SQLite knows RETURNING only since 3.35
+_INSERT = Prepared(
+    insert(t).returning(t.c.id), set(t.c.keys()) - {"id"}, returns_id=True
+)  # SQLite knows RETURNING only since 3.35
 _SQLITE_INSERT = "INSERT INTO audit (time, user_name, operation, object_id, doc) VALUES (?, ?, ?, ?, ?)"
 _BY_ID = select(t.c.doc).where(t.c.id == bindparam("row"))
 
@@ -34,13 +36,14 @@ class AuditRows:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def insert(self, entry: AuditEntry) -> int:
-        """Adds an entry; returns its id."""
+    def insert(self, entry: AuditEntry) -> Kept:
+        """Adds an entry. It has its id after the commit."""
         columns = _columns(entry)
-        if self._connection.dialect.name == "sqlite":
-            raw: Any = self._connection.connection.driver_connection
-            return int(raw.execute(_SQLITE_INSERT, tuple(columns.values())).lastrowid)
-        return int(_INSERT.scalar(self._connection, **columns))
+        if self._connection.dialect.name == "postgresql":
+            return _INSERT.insert(self._connection, **columns)
+        row, raw = Kept(_INSERT, columns), cast(Any, self._connection.connection.driver_connection)
+        row.id = int(raw.execute(_SQLITE_INSERT, tuple(columns.values())).lastrowid)
+        return row
 
     def change(self, row: int, **values: Any) -> None:
         """Replaces parts of an entry: what is known only after its commit."""

@@ -92,9 +92,9 @@ class ClusterRows:
         return found
 
     def insert(self, cluster: Cluster) -> None:
-        """Inserts a new cluster, due at once. Raises IntegrityError if the id is taken."""
+        """Inserts a new cluster, due at once. Raises IntegrityError if the id is taken, in a batch at its end."""
         self._wrote(cluster)
-        _INSERT.run(self._connection, cluster_id=cluster.cluster_id, due_ms=0, **_columns(cluster))
+        _INSERT.insert(self._connection, cluster_id=cluster.cluster_id, due_ms=0, **_columns(cluster))
 
     def update(self, cluster: Cluster) -> Cluster:
         """Writes the whole row; returns it with its next version. `get` it in this transaction first."""

@@ -47,7 +47,7 @@ class EventRows:
         latest, number = (known[0], known[1]) if known is not None else (0, 0)
         if event.timestamp < latest:
             event = msgspec.structs.replace(event, timestamp=latest)
-        _INSERT.run(
+        _INSERT.insert(
             self._connection,
             cluster_id=event.cluster_id,
             timestamp=event.timestamp,

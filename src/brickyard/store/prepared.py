@@ -6,26 +6,48 @@ waits. A prepared statement goes to the driver directly; errors are the same as 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
 from sqlalchemy import Connection, Dialect, Executable
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, StatementError
 from sqlalchemy.sql.compiler import SQLCompiler
 
 
 def driver_execute(connection: Connection, sql: str, *arguments: Any, **options: Any) -> Any:
     """Executes it with the driver. Returns the driver's cursor; raises SQLAlchemy's errors."""
-    dialect, raw = connection.dialect, cast(Any, connection.connection.driver_connection)
+    raw = cast(Any, connection.connection.driver_connection)
     try:
         return raw.execute(sql, *arguments, **options)
-    except dialect.loaded_dbapi.Error as error:
-        lost = dialect.is_disconnect(error, raw, None)
-        if lost:
-            connection.invalidate(error)
-        raise DBAPIError.instance(
-            sql, None, error, dialect.loaded_dbapi.Error, connection_invalidated=lost, dialect=dialect
-        ) from error
+    except connection.dialect.loaded_dbapi.Error as error:
+        raise _translated(connection, sql, error) from error
+
+
+def _translated(connection: Connection, sql: str, error: Exception) -> StatementError:
+    """SQLAlchemy's error for the driver's."""
+    dialect, raw = connection.dialect, cast(Any, connection.connection.driver_connection)
+    lost = dialect.is_disconnect(cast(Any, error), raw, None)
+    if lost:
+        connection.invalidate(error)
+    return DBAPIError.instance(sql, None, error, dialect.loaded_dbapi.Error, connection_invalidated=lost, dialect=dialect)
+
+
+class Kept:
+    """A row that is to be inserted. `id` is what the statement returns, once it has been executed."""
+
+    __slots__ = ("id", "statement", "values")
+
+    def __init__(self, statement: Prepared, values: dict[str, Any]) -> None:
+        self.statement = statement
+        self.values = values
+        self.id = 0
+
+
+class Keeper:
+    """A connection that inserts rows later, together with others (`store.batch`)."""
+
+    def keep(self, row: Kept) -> None:
+        raise NotImplementedError
 
 
 class _Compiled(NamedTuple):
@@ -39,16 +61,42 @@ class _Compiled(NamedTuple):
 
 class Prepared:
     """A statement whose parameters are all named, of types that the drivers take as they are, and whose lists have one length.
-    `columns`: those that an INSERT or UPDATE sets to the parameters of their names. Execute it in a transaction."""
+    `columns`: those that an INSERT or UPDATE sets to the parameters of their names. `returns_id`: it returns a number.
+    Execute it in a transaction."""
 
-    def __init__(self, statement: Executable, columns: Iterable[str] = ()) -> None:
+    def __init__(self, statement: Executable, columns: Iterable[str] = (), *, returns_id: bool = False) -> None:
         self._statement: Any = statement
         self._columns = list(columns) or None
+        self._returns_id = returns_id
         self._compiled: dict[str, _Compiled] = {}  # by the dialect's name
 
     def run(self, connection: Connection, **values: Any) -> None:
         """Executes it for its effect."""
         self._execute(connection, values).close()
+
+    def insert(self, connection: Connection, **values: Any) -> Kept:
+        """Inserts a row: now, or with others before the commit."""
+        row = Kept(self, values)
+        if isinstance(connection, Keeper):
+            connection.keep(row)
+        elif self._returns_id:
+            row.id = int(self.scalar(connection, **values))
+        else:
+            self.run(connection, **values)
+        return row
+
+    def insert_many(self, connection: Connection, rows: Sequence[Kept]) -> None:
+        """Inserts rows of this statement in one exchange. For PostgreSQL."""
+        sql, _, fixed = self._compiled.get(connection.dialect.name) or self._compile(connection.dialect)
+        raw = cast(Any, connection.connection.driver_connection)
+        try:
+            with raw.cursor() as cursor:
+                cursor.executemany(sql, [{**row.values, **fixed} for row in rows], returning=self._returns_id)
+                for row in rows if self._returns_id else ():
+                    row.id = int(cursor.fetchone()[0])
+                    cursor.nextset()
+        except connection.dialect.loaded_dbapi.Error as error:
+            raise _translated(connection, sql, error) from error
 
     def all(self, connection: Connection, **values: Any) -> list[tuple[Any, ...]]:
         """Its rows."""

@@ -34,7 +34,8 @@ from brickyard.store.schema import bring_up_to_date
 from brickyard.store.sqlite import engine as sqlite_engine
 from brickyard.store.trouble import Health
 from brickyard.store.tx import Tx
-from brickyard.store.writer import Outcome, Ticket, Unit, Writer
+from brickyard.store.units import Outcome, Ticket, Unit
+from brickyard.store.writer import Writer
 
 if TYPE_CHECKING:
     from brickyard.store.changes import ChangeFeed
@@ -194,21 +195,21 @@ class Store:
         finally:
             patience.cancel()
 
-    async def write(self, work: Callable[[Tx], T], *, background: bool = False) -> T:
+    async def write(self, work: Callable[[Tx], T], *, background: bool = False, inserts: bool = False) -> T:
         """Runs `work` in a transaction and commits it. An exception rolls back everything. `work` may run again after a conflict
         with another writer, so it must have no effect except on its `Tx`. Cancelling the caller does not stop it.
 
         `background`: nobody waits for it, so requests go first. Requests that have not begun after WAIT_S are given up: raises
-        RequestLimitExceeded or DatabaseAway.
+        RequestLimitExceeded or DatabaseAway. `inserts`: it locks nothing, so that it may share a transaction (`store.batch`).
         """
         if not background and (companion := _companion.get()) is not None and companion.wanted():
-            return await companion.write(work, functools.partial(self._write, background=False))
-        return await self._write(work, background=background)
+            return await companion.write(work, functools.partial(self._write, background=False, inserts=inserts))
+        return await self._write(work, background=background, inserts=inserts)
 
-    async def _write(self, work: Callable[[Tx], T], *, background: bool) -> T:
+    async def _write(self, work: Callable[[Tx], T], *, background: bool, inserts: bool) -> T:
         loop = self._loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        ticket = self._writer.put(Unit(work, functools.partial(_settle, future), loop), background=background)
+        ticket = self._writer.put(Unit(work, functools.partial(_settle, future), loop, inserts), background=background)
         if background:
             return await future
         patience = loop.call_later(WAIT_S, self._give_up, ticket, future)

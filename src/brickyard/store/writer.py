@@ -6,12 +6,14 @@ done, and each request causes several background units. `lag_s` tells when even 
 
 With one writer (SQLite), units that wait together share one transaction, each in its own savepoint: one commit and one write to
 disk, and a unit that raises undoes only itself. A turn is limited in time, so that nobody waits for long, however slow the
-machine is. With several writers (PostgreSQL) each unit is a transaction, and units run side by side.
+machine is.
+
+With several writers (PostgreSQL) units run side by side, and each is a transaction: it holds locks until its commit, which others
+may wait for. Only those that insert new rows, and lock no others, share transactions (`store.batch`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import math
 import threading
 import time
@@ -19,17 +21,16 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
 
 from brickyard.domain.errors import DatabaseAway
+from brickyard.store.batch import insert_together
 from brickyard.store.changeset import Changes
 from brickyard.store.servers import Excluded
 from brickyard.store.trouble import trouble_of
 from brickyard.store.tx import ChangedHands, Tx
-
-Work = Callable[[Tx], Any]
+from brickyard.store.units import Outcome, Ticket, Unit
 
 _TOGETHER = 64  # most units per transaction,
 _TURN_S = 0.1  # and its time limit: the first unit waits for the last
@@ -42,30 +43,6 @@ _RESERVED = 2  # threads reserved for requests, if there are several
 _RETRIED_SQLSTATES = ("40001", "40P01")  # serialization failure, deadlock: the work can safely be repeated
 _ATTEMPTS = 5
 _MEMBER_S = 1.0  # how long a commit waits while another server is alone
-
-
-class Unit(msgspec.Struct, frozen=True):
-    """A unit of work, the callback for its outcome, and the event loop that runs it (None: the writer's own thread)."""
-
-    work: Work
-    done: Callable[[Outcome], None]
-    loop: asyncio.AbstractEventLoop | None
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """The outcome of a unit: its result or exception, and what its commit changed."""
-
-    unit: Unit
-    result: Any = None
-    error: BaseException | None = None
-    changed: Changes | None = None
-
-
-class Ticket(msgspec.Struct, frozen=True, eq=False):
-    """A unit's place in a queue, and when it was queued (time.monotonic())."""
-
-    unit: Unit
-    since_s: float
 
 
 class Writer:
@@ -88,9 +65,10 @@ class Writer:
         self._people: deque[Ticket] = deque()
         self._background: deque[Ticket] = deque()
         self._under_way: dict[int, tuple[float, bool]] = {}  # thread -> when its turn began, and whether it is the background's
-        self._asked_s = 0.0  # when a request was last queued, monotonic
+        self._asked_s = 0.0  # when a request was last queued or answered, monotonic: clients ask again once they have the answer
         self._next_share_s = 0.0  # when the background gets its next turn, regardless of requests
         self._closed = False
+        self._watched = False  # whether a thread waits for the background's next turn: one is enough
         self._ready = threading.Condition()
         self._threads = [threading.Thread(target=self._run, name=f"store-write-{n}", daemon=True) for n in range(threads)]
         for thread in self._threads:
@@ -148,15 +126,20 @@ class Writer:
         me = threading.get_ident()
         while (background := self._wait(me)) is not None:
             started = time.monotonic()
-            outcomes = self._turn(background)
+            with self._ready:
+                late = self._late(started)
+            outcomes = self._turn(background, late=late)
             if outcomes:
                 self._deliver(outcomes)
             ended = time.monotonic()
             with self._ready:
                 del self._under_way[me]
                 if background:
-                    took, late = ended - started, self._late(ended)
+                    took = ended - started
+                    late = late or self._late(ended)
                     self._next_share_s = ended + took if late else max(started + _SHARE_S, ended + _PAUSE * took)
+                else:
+                    self._asked_s = ended
             if self._closed and any(each.error is not None and trouble_of(each.error) is not None for each in outcomes):
                 self._drop()
 
@@ -168,11 +151,23 @@ class Writer:
                 chosen = self._shared(now) if self._together else self._side_by_side(now)
                 if chosen is not None:
                     self._under_way[me] = (now, chosen)
+                    if self._background and not self._watched and not self._together:
+                        self._ready.notify()  # another thread watches, and takes what can be done beside this turn
                     return chosen
                 if self._closed and not self._people and not self._background:
                     return None
-                pause = max(0.0, self._pause(now)) if self._together and self._background else None
-                self._ready.wait(pause)
+                self._sleep(now)
+
+    def _sleep(self, now: float) -> None:
+        """Waits until something has changed, or until the background's next turn. Call with the condition held."""
+        if not self._background or self._watched:
+            self._ready.wait()
+            return
+        self._watched = True
+        try:
+            self._ready.wait(max(0.0, self._pause(now)) or _QUIET_S)
+        finally:
+            self._watched = False
 
     def _shared(self, now: float) -> bool | None:
         """Whose turn it is with one writer; None: nobody's yet. Call with the condition held."""
@@ -183,12 +178,15 @@ class Writer:
         return True if self._background and (self._pause(now) <= 0 or self._closed) else None
 
     def _side_by_side(self, now: float) -> bool | None:
-        """The same with several writers: the background leaves some to requests, and gets half of them when it is late."""
+        """The same with several writers. The background leaves some to requests, and gets half of them when it is late. While
+        requests pour in, it has one at a time, for its share of the time: all of them share this process's processor."""
         if self._closed:
             return False if self._people else True if self._background else None
-        busy = sum(background for _, background in self._under_way.values())
-        if self._people and not (self._late(now) and busy < len(self._threads) // 2):
+        busy, late = sum(background for _, background in self._under_way.values()), self._late(now)
+        if self._people and not (late and busy < len(self._threads) // 2):
             return False
+        if not late and now < self._asked_s + _QUIET_S:
+            return True if self._background and not busy and now >= self._next_share_s else None
         return True if self._background and busy < len(self._threads) - _RESERVED else None
 
     def _pause(self, now: float) -> float:
@@ -199,18 +197,37 @@ class Writer:
         """Whether the background has waited for too long. Call with the condition held."""
         return bool(self._background) and now - self._background[0].since_s > _LATE_S
 
-    def _turn(self, background: bool) -> list[Outcome]:
+    def _turn(self, background: bool, *, late: bool) -> list[Outcome]:
         queue = self._background if background else self._people
-        if not self._together:
-            unit = self._next(queue)
-            return [] if unit is None else [self._one(unit)]
-        with self._ready:
-            short = background and not self._late(time.monotonic())
-        return self._several(queue, _BACKGROUND_TURN_S if short else _TURN_S)
+        short, quiet = background and not late, time.monotonic() >= self._asked_s + _QUIET_S
+        if self._together:
+            return self._several(queue, _BACKGROUND_TURN_S if short else _TURN_S)
+        if short and not quiet:
+            return self._share(queue)
+        units = self._next_inserts(queue)
+        if len(units) > 1:
+            return insert_together(self._engine, units, self._commit) or [self._one(unit) for unit in units]
+        return [self._one(unit) for unit in units]
+
+    def _share(self, queue: deque[Ticket]) -> list[Outcome]:
+        """A turn of the background's while requests pour in, where each unit is a transaction."""
+        outcomes: list[Outcome] = []
+        until = time.monotonic() + _BACKGROUND_TURN_S
+        while time.monotonic() < until and (unit := self._next(queue)) is not None:
+            outcomes.append(self._one(unit))
+        return outcomes
 
     def _next(self, queue: deque[Ticket]) -> Unit | None:
         with self._ready:
             return queue.popleft().unit if queue else None
+
+    def _next_inserts(self, queue: deque[Ticket]) -> list[Unit]:
+        """The next unit, and those behind it that can share its transaction."""
+        units: list[Unit] = []
+        with self._ready:
+            while queue and len(units) < _TOGETHER and (not units or (units[-1].inserts and queue[0].unit.inserts)):
+                units.append(queue.popleft().unit)
+        return units
 
     def _drop(self) -> None:
         """Tells all waiting callers that the database accepts nothing more."""

@@ -101,6 +101,12 @@ class ClusterCommands:
         _tell(tx, created)
         return created.cluster.cluster_id
 
+    @staticmethod
+    def only_inserts(request: CreateCluster) -> bool:
+        """Whether `create` locks no row: neither a pool's nor another cluster's, no token and no policy's limit."""
+        pools = request.instance_pool_id or request.driver_instance_pool_id
+        return not (request.idempotency_token or request.clone_from or request.policy_id or pools)
+
     def start(self, tx: Tx, caller: Caller, request: StartCluster) -> bool:
         """Starts a terminated cluster at its last size."""
 
