@@ -78,6 +78,27 @@ def test_requests_go_before_the_background(store: Store, monkeypatch: pytest.Mon
     assert order == ["request"] * 20 + ["background"] * 20
 
 
+def test_the_background_does_not_fill_the_moment_between_an_answer_and_the_next_request(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that asks as soon as it has its answer keeps the background waiting, until that has its share or is late."""
+    for name in ("_QUIET_S", "_SHARE_S", "_LATE_S"):
+        monkeypatch.setattr(writer, name, 60.0)
+    order: list[str] = []
+
+    async def scenario() -> None:
+        await store.write(lambda tx: order.append("request"))
+        behind = asyncio.ensure_future(store.write(lambda tx: order.append("background"), background=True))
+        for _ in range(20):
+            await store.write(lambda tx: order.append("request"))
+        assert order == ["request"] * 21
+        monkeypatch.setattr(writer, "_QUIET_S", 0.0)
+        await store.write(lambda tx: None)  # the writer looks again
+        await behind
+
+    asyncio.run(scenario())
+
+
 def test_requests_without_a_pause_do_not_stop_the_background(store: Store) -> None:
     """There is always somebody waiting; what the background asks for is done all the same."""
     over = asyncio.Event()

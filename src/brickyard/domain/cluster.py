@@ -6,6 +6,7 @@ Only the reconcile loop writes the *observed* fields. `public_state` derives the
 
 from __future__ import annotations
 
+import functools
 from enum import StrEnum
 
 import msgspec
@@ -315,7 +316,11 @@ STATE_TABLE: tuple[tuple[Target, bool | None, bool | None, bool | None, bool | N
 def public_state(cluster: Cluster) -> State:
     """The state that clients see. It follows from the desired state as well as the observed one, so no read after a `start`,
     `restart` or `delete` can still show the state before it."""
-    facts = (cluster.target, cluster.ended, cluster.up, cluster.restarting, cluster.sized)
+    return _state_of(cluster.target, cluster.ended, cluster.up, cluster.restarting, cluster.sized)
+
+
+@functools.cache
+def _state_of(*facts: Target | bool) -> State:
     for *pattern, state in STATE_TABLE:
         if all(want is None or want == fact for want, fact in zip(pattern, facts, strict=True)):
             return state

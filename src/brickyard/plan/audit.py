@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -25,8 +24,12 @@ def names(struct: msgspec.Struct | None) -> dict[str, str]:
     """The objects that a request or an answer names."""
     if struct is None:
         return {}
-    found = ((name, getattr(struct, name)) for name in _naming(type(struct)))
-    return {name: printable(str(value)[:MOST_TEXT]) for name, value in found if isinstance(value, str | int) and value != ""}
+    found: dict[str, str] = {}
+    for name in _naming(type(struct)):
+        value = getattr(struct, name)
+        if value is not None and isinstance(value, str | int) and value != "":
+            found[name] = printable(str(value)[:MOST_TEXT])
+    return found
 
 
 @functools.cache
@@ -37,23 +40,24 @@ def _naming(kind: type[msgspec.Struct]) -> tuple[str, ...]:
 
 def fields(request: msgspec.Struct | None) -> list[str]:
     """The names of the fields that a request sets, and of the fields in them. Keys of maps are not named: clients choose them."""
-    return [] if request is None else list(_fields(request))[:MOST_FIELDS]
+    return [] if request is None else _fields(request)[:MOST_FIELDS]
 
 
-def _fields(struct: msgspec.Struct, prefix: str = "", depth: int = 2) -> Iterator[str]:
-    for name, shown, default in _declared(type(struct)):
-        value = getattr(struct, name)
+def _fields(struct: msgspec.Struct, prefix: str = "", depth: int = 2) -> list[str]:
+    found: list[str] = []
+    shown, defaults = _declared(type(struct))
+    for name, default, value in zip(shown, defaults, msgspec.structs.astuple(struct), strict=True):
         if value is default or value == default:
             continue
-        yield prefix + shown
+        found.append(prefix + name)
         if depth > 1 and isinstance(value, msgspec.Struct):
-            yield from _fields(value, f"{prefix}{shown}.", depth - 1)
+            found += _fields(value, f"{prefix}{name}.", depth - 1)
+    return found
 
 
 @functools.cache
-def _declared(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any], ...]:
-    """Name, name in JSON and default of each field."""
-    return tuple(
-        (field.name, field.encode_name, field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory())
-        for field in msgspec.structs.fields(kind)
-    )
+def _declared(kind: type[msgspec.Struct]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """The names in JSON and the defaults of all fields."""
+    declared = msgspec.structs.fields(kind)
+    defaults = (field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory() for field in declared)
+    return tuple(field.encode_name for field in declared), tuple(defaults)

@@ -8,6 +8,7 @@ else.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -33,6 +34,9 @@ from brickyard.plan.starts import STARTING, next_incarnation
 MAX_PINNED = 100
 MAX_IDEMPOTENCY_TOKEN = 64
 _SHOWN = 140  # how many characters of a client's value a message repeats
+
+
+_spec_values = attrgetter(*ClusterSpec.__struct_fields__)
 
 
 class Changed(NamedTuple):
@@ -81,7 +85,7 @@ class Specified(NamedTuple):
 
 def plain_spec(request: ClusterSpec) -> ClusterSpec:
     """The specification in a request, without the request's other fields."""
-    return ClusterSpec(**{name: getattr(request, name) for name in ClusterSpec.__struct_fields__})
+    return ClusterSpec(**dict(zip(ClusterSpec.__struct_fields__, _spec_values(request), strict=True)))
 
 
 def specify(requested: ClusterSpec, offered: Offered, *, user: str) -> Specified:

@@ -73,17 +73,26 @@ REFUSED: dict[str, tuple[_Test, str]] = {
 }
 
 
+# The same by the field of the specification that has it: (path, the fields below, the test, why).
+_BY_FIELD: dict[str, list[tuple[str, list[str], _Test, str]]] = {}
+for _path, (_refused, _why) in REFUSED.items():
+    _field, *_below = _path.split(".")
+    _BY_FIELD.setdefault(_field, []).append((_path, _below, _refused, _why))
+
+
 def check_refused(spec: ClusterSpec, *, photon: bool = False) -> None:
     """Raises InvalidParameterValue for the first unsupported field. `photon`: a request for Photon gets the standard engine
     instead."""
-    for path, (refused, why) in REFUSED.items():
-        if photon and path == "runtime_engine":
+    for field, rules in _BY_FIELD.items():
+        given: Any = getattr(spec, field)
+        if given is None or (photon and field == "runtime_engine"):
             continue
-        value: Any = spec
-        for name in path.split("."):
-            value = getattr(value, name) if value is not None else None
-        if not _empty(value) and refused(value):
-            raise InvalidParameterValue(f"{path} is not supported here: {why}.")
+        for path, below, refused, why in rules:
+            value = given
+            for name in below:
+                value = getattr(value, name) if value is not None else None
+            if not _empty(value) and refused(value):
+                raise InvalidParameterValue(f"{path} is not supported here: {why}.")
 
 
 def _empty(value: Any) -> bool:
