@@ -17,7 +17,8 @@ from brickyard.domain.requests import CreateCluster, ResizeCluster
 from brickyard.domain.spec import AutoScale, Kind
 from brickyard.domain.states import ClusterSource, State
 from brickyard.plan import changes
-from brickyard.plan.changes import MAX_PINNED, Asked, Changed, Offered, Secrets
+from brickyard.plan.changes import MAX_PINNED, Asked, Changed, Secrets
+from brickyard.plan.specifying import Offered, plain_spec, specify
 from brickyard.testing.builders import NOW, RUNTIMES, SIZES, cluster
 
 ASKED = Asked(user="someone@example.com", now=NOW + 5)
@@ -28,7 +29,7 @@ SINGLE = msgspec.structs.replace(cluster(single=True).request, kind=Kind.CLASSIC
 
 def asked_for(of: Cluster, **fields: object) -> Cluster:
     """The cluster with a specification that holds, and other fields."""
-    specified = changes.specify(of.request, OFFERED, user=ASKED.user)
+    specified = specify(of.request, OFFERED, user=ASKED.user)
     return msgspec.structs.replace(of, spec=specified.spec, **fields)
 
 
@@ -195,7 +196,7 @@ def test_a_new_cluster_is_to_start() -> None:
     request = CreateCluster(
         cluster_name="c", spark_version="17.3.x-scala2.13", node_type_id="small", num_workers=2, idempotency_token="once"
     )
-    specified = changes.specify(changes.plain_spec(request), OFFERED, user=ASKED.user)
+    specified = specify(plain_spec(request), OFFERED, user=ASKED.user)
     made, events = changes.create("0101-000000-aaaaaaaa", request, ASKED, specified=specified, secrets=SECRETS)
     assert public_state(made) is State.PENDING
     assert (made.idempotency_token, made.secret, made.connect_token) == ("once", *SECRETS)

@@ -6,9 +6,9 @@ import re
 from typing import Any, NamedTuple
 
 from brickyard.domain.spec import ClusterSpec
-from brickyard.plan.changes import Offered
 from brickyard.plan.policies.evaluation import violations
 from brickyard.plan.spec import normalise, problems
+from brickyard.plan.specifying import Offered
 
 _PATH = re.compile(r"[a-z_]+(?:\.[a-z_0-9]+)*")
 
@@ -21,7 +21,7 @@ class Mistake(NamedTuple):
 
 
 def mistakes(requested: ClusterSpec, offered: Offered, *, user: str) -> list[Mistake]:
-    """What is wrong with a specification: nothing if, and only if, `changes.specify` accepts it. While anything is, the policy's
+    """What is wrong with a specification: nothing if, and only if, `specify` accepts it. While anything is, the policy's
     rules are applied to the request as it is: what the server would have filled in counts as absent."""
     governed = offered.governed
     given = governed.given if governed is not None else requested

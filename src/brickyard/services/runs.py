@@ -18,9 +18,9 @@ from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import ClusterSource
 from brickyard.domain.tasks import SubmitRun, SubmitTask
 from brickyard.plan.attach import Client, attach_refusal
-from brickyard.plan.changes import Specified
 from brickyard.plan.libraries import check_enforced, install
 from brickyard.plan.run import task_run_id
+from brickyard.plan.specifying import Specified
 from brickyard.plan.submit import checked_tasks, libraries, task_file
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster, of_run

@@ -28,11 +28,12 @@ from brickyard.domain.requests import (
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import State
 from brickyard.plan import changes, enforcement
-from brickyard.plan.changes import Asked, Changed, Offered, Secrets, Specified
+from brickyard.plan.changes import Asked, Changed, Secrets
 from brickyard.plan.libraries import copied as copied_libraries
 from brickyard.plan.libraries import governed
 from brickyard.plan.mask import apply_mask
 from brickyard.plan.policies.governing import ALL_PURPOSE, JOB, govern
+from brickyard.plan.specifying import Offered, Specified, check_single_user, plain_spec, specify
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
@@ -74,7 +75,7 @@ class ClusterCommands:
         copied = request.clone_from.source_cluster_id if request.clone_from else None
         source = tx.clusters.get(copied) if copied is not None else None  # locked before any pool, as everywhere
         offered = self.offered(tx, caller, request)
-        specified = changes.specify(changes.plain_spec(request), offered, user=caller.user_name)
+        specified = specify(plain_spec(request), offered, user=caller.user_name)
         if token:
             # Two creates with one token: the second writer finds the row of the first. On PostgreSQL, where writers run
             # concurrently, the lock makes them take turns.
@@ -85,7 +86,7 @@ class ClusterCommands:
             if source is None or source.deleted_ms:
                 raise missing_cluster(tx, copied)
             self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_cluster(source), to="clone")
-        changes.check_single_user(specified.spec, offered, user=caller.user_name)
+        check_single_user(specified.spec, offered, user=caller.user_name)
         check_room(tx, offered.policy, caller.user_name)
         self._secret_use.check(tx, [caller], specified.spec)
         asked = self._asked(caller)
@@ -146,7 +147,7 @@ class ClusterCommands:
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
             changes.check_expected(cluster, request.expected_spec)
-            return self._edited(tx, caller, cluster, changes.plain_spec(request), asked)
+            return self._edited(tx, caller, cluster, plain_spec(request), asked)
 
         return self._change(tx, caller, Permission.CAN_MANAGE, request.cluster_id, change, to="edit")
 
@@ -232,7 +233,7 @@ class ClusterCommands:
         """The specification that a new job cluster of the caller would get. Limits of its policy are not checked."""
         self.may_create(tx, caller, requested.policy_id)
         offered = self.offered(tx, caller, requested, cluster_type=JOB)
-        specified = changes.specify(requested, offered, user=caller.user_name)
+        specified = specify(requested, offered, user=caller.user_name)
         self._secret_use.check(tx, [caller], specified.spec)
         return specified
 

@@ -21,10 +21,10 @@ from brickyard.domain.validation import (
     PolicyTrial,
     TryPolicy,
 )
-from brickyard.plan.changes import plain_spec
 from brickyard.plan.policies.evaluation import locks
 from brickyard.plan.policies.governing import Governed
 from brickyard.plan.policies.language import parse
+from brickyard.plan.specifying import plain_spec
 from brickyard.plan.spend import price_per_hour
 from brickyard.plan.validation import mistakes, named
 from brickyard.services.access import Authorizer
