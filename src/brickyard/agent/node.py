@@ -240,7 +240,8 @@ class Node:
             raise HostError("TIMEOUT", text) from error
 
     def _give_up(self) -> None:
-        """Cancels the running step; the next step ends what it has begun. Steps that the next one relies on always run to completion."""
+        """Cancels the running step; the next step ends what it has begun. Steps that the next one relies on always run to
+        completion."""
         if self._running is not None and not self._ladder[self._running[0]].whole:
             self._running[1].cancel()
 
