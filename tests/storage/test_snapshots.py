@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -213,9 +213,9 @@ def test_what_changes_behind_its_back_is_noticed(place: Place, monkeypatch: pyte
     }
 
     class Acting(ChunkStore):
-        def put(self, data: bytes) -> bytes:
+        def put(self, chunks: Sequence[bytes]) -> list[bytes]:
             actions[change]()
-            return super().put(data)
+            return super().put(chunks)
 
     store = Acting(place.source.parent / "chunks")
     with store.writing(), pytest.raises(Refused):
@@ -283,7 +283,7 @@ def test_no_file_is_written_through_a_link(place: Place) -> None:
 
 def test_parts_that_do_not_add_up_are_damage(place: Place) -> None:
     with place.store.writing():
-        digest = place.store.put(b"abc")
+        (digest,) = place.store.put([b"abc"])
         place.store.settle()
     for parts in ((Part(0, 0, 2),), (Part(0, 1, 3),)):
         manifest = Manifest(taken_ns=0, chunks=(digest,), files=(File(b"f", 0o600, 0, 3, Stamp(1, 1), parts),))

@@ -7,7 +7,7 @@ import fcntl
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from pathlib import Path
 
 import zstandard
@@ -17,6 +17,7 @@ from brickyard.storage.snapshots.syncing import Syncing
 LEVEL = 3
 MAX_CHUNK = 4 << 20  # bytes of a chunk before compression
 _TEMPORARY = ".new-"
+_THREADS = max(1, min(8, len(os.sched_getaffinity(0))))
 
 
 class Damaged(Exception):
@@ -49,27 +50,42 @@ class ChunkStore:
             self._syncing = leftovers.enter_context(Syncing())
             yield
 
-    def put(self, data: bytes) -> bytes:
-        """Stores a chunk, if it is not there. Returns its digest; nothing may name it before `settle`. Raises OSError."""
-        digest = hashlib.sha256(data).digest()
-        path = self._path(digest)
-        temporary = path.with_name(f"{_TEMPORARY}{os.getpid()}-{threading.get_ident()}-{path.name}")
+    def put(self, chunks: Sequence[bytes]) -> list[bytes]:
+        """Stores chunks, those that are not there. Returns their digests; nothing may name them before `settle`. Raises OSError.
+
+        Give it several at a time: they are compressed side by side, without the interpreter's lock."""
+        digests = [hashlib.sha256(each).digest() for each in chunks]
+        if new := self._new(dict(zip(digests, chunks, strict=True))):
+            packed = self._compressor().multi_compress_to_buffer(list(new.values()), threads=_THREADS)
+            self._allow(packed.size())
+            for number, digest in enumerate(new):
+                self._write(digest, packed[number].tobytes())
+        return digests
+
+    def _new(self, chunks: dict[bytes, bytes]) -> dict[bytes, bytes]:
+        """Those that are not there, and that nobody else stores now."""
         with self._lock:
-            if digest in self._unsettled or path.exists():
-                return digest
-            self._unsettled[digest] = temporary
-        packed = self._compressor().compress(data)
-        self._allow(len(packed))
+            new = {
+                digest: data
+                for digest, data in chunks.items()
+                if digest not in self._unsettled and not self._path(digest).exists()
+            }
+            for digest in new:
+                path = self._path(digest)
+                self._unsettled[digest] = path.with_name(f"{_TEMPORARY}{os.getpid()}-{threading.get_ident()}-{path.name}")
+        return new
+
+    def _write(self, digest: bytes, frame: bytes) -> None:
+        path = self._path(digest)
         try:
             path.parent.mkdir(mode=0o700)
             self._changed.add(self._root)
         except FileExistsError:
             pass
-        with temporary.open("wb") as file:
-            file.write(packed)
+        with self._unsettled[digest].open("wb") as file:
+            file.write(frame)
             file.flush()
             self._syncing.add(os.dup(file.fileno()), lambda: self._name(digest, path))
-        return digest
 
     def settle(self) -> None:
         """When this returns, every chunk that was put is durable. Raises OSError."""

@@ -11,7 +11,7 @@ import os
 import stat
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -27,8 +27,8 @@ WINDOW = 16 << 20  # how much of a large file is looked at together
 MAX_DEPTH = 256
 TICK_NS = 50_000_000  # kernels count ctime in ticks of up to 10 ms: two changes within one look like one
 TRIES = 5
-_THREADS = max(2, min(8, len(os.sched_getaffinity(0))))
-_AHEAD = 2 * _THREADS  # chunks that wait to be stored: memory stays bounded
+_BATCH = 8 << 20  # bytes of chunks that are stored together
+_AHEAD = 2  # batches that wait to be stored: memory stays bounded
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # NONBLOCK: opening a planted FIFO must not hang
 
@@ -67,7 +67,7 @@ def take(
     """
     root = os.open(source, _DIRECTORY)
     try:
-        with ThreadPoolExecutor(_THREADS) as threads:
+        with ThreadPoolExecutor(1) as threads:
             return _Taking(root, store, limits=limits, before=before, progress=progress, threads=threads).run()
     finally:
         os.close(root)
@@ -91,7 +91,9 @@ class _Taking:
         self._known = {file.path: file for file in before.files} if before is not None else {}
         self._progress = progress
         self._threads = threads
-        self._pending: deque[tuple[int, Future[bytes]]] = deque()
+        self._batch: dict[int, bytes] = {}  # the last chunks, by their indices
+        self._batched = 0  # bytes of them
+        self._pending: deque[tuple[Sequence[int], Future[list[bytes]]]] = deque()
         self._chunks: list[bytes] = []  # digests; b"" until it is stored
         self._again: dict[bytes, int] = {}  # chunk of `before` -> its index here
         self._bundle = bytearray()  # small files that will be one chunk
@@ -114,6 +116,7 @@ class _Taking:
             else:
                 left_out.append(path)
         self._flush()
+        self._send()
         self._settle(0)
         self._store.settle()
         self._check_unchanged(seen)
@@ -237,16 +240,26 @@ class _Taking:
     def _put(self, data: bytes) -> int:
         index = len(self._chunks)
         self._chunks.append(b"")
-        self._pending.append((index, self._threads.submit(self._store.put, data)))
-        self._settle(_AHEAD)
+        self._batch[index] = data
+        self._batched += len(data)
+        if self._batched >= _BATCH:
+            self._send()
         self._progress(len(data))
         return index
 
+    def _send(self) -> None:
+        """Has the last chunks stored."""
+        if self._batch:
+            self._pending.append((tuple(self._batch), self._threads.submit(self._store.put, tuple(self._batch.values()))))
+            self._batch, self._batched = {}, 0
+            self._settle(_AHEAD)
+
     def _settle(self, left: int) -> None:
-        """Waits until at most so many chunks are yet to be stored."""
+        """Waits until at most so many batches are yet to be stored."""
         while len(self._pending) > left:
-            index, stored = self._pending.popleft()
-            self._chunks[index] = stored.result()
+            indices, stored = self._pending.popleft()
+            for index, digest in zip(indices, stored.result(), strict=True):
+                self._chunks[index] = digest
 
 
 def _below(directory: int, prefix: bytes, depth: int) -> Iterator[_Entry]:
