@@ -64,6 +64,7 @@ OWNED_VARIABLES: dict[str, str] = {
 }
 
 _SHOWN = 140
+MAX_VARIABLE = 128 << 10  # bytes of NAME=VALUE with its end, on Linux
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LOCAL_MASTER = re.compile(r"local(\[(\*|\d+)(,\s*(\*|\d+))?\])?")
 _FORM = "write {{secrets/scope/key}}"
@@ -108,6 +109,11 @@ def check_variables(variables: Mapping[str, str]) -> None:
             )
         if "\0" in value:
             raise InvalidParameterValue(f"spark_env_vars.{name} has a NUL character, which no environment can hold: remove it.")
+        if (size := len(name) + len(value.encode()) + 2) > MAX_VARIABLE:
+            raise InvalidParameterValue(
+                f"spark_env_vars.{name} takes {size} bytes with its name; no program starts with more than {MAX_VARIABLE}. "
+                "Put it into a file."
+            )
         _check_references(f"spark_env_vars.{name}", value, shown=name in _SHOWN_VARIABLES)
         if why := OWNED_VARIABLES.get(name):
             raise InvalidParameterValue(f"spark_env_vars.{name} cannot be set: {why}. Leave it out.")

@@ -28,7 +28,7 @@ _INT64 = 2**63
 _SHOWN = 120  # characters of the client's value that a message repeats
 _MAX_FIELDS = 1000
 _REPEATED = 256  # queries of each operation that are remembered, decoded:
-_SHORT = 256  # those of so many bytes. Clients poll with the same query all the time
+_SHORT = 256  # those of so many bytes, with what the path says. Clients poll with the same query all the time
 
 _ERROR = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key in )?\$(?P<path>.*)`)?$", re.DOTALL)
 _EXPECTED = re.compile(r"^Expected `(?P<want>[^`]*)`, got `(?P<got>[^`]*)`$")
@@ -106,14 +106,17 @@ class RequestDecoder:
     def query(self, raw: bytes, extra: Mapping[str, str] | None = None) -> Any:
         """The request from a query string: dots address nested fields, a repeated key is a list. `extra` takes precedence. Equal
         queries may give the same request: nobody changes it."""
-        return self._query(raw, extra) if extra or len(raw) > _SHORT else self._repeated(raw)
+        given = tuple(extra.items()) if extra else ()
+        if len(raw) + sum(len(value) for _, value in given) > _SHORT:
+            return self._query(raw, given)
+        return self._repeated(raw, given)
 
-    def _query(self, raw: bytes, extra: Mapping[str, str] | None = None) -> Any:
+    def _query(self, raw: bytes, extra: tuple[tuple[str, str], ...]) -> Any:
         values: dict[str, Any] = {}
         try:
             for key, value in _pairs(raw):
                 self._put(values, key, value)
-            values.update(extra or {})
+            values.update(extra)
             request = msgspec.convert(values, self._type, strict=False)
             if extra or _SUSPECT.search(raw):
                 _check(request, "")

@@ -89,11 +89,11 @@ def problems_of_restore(
     return []
 
 
-def problems_of_name(name: str | None) -> list[Problem]:
+def problems_of_name(name: str | None, *, field: str = "snapshot_name") -> list[Problem]:
     """What is wrong with the name of a snapshot."""
     if name is None or (1 <= len(name) <= MAX_NAME and name.isprintable()):
         return []
-    return [Problem(field="snapshot_name", reason=f"it must have 1 to {MAX_NAME} printable characters", requested=name[:_SHOWN])]
+    return [Problem(field=field, reason=f"it must have 1 to {MAX_NAME} printable characters", requested=name[:_SHOWN])]
 
 
 def problems_of_saving(request: StopGpuCluster | DeleteGpuCluster) -> list[Problem]:

@@ -6,6 +6,7 @@ smallest node type on offer with at least these is its node type.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -189,8 +190,8 @@ def smallest(size: Size, node_types: Mapping[str, NodeType]) -> NodeType | None:
         if each.num_gpus >= size.gpus
         and each.num_cores >= size.cores
         and each.memory_mb >= size.memory_gb * 1024
-        and same_model(size.gpu_type, each.gpu_model)
         and not each.is_deprecated
+        and same_model(size.gpu_type, each.gpu_model)
     ]
     return min(fitting, key=_order, default=None)
 
@@ -201,9 +202,10 @@ def _order(each: NodeType) -> tuple[Any, ...]:
 
 def same_model(asked: str, model: str) -> bool:
     """Whether a GPU is of the type that somebody asks for: "nvidia-a100" is part of "NVIDIA A100-SXM4-40GB"."""
-    return _plain(asked) in _plain(model)
+    return not asked or _plain(asked) in _plain(model)
 
 
+@functools.lru_cache(512)
 def _plain(model: str) -> str:
     return re.sub(r"[^a-z0-9]", "", model.lower())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -34,6 +34,13 @@ TAIL = 8192  # bytes of each log
 _encode = msgspec.json.Encoder().encode
 
 
+class _Known(NamedTuple):
+    """What was read, also as JSON."""
+
+    value: Any
+    json: bytes
+
+
 class GpuDetails:
     """One per server. Methods raise ApiError."""
 
@@ -55,18 +62,18 @@ class GpuDetails:
         self._metrics = metrics
         self._logs = logs
         self._monotonic = monotonic
-        self._kept: dict[tuple[str, str], tuple[float, asyncio.Future[Any]]] = {}  # until when, and what or who reads it
+        self._kept: dict[tuple[str, str], tuple[float, asyncio.Future[_Known]]] = {}  # until when, and what or who reads it
 
     async def get(self, caller: Caller, request: GetGpuCluster) -> bytes:
         """One cluster with all that is asked for, as JSON."""
         cluster_id = request.cluster_id
         json = await self._reads.get(caller, cluster_id)
         if request.include_cost_breakdown:
-            json = _filled(json, b"total", await self._soon(cluster_id, "cost", self._cost(cluster_id)))
+            json = _filled(json, b"total", (await self._soon(cluster_id, "cost", self._cost)).json)
         if request.include_logs:
-            json = _filled(json, b"logs", await self._tails(caller, cluster_id))
+            json = _filled(json, b"logs", _encode(await self._tails(caller, cluster_id)))
         if request.include_metrics:
-            json = _filled(json, b"metrics", await self._used(cluster_id, request.metrics_window))
+            json = _filled(json, b"metrics", (await self._used(cluster_id, request.metrics_window)).json)
         return json
 
     async def metrics(self, caller: Caller, request: GetGpuMetrics) -> GpuClusterMetrics:
@@ -76,32 +83,37 @@ class GpuDetails:
             permitted(tx, self._authorizer, caller, request.cluster_id, Permission.CAN_ATTACH_TO, to="see the metrics of")
 
         await self._store.read(see)
-        return await self._used(request.cluster_id, request.metrics_window)
-
-    async def _used(self, cluster_id: str, window: MetricsWindow) -> GpuClusterMetrics:
-        found: GpuClusterMetrics = await self._soon(cluster_id, window, lambda: self._metrics.used(cluster_id, window))
+        found: GpuClusterMetrics = (await self._used(request.cluster_id, request.metrics_window)).value
         return found
 
-    def _cost(self, cluster_id: str) -> Callable[[], Awaitable[float]]:
+    async def _used(self, cluster_id: str, window: MetricsWindow) -> _Known:
+        return await self._soon(cluster_id, window, lambda of: self._metrics.used(of, window))
+
+    async def _cost(self, cluster_id: str) -> float:
         """What the cluster has cost since it was created."""
 
         def work(tx: Tx) -> float:
             now = self._clock.now_ms()
             return round(sum(each.amount(0, now) for each in tx.charges.between(0, now, cluster_id=cluster_id)), 6)
 
-        return lambda: self._store.read(work)
+        return await self._store.read(work)
 
-    async def _soon(self, cluster_id: str, what: str, read: Callable[[], Awaitable[Any]]) -> Any:
+    async def _soon(self, cluster_id: str, what: str, read: Callable[[str], Awaitable[Any]]) -> _Known:
         """What was read a moment ago, or is being read; else it is read now."""
+
+        async def known() -> _Known:
+            value = await read(cluster_id)
+            return _Known(value, _encode(value))
+
         key, now = (cluster_id, what), self._monotonic()
         until, found = self._kept.get(key, (0.0, None))
         failed = found is not None and found.done() and (found.cancelled() or found.exception() is not None)
         if found is None or failed or now >= until:
             if len(self._kept) >= MOST:
                 self._kept.clear()
-            found = asyncio.ensure_future(read())
+            found = asyncio.ensure_future(known())
             self._kept[key] = (now + SAMPLE_S, found)
-        return await asyncio.shield(found)
+        return found.result() if found.done() else await asyncio.shield(found)
 
     async def _tails(self, caller: Caller, cluster_id: str) -> list[LogTail]:
         """The ends of the logs of the newest driver."""
@@ -114,7 +126,7 @@ class GpuDetails:
         return LogTail(file=log.file, size=read.size, text=read.text, running=read.running)
 
 
-def _filled(json: bytes, field: bytes, value: object) -> bytes:
-    """With the value of a field that is null. Quotes in users' words are escaped, and their values are never null, so only the
-    field itself looks like this."""
-    return json.replace(b'"%b":null' % field, b'"%b":%b' % (field, _encode(value)), 1)
+def _filled(json: bytes, field: bytes, value: bytes) -> bytes:
+    """With the value, as JSON, of a field that is null. Quotes in users' words are escaped, and their values are never null, so
+    only the field itself looks like this."""
+    return json.replace(b'"%b":null' % field, b'"%b":%b' % (field, value), 1)

@@ -18,6 +18,7 @@ from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Cluster, Limits, Workbench
 from brickyard.domain.errors import (
     DatabaseTrouble,
+    InvalidParameterValue,
     InvalidState,
     SnapshotFailed,
     StartFailed,
@@ -138,15 +139,22 @@ class GpuClusterService:
             if request.port_mappings:
                 tx.lock(tx.ports.PORTS)
                 ports = self._ports.planned(tx, "", request.port_mappings, field="port_mappings")
-            refuse([*problems, *ports.problems, *self._mistakes(tx, caller, spec, problems, creating=True)])
+            if wrong := [*problems, *ports.problems]:
+                refuse([*wrong, *self._mistakes(tx, caller, spec, problems, creating=True)])
             asked = CreateCluster(**msgspec.structs.asdict(spec), idempotency_token=request.idempotency_key)
             limits = merged(request.auto_terminate, Limits(counts_use=True), by=caller.user_name)
             workbench = Workbench(description=request.description or "", limits=limits)
             stopped = request.auto_start is False
-            cluster_id = self._commands.create(tx, caller, asked, stopped=stopped, workbench=workbench)
-            if ports.mappings and cluster_id in tx.changed.clusters:  # else it is that of an earlier request with the same key
+            try:
+                cluster_id = self._commands.create(tx, caller, asked, stopped=stopped, workbench=workbench)
+            except InvalidParameterValue:  # it has named one of them
+                refuse(self._mistakes(tx, caller, spec, problems, creating=True))
+                raise
+            if cluster_id not in tx.changed.clusters:  # it is that of an earlier request with the same key
+                return self.reads.viewer().one(tx, existing(tx, cluster_id))
+            if ports.mappings:
                 self._ports.write(tx, cluster_id, ports.mappings)
-            return self.reads.viewer().one(tx, existing(tx, cluster_id))
+            return self.reads.viewer().created(tx, existing(tx, cluster_id), with_ports=bool(ports.mappings))
 
         view = await self._store.write(work)
         self._clusters.changed(view.id)

@@ -24,13 +24,13 @@ from brickyard.domain.gpusnapshots import (
     snapshot_id,
 )
 from brickyard.plan.gpu.progress import state_of
-from brickyard.plan.gpu.snapshots import MAX_SNAPSHOTS, deletes_snapshots, ending, problems_of_restore
+from brickyard.plan.gpu.snapshots import MAX_SNAPSHOTS, deletes_snapshots, ending, problems_of_name, problems_of_restore
 from brickyard.plan.gpu.translate import configuration
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
-from brickyard.services.gpu.problems import missing, permitted
+from brickyard.services.gpu.problems import missing, permitted, refuse
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -67,6 +67,7 @@ class SnapshotService:
         def work(tx: Tx) -> SnapshotRow:
             to = "take snapshots of"
             cluster = permitted(tx, self._authorizer, caller, request.cluster_id, Permission.CAN_RESTART, to=to)
+            refuse(problems_of_name(request.name, field="name"))
             if cluster.workbench.task.pending:
                 raise _busy(cluster, "its workspace directory is being saved or restored")
             if tx.snapshots.count(cluster.cluster_id, SnapshotStatus.CREATING):

@@ -34,11 +34,18 @@ class Viewer:
 
     def one(self, tx: Tx, cluster: Cluster) -> GpuCluster:
         """A whole cluster, with an estimate while it starts."""
-        spent, nodes = None, tx.instances.of_cluster(cluster.cluster_id)
+        return self._whole(tx, cluster, tx.instances.of_cluster(cluster.cluster_id), tx.ports.of_cluster(cluster.cluster_id))
+
+    def created(self, tx: Tx, cluster: Cluster, *, with_ports: bool) -> GpuCluster:
+        """The same of a cluster that this transaction has made: there is less to read."""
+        return self._whole(tx, cluster, (), tx.ports.of_cluster(cluster.cluster_id) if with_ports else ())
+
+    def _whole(self, tx: Tx, cluster: Cluster, nodes: Sequence[Instance], ports: Sequence[PortRow]) -> GpuCluster:
+        spent = None
         if cluster.workbench.limits.max_cost:
             charges = tx.charges.between(0, self._now, cluster_id=cluster.cluster_id)
             spent = limits.spent_of(charges, cluster, now=self._now)
-        shown = self.view(cluster, nodes, tx.ports.of_cluster(cluster.cluster_id), usual_ms=_usual_ms(tx, cluster))
+        shown = self.view(cluster, nodes, ports, usual_ms=_usual_ms(tx, cluster))
         ends_at = limits.deadlines(cluster, nodes, now=self._now, spent=spent)
         left = ends_at.seconds_left(self._now) if ends_at is not None else None
         cost = round(spent.amount, 6) if spent is not None else None
@@ -97,4 +104,4 @@ def _network(cluster: Cluster, instances: Sequence[Instance]) -> GpuNetwork:
 
 def _usual_ms(tx: Tx, cluster: Cluster) -> int | None:
     """How long starts of the cluster's kind usually take; None if it is up, or that is not known."""
-    return None if cluster.up else tx.start_times.usual_ms(kind_of(cluster))
+    return None if cluster.up or cluster.ended else tx.start_times.usual_ms(kind_of(cluster))
