@@ -18,6 +18,7 @@ from databricks.sdk.service.compute import (
     State,
 )
 
+from brickyard.domain.libraries import NO_R
 from brickyard.providers.simulated import SimulatedProvider
 from tests.support.patience import until
 
@@ -128,7 +129,7 @@ def test_jars_and_maven_libraries_are_one_library_each(w: WorkspaceClient, clust
 def test_what_a_node_cannot_have_is_skipped_with_a_reason(w: WorkspaceClient, cluster: str) -> None:
     w.libraries.install(cluster, [Library(cran=RCranLibrary(package="ggplot2"))])
     until(lambda: statuses(w, cluster)[0].status is LibraryInstallStatus.SKIPPED, "it is never skipped")
-    assert statuses(w, cluster)[0].messages == ["there is no R on this node"]
+    assert statuses(w, cluster)[0].messages == [NO_R]
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,9 @@ class Library(Wire, frozen=True, kw_only=True):
     egg: str | None = None
 
 
+NO_R = "clusters run no R code, so packages from CRAN are not installed"  # whether or not the machine has R
+
+
 class InstallLibraries(Wire, frozen=True, kw_only=True):
     cluster_id: str
     libraries: list[Library]

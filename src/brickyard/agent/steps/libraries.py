@@ -18,7 +18,7 @@ from brickyard.agent.libraries import OnlySource, Wanted
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
 from brickyard.agent.transfer import Job, TransferFailed
-from brickyard.domain.libraries import Library, LibraryInstallStatus, LibraryReport
+from brickyard.domain.libraries import NO_R, Library, LibraryInstallStatus, LibraryReport
 from brickyard.domain.places import Kind, Place, parse
 
 MAX_FILE = 4 << 30  # a wheel or a jar
@@ -52,7 +52,7 @@ async def _install_all(node: NodeState) -> None:
 async def install(node: NodeState, library: Library) -> LibraryReport:
     """Installs one library. Returns how that went."""
     if library.cran is not None:
-        return LibraryReport(library=library, status=LibraryInstallStatus.SKIPPED, message="there is no R on this node")
+        return LibraryReport(library=library, status=LibraryInstallStatus.SKIPPED, message=NO_R)
     java = library.jar is not None or library.maven is not None
     _report(node, LibraryReport(library=library, status=LibraryInstallStatus.RESOLVING))
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from brickyard.domain.libraries import Library, LibraryInstallStatus, LibraryReport
+from brickyard.domain.libraries import NO_R, Library, LibraryInstallStatus, LibraryReport
 from brickyard.domain.node import (
     Assignment,
     Failure,
@@ -205,7 +205,7 @@ class SimulatedAgent:
 
     def _installed(self, library: Library) -> LibraryReport:
         if library.cran is not None:
-            return LibraryReport(library=library, status=LibraryInstallStatus.SKIPPED, message="there is no R on this node")
+            return LibraryReport(library=library, status=LibraryInstallStatus.SKIPPED, message=NO_R)
         address = library.whl or library.requirements or ""
         name = library.pypi.package if library.pypi is not None else address.rpartition("/")[2]
         if name in self._world.knobs.bad_libraries:
