@@ -48,7 +48,7 @@ from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Target
 from brickyard.domain.errors import PermissionDenied
 from brickyard.domain.gpumetrics import GetGpuMetrics
-from brickyard.domain.identity import IdentityKind, UserRow
+from brickyard.domain.identity import USERS_ID, IdentityKind, UserRow
 from brickyard.domain.libraries import InstallLibraries, Library, PythonPyPiLibrary, UninstallLibraries
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.secrets import SecretName
@@ -58,7 +58,7 @@ from brickyard.domain.validation import TryPolicy
 from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.services.access import Acl, Authorizer
-from brickyard.services.access.objects import path_of
+from brickyard.services.access.objects import TOKENS, path_of
 from brickyard.services.attach import AttachService
 from brickyard.services.audit import AuditLog
 from brickyard.services.caller import Caller
@@ -643,12 +643,19 @@ async def service_principal(world: World) -> UserRow:
     return row
 
 
+async def may_have_tokens(world: World) -> str:
+    """The name of a service principal with that permission, as everybody has it: another example may have taken it away."""
+    everybody = Grant(USERS_ID, Permission.CAN_USE)
+    await world.store.write(lambda tx: tx.grants.put(TOKENS.places[0], [everybody]))
+    return (await service_principal(world)).user_name
+
+
 async def on_behalf(world: World) -> msgspec.Struct:
-    return tokens.CreateOnBehalfRequest(application_id=(await service_principal(world)).user_name)
+    return tokens.CreateOnBehalfRequest(application_id=await may_have_tokens(world))
 
 
 async def for_somebody(world: World) -> msgspec.Struct:
-    return tokens.CreateForRequest(user_name=(await service_principal(world)).user_name)
+    return tokens.CreateForRequest(user_name=await may_have_tokens(world))
 
 
 def client_secret(kind: type[msgspec.Struct]) -> Example:

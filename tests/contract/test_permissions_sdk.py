@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import pytest
+import requests
 from databricks.sdk import WorkspaceClient
-from databricks.sdk.errors import BadRequest, InvalidParameterValue, NotFound
-from databricks.sdk.service.iam import AccessControlRequest, ObjectPermissions, PermissionLevel
+from databricks.sdk.errors import BadRequest, InvalidParameterValue, NotFound, Unauthenticated
+from databricks.sdk.service.iam import AccessControlRequest, ComplexValue, ObjectPermissions, Patch, PatchOp, PermissionLevel
 from databricks.sdk.service.settings import TokenAccessControlRequest, TokenPermissionLevel
 from databricks.sdk.service.workspace import ImportFormat
 
 from brickyard.domain.identity import UserRow
+from tests.support.patience import PATIENCE_S
 from tests.support.server import Server
 
 ANNA = UserRow(user_name="anna@example.com", user_id="4711", display_name="Anna")
@@ -114,3 +117,45 @@ def test_tokens(w: WorkspaceClient, pool_id: str) -> None:
         assert {each.user_name or each.group_name for each in found.access_control_list or ()} == {"anna@example.com", "admins"}
     finally:
         w.token_management.set_permissions(access_control_list=[users])
+
+
+def test_who_may_not_use_tokens_any_more_loses_them(w: WorkspaceClient, server: Server, pool_id: str) -> None:
+    """Databricks: tokens of users who lose the permission are revoked. Who loses it through a group cannot use them meanwhile."""
+    zoe = w.users.create(user_name="zoe@example.com")
+    team = w.groups.create(display_name="token users", members=[ComplexValue(value=zoe.id)])
+
+    def new(name: str) -> WorkspaceClient:
+        made: Any = w.api_client.do("POST", "/api/2.1/token-management/tokens", body={"user_name": name})
+        return server.client(made["token_value"])
+
+    def gets_in(client: WorkspaceClient) -> bool:
+        try:
+            return bool(client.current_user.me())
+        except Unauthenticated:
+            return False
+
+    hers, annas = new("zoe@example.com"), new("anna@example.com")
+    browser = requests.Session()
+    form = {"token": hers.config.token, "next": ""}
+    assert browser.post(f"{server.url}/login", data=form, allow_redirects=False, timeout=PATIENCE_S).status_code in (302, 303)
+    session = f"{server.url}/login/session"
+    levels = TokenPermissionLevel.CAN_USE
+    try:
+        of_team = TokenAccessControlRequest(group_name="token users", permission_level=levels)
+        assert gets_in(hers) and gets_in(annas) and browser.get(session, timeout=PATIENCE_S).ok
+        w.token_management.set_permissions(access_control_list=[of_team])
+        assert gets_in(hers) and not gets_in(annas) and gets_in(w)
+        with pytest.raises(BadRequest, match="may not use personal access tokens"):
+            new("anna@example.com")
+        leave = Patch(op=PatchOp.REMOVE, path=f'members[value eq "{zoe.id}"]')
+        w.groups.patch(team.id or "", operations=[leave])
+        assert not gets_in(hers)
+        assert browser.get(session, timeout=PATIENCE_S).status_code == 401
+        w.groups.patch(team.id or "", operations=[Patch(op=PatchOp.ADD, path="members", value=[{"value": zoe.id}])])
+        assert gets_in(hers)
+    finally:
+        everyone = TokenAccessControlRequest(group_name="users", permission_level=levels)
+        w.token_management.set_permissions(access_control_list=[everyone])
+    assert not gets_in(annas), "it is gone"
+    w.users.delete(zoe.id or "")
+    w.groups.delete(team.id or "")

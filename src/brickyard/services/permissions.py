@@ -39,6 +39,7 @@ from brickyard.services.files.workspace import WorkspaceService
 from brickyard.services.missing import existing_cluster
 from brickyard.services.policies import existing_policy
 from brickyard.services.pools import existing_pool
+from brickyard.services.tokens import end_unusable
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -124,6 +125,8 @@ class PermissionService:
             wanted = [_wanted(tx, each) for each in acl]
             owner = _owner(tx, on)
             tx.grants.put(place, changed_grants(of, tx.grants.of(place), wanted, owner=owner, replace=replace))
+            if of.kind is ObjectKind.TOKENS:
+                end_unusable(tx)
             return _view(tx, of, target)
 
         return await self._store.write(work)

@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 from brickyard.domain.access import Permission
 from brickyard.domain.clock import Clock
-from brickyard.domain.errors import ResourceDoesNotExist
+from brickyard.domain.errors import InvalidParameterValue, ResourceDoesNotExist
 from brickyard.domain.identity import IdentityKind, TokenRow, UserRow
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
 from brickyard.services.credentials import end
-from brickyard.services.tokens import TokenService, check_comment, insert_token, personal
+from brickyard.services.principals import principal_of
+from brickyard.services.tokens import TokenService, check_comment, insert_token, personal, usable_by
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -116,6 +117,10 @@ class TokenManagement:
         token, row = self._tokens.new(
             user.user_name, comment=comment, lifetime_seconds=lifetime_seconds, created_by=caller.user_name
         )
+        if not usable_by(tx, principal_of(tx, user)):
+            raise InvalidParameterValue(
+                f"{user.user_name} may not use personal access tokens. Grant CAN_USE on authorization/tokens first."
+            )
         insert_token(tx, row)
         return token, _managed(tx, row, {})
 

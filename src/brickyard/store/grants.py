@@ -97,6 +97,8 @@ class GrantRows:
             for run_id in self._connection.execute(select(runs.c.run_id).where(runs.c.job_id == int(place.id))).scalars():
                 self._changed.runs.add(run_id)
                 self._changed.lose(ObjectKind.RUN, str(run_id), lost)
+        elif place.kind is ObjectKind.TOKENS:
+            self._changed.identity = True  # who is who by a token may have changed
         self._changed.lose(place.kind, place.id, lost)
 
 
