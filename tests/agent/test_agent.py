@@ -274,7 +274,7 @@ def test_sigterm_ends_the_node_in_order_even_if_it_does_not_listen(here: World) 
 
 
 def test_it_leaves_when_it_hears_nothing_for_the_grace_period(here: World) -> None:
-    one = here.instance(orphan_grace_s=1.0).start()
+    one = here.instance(orphan_grace_s=10.0).start()  # longer than a busy machine keeps it from being heard
     here.ready(one)
     here.server.stop()
     assert one.wait() == 0
