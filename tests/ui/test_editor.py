@@ -249,7 +249,8 @@ def test_form_and_json_are_the_same(session: Session, made: dict[str, str]) -> N
     page.get_by_text("Fixed", exact=True).click()
     choose(page, "Pool", re.compile("^warm"))  # it decides the node type, and makes starts warm
     expect(page.get_by_label("Worker type", exact=True)).to_have_count(0)
-    expect(summary).to_contain_text("1 idle with this runtime")
+    expect(summary).to_contain_text("Partly warm")
+    expect(summary).to_contain_text("the pool has 1 warm with this runtime")
     accepted(page)
     assert "node_type_id" not in body_of(page)
     page.get_by_label("Clear pool").click()

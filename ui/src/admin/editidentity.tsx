@@ -1,10 +1,10 @@
 import { Button, Group, Modal, MultiSelect, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
+import { meQuery } from "../access/rights";
 import { words } from "../api/client";
 import { confirm } from "../app/confirm";
 import { toast } from "../app/toasts";
-import { meQuery } from "../cluster/rights";
 import { Entitlements, Refused } from "./parts";
 import {
   addMember,

@@ -4,9 +4,9 @@ import { Loader, Tabs, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { type ComponentType, lazy, Suspense, useEffect } from "react";
+import { meQuery } from "../access/rights";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
-import { meQuery } from "../cluster/rights";
 import type { AdminSearch, AdminTab } from "./search";
 
 export interface AdminProps {

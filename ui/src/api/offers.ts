@@ -1,4 +1,4 @@
-import { queryOptions } from "@tanstack/react-query";
+import { type QueryClient, queryOptions } from "@tanstack/react-query";
 import { api, body } from "./client";
 import type { components } from "./schema";
 
@@ -6,6 +6,8 @@ import type { components } from "./schema";
 export type NodeType = components["schemas"]["NodeTypeView"];
 export type Policy = components["schemas"]["PolicyView"];
 export type Pool = components["schemas"]["InstancePoolView"];
+export type PoolInstance = components["schemas"]["PoolInstance"];
+export type PoolDetails = components["schemas"]["PoolDetails"];
 
 export const nodeTypesQuery = queryOptions({
   queryKey: ["node-types"],
@@ -18,7 +20,57 @@ export const policiesQuery = queryOptions({
   queryFn: async () => (await body(api.GET("/api/2.0/policies/clusters/list"))).policies ?? [],
 });
 
+export const policyQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["policy", id],
+    queryFn: () => body(api.GET("/api/2.0/policies/clusters/get", { params: { query: { policy_id: id } } })),
+  });
+
+export const familiesQuery = queryOptions({
+  queryKey: ["policy-families"],
+  staleTime: Number.POSITIVE_INFINITY,
+  queryFn: async () => (await body(api.GET("/api/2.0/policy-families"))).policy_families ?? [],
+});
+
+/** Reads policies again that have changed. */
+export async function refreshPolicies(queries: QueryClient) {
+  void queries.invalidateQueries({ queryKey: ["policy"] });
+  await queries.invalidateQueries({ queryKey: ["policies"] });
+}
+
 export const poolsQuery = queryOptions({
   queryKey: ["pools"],
   queryFn: async () => (await body(api.GET("/api/2.0/instance-pools/list"))).instance_pools ?? [],
 });
+
+export const poolQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["pool", id],
+    queryFn: () => body(api.GET("/api/2.0/instance-pools/get", { params: { query: { instance_pool_id: id } } })),
+  });
+
+/** Who made the pool, and each of its instances; null if it cannot be seen. */
+export const poolInstancesQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["pool", id, "instances"],
+    queryFn: async () => {
+      const query = { instance_pool_id: id };
+      return (await body(api.GET("/api/2.1/instance-pools/details", { params: { query } }))).pools[0] ?? null;
+    },
+  });
+
+/** Who made the pools, and how many of their instances are warm. */
+export const poolDetailsQuery = queryOptions({
+  queryKey: ["pool-details"],
+  queryFn: async () => {
+    const found = (await body(api.GET("/api/2.1/instance-pools/details"))).pools;
+    return new Map(found.map((each) => [each.instance_pool_id, each]));
+  },
+});
+
+/** Reads pools again that have changed. */
+export async function refreshPools(queries: QueryClient, ids: string[]) {
+  for (const id of ids) void queries.invalidateQueries({ queryKey: ["pool", id] });
+  void queries.invalidateQueries({ queryKey: ["pool-details"] });
+  await queries.invalidateQueries({ queryKey: ["pools"] });
+}

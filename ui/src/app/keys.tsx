@@ -2,9 +2,9 @@ import { Group, Kbd, Modal, Stack, Text, TextInput, UnstyledButton } from "@mant
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
+import { meQuery } from "../access/rights";
 import { ADMIN_TABS } from "../admin/search";
 import { clustersQuery } from "../api/queries";
-import { meQuery } from "../cluster/rights";
 import { nameOf } from "../compute/facts";
 import { useValue, Value } from "../lib/value";
 

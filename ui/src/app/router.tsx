@@ -3,6 +3,8 @@ import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent, r
 import { readAdminSearch } from "../admin/search";
 import { readClusterSearch } from "../cluster/search";
 import { readSearch } from "../compute/search";
+import { readCreateSearch, readPolicySearch } from "../policies/search";
+import { readPoolSearch } from "../pools/search";
 import { Shell } from "./shell";
 import { Trouble } from "./trouble";
 
@@ -26,8 +28,10 @@ const compute = createRoute({
 const create = createRoute({
   getParentRoute: () => root,
   path: "/compute/create",
-  validateSearch: (given: Record<string, unknown>): { clone?: string } =>
-    given.clone === undefined ? {} : { clone: String(given.clone) },
+  validateSearch: (given: Record<string, unknown>): { clone?: string; pool?: string; policy?: string } =>
+    Object.fromEntries(
+      (["clone", "pool", "policy"] as const).filter((name) => given[name]).map((name) => [name, String(given[name])]),
+    ),
   component: lazyRouteComponent(() => import("../editor/create"), "CreatePage"),
 });
 
@@ -57,8 +61,50 @@ const settings = createRoute({
   component: lazyRouteComponent(() => import("../admin/settings"), "SettingsPage"),
 });
 
+const pool = createRoute({
+  getParentRoute: () => root,
+  path: "/compute/pools/$id",
+  validateSearch: readPoolSearch,
+  component: lazyRouteComponent(() => import("../pools/page"), "PoolPage"),
+});
+
+const createPool = createRoute({
+  getParentRoute: () => root,
+  path: "/compute/pools/create",
+  component: lazyRouteComponent(() => import("../pools/form"), "CreatePoolPage"),
+});
+
+const editPool = createRoute({
+  getParentRoute: () => root,
+  path: "/compute/pools/$id/edit",
+  component: lazyRouteComponent(() => import("../pools/form"), "EditPoolPage"),
+});
+
+const policy = createRoute({
+  getParentRoute: () => root,
+  path: "/compute/policies/$id",
+  validateSearch: readPolicySearch,
+  component: lazyRouteComponent(() => import("../policies/page"), "PolicyPage"),
+});
+
+const createPolicy = createRoute({
+  getParentRoute: () => root,
+  path: "/compute/policies/create",
+  validateSearch: readCreateSearch,
+  component: lazyRouteComponent(() => import("../policies/editor"), "CreatePolicyPage"),
+});
+
+const editPolicy = createRoute({
+  getParentRoute: () => root,
+  path: "/compute/policies/$id/edit",
+  component: lazyRouteComponent(() => import("../policies/editor"), "EditPolicyPage"),
+});
+
+const pools = [pool, createPool, editPool] as const;
+const policies = [policy, createPolicy, editPolicy] as const;
+
 export const router = createRouter({
-  routeTree: root.addChildren([admin, settings, start, compute, create, cluster, edit]),
+  routeTree: root.addChildren([admin, settings, start, compute, create, cluster, edit, ...pools, ...policies]),
   defaultErrorComponent: ({ error, reset }) => <Trouble error={error} retry={reset} />,
   defaultPreload: false,
 });

@@ -2,9 +2,9 @@ import { ActionIcon, Button, Group, Menu, Modal, Text, Tooltip, useMantineColorS
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
+import { meQuery } from "../access/rights";
 import { connection } from "../api/live";
 import { session } from "../api/session";
-import { meQuery } from "../cluster/rights";
 import { useValue } from "../lib/value";
 import { Confirmation } from "./confirm";
 import { Icon, Mark } from "./icons";

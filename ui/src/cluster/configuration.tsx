@@ -6,6 +6,7 @@ import { runtimesQuery, sparkVersionsOf } from "../api/queries";
 import { CopyButton } from "../app/copy";
 import { Scroller } from "../app/scroller";
 import { accessOf, driverType, tagsOf, target } from "../compute/facts";
+import { PolicyLink, PoolLink } from "../compute/links";
 import { exactly } from "../lib/time";
 import { asCli, asSdk, asTerraform } from "./code";
 import type { TabProps } from "./page";
@@ -67,7 +68,7 @@ function Fields({ cluster }: { cluster: Cluster }) {
       <Section
         title="Compute"
         rows={[
-          ["Policy", cluster.policy_id ?? "Unrestricted"],
+          ["Policy", cluster.policy_id ? <PolicyLink key="policy" id={cluster.policy_id} /> : "Unrestricted"],
           ["Access mode", accessOf(cluster)],
           ["Single user", cluster.single_user_name],
           ["Runtime", sparkVersionsOf(runtimes, cluster.spark_version)],
@@ -77,8 +78,11 @@ function Fields({ cluster }: { cluster: Cluster }) {
           ["Workers", cluster.is_single_node ? "None: a single node" : target(cluster)],
           ["Autoscaling", cluster.autoscale ? "On" : "Off"],
           ["Terminates after", minutes > 0 ? `${minutes} minutes of inactivity` : "Never by itself"],
-          ["Pool", cluster.instance_pool_id],
-          ["Driver's pool", cluster.driver_instance_pool_id],
+          ["Pool", cluster.instance_pool_id && <PoolLink key="pool" id={cluster.instance_pool_id} />],
+          [
+            "Driver's pool",
+            cluster.driver_instance_pool_id && <PoolLink key="driver" id={cluster.driver_instance_pool_id} />,
+          ],
         ]}
       />
       <Section title="Spot and disks" rows={cloud ? flat(cloud as object) : []} />

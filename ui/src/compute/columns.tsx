@@ -5,12 +5,14 @@ import type { Cluster } from "../api/client";
 import { Icon } from "../app/icons";
 import { ago, exactly, useNow } from "../lib/time";
 import { accessOf, driverType, hourly, money, nameOf, running, since, tagsOf, target } from "./facts";
+import { PolicyLink, PoolLink } from "./links";
 import { StateWord } from "./state";
 
 export interface Known {
   pinned: ReadonlySet<string | null | undefined>;
   prices: { currency: string; perHour: Map<string, number> } | undefined;
   runtimes: Map<string, string> | undefined;
+  nameFor: (id: string | null | undefined) => string; // of a policy or a pool
 }
 
 declare module "@tanstack/react-table" {
@@ -36,7 +38,8 @@ function Since({ cluster }: { cluster: Cluster }) {
 
 /** The columns in their order. Figures are sorted as such. */
 // biome-ignore lint/suspicious/noExplicitAny: each column has a value of its own type
-export function columns({ pinned, prices, runtimes }: Known): ColumnDef<Cluster, any>[] {
+export function columns(known: Known): ColumnDef<Cluster, any>[] {
+  const { pinned, prices, runtimes } = known;
   const spend = (cluster: Cluster) => hourly(cluster, prices?.perHour);
   return [
     column.accessor(nameOf, {
@@ -85,6 +88,16 @@ export function columns({ pinned, prices, runtimes }: Known): ColumnDef<Cluster,
       },
     }),
     column.accessor(accessOf, { id: "access", meta: { label: "Access mode" } }),
+    column.accessor((each) => known.nameFor(each.policy_id), {
+      id: "policy",
+      meta: { label: "Policy" },
+      cell: ({ row: { original: each } }) => each.policy_id && <PolicyLink id={each.policy_id} />,
+    }),
+    column.accessor((each) => known.nameFor(each.instance_pool_id), {
+      id: "pool",
+      meta: { label: "Pool" },
+      cell: ({ row: { original: each } }) => each.instance_pool_id && <PoolLink id={each.instance_pool_id} />,
+    }),
     column.accessor((each) => each.creator_user_name ?? "", { id: "creator", meta: { label: "Creator" } }),
     column.accessor((each) => spend(each) ?? 0, {
       id: "spend",

@@ -14,7 +14,7 @@ export const active = (cluster: Cluster) => ACTIVE.has(cluster.state ?? "");
 export const nameOf = (cluster: Cluster) => cluster.cluster_name || cluster.cluster_id;
 export const isJob = (cluster: Cluster) => cluster.cluster_source === "JOB";
 export const accessOf = (cluster: Cluster) => ACCESS[cluster.data_security_mode ?? "NONE"] ?? "";
-export const tagsOf = (cluster: Cluster) =>
+export const tagsOf = (cluster: Pick<Cluster, "custom_tags">) =>
   Object.entries(cluster.custom_tags ?? {}).map(([key, value]) => `${key}: ${value}`);
 export const driverType = (cluster: Cluster) => cluster.driver_node_type_id ?? cluster.node_type_id ?? "";
 

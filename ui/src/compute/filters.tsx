@@ -50,7 +50,8 @@ export function Filters({ search, change, clusters }: { search: ListSearch; chan
   );
 }
 
-function Search({ text, change }: { text: string; change: (text: string) => void }) {
+/** The search field of a list. */
+export function Search({ text, change }: { text: string; change: (text: string) => void }) {
   const [typed, setTyped] = useState(text);
   const later = useDebouncedCallback(change, 150);
   useEffect(() => setTyped(text), [text]);

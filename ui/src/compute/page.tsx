@@ -1,215 +1,81 @@
-import { Button, Code, Group, Stack, Tabs, Text, Title } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { Button, Group, Tabs, Text, Title } from "@mantine/core";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import type { RowSelectionState } from "@tanstack/react-table";
-import { useEffect, useMemo, useState } from "react";
-import type { Cluster } from "../api/client";
-import { connection, POLL_MS } from "../api/live";
-import { clustersQuery, pinnedQuery, pricesQuery, runtimesQuery } from "../api/queries";
-import { session } from "../api/session";
+import { type ComponentType, lazy, Suspense, useEffect } from "react";
 import { Icon } from "../app/icons";
-import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
-import { useValue } from "../lib/value";
-import { ACTIONS, type ActionName, useActions } from "./actions";
-import { active, failed, hourly, isJob, money } from "./facts";
-import { Filters, shows } from "./filters";
-import type { ListSearch } from "./search";
-import { ClusterTable } from "./table";
+import { Clusters } from "./clusters";
+import type { ListTab } from "./search";
+
+interface Shown {
+  tab: ListTab | "all";
+  label: string;
+  Content: ComponentType;
+  create?: { to: "/compute/create" | "/compute/pools/create" | "/compute/policies/create"; label: string };
+}
+
+const compute = { to: "/compute/create", label: "Create compute" } as const;
+const SHOWN: Shown[] = [
+  { tab: "all", label: "All-purpose", Content: Clusters, create: compute },
+  { tab: "job", label: "Job", Content: Clusters, create: compute },
+  {
+    tab: "pools",
+    label: "Pools",
+    Content: lazy(() => import("../pools/list")),
+    create: { to: "/compute/pools/create", label: "Create pool" },
+  },
+  {
+    tab: "policies",
+    label: "Policies",
+    Content: lazy(() => import("../policies/list")),
+    create: { to: "/compute/policies/create", label: "Create policy" },
+  },
+  { tab: "sql", label: "SQL warehouses", Content: Warehouses },
+];
 
 export function ComputePage() {
   const search = useSearch({ from: "/compute" });
   const navigate = useNavigate({ from: "/compute" });
-  const live = useValue(connection) === "live";
-  const clusters = useQuery({ ...clustersQuery, refetchInterval: live ? false : POLL_MS });
-  const pinned = useQuery(pinnedQuery).data;
-  const prices = useQuery(pricesQuery).data;
-  const runtimes = useQuery(runtimesQuery).data;
-  const [me, setMe] = useState("");
-  const [selected, setSelected] = useState<RowSelectionState>({});
-  const actions = useActions();
+  const shown = SHOWN.find((each) => each.tab === (search.tab ?? "all")) ?? (SHOWN[0] as Shown);
   useEffect(() => {
-    document.title = "Compute - Brickyard";
-    session.get().then(
-      (found) => setMe(found.user_name),
-      () => {},
-    );
-  }, []);
-
-  const ofTab = useMemo(
-    () => (clusters.data ?? []).filter((each) => isJob(each) === (search.tab === "job")),
-    [clusters.data, search.tab],
-  );
-  const shown = useMemo(() => ofTab.filter(shows(search, me, active)), [ofTab, search, me]);
-  const known = useMemo(() => ({ pinned: pinned ?? new Set<string>(), prices, runtimes }), [pinned, prices, runtimes]);
-  const chosen = shown.filter((each) => selected[each.cluster_id]);
-  const change = (changed: Partial<ListSearch>) =>
-    void navigate({ search: (old) => ({ ...old, ...changed }), replace: true });
-
+    document.title = `${shown.tab === "all" || shown.tab === "job" ? "Compute" : shown.label} - Brickyard`;
+  }, [shown]);
   return (
     <div className="content list">
       <Group justify="space-between" gap={8}>
         <Title order={1} size="h3">
           Compute
         </Title>
-        <Button component={Link} to="/compute/create" leftSection={<Icon name="plus" size={14} />}>
-          Create compute
-        </Button>
+        {shown.create && (
+          <Button component={Link} to={shown.create.to} leftSection={<Icon name="plus" size={14} />}>
+            {shown.create.label}
+          </Button>
+        )}
       </Group>
       <Tabs
-        value={search.tab ?? "all"}
-        onChange={(tab) => {
-          setSelected({});
-          void navigate({ search: tab === "job" ? { tab } : {} });
-        }}
+        className="toptabs"
+        value={shown.tab}
+        onChange={(tab) => void navigate({ search: tab === "all" ? {} : { tab: tab as ListTab } })}
       >
-        <Tabs.List>
-          <Tabs.Tab value="all">All-purpose</Tabs.Tab>
-          <Tabs.Tab value="job">Job</Tabs.Tab>
+        <Tabs.List aria-label="Kinds of compute">
+          {SHOWN.map(({ tab, label }) => (
+            <Tabs.Tab key={tab} value={tab}>
+              {label}
+            </Tabs.Tab>
+          ))}
         </Tabs.List>
       </Tabs>
-      {clusters.isError && clusters.data === undefined ? (
-        <Trouble error={clusters.error} retry={() => void clusters.refetch()} />
-      ) : clusters.data === undefined ? (
-        <Waiting what="Reading the clusters" />
-      ) : (
-        <>
-          {chosen.length > 0 ? (
-            <Bulk
-              chosen={chosen}
-              pinned={known.pinned}
-              act={(name, which) => void actions.act(name, which).then(() => setSelected({}))}
-              clear={() => setSelected({})}
-            />
-          ) : (
-            <Filters search={search} change={change} clusters={ofTab} />
-          )}
-          <Counters clusters={ofTab} prices={prices} />
-          {shown.length === 0 ? (
-            <Nothing
-              any={ofTab.length > 0}
-              job={search.tab === "job"}
-              clear={() => void navigate({ search: search.tab ? { tab: search.tab } : {} })}
-            />
-          ) : (
-            <ClusterTable
-              clusters={shown}
-              known={known}
-              sort={search.sort}
-              onSort={(sort) => change({ sort })}
-              selected={selected}
-              onSelected={setSelected}
-              busy={actions.busy}
-              act={(name, cluster) => void actions.act(name, [cluster])}
-            />
-          )}
-        </>
-      )}
+      <Suspense fallback={<Waiting what="Loading" />}>
+        <shown.Content key={shown.tab} />
+      </Suspense>
     </div>
   );
 }
 
-function Counters({
-  clusters,
-  prices,
-}: {
-  clusters: Cluster[];
-  prices: { currency: string; perHour: Map<string, number> } | undefined;
-}) {
-  const count = (state: string) => clusters.filter((each) => each.state === state).length;
-  const starting = clusters.filter((each) => active(each) && each.state !== "RUNNING" && each.state !== "TERMINATING");
-  const spend = clusters.reduce((sum, each) => sum + (hourly(each, prices?.perHour) ?? 0), 0);
-  const facts: [string, string][] = [
-    ["Running", String(count("RUNNING"))],
-    ["Starting or changing", String(starting.length)],
-    ["Terminated", String(count("TERMINATED"))],
-    ["Failed", String(clusters.filter(failed).length)],
-  ];
-  if (prices !== undefined) facts.push(["Spend per hour", money(spend, prices.currency)]);
+function Warehouses() {
   return (
-    <dl className="counters">
-      {facts.map(([name, value]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
-    </dl>
-  );
-}
-
-function Bulk({
-  chosen,
-  pinned,
-  act,
-  clear,
-}: {
-  chosen: Cluster[];
-  pinned: ReadonlySet<string | null | undefined>;
-  act: (name: ActionName, clusters: Cluster[]) => void;
-  clear: () => void;
-}) {
-  return (
-    <Group gap={6} role="toolbar" aria-label="Actions on the selected clusters">
-      <Text fw={600} mr="xs">
-        {chosen.length} selected
-      </Text>
-      {(Object.keys(ACTIONS) as ActionName[]).map((name) => {
-        const fits = chosen.filter((each) => ACTIONS[name].fits(each, pinned.has(each.cluster_id)));
-        if (fits.length === 0) return null;
-        return (
-          <Button
-            key={name}
-            variant="default"
-            leftSection={<Icon name={ACTIONS[name].icon} size={14} />}
-            onClick={() => act(name, fits)}
-          >
-            {fits.length === chosen.length ? ACTIONS[name].label : `${ACTIONS[name].label} ${fits.length}`}
-          </Button>
-        );
-      })}
-      <Button variant="subtle" color="gray" onClick={clear}>
-        Clear selection
-      </Button>
-    </Group>
-  );
-}
-
-const SDK = `from databricks.sdk import WorkspaceClient
-
-w = WorkspaceClient()
-w.clusters.create(
-    cluster_name="mine",
-    spark_version=w.clusters.select_spark_version(long_term_support=True, scala="2.13"),
-    node_type_id="i3.xlarge",
-    num_workers=2,
-    autotermination_minutes=30,
-).result()`;
-
-function Nothing({ any, job, clear }: { any: boolean; job: boolean; clear: () => void }) {
-  if (any)
-    return (
-      <Stack className="nothing" align="flex-start" gap="xs">
-        <Text>No cluster matches.</Text>
-        <Button variant="default" onClick={clear}>
-          Clear the filters
-        </Button>
-      </Stack>
-    );
-  return (
-    <Stack className="nothing" align="flex-start" gap="xs">
-      <Text>
-        {job ? "No job has had a cluster of its own in the last 30 days." : "There is no cluster yet that you may see."}
-      </Text>
-      {!job && (
-        <>
-          <Button component={Link} to="/compute/create">
-            Create compute
-          </Button>
-          <Text c="dimmed">The SDK does the same:</Text>
-          <Code block>{SDK}</Code>
-        </>
-      )}
-    </Stack>
+    <Text className="nothing">
+      There are no SQL warehouses here: SQL runs on clusters, in notebooks, over Spark Connect, or in a cluster's
+      console.
+    </Text>
   );
 }

@@ -1,6 +1,9 @@
-/** What the list of clusters shows; it is in the page's address. */
+const TABS = ["job", "pools", "policies", "sql"] as const;
+export type ListTab = (typeof TABS)[number];
+
+/** What the lists show; it is in the page's address. */
 export interface ListSearch {
-  tab?: "job";
+  tab?: ListTab;
   q?: string;
   state?: string[];
   access?: string[];
@@ -19,7 +22,8 @@ export type Facet = (typeof LISTS)[number];
 
 export function readSearch(given: Record<string, unknown>): ListSearch {
   const found: ListSearch = {};
-  if (given.tab === "job") found.tab = "job";
+  const tab = TABS.find((each) => each === given.tab);
+  if (tab !== undefined) found.tab = tab;
   if (given.q !== undefined && given.q !== "") found.q = String(given.q);
   for (const name of LISTS) {
     const values = [given[name]].flat().filter((each) => each !== undefined && each !== "");

@@ -13,11 +13,11 @@ import {
   useReactTable,
   type VisibilityState,
 } from "@tanstack/react-table";
-import { useVirtualizer, type Virtualizer } from "@tanstack/react-virtual";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useMemo, useRef, useState } from "react";
 import type { Cluster } from "../api/client";
 import { Icon } from "../app/icons";
-import { typing } from "../app/keys";
+import { useRowKeys } from "../app/rowkeys";
 import { useKept } from "../lib/kept";
 import { ACTIONS, type ActionName } from "./actions";
 import { columns, type Known } from "./columns";
@@ -41,7 +41,12 @@ interface Props {
 
 export function ClusterTable(props: Props) {
   const { clusters, known, sort, onSort, selected, onSelected, busy, act } = props;
-  const [hidden, setHidden] = useKept<VisibilityState>("columns", { access: true, tags: false });
+  const [hidden, setHidden] = useKept<VisibilityState>("columns", {
+    access: true,
+    tags: false,
+    policy: false,
+    pool: false,
+  });
   const [density, setDensity] = useKept<Density>("density", "comfortable");
   const cards = useMediaQuery("(max-width: 640px)", matchMedia("(max-width: 640px)").matches);
   const [over, setOver] = useState<string[] | null>(null);
@@ -73,7 +78,7 @@ export function ClusterTable(props: Props) {
     getItemKey: (index) => rows[index]?.id ?? index,
     overscan: 12,
   });
-  useRowKeys(rows.length, virtual);
+  useRowKeys(rows.length, (index) => virtual.scrollToIndex(index));
   const items = virtual.getVirtualItems();
   const before = items[0]?.start ?? 0;
   const after = virtual.getTotalSize() - (items.at(-1)?.end ?? 0);
@@ -164,32 +169,6 @@ function inOrder(rows: Row<Cluster>[], before: string[] | null): Row<Cluster>[] 
   if (before === null) return rows;
   const place = new Map(before.map((id, at) => [id, at]));
   return [...rows].sort((one, other) => (place.get(one.id) ?? before.length) - (place.get(other.id) ?? before.length));
-}
-
-/** `j` and `k` go to the next and the previous row, from wherever the focus is. */
-function useRowKeys(count: number, virtual: Virtualizer<HTMLElement, Element>) {
-  const coming = useRef<number>(undefined); // the row that gets the focus with the next frame; keys may come faster
-  useEffect(() => {
-    const press = (event: KeyboardEvent) => {
-      const by = event.key === "j" ? 1 : event.key === "k" ? -1 : 0;
-      if (by === 0 || count === 0 || typing(event)) return;
-      event.preventDefault();
-      const row = document.activeElement?.closest<HTMLElement>("tr[data-index]");
-      const focused = row?.dataset.index === undefined ? (by > 0 ? -1 : count) : Number(row.dataset.index);
-      const now = coming.current ?? focused;
-      const next = Math.min(Math.max(now + by, 0), count - 1);
-      coming.current = next;
-      virtual.scrollToIndex(next);
-      requestAnimationFrame(() => {
-        if (coming.current !== next) return;
-        coming.current = undefined;
-        const found = document.querySelector(`tr[data-index="${next}"]`);
-        (found?.querySelector<HTMLElement>("a") ?? found?.querySelector("input"))?.focus();
-      });
-    };
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
-  }, [count, virtual]);
 }
 
 const classOf = (column: Column<Cluster>) => (column.columnDef.meta?.figures ? `${column.id} figures` : column.id);

@@ -1,7 +1,7 @@
 import { Skeleton, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { words } from "../api/client";
 import { nodeTypesQuery } from "../api/offers";
 import { clusterQuery, runtimesQuery } from "../api/queries";
@@ -19,7 +19,7 @@ import { Workspace } from "./workspace";
 
 /** A new cluster, from nothing or as a copy of another one. */
 export function CreatePage() {
-  const { clone } = useSearch({ from: "/compute/create" });
+  const { clone, pool, policy } = useSearch({ from: "/compute/create" });
   const offers = useOffers();
   const ready = [useQuery(nodeTypesQuery), useQuery(runtimesQuery)];
   const source = useQuery({ ...clusterQuery(clone ?? ""), enabled: clone !== undefined });
@@ -41,8 +41,10 @@ export function CreatePage() {
     const spec = { ...(copy.spec ?? {}), cluster_name: `${nameOf(copy)} (copy)` } as Spec;
     return <Create key={clone} initial={spec} prefilled={{}} clone={clone} cloned={libraries.data ?? []} />;
   }
-  const initial = beginning(offers, user);
-  return <Create key="new" initial={initial} prefilled={initial} cloned={[]} />;
+  const usual = beginning(offers, user);
+  const { node_type_id: _, ...pooled } = usual; // a pool decides the node type
+  const initial: Spec = pool === undefined ? usual : { ...pooled, instance_pool_id: pool };
+  return <Create key={`new ${pool} ${policy}`} initial={initial} prefilled={initial} cloned={[]} policy={policy} />;
 }
 
 export function Waiting() {
@@ -59,9 +61,10 @@ interface Beginning {
   prefilled: Spec;
   clone?: string;
   cloned: Library[];
+  policy?: string; // which is chosen as if by hand
 }
 
-function Create({ initial, prefilled, clone, cloned }: Beginning) {
+function Create({ initial, prefilled, clone, cloned, policy }: Beginning) {
   const navigate = useNavigate();
   const [from] = useState(() => ({ ...(carried.get()?.id === undefined ? carried.get() : null) }));
   const [base] = useState(initial);
@@ -81,6 +84,10 @@ function Create({ initial, prefilled, clone, cloned }: Beginning) {
     libraryError: undefined,
     prefilled,
   });
+  const choose = useRef(editor.choosePolicy);
+  useEffect(() => {
+    if (policy !== undefined) void choose.current(policy);
+  }, [policy]);
   const act = async () => {
     setBusy(true);
     setProblem(undefined);

@@ -10,13 +10,13 @@ import {
 import { EditorState } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
-import { useEffect, useRef } from "react";
+import { type CSSProperties, useEffect, useRef } from "react";
 
 const looks = EditorView.theme({
   "&": { fontSize: "13px", border: "1px solid var(--b-line)", borderRadius: "6px" },
   "&.cm-focused": { outline: "2px solid var(--mantine-primary-color-filled)", outlineOffset: "1px" },
   ".cm-scroller": { fontFamily: "var(--mantine-font-family-monospace)", lineHeight: "20px" },
-  ".cm-content, .cm-gutter": { minHeight: "418px" },
+  ".cm-content, .cm-gutter": { minHeight: "var(--json-height, 418px)" },
   ".cm-content": { caretColor: "var(--mantine-color-text)" },
   ".cm-cursor": { borderLeftColor: "var(--mantine-color-text)" },
   ".cm-gutters": { background: "var(--b-rail)", color: "var(--mantine-color-dimmed)", border: "none" },
@@ -36,11 +36,15 @@ export default function JsonEditor({
   text,
   label,
   readOnly = false,
+  height,
+  go,
   onChange,
 }: {
   text: string;
   label: string;
   readOnly?: boolean;
+  height?: number; // pixels, at least
+  go?: { to: string }; // selects this key; another object, even with the same key, goes there again
   onChange: (text: string) => void;
 }) {
   const place = useRef<HTMLDivElement>(null);
@@ -96,5 +100,14 @@ export default function JsonEditor({
     if (now === null || now.state.doc.toString() === text) return;
     now.dispatch({ changes: { from: 0, to: now.state.doc.length, insert: text } });
   }, [text]);
-  return <div ref={place} />;
+  useEffect(() => {
+    const now = view.current;
+    if (now === null || go === undefined) return;
+    const key = JSON.stringify(go.to);
+    const at = Math.max(0, now.state.doc.toString().indexOf(key));
+    now.dispatch({ selection: { anchor: at, head: at === 0 ? 0 : at + key.length }, scrollIntoView: true });
+    now.focus();
+  }, [go]);
+  const style = height === undefined ? undefined : ({ "--json-height": `${height}px` } as CSSProperties);
+  return <div ref={place} style={style} />;
 }

@@ -59,10 +59,32 @@ export function Libraries() {
     );
   return (
     <div id={idOf(["libraries"])} tabIndex={-1}>
+      <LibraryRows
+        libraries={libraries}
+        change={setLibraries}
+        help="Installed on every node at every start. What is removed here stays until the next start."
+      />
+      {editor.libraryError !== undefined && <div className="wrong">{editor.libraryError}</div>}
+    </div>
+  );
+}
+
+/** Libraries that are chosen, one in each row. */
+export function LibraryRows({
+  libraries,
+  change,
+  help,
+}: {
+  libraries: Library[];
+  change: (libraries: Library[]) => void;
+  help: string;
+}) {
+  return (
+    <>
       <ul className="scripts" aria-label="Libraries">
         {libraries.map((library, at) => {
           const kind = kindOf(library);
-          const change = (next: Library) => setLibraries(libraries.map((each, other) => (other === at ? next : each)));
+          const put = (next: Library) => change(libraries.map((each, other) => (other === at ? next : each)));
           return (
             <li
               // biome-ignore lint/suspicious/noArrayIndexKey: a library is what is at that place
@@ -76,7 +98,7 @@ export function Libraries() {
                 data={KINDS.map((each) => ({ value: each.kind, label: each.label }))}
                 onChange={(event) => {
                   const next = KINDS.find((each) => each.kind === event.currentTarget.value) ?? kind;
-                  change(write({}, next.path, read(library, kind.path) ?? ""));
+                  put(write({}, next.path, read(library, kind.path) ?? ""));
                 }}
               />
               <TextInput
@@ -84,7 +106,7 @@ export function Libraries() {
                 aria-label={`Library ${at + 1}`}
                 placeholder={kind.example}
                 value={String(read(library, kind.path) ?? "")}
-                onChange={(event) => change(write(library, kind.path, event.currentTarget.value))}
+                onChange={(event) => put(write(library, kind.path, event.currentTarget.value))}
               />
               {kind.repo !== undefined && (
                 <TextInput
@@ -92,14 +114,12 @@ export function Libraries() {
                   aria-label={`${kind.repo} of library ${at + 1}`}
                   placeholder={`${kind.repo} (optional)`}
                   value={String(read(library, [kind.kind, "repo"]) ?? "")}
-                  onChange={(event) =>
-                    change(write(library, [kind.kind, "repo"], event.currentTarget.value || undefined))
-                  }
+                  onChange={(event) => put(write(library, [kind.kind, "repo"], event.currentTarget.value || undefined))}
                 />
               )}
               <RemoveButton
                 label={`Remove library ${at + 1}`}
-                onClick={() => setLibraries(libraries.filter((_, other) => other !== at))}
+                onClick={() => change(libraries.filter((_, other) => other !== at))}
               />
             </li>
           );
@@ -109,16 +129,13 @@ export function Libraries() {
         <Button
           variant="default"
           leftSection={<Icon name="plus" size={14} />}
-          onClick={() => setLibraries([...libraries, { pypi: { package: "" } }])}
+          onClick={() => change([...libraries, { pypi: { package: "" } }])}
         >
           Add a library
         </Button>
-        <span className="help">
-          Installed on every node at every start. What is removed here stays until the next start.
-        </span>
+        <span className="help">{help}</span>
       </div>
-      {editor.libraryError !== undefined && <div className="wrong">{editor.libraryError}</div>}
-    </div>
+    </>
   );
 }
 

@@ -13,15 +13,12 @@ const allowed = (rules: Rules, field: string) => {
   return rule?.type === "allowlist" && rule.values ? new Set(rule.values.map(String)) : undefined;
 };
 
-/** Node types by family, each with what it has and costs. */
-export function NodeTypeField({ path, label, clear }: { path: Path; label: string; clear?: string }) {
-  const { offers, draft, rules } = useEditor();
-  const only = allowed(rules, path.join("."));
-  const chosen = [draft.node_type_id, draft.driver_node_type_id];
+/** Node types by family, each with what it has and costs. `only`: those that a policy names; `keep`: those that are chosen. */
+export function nodeTypeGroups(offers: Offers, keep: unknown[], only?: Set<string>): Group[] {
   const families = new Map<string, Group>();
   for (const each of offers.nodeTypes) {
     if (only !== undefined && !only.has(each.node_type_id)) continue;
-    if (each.is_deprecated && !chosen.includes(each.node_type_id)) continue;
+    if (each.is_deprecated && !keep.includes(each.node_type_id)) continue;
     const family = families.get(each.category) ?? { group: each.category, items: [] };
     const price = offers.prices?.perHour.get(each.node_type_id);
     const facts = [
@@ -36,6 +33,13 @@ export function NodeTypeField({ path, label, clear }: { path: Path; label: strin
     family.items.push({ value: each.node_type_id, label: facts.filter(Boolean).join(" · ") });
     families.set(each.category, family);
   }
+  return [...families.values()];
+}
+
+export function NodeTypeField({ path, label, clear }: { path: Path; label: string; clear?: string }) {
+  const { offers, draft, rules } = useEditor();
+  const only = allowed(rules, path.join("."));
+  const chosen = [draft.node_type_id, draft.driver_node_type_id];
   const about = offers.nodeTypes.find(
     (each) => each.node_type_id === (path[0] === "node_type_id" ? chosen[0] : chosen[1]),
   );
@@ -43,7 +47,13 @@ export function NodeTypeField({ path, label, clear }: { path: Path; label: strin
   const local =
     (disks?.local_disks ?? 0) > 0 ? `${disks?.local_disks} × ${disks?.local_disk_size_gb} GB of local disk` : "";
   return (
-    <SelectField path={path} label={label} clear={clear} data={[...families.values()]} help={local || undefined} />
+    <SelectField
+      path={path}
+      label={label}
+      clear={clear}
+      data={nodeTypeGroups(offers, chosen, only)}
+      help={local || undefined}
+    />
   );
 }
 

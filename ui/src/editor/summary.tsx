@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { words } from "../api/client";
+import { poolDetailsQuery } from "../api/offers";
 import { clustersQuery } from "../api/queries";
 import { isJob, money } from "../compute/facts";
 import { lasting } from "../lib/time";
@@ -63,22 +64,22 @@ export function Summary() {
             <dd>{value}</dd>
           </div>
         ))}
-        <Start />
+        <Start nodes={nodes.least} />
       </dl>
       <Verdict />
     </aside>
   );
 }
 
-/** Whether it would start warm, and how long such starts took lately. */
-function Start() {
+/** Whether it would start warm, as far as the pool's warm instances reach now, and how long such starts took lately. */
+function Start({ nodes }: { nodes: number }) {
   const { draft, offers } = useEditor();
   const { data: clusters = [] } = useQuery(clustersQuery);
   const pool = offers.pools.find((each) => each.instance_pool_id === draft.instance_pool_id);
-  const warm =
-    pool !== undefined &&
-    (pool.stats.idle_count ?? 0) > 0 &&
-    isPreloaded(pool.preloaded_spark_versions, draft.spark_version);
+  const details = useQuery({ ...poolDetailsQuery, enabled: pool !== undefined }).data;
+  const idle = pool?.stats.idle_count ?? 0;
+  const fits = draft.spark_version != null && (pool?.preloaded_spark_versions ?? []).includes(draft.spark_version);
+  const warm = fits ? (details?.get(pool?.instance_pool_id ?? "")?.warm_count ?? 0) : 0;
   const alike = clusters
     .filter((each) => !isJob(each) && each.spark_version === draft.spark_version)
     .filter((each) => (each.instance_pool_id ?? "") === (draft.instance_pool_id ?? ""))
@@ -91,25 +92,24 @@ function Start() {
     ),
     enabled: alike.length > 0,
   });
-  const count = pool?.stats.idle_count ?? 0;
-  const how = warm ? `${count} idle with this runtime` : count > 0 ? `on ${count} idle` : "instances are launched";
   return (
     <div>
       <dt>Time to start</dt>
       <dd>
-        {warm ? "Warm" : "Cold"}
+        {warm >= nodes ? "Warm" : warm > 0 ? "Partly warm" : "Cold"}
         {starts && `, about ${lasting(starts.medianMs)}`}
         <span className="soft">
-          {how}
+          {warm > 0
+            ? `the pool has ${warm} warm with this runtime`
+            : idle > 0
+              ? `on ${idle} idle`
+              : "instances are launched"}
           {starts && `; median of the last ${starts.count === 1 ? "start" : `${starts.count} starts`} like this`}
         </span>
       </dd>
     </div>
   );
 }
-
-const isPreloaded = (versions: string[] | null | undefined, version: string | null | undefined) =>
-  version != null && (versions ?? []).includes(version);
 
 /** What the server says: every mistake with a way to its field, or that there is none. */
 function Verdict() {

@@ -1,7 +1,6 @@
 import { Alert, Button, Group, Loader, Tabs, Title } from "@mantine/core";
-import { useBlocker } from "@tanstack/react-router";
-import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
-import { confirm } from "../app/confirm";
+import { lazy, type ReactNode, Suspense, useState } from "react";
+import { useLeaveGuard, useMainKey } from "../app/leaving";
 import { goTo } from "./fields";
 import { Form } from "./form";
 import { type Spec, same } from "./spec";
@@ -61,16 +60,8 @@ export function Workspace({
     if (spec !== undefined) editor.change(() => spec);
   };
   const unsaved = dirty || mistake !== undefined;
-  useBlocker({
-    shouldBlockFn: async () =>
-      unsaved &&
-      !(await confirm({
-        title: "Leave without saving?",
-        consequence: "What was changed on this page is lost.",
-        action: "Leave",
-      })),
-    enableBeforeUnload: unsaved,
-  });
+  useLeaveGuard(unsaved);
+  useMainKey();
   const go = () => {
     const [first] = editor.errors;
     if (first !== undefined) {
@@ -79,15 +70,6 @@ export function Workspace({
     }
     act();
   };
-  useEffect(() => {
-    const press = (event: KeyboardEvent) => {
-      if (!(event.ctrlKey || event.metaKey) || event.key !== "Enter") return;
-      event.preventDefault();
-      document.querySelector<HTMLButtonElement>("[data-main-action]")?.click();
-    };
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
-  }, []);
   return (
     <EditorProvider editor={editor}>
       <div className="content editor">

@@ -22,6 +22,10 @@ PATHS = (
     "/compute/clusters/{cluster_id}/edit",
     "/admin",
     "/settings",
+    "/compute/pools/{pool_id}",
+    "/compute/pools/{pool_id}/edit",
+    "/compute/policies/{policy_id}",
+    "/compute/policies/{policy_id}/edit",
 )
 _NONCE = "__STYLE_NONCE__"
 _YEAR_S = 365 * 86_400
@@ -29,6 +33,8 @@ _YEAR_S = 365 * 86_400
 
 class AskPage(msgspec.Struct, frozen=True, kw_only=True):
     cluster_id: str = ""
+    pool_id: str = ""  # or "create"
+    policy_id: str = ""  # likewise
 
 
 class AskAsset(msgspec.Struct, frozen=True, kw_only=True):

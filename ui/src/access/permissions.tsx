@@ -1,0 +1,229 @@
+import { Button, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { api, body, words } from "../api/client";
+import { confirm } from "../app/confirm";
+import { Icon } from "../app/icons";
+import { toast } from "../app/toasts";
+import { Trouble } from "../app/trouble";
+import { Waiting } from "../app/waiting";
+import { useKeptText } from "../lib/kept";
+import { levelsQuery, nameOf, permissionsQuery, route, type Securable } from "./rights";
+
+type Entry = Awaited<
+  ReturnType<NonNullable<ReturnType<typeof permissionsQuery>["queryFn"]>>
+>["access_control_list"][number];
+
+const KINDS = { user_name: "User", group_name: "Group", service_principal_name: "Service principal" } as const;
+type Kind = keyof typeof KINDS;
+
+const kindOf = (entry: Entry): Kind =>
+  entry.group_name ? "group_name" : entry.service_principal_name ? "service_principal_name" : "user_name";
+const own = (entry: Entry) => entry.all_permissions.find((each) => !each.inherited)?.permission_level;
+
+interface Props {
+  on: Securable;
+  owner: string | null | undefined; // who has everything without being granted it
+  manage: boolean; // whether the user may change them
+}
+
+/** Who may do what with an object, and why. */
+export function Permissions({ on, owner, manage }: Props) {
+  const asked = useQuery(permissionsQuery(on));
+  const levels = useQuery(levelsQuery(on)).data ?? [];
+  const names = levels.map((each) => each.permission_level);
+  const queries = useQueryClient();
+  const [busy, setBusy] = useState("");
+  const path = { object_id: on.id };
+  if (asked.data === undefined)
+    return asked.isError ? (
+      <Trouble error={asked.error} retry={() => void asked.refetch()} />
+    ) : (
+      <Waiting what="Reading the permissions" rows={4} />
+    );
+
+  /** Gives a level, in place of the one that the principal has. Returns what the server says against it. */
+  const give = async (kind: Kind, name: string, level: string): Promise<string> => {
+    setBusy(name);
+    try {
+      const access_control_list = [{ [kind]: name, permission_level: level }];
+      const changed = await body(api.PATCH(route(on), { params: { path }, body: { access_control_list } }));
+      queries.setQueryData(permissionsQuery(on).queryKey, changed);
+      return "";
+    } catch (error) {
+      return words(error);
+    } finally {
+      setBusy("");
+    }
+  };
+
+  /** Takes the level away. The API replaces the whole list: it is read again just before. */
+  const remove = async (entry: Entry) => {
+    const name = nameOf(entry);
+    const consequence = "What the principal has through a group, or as the owner, stays.";
+    if (!(await confirm({ title: `Remove ${name}?`, consequence, action: "Remove" }))) return;
+    setBusy(name);
+    try {
+      const now = await body(api.GET(route(on), { params: { path } }));
+      const access_control_list = now.access_control_list.flatMap((each) => {
+        const level = own(each);
+        const same = kindOf(each) === kindOf(entry) && nameOf(each) === name;
+        return level === undefined || same ? [] : [{ [kindOf(each)]: nameOf(each), permission_level: level }];
+      });
+      const changed = await body(api.PUT(route(on), { params: { path }, body: { access_control_list } }));
+      queries.setQueryData(permissionsQuery(on).queryKey, changed);
+    } catch (error) {
+      toast(words(error), { failed: true });
+    }
+    setBusy("");
+  };
+
+  return (
+    <>
+      {manage && names.length > 0 && <Add give={give} levels={names} />}
+      <table className="plain">
+        <thead>
+          <tr>
+            <th scope="col">Who</th>
+            <th scope="col">Level</th>
+            <th scope="col">From</th>
+            <th scope="col">
+              <span className="unseen">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {asked.data.access_control_list.flatMap((entry) =>
+            entry.all_permissions.map((permission) => {
+              const name = nameOf(entry);
+              const owns = kindOf(entry) === "user_name" && name === owner;
+              const direct = !permission.inherited && !owns;
+              return (
+                <tr key={`${kindOf(entry)} ${name} ${String(permission.inherited)}`}>
+                  <td data-label="Who">
+                    <span>
+                      <b>{name}</b> <span className="soft">{KINDS[kindOf(entry)]}</span>
+                    </span>
+                  </td>
+                  <td data-label="Level">
+                    {direct && manage ? (
+                      <NativeSelect
+                        size="xs"
+                        aria-label={`Level of ${name}`}
+                        data={names}
+                        value={permission.permission_level}
+                        disabled={busy === name}
+                        onChange={(event) =>
+                          void give(kindOf(entry), name, event.currentTarget.value).then(
+                            (refused) => refused && toast(refused, { failed: true }),
+                          )
+                        }
+                      />
+                    ) : (
+                      permission.permission_level
+                    )}
+                  </td>
+                  <td data-label="From" className="soft">
+                    {permission.inherited
+                      ? `inherited: ${(permission.inherited_from_object ?? []).join(", ")}`
+                      : owns
+                        ? "the owner"
+                        : "granted here"}
+                  </td>
+                  <td className="end">
+                    {direct && manage && (
+                      <Button
+                        variant="subtle"
+                        color="gray"
+                        loading={busy === name}
+                        aria-label={`Remove ${name}`}
+                        onClick={() => void remove(entry)}
+                      >
+                        Remove
+                      </Button>
+                    )}
+                  </td>
+                </tr>
+              );
+            }),
+          )}
+        </tbody>
+      </table>
+      <dl className="rows">
+        {levels.map((each) => (
+          <div key={each.permission_level}>
+            <dt>{each.permission_level}</dt>
+            <dd>{each.description}</dd>
+          </div>
+        ))}
+      </dl>
+    </>
+  );
+}
+
+function Add({
+  give,
+  levels,
+}: {
+  give: (kind: Kind, name: string, level: string) => Promise<string>;
+  levels: string[];
+}) {
+  const [kind, setKind] = useState<Kind>("user_name");
+  const [name, setName] = useKeptText("permission");
+  const [level, setLevel] = useState(levels[0] ?? "");
+  const [refused, setRefused] = useState("");
+  const [busy, setBusy] = useState(false);
+  const add = async (event: FormEvent) => {
+    event.preventDefault();
+    if (busy || name.trim() === "") return;
+    setBusy(true);
+    const said = await give(kind, name.trim(), level);
+    setRefused(said);
+    if (said === "") setName("");
+    setBusy(false);
+  };
+  return (
+    <form onSubmit={(event) => void add(event)} aria-label="Give a permission">
+      <Stack gap={4}>
+        <Group gap={6} align="flex-end">
+          <NativeSelect
+            size="xs"
+            label="Kind"
+            data={Object.entries(KINDS).map(([value, label]) => ({ value, label }))}
+            value={kind}
+            onChange={(event) => setKind(event.currentTarget.value as Kind)}
+          />
+          <TextInput
+            className="wide"
+            label="Name"
+            placeholder={kind === "user_name" ? "someone@example.com" : ""}
+            spellCheck={false}
+            autoComplete="off"
+            value={name}
+            onChange={(event) => setName(event.currentTarget.value)}
+          />
+          <NativeSelect
+            size="xs"
+            label="Level"
+            data={levels}
+            value={level}
+            onChange={(event) => setLevel(event.currentTarget.value)}
+          />
+          <Button
+            type="submit"
+            loading={busy}
+            disabled={name.trim() === ""}
+            leftSection={<Icon name="plus" size={14} />}
+          >
+            Add
+          </Button>
+        </Group>
+        {refused && (
+          <Text size="sm" c="var(--mantine-color-error)" role="alert" className="said">
+            {refused}
+          </Text>
+        )}
+      </Stack>
+    </form>
+  );
+}

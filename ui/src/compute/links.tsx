@@ -1,0 +1,25 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { policiesQuery, poolsQuery } from "../api/offers";
+
+/** A pool by its name, with the way to its page; its id if the reader may not see it. */
+export function PoolLink({ id }: { id: string }) {
+  const pool = useQuery(poolsQuery).data?.find((each) => each.instance_pool_id === id);
+  if (pool === undefined) return <>{id}</>;
+  return (
+    <Link to="/compute/pools/$id" params={{ id }} className="quiet">
+      {pool.instance_pool_name}
+    </Link>
+  );
+}
+
+/** Likewise a policy. */
+export function PolicyLink({ id }: { id: string }) {
+  const policy = useQuery(policiesQuery).data?.find((each) => each.policy_id === id);
+  if (policy === undefined) return <>{id}</>;
+  return (
+    <Link to="/compute/policies/$id" params={{ id }} className="quiet">
+      {policy.name}
+    </Link>
+  );
+}

@@ -1,0 +1,323 @@
+import "../cluster/cluster.css";
+import "../editor/editor.css";
+import "./policies.css";
+import { Alert, Button, Group, Loader, NumberInput, Select, Textarea, TextInput, Title } from "@mantine/core";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
+import { api, body, words } from "../api/client";
+import { familiesQuery, type Policy, policyQuery, refreshPolicies } from "../api/offers";
+import type { components } from "../api/schema";
+import { Crumbs } from "../app/crumbs";
+import { useLeaveGuard, useMainKey } from "../app/leaving";
+import { toast } from "../app/toasts";
+import { Trouble } from "../app/trouble";
+import { Waiting } from "../app/waiting";
+import type { Library } from "../editor/calls";
+import { filled, LibraryRows } from "../editor/libraries";
+import { same } from "../editor/spec";
+import type { Problem, Source } from "./calls";
+import { pretty } from "./text";
+import { Trial, useTrial } from "./trial";
+
+const JsonEditor = lazy(() => import("../editor/json"));
+const OWN = "own"; // in place of a family
+
+interface Draft {
+  name: string;
+  description: string;
+  family: string; // "": a definition of its own
+  definition: string;
+  overrides: string;
+  most: number | undefined;
+  libraries: Library[];
+}
+
+const EXAMPLE = `{
+  "num_workers": { "type": "range", "maxValue": 4, "isOptional": true },
+  "autotermination_minutes": { "type": "fixed", "value": 60 }
+}`;
+
+const draftOf = (policy: Policy): Draft => ({
+  name: policy.name,
+  description: policy.description ?? "",
+  family: policy.policy_family_id ?? "",
+  definition: policy.policy_family_id ? "" : pretty(policy.definition),
+  overrides: policy.policy_family_id ? pretty(policy.policy_family_definition_overrides || "{}") : "{}",
+  most: policy.max_clusters_per_user ?? undefined,
+  libraries: (policy.libraries ?? []) as Library[],
+});
+
+const sourceOf = (draft: Draft): Source => ({
+  definition: draft.family ? null : draft.definition,
+  policy_family_id: draft.family || null,
+  policy_family_definition_overrides: draft.family ? draft.overrides || null : null,
+});
+
+/** What is saved of a draft. */
+const wanted = (draft: Draft) => ({
+  name: draft.name,
+  description: draft.description || null,
+  max_clusters_per_user: draft.most ?? null,
+  libraries: filled(draft.libraries) as components["schemas"]["Library"][],
+  ...sourceOf(draft),
+});
+
+export function CreatePolicyPage() {
+  const { clone, family } = useSearch({ from: "/compute/policies/create" });
+  const source = useQuery({ ...policyQuery(clone ?? ""), enabled: clone !== undefined });
+  useEffect(() => {
+    document.title = "Create policy - Brickyard";
+  }, []);
+  if (clone !== undefined && source.data === undefined)
+    return <Reading error={source.isError ? source.error : undefined} retry={() => void source.refetch()} />;
+  const copied = source.data && draftOf(source.data);
+  const empty: Draft = {
+    name: "",
+    description: "",
+    family: family ?? "",
+    definition: EXAMPLE,
+    overrides: "{}",
+    most: undefined,
+    libraries: [],
+  };
+  const initial = clone !== undefined && copied ? { ...copied, name: `${copied.name} (copy)` } : empty;
+  return <Form key={`${clone} ${family}`} initial={initial} />;
+}
+
+export function EditPolicyPage() {
+  const { id } = useParams({ from: "/compute/policies/$id/edit" });
+  const asked = useQuery(policyQuery(id));
+  const name = asked.data?.name ?? id;
+  useEffect(() => {
+    document.title = `Edit ${name} - Brickyard`;
+  }, [name]);
+  if (asked.data === undefined)
+    return <Reading error={asked.isError ? asked.error : undefined} retry={() => void asked.refetch()} />;
+  return <Form key={id} id={id} initial={draftOf(asked.data)} fixedFamily={asked.data.is_default ?? false} />;
+}
+
+function Reading({ error, retry }: { error: unknown; retry: () => void }) {
+  return (
+    <div className="content">
+      <Crumbs tab="policies" label="Policies" />
+      {error === undefined ? <Waiting what="Reading the policy" /> : <Trouble error={error} retry={retry} />}
+    </div>
+  );
+}
+
+function Form({ id, initial, fixedFamily = false }: { id?: string; initial: Draft; fixedFamily?: boolean }) {
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const [first] = useState(initial);
+  const [base, setBase] = useState(() => wanted(initial)); // what is saved, as far as the page knows
+  const [draft, setDraft] = useState(initial);
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<string>();
+  const set = (part: Partial<Draft>) => setDraft((now) => ({ ...now, ...part }));
+  const trying = useTrial(sourceOf(draft));
+  const dirty = !same(wanted(draft), wanted(first));
+  useLeaveGuard(dirty);
+  useMainKey();
+  const back = () =>
+    id === undefined
+      ? navigate({ to: "/compute", search: { tab: "policies" } })
+      : navigate({ to: "/compute/policies/$id", params: { id }, search: {} });
+
+  /** Saves, and answers with the policy's id; undefined if somebody else has changed it since it was read. */
+  const save = async (): Promise<string | undefined> => {
+    const fields = wanted(draft);
+    if (id === undefined)
+      return (await body(api.POST("/api/2.0/policies/clusters/create", { body: fields }))).policy_id;
+    const now = wanted(draftOf(await queries.fetchQuery({ ...policyQuery(id), staleTime: 0 })));
+    if (!same(now, base)) {
+      setBase(now);
+      return undefined;
+    }
+    await body(api.POST("/api/2.0/policies/clusters/edit", { body: { ...fields, policy_id: id } }));
+    return id;
+  };
+  const act = async () => {
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      const saved = await save();
+      if (saved === undefined) {
+        setProblem("Somebody else has changed this policy meanwhile. Save again to replace what they saved.");
+        return;
+      }
+      void refreshPolicies(queries);
+      toast(`${draft.name} is ${id === undefined ? "created" : "saved"}.`);
+      await navigate({ to: "/compute/policies/$id", params: { id: saved }, search: {}, ignoreBlocker: true });
+    } catch (error) {
+      setProblem(words(error));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <div className="content editor policy">
+      <div className="editor-head">
+        <div className="editor-title">
+          <Crumbs tab="policies" label="Policies" />
+          <Title order={1} size="h3">
+            {id === undefined ? "Create policy" : `Edit ${first.name}`}
+          </Title>
+        </div>
+        <Group gap={8} wrap="nowrap">
+          <Button variant="default" onClick={() => void back()}>
+            Cancel
+          </Button>
+          <Button data-main-action loading={busy} onClick={() => void act()}>
+            {id === undefined ? "Create policy" : "Save"}
+          </Button>
+        </Group>
+      </div>
+      {problem !== undefined && (
+        <Alert variant="default" className="notice bad" role="alert" title="It was not saved">
+          {problem}
+        </Alert>
+      )}
+      <div className="editor-columns">
+        <div className="parts">
+          <Part title="Basics" narrow>
+            <TextInput label="Name" value={draft.name} onChange={(event) => set({ name: event.currentTarget.value })} />
+            <Textarea
+              label="Description"
+              size="xs"
+              autosize
+              minRows={1}
+              value={draft.description}
+              onChange={(event) => set({ description: event.currentTarget.value })}
+            />
+          </Part>
+          <Definition draft={draft} set={set} fixedFamily={fixedFamily} problems={trying.problems} />
+          <Part title="Limit" narrow>
+            <NumberInput
+              label="Clusters per user"
+              description="Active ones at a time."
+              w={220}
+              clampBehavior="none"
+              allowDecimal={false}
+              placeholder="No limit"
+              value={draft.most ?? ""}
+              onChange={(next) => set({ most: typeof next === "number" ? next : undefined })}
+            />
+          </Part>
+          <Part title="Libraries">
+            <LibraryRows
+              libraries={draft.libraries}
+              change={(libraries) => set({ libraries })}
+              help="If there are any, clusters of the policy have these and no others, from their next start on."
+            />
+          </Part>
+        </div>
+        <Trial trying={trying} />
+      </div>
+    </div>
+  );
+}
+
+interface DefinitionProps {
+  draft: Draft;
+  set: (part: Partial<Draft>) => void;
+  fixedFamily: boolean;
+  problems: Problem[];
+}
+
+/** Where the rules come from, and what is wrong with them. */
+function Definition({ draft, set, fixedFamily, problems }: DefinitionProps) {
+  const families = useQuery(familiesQuery).data ?? [];
+  const [go, setGo] = useState<{ to: string }>();
+  const family = families.find((each) => each.policy_family_id === draft.family);
+  const choose = (next: string | null) => set({ family: next === OWN ? "" : (next ?? "") });
+  return (
+    <Part title="Rules">
+      <Select
+        className="narrow"
+        label="Rules from"
+        allowDeselect={false}
+        disabled={fixedFamily}
+        description={
+          fixedFamily
+            ? "A default policy stays with its family."
+            : (family?.description ?? "Each key is the path of an attribute, each value one rule.")
+        }
+        data={[
+          { value: OWN, label: "A definition of its own" },
+          ...families.map((each) => ({ value: each.policy_family_id, label: `Family: ${each.name}` })),
+        ]}
+        value={draft.family || OWN}
+        onChange={choose}
+      />
+      {family && (
+        <details>
+          <summary>The family's rules</summary>
+          <Suspense fallback={<Fallback />}>
+            <JsonEditor
+              text={pretty(family.definition)}
+              label="The family's rules"
+              readOnly
+              height={80}
+              onChange={() => {}}
+            />
+          </Suspense>
+          <Button variant="default" mt={6} onClick={() => set({ family: "", definition: pretty(family.definition) })}>
+            Take them as a definition of its own
+          </Button>
+        </details>
+      )}
+      <div>
+        <div className="label">{draft.family ? "Overrides" : "Definition"}</div>
+        <Suspense fallback={<Fallback />}>
+          {draft.family ? (
+            <JsonEditor
+              key="overrides"
+              text={draft.overrides}
+              label="Overrides"
+              height={160}
+              go={go}
+              onChange={(overrides) => set({ overrides })}
+            />
+          ) : (
+            <JsonEditor
+              key="definition"
+              text={draft.definition}
+              label="Definition"
+              height={320}
+              go={go}
+              onChange={(definition) => set({ definition })}
+            />
+          )}
+        </Suspense>
+        {draft.family && <p className="help">They replace the family's rules, path by path.</p>}
+      </div>
+      <div role="status" aria-live="polite" aria-label="Mistakes of the policy">
+        <ul className="problems">
+          {problems.map((each) => (
+            <li key={each.path + each.message} className="wrong">
+              {each.path === "" ? (
+                each.message
+              ) : (
+                <button type="button" className="textbutton" onClick={() => setGo({ to: each.path })}>
+                  <code>{each.path}</code>: {each.message}
+                </button>
+              )}
+            </li>
+          ))}
+        </ul>
+      </div>
+    </Part>
+  );
+}
+
+const Fallback = () => <Loader size="sm" role="status" aria-label="Loading the editor" />;
+
+function Part({ title, narrow = false, children }: { title: string; narrow?: boolean; children: ReactNode }) {
+  return (
+    <section className="part" aria-label={title}>
+      <h2>{title}</h2>
+      <div className={narrow ? "part-body narrow" : "part-body"}>{children}</div>
+    </section>
+  );
+}

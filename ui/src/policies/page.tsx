@@ -1,0 +1,241 @@
+import "../cluster/cluster.css";
+import "./policies.css";
+import { Badge, Button, Group, Tabs, Text, Title, Tooltip } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useEffect } from "react";
+import { Permissions } from "../access/permissions";
+import { useAdmin } from "../access/rights";
+import { ApiError, words } from "../api/client";
+import { familiesQuery, type Policy, policyQuery } from "../api/offers";
+import { clustersQuery } from "../api/queries";
+import { CopyButton, CopyIcon } from "../app/copy";
+import { Crumbs } from "../app/crumbs";
+import { Icon } from "../app/icons";
+import { Scroller } from "../app/scroller";
+import { Trouble } from "../app/trouble";
+import { Waiting } from "../app/waiting";
+import { MiniList } from "../compute/minilist";
+import type { Library } from "../editor/calls";
+import { libraryName } from "../editor/libraries";
+import { exactly } from "../lib/time";
+import { useDeletePolicy } from "./calls";
+import { Compliances } from "./compliance";
+import { Rules } from "./rules";
+import type { PolicyTab } from "./search";
+import { pretty } from "./text";
+
+export function PolicyPage() {
+  const { id } = useParams({ from: "/compute/policies/$id" });
+  return <OfPolicy key={id} id={id} />;
+}
+
+function OfPolicy({ id }: { id: string }) {
+  const { tab = "rules" } = useSearch({ from: "/compute/policies/$id" });
+  const navigate = useNavigate({ from: "/compute/policies/$id" });
+  const asked = useQuery({ ...policyQuery(id), staleTime: 5000 });
+  const clusters = useQuery(clustersQuery).data ?? [];
+  const admin = useAdmin();
+  const policy = asked.data;
+  const name = policy?.name ?? id;
+  useEffect(() => {
+    document.title = `${name} - Brickyard`;
+  }, [name]);
+  if (policy === undefined)
+    return (
+      <div className="content">
+        <Crumbs tab="policies" label="Policies" />
+        {asked.isError ? (
+          <Trouble error={asked.error} retry={() => void asked.refetch()} />
+        ) : (
+          <Waiting what="Reading the policy" />
+        )}
+      </div>
+    );
+  const gone = asked.error instanceof ApiError && asked.error.status === 404;
+  const open = (next: PolicyTab) => void navigate({ search: next === "rules" ? {} : { tab: next } });
+  const text = pretty(policy.definition);
+  return (
+    <div className="content cluster">
+      <Crumbs tab="policies" label="Policies" />
+      {gone ? (
+        <div className="gone" role="alert">
+          <b>This policy was deleted.</b> What you see is how it was.
+        </div>
+      ) : (
+        asked.error instanceof ApiError &&
+        asked.error.status !== 401 && (
+          <div className="gone" role="alert">
+            <b>What you see may be old.</b> {words(asked.error)}
+          </div>
+        )
+      )}
+      <Header policy={policy} admin={admin} gone={gone} />
+      <Tabs value={tab} onChange={(next) => open(next as PolicyTab)} keepMounted={false} className="tabs">
+        <Tabs.List aria-label="About the policy">
+          <Tabs.Tab value="rules">Rules</Tabs.Tab>
+          <Tabs.Tab value="json">JSON</Tabs.Tab>
+          <Tabs.Tab value="clusters">Clusters</Tabs.Tab>
+          <Tabs.Tab value="permissions">Permissions</Tabs.Tab>
+        </Tabs.List>
+        <Tabs.Panel value="rules" className="tab">
+          <Rules definition={policy.definition} />
+          <Libraries libraries={(policy.libraries ?? []) as Library[]} />
+        </Tabs.Panel>
+        <Tabs.Panel value="json" className="tab">
+          <Group justify="flex-end">
+            <CopyButton text={text} />
+          </Group>
+          <Scroller className="code" label="The definition as JSON">
+            {text}
+          </Scroller>
+        </Tabs.Panel>
+        <Tabs.Panel value="clusters" className="tab">
+          {admin && !gone ? (
+            <Compliances policyId={id} />
+          ) : (
+            <>
+              <MiniList
+                clusters={clusters.filter((each) => each.policy_id === id)}
+                none="No cluster that you may see uses this policy."
+              />
+              {!gone && <Text c="dimmed">Administrators also see which of them comply.</Text>}
+            </>
+          )}
+        </Tabs.Panel>
+        <Tabs.Panel value="permissions" className="tab">
+          <Permissions on={{ of: "cluster-policies", id }} owner={undefined} manage={admin && !gone} />
+        </Tabs.Panel>
+      </Tabs>
+    </div>
+  );
+}
+
+function Libraries({ libraries }: { libraries: Library[] }) {
+  if (libraries.length === 0) return null;
+  return (
+    <section aria-label="Libraries">
+      <Title order={2} size="h6">
+        Libraries of its clusters
+      </Title>
+      <ul className="names">
+        {libraries.map((each) => (
+          <li key={JSON.stringify(each)}>{libraryName(each)}</li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Header({ policy, admin, gone }: { policy: Policy; admin: boolean; gone: boolean }) {
+  const id = policy.policy_id;
+  const navigate = useNavigate();
+  const { busy, remove } = useDeletePolicy();
+  const why = "Only administrators change policies";
+  return (
+    <header className="head">
+      <Group justify="space-between" align="flex-start" gap="xs">
+        <Group gap="sm" className="title">
+          <Title order={1} size="h3">
+            {policy.name}
+          </Title>
+          {policy.is_default && (
+            <Badge variant="default" radius="sm" tt="none" fw={500}>
+              default
+            </Badge>
+          )}
+        </Group>
+        {!gone && (
+          <Group gap={6}>
+            <Button
+              renderRoot={(props) => <Link {...props} to="/compute/create" search={{ policy: id }} />}
+              variant="default"
+              leftSection={<Icon name="plus" size={14} />}
+            >
+              Create compute
+            </Button>
+            <Tooltip label={why} disabled={admin}>
+              <Button
+                variant="default"
+                leftSection={<Icon name="pencil" size={14} />}
+                disabled={!admin}
+                onClick={() => void navigate({ to: "/compute/policies/$id/edit", params: { id } })}
+              >
+                Edit
+              </Button>
+            </Tooltip>
+            <Tooltip label={why} disabled={admin}>
+              <Button
+                variant="default"
+                leftSection={<Icon name="copy" size={14} />}
+                disabled={!admin}
+                onClick={() => void navigate({ to: "/compute/policies/create", search: { clone: id } })}
+              >
+                Clone
+              </Button>
+            </Tooltip>
+            <Tooltip label={why} disabled={admin}>
+              <Button
+                variant="default"
+                leftSection={<Icon name="trash" size={14} />}
+                disabled={!admin}
+                loading={busy !== ""}
+                onClick={() =>
+                  void remove(policy).then((done) => {
+                    if (done) void navigate({ to: "/compute", search: { tab: "policies" } });
+                  })
+                }
+              >
+                Delete
+              </Button>
+            </Tooltip>
+          </Group>
+        )}
+      </Group>
+      {policy.description && <p className="said soft">{policy.description}</p>}
+      <Facts policy={policy} />
+    </header>
+  );
+}
+
+function Facts({ policy }: { policy: Policy }) {
+  const families = useQuery(familiesQuery).data;
+  const family = families?.find((each) => each.policy_family_id === policy.policy_family_id)?.name;
+  const facts: [string, string | null | undefined][] = [
+    ["Family", family ?? policy.policy_family_id ?? "none: its own definition"],
+    ["Overrides", policy.policy_family_id ? String(keysOf(policy.policy_family_definition_overrides)) : undefined],
+    [
+      "Clusters per user",
+      policy.max_clusters_per_user == null ? "no limit" : `at most ${policy.max_clusters_per_user}`,
+    ],
+    ["Creator", policy.creator_user_name],
+    ["Created", policy.created_at_timestamp ? exactly(policy.created_at_timestamp) : undefined],
+  ];
+  return (
+    <dl className="facts">
+      {facts.map(
+        ([name, value]) =>
+          value && (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </div>
+          ),
+      )}
+      <div>
+        <dt>Id</dt>
+        <dd className="mono">
+          {policy.policy_id} <CopyIcon text={policy.policy_id} what="Copy the id" />
+        </dd>
+      </div>
+    </dl>
+  );
+}
+
+function keysOf(text: string | null | undefined): number {
+  try {
+    return Object.keys(JSON.parse(text || "{}") as object).length;
+  } catch {
+    return 0;
+  }
+}

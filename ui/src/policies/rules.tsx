@@ -1,0 +1,69 @@
+import { Badge, Text } from "@mantine/core";
+import { hint, type Rule } from "../editor/policy";
+
+interface Written extends Rule {
+  value?: unknown;
+  defaultValue?: unknown;
+  isOptional?: boolean;
+  hidden?: boolean;
+}
+
+/** What a rule says, in words. What it means is the server's business. */
+function says(rule: Written): string {
+  if (rule.type === "fixed") return `is ${String(rule.value)}`;
+  if (rule.type === "forbidden") return "must not be set";
+  if (rule.type === "unlimited") return "can be anything";
+  return hint(rule)?.replace("Policy: ", "") ?? JSON.stringify(rule);
+}
+
+function parsed(text: string): [string, Written][] | undefined {
+  try {
+    return Object.entries(JSON.parse(text) as Record<string, Written>);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A definition as a table. */
+export function Rules({ definition }: { definition: string }) {
+  const rules = parsed(definition);
+  if (rules === undefined) return <Text>The definition is not JSON: the JSON tab has its text.</Text>;
+  if (rules.length === 0) return <Text c="dimmed">It has no rules: everything is allowed.</Text>;
+  return (
+    <table className="plain">
+      <thead>
+        <tr>
+          <th scope="col">Attribute</th>
+          <th scope="col">Type</th>
+          <th scope="col">Rule</th>
+          <th scope="col">Default</th>
+          <th scope="col">
+            <span className="unseen">Notes</span>
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {rules.map(([path, rule]) => (
+          <tr key={path}>
+            <td data-label="Attribute" className="mono">
+              {path}
+            </td>
+            <td data-label="Type">{rule.type}</td>
+            <td data-label="Rule">{says(rule)}</td>
+            <td data-label="Default">{rule.defaultValue === undefined ? "" : String(rule.defaultValue)}</td>
+            <td className="end">
+              {rule.isOptional && <Note>optional</Note>}
+              {rule.hidden && <Note>hidden</Note>}
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+const Note = ({ children }: { children: string }) => (
+  <Badge variant="default" size="xs" radius="sm" tt="none" fw={500} ml={4}>
+    {children}
+  </Badge>
+);

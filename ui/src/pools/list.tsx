@@ -1,0 +1,208 @@
+import "./pools.css";
+import { ActionIcon, Button, Code, Group, Loader, Menu, Stack, Text, Tooltip } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { connection, POLL_MS } from "../api/live";
+import { type Pool, type PoolDetails, poolDetailsQuery, poolsQuery } from "../api/offers";
+import { runtimesQuery, sparkVersionsOf } from "../api/queries";
+import { type DataColumn, DataTable } from "../app/datatable";
+import { Icon } from "../app/icons";
+import { Trouble } from "../app/trouble";
+import { Waiting } from "../app/waiting";
+import { Search } from "../compute/filters";
+import type { ListSearch } from "../compute/search";
+import { count } from "../lib/sizes";
+import { useValue } from "../lib/value";
+import { useDeletePool } from "./actions";
+import { idleOf, idleText, minutes, pendingOf, poolTags, runtimeOf, troubleOf, usedOf } from "./facts";
+
+export default function Pools() {
+  const search = useSearch({ from: "/compute" });
+  const navigate = useNavigate({ from: "/compute" });
+  const live = useValue(connection) === "live";
+  const refetchInterval = live ? false : POLL_MS;
+  const pools = useQuery({ ...poolsQuery, refetchInterval });
+  const details = useQuery({ ...poolDetailsQuery, refetchInterval }).data;
+  const runtimes = useQuery(runtimesQuery).data;
+  const { busy, remove } = useDeletePool();
+  const change = (changed: Partial<ListSearch>) =>
+    void navigate({ search: (old) => ({ ...old, ...changed }), replace: true });
+  if (pools.data === undefined)
+    return pools.isError ? (
+      <Trouble error={pools.error} retry={() => void pools.refetch()} />
+    ) : (
+      <Waiting what="Reading the pools" />
+    );
+  if (pools.data.length === 0) return <Nothing />;
+  const text = (search.q ?? "").toLowerCase();
+  const shown = pools.data.filter((each) =>
+    [each.instance_pool_name, each.instance_pool_id, each.node_type_id, ...poolTags(each)].some((word) =>
+      word.toLowerCase().includes(text),
+    ),
+  );
+  const sum = (of: (pool: Pool) => number) => String(pools.data.reduce((total, each) => total + of(each), 0));
+  return (
+    <>
+      <search aria-label="Pools">
+        <Search text={search.q ?? ""} change={(q) => change({ q: q || undefined })} />
+      </search>
+      <dl className="counters">
+        {[
+          ["Pools", String(pools.data.length)],
+          ["Idle", sum(idleOf)],
+          ["Used", sum(usedOf)],
+          ["Pending", sum(pendingOf)],
+        ].map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      {shown.length === 0 ? (
+        <Stack className="nothing" align="flex-start" gap="xs">
+          <Text>No pool matches.</Text>
+          <Button variant="default" onClick={() => change({ q: undefined })}>
+            Clear the search
+          </Button>
+        </Stack>
+      ) : (
+        <DataTable
+          label="List of pools"
+          rows={shown}
+          idOf={(each) => each.instance_pool_id}
+          columns={columns(details, (key) => sparkVersionsOf(runtimes, key))}
+          sort={search.sort}
+          onSort={(sort) => change({ sort })}
+          actions={(pool) =>
+            busy === pool.instance_pool_id ? (
+              <Loader size="xs" role="img" aria-label="Waiting for the server" />
+            ) : (
+              <RowActions pool={pool} remove={() => void remove(pool)} />
+            )
+          }
+        />
+      )}
+    </>
+  );
+}
+
+function columns(
+  details: Map<string, PoolDetails> | undefined,
+  runtimeName: (key: string) => string,
+): DataColumn<Pool>[] {
+  const detailsOf = (pool: Pool) => details?.get(pool.instance_pool_id);
+  return [
+    {
+      id: "name",
+      label: "Name",
+      value: (each) => each.instance_pool_name,
+      cell: (each) => (
+        <span className="name-id">
+          <Link to="/compute/pools/$id" params={{ id: each.instance_pool_id }}>
+            {each.instance_pool_name}
+          </Link>
+          {troubleOf(each).length > 0 && (
+            <Tooltip label={troubleOf(each)[0]?.message} multiline maw={420}>
+              <span className="word bad"> {count(troubleOf(each).length, "problem")}</span>
+            </Tooltip>
+          )}
+          <span className="id">{each.instance_pool_id}</span>
+        </span>
+      ),
+    },
+    { id: "type", label: "Node type", value: (each) => each.node_type_id },
+    {
+      id: "runtime",
+      label: "Preloaded",
+      value: (each) => runtimeName(runtimeOf(each)).split(" (")[0] ?? "",
+      cell: (each) => runtimeName(runtimeOf(each)).split(" (")[0] || <span className="soft">none</span>,
+    },
+    {
+      id: "idle",
+      label: "Idle",
+      figures: true,
+      value: idleOf,
+      cell: (each) => idleText(each, detailsOf(each)),
+    },
+    { id: "used", label: "Used", figures: true, value: usedOf },
+    { id: "pending", label: "Pending", figures: true, value: pendingOf },
+    { id: "min", label: "Min idle", figures: true, value: (each) => each.min_idle_instances ?? 0 },
+    {
+      id: "max",
+      label: "Max",
+      figures: true,
+      value: (each) => each.max_capacity ?? Number.POSITIVE_INFINITY,
+      cell: (each) => each.max_capacity ?? "no limit",
+    },
+    {
+      id: "timeout",
+      label: "Idle time-out",
+      figures: true,
+      value: (each) => each.idle_instance_autotermination_minutes ?? 0,
+      cell: (each) => minutes(each.idle_instance_autotermination_minutes),
+    },
+    { id: "tags", label: "Tags", value: (each) => poolTags(each).join(", ") },
+    { id: "creator", label: "Creator", value: (each) => detailsOf(each)?.creator_user_name ?? "" },
+  ];
+}
+
+function RowActions({ pool, remove }: { pool: Pool; remove: () => void }) {
+  const params = { id: pool.instance_pool_id };
+  return (
+    <Group gap={2} wrap="nowrap" justify="flex-end">
+      <Menu position="bottom-end" withinPortal>
+        <Menu.Target>
+          <ActionIcon variant="subtle" color="gray" aria-label={`Actions on ${pool.instance_pool_name}`}>
+            <Icon name="more" />
+          </ActionIcon>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Item
+            renderRoot={(props) => <Link {...props} to="/compute/pools/$id/edit" params={params} />}
+            leftSection={<Icon name="pencil" size={14} />}
+          >
+            Edit
+          </Menu.Item>
+          <Menu.Item
+            renderRoot={(props) => (
+              <Link {...props} to="/compute/pools/$id" params={params} search={{ tab: "permissions" }} />
+            )}
+            leftSection={<Icon name="people" size={14} />}
+          >
+            Permissions
+          </Menu.Item>
+          <Menu.Item leftSection={<Icon name="trash" size={14} />} onClick={remove}>
+            Delete
+          </Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+    </Group>
+  );
+}
+
+const SDK = `from databricks.sdk import WorkspaceClient
+
+w = WorkspaceClient()
+w.instance_pools.create(
+    instance_pool_name="warm",
+    node_type_id="i3.xlarge",
+    min_idle_instances=2,
+    max_capacity=10,
+    preloaded_spark_versions=[w.clusters.select_spark_version(long_term_support=True, scala="2.13")],
+)`;
+
+function Nothing() {
+  return (
+    <Stack className="nothing" align="flex-start" gap="xs">
+      <Text>
+        There is no pool yet that you may see. A pool keeps instances ready, so that clusters start in seconds.
+      </Text>
+      <Button component={Link} to="/compute/pools/create">
+        Create pool
+      </Button>
+      <Text c="dimmed">The SDK does the same:</Text>
+      <Code block>{SDK}</Code>
+    </Stack>
+  );
+}
