@@ -35,7 +35,9 @@ print(SparkSession.builder.remote(sys.argv[1]).getOrCreate().range(3).count())
 WEB = "import subprocess, sys; subprocess.Popen([sys.executable, '-m', 'http.server', '8123'])"
 # Every address at which something of somebody else listens, from the driver's process and from Spark's Python workers.
 KNOCK = """
-import socket
+import socket, subprocess, sys, time
+quiet = subprocess.DEVNULL
+subprocess.Popen([sys.executable, "-m", "http.server", "8124"], stdout=quiet, stderr=quiet)
 def knock(place):
     host, port = place
     try:
@@ -45,17 +47,21 @@ def knock(place):
             return bool(way.recv(1))
     except OSError:
         return False
+while not knock(PLACES[-1]):
+    time.sleep(0.1)
 print([place for place in PLACES if knock(place)], [place for place, open_ in
       zip(PLACES, sc.parallelize(PLACES, 2).map(knock).collect()) if open_])
 """
-# What the code itself can do with Spark's own means: other hosts by file systems, and a master of its own choosing.
+# Files of the machine, read by Spark's own means; one of them is the cluster's.
 AROUND = """
+import os
+open("own.txt", "w").write("mine")
 found = []
-for path in PATHS:
+for path in [*PATHS, "file:" + os.path.abspath("own.txt")]:
     try:
-        found.append((path, spark.read.text(path).count()))
+        found.append((path.rpartition("/")[2], spark.read.text(path).count()))
     except Exception as error:
-        pass
+        assert "PATH_NOT_FOUND" in str(error), error
 print(found)
 """
 
@@ -227,11 +233,13 @@ def test_code_on_a_cluster_reaches_nothing_of_others(world: World) -> None:
     machine = [each for each in sorted(set(found)) if not each.startswith("127.")]  # loopback is the node's own
     places = [(host, port) for host in machine for port in sorted(outside)]
     places += [(str(theirs.private_ip), port) for port in sorted(inside)]
+    own = [("127.0.0.1", 8124)]  # which it reaches, so that the others say something
+    places += [("169.254.169.254", 80), *own]
     secret = world.server.data_dir / "instances" / str(theirs.instance_id) / "agent.json"
     assert secret.exists()
     paths = [f"file:{secret}", f"file:{world.server.data_dir}/brickyard.db", f"file:{world.server.data_dir}/admin-token"]
-    assert world.user(BEN).run(world.clusters[BEN], f"PLACES = {places!r}\n{KNOCK}") == "[] []"
-    assert world.user(BEN).run(world.clusters[BEN], f"PATHS = {paths!r}\n{AROUND}") == "[]"
+    assert world.user(BEN).run(world.clusters[BEN], f"PLACES = {places!r}\n{KNOCK}") == f"{own} {own}"
+    assert world.user(BEN).run(world.clusters[BEN], f"PATHS = {paths!r}\n{AROUND}") == "[('own.txt', 1)]"
 
 
 def test_no_guess_opens_a_door(world: World) -> None:
