@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 from brickyard.domain.audit import AuditEntry, AuditFilter
 from brickyard.store import postgres
@@ -108,6 +108,19 @@ def test_nothing_is_stored_unless_the_commit_is(engine: Engine, store: Store) ->
 
     assert together(engine, [inserting("a"), inserting("b")], commit=excluded) is None
     assert told == [{"a", "b"}] and not stored(store, "a", "b")
+
+
+def test_units_that_may_have_been_committed_are_not_done_again(engine: Engine, store: Store) -> None:
+    """The connection is lost after the commit, before its answer."""
+
+    def lost(connection: Connection, _changes: Changes) -> None:
+        connection.connection.driver_connection.execute("COMMIT")
+        raise OperationalError("COMMIT", None, Exception("server closed the connection unexpectedly"))
+
+    outcomes = together(engine, [inserting("a"), raising("b"), inserting("c")], commit=lost)
+    assert outcomes is not None
+    assert [type(each.error) for each in outcomes] == [OperationalError, RuntimeError, OperationalError]
+    assert stored(store, "a", "b", "c") == {"a", "c"}
 
 
 def test_each_row_gets_its_id(engine: Engine, store: Store) -> None:

@@ -2,7 +2,7 @@
 
 A create is three new rows. On its own it costs five exchanges with the database, and a commit; creates that wait together share
 these. Their rows are kept back, and sent together at the end, so a unit that raises has sent nothing and is dropped alone.
-Whatever else goes wrong, the whole transaction is rolled back, and each unit is done in a transaction of its own.
+Whatever else goes wrong before the commit, the whole transaction is rolled back, and each unit is done in one of its own.
 
 Units that lock rows take no part: a lock would be held until all of them are done, and taken in no fixed order.
 """
@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Engine
 
 from brickyard.store.changeset import Changes
 from brickyard.store.prepared import Keeper, Kept, Prepared
+from brickyard.store.servers import Excluded
 from brickyard.store.trouble import trouble_of
 from brickyard.store.tx import Tx
 from brickyard.store.units import Outcome, Unit
@@ -67,8 +68,11 @@ class _Apart(Exception):
 
 
 def insert_together(engine: Engine, units: Sequence[Unit], commit: Commit | None) -> list[Outcome] | None:
-    """The outcomes of the units, once all are committed; None if that failed, and they must be done one by one."""
-    changed = Changes()
+    """The outcomes of the units, once all are committed; None if nothing was, and they must be done one by one.
+
+    A connection that is lost while it commits may have committed: the units get the error then, and are not done a second time.
+    """
+    changed, committing = Changes(), False
     try:
         with engine.connect() as connection, connection.begin():
             batch = Batch(connection)
@@ -77,10 +81,13 @@ def insert_together(engine: Engine, units: Sequence[Unit], commit: Commit | None
             for outcome in outcomes:
                 if outcome.changed is not None:
                     changed.add(outcome.changed)
+            committing = True
             if changed and commit is not None:
                 commit(connection, changed)
-    except Exception:  # alone, each unit gets what is its own: another attempt, or its error
+    except Excluded:
         return None
+    except Exception as error:  # alone, each unit gets what is its own: another attempt, or its error
+        return [each if each.error is not None else Outcome(each.unit, error=error) for each in outcomes] if committing else None
     return outcomes
 
 
