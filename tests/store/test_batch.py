@@ -14,6 +14,7 @@ from brickyard.domain.audit import AuditEntry, AuditFilter
 from brickyard.store import postgres
 from brickyard.store.batch import insert_together
 from brickyard.store.changeset import Changes
+from brickyard.store.prepared import driver_execute
 from brickyard.store.servers import Excluded
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -114,7 +115,7 @@ def test_units_that_may_have_been_committed_are_not_done_again(engine: Engine, s
     """The connection is lost after the commit, before its answer."""
 
     def lost(connection: Connection, _changes: Changes) -> None:
-        connection.connection.driver_connection.execute("COMMIT")
+        driver_execute(connection, "COMMIT")
         raise OperationalError("COMMIT", None, Exception("server closed the connection unexpectedly"))
 
     outcomes = together(engine, [inserting("a"), raising("b"), inserting("c")], commit=lost)

@@ -28,10 +28,11 @@ def pool(w: WorkspaceClient) -> Iterator[str]:
         max_capacity=6,
         preloaded_spark_versions=[RUNTIME],
         custom_tags={"team": HOSTILE},
-    ).instance_pool_id
-    until(lambda: stats(w, made) == (2, 0), "two instances are idle")
-    yield made
-    w.instance_pools.delete(made)
+    )
+    pool_id = str(made.instance_pool_id)
+    until(lambda: stats(w, pool_id) == (2, 0), "two instances are idle")
+    yield pool_id
+    w.instance_pools.delete(pool_id)
 
 
 def stats(w: WorkspaceClient, pool_id: str) -> tuple[int, int]:
@@ -76,7 +77,7 @@ def test_the_list_is_searched_sorted_and_in_the_address(session: Session, server
     page.keyboard.press("Enter")
     expect(page).to_have_url(f"{server.url}/compute/pools/{other}")
     expect(page.get_by_text("The pool has no instances.")).to_be_visible()
-    w.instance_pools.delete(other)
+    w.instance_pools.delete(str(other))
     expect(page.get_by_text("This pool was deleted.")).to_be_visible()
     assert all("status of 404" in said for said in session.said), "the page has asked for what was just deleted"
     assert page.title() != "taken over"
