@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from brickyard.providers.simulated import Knobs, SimulatedProvider
 from tests.gpu.conftest import Api
@@ -158,3 +160,31 @@ def test_a_start_that_is_stopped_while_it_restores_leaves_everything_as_it_was(
     found = sorted(path.name for path in here.of(cluster_id).parent.iterdir())
     assert set(found) <= {"current", "done", "lock"}
     machines.turn(Knobs())
+
+
+def test_of_two_starts_at_once_that_restore_one_starts(api: Api, here: Workspaces, cluster_id: str) -> None:
+    """Each with another snapshot: the directory is that of the one that was taken, and of no other."""
+    taken = {}
+    for name in ("one", "two"):
+        (here.of(cluster_id) / "model").write_text(name)
+        taken[here.take(cluster_id, name)["id"]] = name
+    answers = dict[str, int]()
+
+    def start(snapshot_id: str) -> None:
+        said = requests.post(
+            f"{api.url}/v1/clusters/{cluster_id}/start",
+            json={"restore_from_snapshot": snapshot_id, "wait_for_ready": True},
+            headers=api.headers,
+            timeout=PATIENCE_S,
+        )
+        answers[snapshot_id] = said.status_code
+
+    threads = [threading.Thread(target=start, args=(each,)) for each in taken]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(PATIENCE_S)
+    assert sorted(answers.values()) == [200, 409]
+    (begun,) = (each for each, status in answers.items() if status == 200)
+    assert (here.of(cluster_id) / "model").read_text() == taken[begun]
+    assert api.data("GET", f"/{cluster_id}")["status"] == "running"

@@ -97,8 +97,10 @@ def test_a_port_that_something_else_has_is_refused_before_anything_changes(api: 
         assert code == 422
         (problem,) = details["problems"]
         assert (problem["reason"], problem["requested"]) == ("another program of this machine has this port", taken)
+        assert problem["field"] == "port_mappings[1].external_port"
         start = {"port_mapping_updates": [mapping(echo, other.getsockname()[1])], "environment_updates": {"A": "1"}}
-        assert api.error("POST", f"/{cluster}/restart", start)[0] == 422
+        (problem,) = api.error("POST", f"/{cluster}/restart", start)[2]["problems"]
+        assert problem["field"] == "port_mapping_updates[0].external_port"
         own = int(api.url.rpartition(":")[2])
         assert api.error("POST", f"/{cluster}/proxy/ports", mapping(echo, own))[0] == 422
     shown = api.data("GET", f"/{cluster}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,11 @@ import msgspec
 import pytest
 
 from brickyard.storage.snapshots import job as jobs
-from brickyard.storage.snapshots.job import Job, JobFailed, JobKind, Line, Named
+from brickyard.storage.snapshots.chunks import ChunkStore
+from brickyard.storage.snapshots.exchange import WorkspaceDirectory
+from brickyard.storage.snapshots.job import Job, JobFailed, JobKind, Line, Named, manifest_file
+from brickyard.storage.snapshots.manifest import decode
+from brickyard.storage.snapshots.restoring import restore
 
 ROOM = 1 << 40
 
@@ -105,3 +110,37 @@ def test_limits_are_told_and_cost_nothing(place: Place) -> None:
         place.take("two", min_free=ROOM)
     assert (place.files("chunks"), len(place.files("manifests"))) == (had, 1), "nothing is left of those"
     assert place.unchanged()
+
+
+class _Filling(ChunkStore):
+    """The disk is full once some chunks were written into the new directory."""
+
+    def __init__(self, root: Path, *, after: int) -> None:
+        super().__init__(root)
+        self.left = after
+
+    def get(self, digest: bytes) -> bytes:
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().get(digest)
+
+
+def test_a_disk_that_fills_in_the_middle_of_a_restore_changes_nothing(place: Place) -> None:
+    for number in range(3):
+        (place.current / str(number)).write_bytes(bytes([number]) * 600_000)
+    taken = place.take()
+    manifest = decode(manifest_file(place.root / "store", taken).read_bytes(), taken.sha256)
+    place.spoil()
+    directory = WorkspaceDirectory(place.current.parent)
+    for after in range(len(manifest.chunks)):
+        store = _Filling(place.root / "store" / "chunks", after=after)
+        with directory.locked(), pytest.raises(OSError, match="No space left"):
+            directory.exchange(10 + after, lambda target, store=store: restore(manifest, store, target))  # type: ignore[misc]
+        assert (place.current / "a").read_text() == "spoilt"
+        place.number = 9 + after  # `do` counts: the same task
+        place.do("give_up", taken)
+        assert place.unchanged(), "the room of the unfinished directory is given back"
+    place.number = 50
+    place.do("restore", taken)
+    assert (place.current / "a").read_bytes() == b"1" * 300_000

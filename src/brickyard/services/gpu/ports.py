@@ -97,7 +97,7 @@ class PortPlanner:
             planned = plan.merged(cluster_id, current, updates, field=field, rules=rules, new_id=self._new_id, add_only=add_only)
         if planned.problems:
             return planned
-        return Planned(planned.mappings, self._taken(current, planned.mappings, field))
+        return Planned(planned.mappings, self._taken(current, planned.mappings, updates, field))
 
     def write(self, tx: Tx, cluster_id: str, mappings: Sequence[PortMapping]) -> None:
         """Writes a cluster's mappings. They may have been planned before it had an id."""
@@ -120,7 +120,9 @@ class PortPlanner:
     def _new_id(self) -> str:
         return f"port_{self._ids.hex(16)}"
 
-    def _taken(self, current: Sequence[PortMapping], mappings: Sequence[PortMapping], field: str) -> list[Problem]:
+    def _taken(
+        self, current: Sequence[PortMapping], mappings: Sequence[PortMapping], updates: Sequence[PortUpdate], field: str
+    ) -> list[Problem]:
         """New listeners where something else listens. Those of mappings that are just being removed will have gone."""
         open_already = {*(each.external_port for each in current), *self._open_here()}
         found = []
@@ -128,9 +130,21 @@ class PortPlanner:
             if not each.external_port or each.external_port in open_already:
                 continue
             if why := self._held(each.bind_address, each.external_port):
-                name = f"{field}.external_port" if field else "external_port"
+                name = f"{_place(field, updates, each)}external_port"
                 found.append(Problem(field=name, reason=why, requested=each.external_port))
         return found
+
+
+def _place(field: str, updates: Sequence[PortUpdate], mapping: PortMapping) -> str:
+    """Where a request has this mapping: such as `port_mappings[2].`; "" where it is the whole request."""
+    if not field:
+        return ""
+    same = (
+        number
+        for number, each in enumerate(updates)
+        if each.id == mapping.port_id or (each.internal_port == mapping.internal_port and each.protocol is mapping.protocol)
+    )
+    return f"{field}[{next(same, 0)}]."
 
 
 class PortService:
