@@ -68,7 +68,7 @@ def test_a_policy_is_checked_and_tried_while_it_is_typed(session: Session, serve
     expect(mistakes.get_by_role("listitem")).to_have_count(2)
     expect(mistakes).to_contain_text("nonsense")
     expect(answer).to_contain_text("The policy itself has mistakes")
-    mistakes.get_by_role("button", name="num_workers").click()
+    mistakes.get_by_role("button", name="num_workers: ").click()
     assert page.evaluate("getSelection().toString()") == '"num_workers"'
     page.get_by_role("button", name="Create policy").click()
     expect(page.get_by_role("alert").filter(has_text="It was not saved")).to_contain_text("definition is malformed")
@@ -81,7 +81,7 @@ def test_a_policy_is_checked_and_tried_while_it_is_typed(session: Session, serve
     expect(page.get_by_label("Refuses")).to_contain_text("the value must be at most 2")
     page.get_by_label("Clusters per user").fill("4")
     page.get_by_role("button", name="Add a library").click()
-    page.get_by_label("Library 1").fill("simplejson==3.19.2")
+    page.get_by_label("Library 1", exact=True).fill("simplejson==3.19.2")
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("heading", name=HOSTILE)).to_be_visible()
     policy_id = page.url.rpartition("/")[2]
