@@ -57,6 +57,7 @@ from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask
 from brickyard.domain.validation import TryPolicy
 from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.tokens import InstanceTokens
+from brickyard.providers.simulated import SimulatedProvider
 from brickyard.services.access import Acl, Authorizer
 from brickyard.services.access.objects import TOKENS, path_of
 from brickyard.services.attach import AttachService
@@ -76,11 +77,13 @@ from brickyard.services.identity.namedgroups import Member
 from brickyard.services.libraries import LibraryService
 from brickyard.services.logfollowing import LogFollowers
 from brickyard.services.loginlinks import LoginLinks
+from brickyard.services.machine import DiskSpace, MachineService
 from brickyard.services.oauth import ClientSecrets, OAuthService
 from brickyard.services.permissions import PermissionService
 from brickyard.services.policies import PolicyService
 from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
+from brickyard.services.runtimes import RuntimeKey, RuntimeService
 from brickyard.services.secrets import SecretService
 from brickyard.services.sessions import SessionService
 from brickyard.services.spend import AskClusterSpend, AskSpend, SpendService
@@ -236,6 +239,15 @@ class World:
             logs=logged,
             log_followers=LogFollowers(logs=logged, store=store, clock=clock),
             cluster_metrics=measured,
+            machine=MachineService(
+                store=store,
+                authorizer=recorder,
+                provider=SimulatedProvider(node_types=[SMALL]),
+                node_types=lambda: {SMALL.node_type_id: SMALL},
+                disk=lambda: DiskSpace(total=1, free=1, files_used=0, files_limit=1),
+                servers=lambda: 1,
+            ),
+            runtimes=RuntimeService(store=store, authorizer=recorder, cache_dir=root / "cache", command=("true",)),
             spend=SpendService(store=store, clock=clock, authorizer=recorder, node_types=lambda: [SMALL], currency="USD"),
             dbfs=DbfsService(files=files[0], store=store, authorizer=recorder),
             volumes=VolumeService(files=files[1], store=store, authorizer=recorder),
@@ -740,6 +752,10 @@ EXAMPLES: dict[str, Example] = {
     "clusters.follow_log": by_log(logs.FollowClusterLog),
     "clusters.metrics_snapshot": by_cluster(metrics.AskSnapshot),
     "clusters.metrics": by_cluster(AskRange),
+    "machine.get": plain(Empty()),
+    "runtimes.list": plain(Empty()),
+    "runtimes.install": plain(RuntimeKey(key=SPARK_4.key)),
+    "runtimes.remove": plain(RuntimeKey(key=SPARK_4.key)),
     "spend.workspace": plain(AskSpend()),
     "spend.cluster": by_cluster(AskClusterSpend),
     "spend.prices": plain(Empty()),

@@ -154,6 +154,8 @@ class ApiContext:
     attach: Any  # services.attach.AttachService; likewise
     logs: Any  # services.clusterlogs.ClusterLogs; likewise
     cluster_metrics: Any  # services.clustermetrics.ClusterMetrics; likewise
+    machine: Any  # services.machine.MachineService; likewise
+    runtimes: Any  # services.runtimes.RuntimeService; likewise
     spend: Any  # services.spend.SpendService; likewise
     log_followers: Any  # services.logfollowing.LogFollowers; likewise
     ui_links: Any  # services.uilinks.UiLinks

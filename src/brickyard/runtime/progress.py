@@ -137,6 +137,13 @@ class Board:
         except (OSError, msgspec.MsgspecError):
             return None
 
+    def written_s(self) -> float:
+        """When it was last written, in seconds since the epoch; 0.0 if there is nothing."""
+        try:
+            return self._path.stat().st_mtime
+        except OSError:
+            return 0.0
+
     def clear(self) -> None:
         with contextlib.suppress(OSError):
             self._path.unlink()

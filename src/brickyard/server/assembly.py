@@ -51,11 +51,13 @@ from brickyard.services.lastuse import SessionLimits
 from brickyard.services.libraries import LibraryService
 from brickyard.services.logfollowing import LogFollowers
 from brickyard.services.loginlinks import LoginLinks
+from brickyard.services.machine import DiskSpace, MachineService
 from brickyard.services.oauth import ClientSecrets, OAuthService
 from brickyard.services.permissions import PermissionService
 from brickyard.services.policies import PolicyService
 from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
+from brickyard.services.runtimes import RuntimeService
 from brickyard.services.secrets import SecretService
 from brickyard.services.secretvalues import SecretValues
 from brickyard.services.sessions import SessionService
@@ -97,6 +99,8 @@ class Services:
     logs: ClusterLogs
     log_followers: LogFollowers
     cluster_metrics: ClusterMetrics
+    machine: MachineService
+    runtimes: RuntimeService
     spend: SpendService
     commands: CommandService
     withdrawal: Withdrawal
@@ -218,6 +222,8 @@ def application(given: Resources, parts: Parts, *, ready: Callable[[], Awaitable
         logs=services.logs,
         log_followers=services.log_followers,
         cluster_metrics=services.cluster_metrics,
+        machine=services.machine,
+        runtimes=services.runtimes,
         spend=services.spend,
         libraries=services.libraries,
         ui_links=services.links,
@@ -330,6 +336,19 @@ def _services(
         logs=logs,
         log_followers=LogFollowers(logs=logs, store=store, clock=clock),
         cluster_metrics=cluster_metrics,
+        machine=MachineService(
+            store=store,
+            authorizer=authorizer,
+            provider=given.provider,
+            node_types=clusters.offers.node_types,
+            disk=lambda: DiskSpace(
+                **dict(zip(("total", "free"), loops.room.disk(), strict=True)),
+                files_used=loops.room.dbfs_used,
+                files_limit=loops.room.dbfs_limit,
+            ),
+            servers=lambda: len(given.servers()),
+        ),
+        runtimes=RuntimeService(store=store, authorizer=authorizer, cache_dir=settings.cache_dir),
         spend=SpendService(
             store=store, clock=clock, authorizer=authorizer, node_types=given.node_types, currency=given.prices.currency
         ),

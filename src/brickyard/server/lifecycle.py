@@ -208,6 +208,7 @@ class Application:
         if self.parts.services.sign_in is not None:
             await self.parts.services.sign_in.close()
         self.parts.services.uploads.close()
+        await self.parts.services.runtimes.close()
         await self.parts.services.audit.close()
 
     async def close(self, *, keep_nodes: bool, why: str = "it was told to") -> list[str]:

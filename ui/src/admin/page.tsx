@@ -29,6 +29,8 @@ const SHOWN: { tab: AdminTab; label: string; Content: ComponentType<AdminProps> 
   },
   { tab: "tokens", label: "Tokens", Content: lazy(() => import("./alltokens")) },
   { tab: "audit", label: "Audit log", Content: lazy(() => import("./audit")) },
+  { tab: "runtimes", label: "Runtimes", Content: lazy(() => import("./runtimes")) },
+  { tab: "machine", label: "Nodes and room", Content: lazy(() => import("./machine")) },
 ];
 
 export function AdminPage() {

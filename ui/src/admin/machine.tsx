@@ -1,0 +1,227 @@
+import { Text, Title } from "@mantine/core";
+import { queryOptions, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, body } from "../api/client";
+import type { components } from "../api/schema";
+import { Trouble } from "../app/trouble";
+import { Waiting } from "../app/waiting";
+import { bytes, count } from "../lib/sizes";
+import { ago, exactly, useNow } from "../lib/time";
+import { More } from "./parts";
+
+type Machine = components["schemas"]["MachineView"];
+type Node = components["schemas"]["MachineNode"];
+
+const POLL_MS = 5000;
+const MINUTE = 60_000;
+const MIB = 2 ** 20;
+const STEP = 200; // rows that are drawn at once
+
+const machineQuery = queryOptions({
+  queryKey: ["machine"],
+  queryFn: () => body(api.GET("/api/2.1/machine")),
+  refetchInterval: POLL_MS,
+});
+
+interface Part {
+  key: string;
+  name: string;
+  kind: "cluster" | "pool" | "other";
+  value: number;
+}
+
+/** Who holds how much: a cluster with all of its nodes is one part. */
+function parts(nodes: Node[], of: (node: Node) => number): Part[] {
+  const found = new Map<string, Part>();
+  for (const node of nodes) {
+    const kind = node.cluster_id ? "cluster" : node.instance_pool_id ? "pool" : "other";
+    const key = node.cluster_id || node.instance_pool_id || "other";
+    const name =
+      node.cluster_name || node.cluster_id || node.instance_pool_name || node.instance_pool_id || "being ended";
+    const part = found.get(key) ?? { key, name, kind, value: 0 };
+    part.value += of(node);
+    found.set(key, part);
+  }
+  return [...found.values()].sort((one, other) => other.value - one.value);
+}
+
+export default function MachineTab() {
+  const asked = useQuery(machineQuery);
+  if (asked.data === undefined)
+    return asked.isError ? (
+      <Trouble error={asked.error} retry={() => void asked.refetch()} />
+    ) : (
+      <Waiting what="Reading what the machine has" />
+    );
+  return <Shown machine={asked.data} />;
+}
+
+function Shown({ machine }: { machine: Machine }) {
+  const { room, disk, nodes } = machine;
+  return (
+    <>
+      <Text size="sm" c="dimmed">
+        Provider {machine.provider}, {count(machine.servers, "server")}, {count(nodes.length, "node")}.
+      </Text>
+      <div className="meters">
+        {room ? (
+          <>
+            <Meter
+              what="Cores"
+              total={room.cores_total}
+              left={room.cores_left}
+              text={(value) => String(Math.round(value * 10) / 10)}
+              parts={parts(nodes, (node) => node.cores)}
+            />
+            <Meter
+              what="Memory"
+              total={room.memory_mb_total}
+              left={room.memory_mb_left}
+              text={(value) => bytes(value * MIB)}
+              parts={parts(nodes, (node) => node.memory_mb)}
+            />
+          </>
+        ) : (
+          <Text>This provider does not say how much room it has.</Text>
+        )}
+        <Meter what="Disk" total={disk.total} left={disk.free} text={bytes} parts={[]} />
+        <Meter
+          what="The workspace's files"
+          total={disk.files_limit}
+          left={Math.max(0, disk.files_limit - disk.files_used)}
+          text={bytes}
+          parts={[]}
+        />
+      </div>
+      <Title order={2} size="h4">
+        Nodes
+      </Title>
+      {nodes.length === 0 ? <Text>No cluster and no pool has a node.</Text> : <Nodes nodes={nodes} />}
+    </>
+  );
+}
+
+function Meter({
+  what,
+  total,
+  left,
+  text,
+  parts: of,
+}: {
+  what: string;
+  total: number;
+  left: number;
+  text: (value: number) => string;
+  parts: Part[];
+}) {
+  const used = Math.max(0, total - left);
+  const shown = of.length > 0 ? of : [{ key: "used", name: "used", kind: "other" as const, value: used }];
+  const percent = (value: number) => `${Math.min(100, (value / Math.max(total, 1)) * 100)}%`;
+  return (
+    <div className="meter">
+      <p>
+        <b>{what}</b>{" "}
+        <span className="soft">
+          {text(used)} of {text(total)} taken
+        </span>
+      </p>
+      <svg
+        className="bar"
+        role="img"
+        aria-label={`${what}: ${text(used)} of ${text(total)} taken`}
+        width="100%"
+        height={12}
+      >
+        {shown.map((part, at) => (
+          <rect
+            key={part.key}
+            className={`${part.kind}-part`}
+            x={percent(shown.slice(0, at).reduce((sum, each) => sum + each.value, 0))}
+            width={percent(part.value)}
+            height={12}
+          >
+            <title>{`${part.name}: ${text(part.value)}`}</title>
+          </rect>
+        ))}
+      </svg>
+      <ul className="legend">
+        {of.slice(0, 5).map((part) => (
+          <li key={part.key} className={`${part.kind}-part`}>
+            {part.name} <span className="soft">{text(part.value)}</span>
+          </li>
+        ))}
+        {of.length > 5 && <li className="soft">and {of.length - 5} more</li>}
+      </ul>
+    </div>
+  );
+}
+
+function Nodes({ nodes }: { nodes: Node[] }) {
+  const now = useNow(MINUTE);
+  const [most, setMost] = useState(STEP);
+  return (
+    <>
+      <table className="plain">
+        <thead>
+          <tr>
+            <th scope="col">Taken by</th>
+            <th scope="col">Role</th>
+            <th scope="col">Node type</th>
+            <th scope="col">State</th>
+            <th scope="col">Since</th>
+          </tr>
+        </thead>
+        <tbody>
+          {nodes.slice(0, most).map((each) => (
+            <tr key={each.instance_id}>
+              <td data-label="Taken by">
+                <Taker node={each} />
+              </td>
+              <td data-label="Role">
+                {each.cluster_id ? each.role.toLowerCase() : <span className="soft">idle</span>}
+              </td>
+              <td data-label="Node type">
+                <span>
+                  {each.node_type_id}
+                  <span className="under">
+                    {each.cores} cores, {bytes(each.memory_mb * MIB)}
+                    {each.gpus > 0 && `, ${count(each.gpus, "GPU")}`}
+                    {each.spot && ", spot"}
+                  </span>
+                </span>
+              </td>
+              <td data-label="State">
+                <span>
+                  {each.state}
+                  <span className="under mono">{each.instance_id}</span>
+                </span>
+              </td>
+              <td data-label="Since" title={exactly(each.created_ms)}>
+                {ago(each.created_ms, now)}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {nodes.length > most && <More what="More nodes" loading={false} load={() => setMost(most + STEP)} />}
+    </>
+  );
+}
+
+function Taker({ node }: { node: Node }) {
+  if (node.cluster_id)
+    return (
+      <span>
+        <Link className="link" to="/compute/clusters/$id" params={{ id: node.cluster_id }}>
+          {node.cluster_name || node.cluster_id}
+        </Link>
+        <span className="under">
+          {node.creator_user_name}
+          {node.instance_pool_name && `, from the pool ${node.instance_pool_name}`}
+        </span>
+      </span>
+    );
+  if (node.instance_pool_id) return <b>Pool {node.instance_pool_name || node.instance_pool_id}</b>;
+  return <span className="soft">being ended</span>;
+}

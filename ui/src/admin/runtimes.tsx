@@ -1,0 +1,136 @@
+import { Button, Progress, Text } from "@mantine/core";
+import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, body, words } from "../api/client";
+import type { components } from "../api/schema";
+import { confirm } from "../app/confirm";
+import { toast } from "../app/toasts";
+import { Trouble } from "../app/trouble";
+import { Waiting } from "../app/waiting";
+import { ago, lasting, useNow } from "../lib/time";
+
+type Standing = components["schemas"]["RuntimeStanding"];
+
+const POLL_MS = 2000; // while something is being installed
+const IDLE_MS = 15_000;
+const MINUTE = 60_000;
+
+const standingsQuery = queryOptions({
+  queryKey: ["runtimes", "standing"],
+  queryFn: async () => (await body(api.GET("/api/2.1/runtimes"))).runtimes,
+  refetchInterval: (query) => (query.state.data?.some((each) => each.installing) ? POLL_MS : IDLE_MS),
+});
+
+/** Spark on the server's machine. A cluster's first start installs what it needs; here one can do it before. */
+export default function Runtimes() {
+  const asked = useQuery(standingsQuery);
+  const queries = useQueryClient();
+  const [busy, setBusy] = useState("");
+  const now = useNow(MINUTE);
+  const act = async (runtime: Standing, what: "install" | "remove") => {
+    const shared = (asked.data ?? []).filter((each) => each.environment === runtime.environment && each !== runtime);
+    const also = shared.length > 0 ? ` With it goes ${shared.map((each) => each.key).join(", ")}.` : "";
+    const consequence = `The next cluster that needs it installs it again, which takes minutes.${also}`;
+    if (what === "remove" && !(await confirm({ title: `Remove ${runtime.key}?`, consequence, action: "Remove" })))
+      return;
+    setBusy(runtime.key);
+    try {
+      const path = what === "install" ? "/api/2.1/runtimes/install" : "/api/2.1/runtimes/remove";
+      await body(api.POST(path, { body: { key: runtime.key } }));
+      await queries.invalidateQueries({ queryKey: standingsQuery.queryKey });
+    } catch (error) {
+      toast(words(error), { failed: true });
+    }
+    setBusy("");
+  };
+  if (asked.data === undefined)
+    return asked.isError ? (
+      <Trouble error={asked.error} retry={() => void asked.refetch()} />
+    ) : (
+      <Waiting what="Reading the runtimes" />
+    );
+  return (
+    <>
+      <Text size="sm" c="dimmed">
+        Of the machine of the server that answers. Whatever is missing is installed by the first cluster that needs it.
+      </Text>
+      <table className="plain">
+        <thead>
+          <tr>
+            <th scope="col">Runtime</th>
+            <th scope="col">Spark</th>
+            <th scope="col">State</th>
+            <th scope="col">
+              <span className="unseen">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {[...asked.data].reverse().map((each) => (
+            <tr key={each.key}>
+              <td data-label="Runtime">
+                <span>
+                  <b>{each.name.split(" (")[0]}</b>
+                  <span className="under mono">{each.key}</span>
+                </span>
+              </td>
+              <td data-label="Spark">{each.spark_version}</td>
+              <td data-label="State">
+                <State runtime={each} now={now} />
+              </td>
+              <td className="end">
+                {!each.installing && (
+                  <Button
+                    variant={each.installed ? "subtle" : "default"}
+                    color={each.installed ? "gray" : undefined}
+                    loading={busy === each.key}
+                    aria-label={`${each.installed ? "Remove" : "Install"} ${each.key}`}
+                    onClick={() => void act(each, each.installed ? "remove" : "install")}
+                  >
+                    {each.installed ? "Remove" : "Install"}
+                  </Button>
+                )}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </>
+  );
+}
+
+function State({ runtime, now }: { runtime: Standing; now: number }) {
+  const doing = runtime.installing;
+  if (doing)
+    return (
+      <div className="installing">
+        <span>
+          {doing.message}
+          {doing.left_s != null && <span className="soft"> about {lasting(doing.left_s * 1000)} left</span>}
+        </span>
+        <Progress
+          value={doing.share * 100}
+          size="sm"
+          aria-label={`Installing ${runtime.key}`}
+          classNames={{ root: "progress" }}
+        />
+      </div>
+    );
+  if (runtime.failure)
+    return (
+      <span>
+        <span className="word bad">Failed</span>
+        <span className="under said">{runtime.failure}</span>
+      </span>
+    );
+  if (!runtime.installed) return <span className="word off">Not installed</span>;
+  return (
+    <span>
+      <span className="word good">Installed</span>
+      <span className="under">
+        {runtime.installed_ms ? ago(runtime.installed_ms, now) : ""}
+        {!runtime.has_connect && " without Spark Connect"}
+      </span>
+    </span>
+  );
+}
