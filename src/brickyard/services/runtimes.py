@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -67,7 +67,8 @@ class RuntimeService:
         self._authorizer = authorizer
         self._cache_dir = cache_dir
         self._command = command
-        self._installing: dict[str, asyncio.Task[None]] = {}  # by environment
+        self._installing: dict[str, subprocess.Popen[bytes]] = {}  # by environment
+        self._waiting: set[asyncio.Task[None]] = set()
         self._failures: dict[str, str] = {}
 
     async def list(self, caller: Caller) -> RuntimeStandings:
@@ -79,10 +80,20 @@ class RuntimeService:
         """Begins to install a runtime, unless it is installed or being installed; `list` says how far it is."""
         await self._require(caller, "install runtimes for the")
         runtime = _found(key)
-        if runtime.environment not in self._installing:
-            task = asyncio.create_task(self._run(runtime))
-            self._installing[runtime.environment] = task
-            task.add_done_callback(lambda _: self._installing.pop(runtime.environment))
+        if runtime.environment in self._installing:
+            return
+        self._failures.pop(runtime.environment, None)
+        command = [*self._command, "install", runtime.key, "--cache-dir", str(self._cache_dir)]
+        try:
+            process = subprocess.Popen(  # noqa: ASYNC220 - only its start is here, which takes a millisecond
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            )
+        except OSError as error:
+            self._failures[runtime.environment] = f"the installer cannot be started: {error}"
+            return
+        self._installing[runtime.environment] = process
+        self._waiting.add(task := asyncio.create_task(self._wait(runtime.environment, process)))
+        task.add_done_callback(self._waiting.discard)
 
     async def remove(self, caller: Caller, key: str) -> None:
         """Removes a runtime, and with it those that share its environment."""
@@ -94,40 +105,25 @@ class RuntimeService:
             await asyncio.to_thread(installer.remove, runtime.environment, cache_dir=self._cache_dir)
         except RuntimeInUse as error:
             raise InvalidState(
-                f"{key} is in use: nodes of this machine run on it, of clusters or of pools that keep it warm, or the Spark UI of "
-                "past runs does. Terminate those first."
+                f"{key} is in use: nodes of this machine run on it, of clusters or of pools that keep it warm, or the Spark UI "
+                "of past runs does. Terminate those first."
             ) from error
         self._failures.pop(runtime.environment, None)
 
     async def close(self) -> None:
         """Ends installations: what is not complete does not count, and the next one begins anew."""
-        tasks = list(self._installing.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for process in self._installing.values():
+            process.terminate()
+        await asyncio.gather(*self._waiting, return_exceptions=True)
 
-    async def _run(self, runtime: Runtime) -> None:
-        """In a process of its own, which is ended with the task."""
-        self._failures.pop(runtime.environment, None)
-        command = [*self._command, "install", runtime.key, "--cache-dir", str(self._cache_dir)]
+    async def _wait(self, environment: str, process: subprocess.Popen[bytes]) -> None:
+        """On a thread: asyncio's own subprocesses never end if their task is cancelled while they start (Python 3.11)."""
         try:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.PIPE,
-            )
-        except OSError as error:
-            self._failures[runtime.environment] = f"the installer cannot be started: {error}"
-            return
-        try:
-            _, said = await process.communicate()
+            _, said = await asyncio.to_thread(process.communicate)
         finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.terminate()
+            del self._installing[environment]
         if process.returncode:
-            self._failures[runtime.environment] = said.decode(errors="replace").strip()[-2000:] or "it ended without a reason"
+            self._failures[environment] = said.decode(errors="replace").strip()[-2000:] or "it ended without a reason"
 
     def _standing(self, runtime: Runtime) -> RuntimeStanding:
         manifest = installer.installed(runtime.environment, self._cache_dir)
