@@ -178,8 +178,25 @@ def test_the_audit_log_is_filtered_by_the_address(session: Session, w: Workspace
     assert session.said == []
 
 
+def test_nodes_and_room_are_shown_with_who_has_them(session: Session, w: WorkspaceClient) -> None:
+    made = w.clusters.create(
+        cluster_name=HOSTILE, spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=2
+    ).result()
+    page = session.go("/admin?tab=machine")
+    expect(row(page, HOSTILE)).to_have_count(3)
+    expect(page.get_by_text("3 nodes", exact=False)).to_be_visible()
+    expect(page.locator(".meters")).to_contain_text("The workspace's files")
+    row(page, HOSTILE).first.get_by_role("link").first.click()
+    expect(page).to_have_url(f"{session.server.url}/compute/clusters/{made.cluster_id}")
+    page.go_back()
+    readable(page)
+    w.clusters.permanent_delete(str(made.cluster_id))
+    expect(page.get_by_text("No cluster and no pool has a node.")).to_be_visible()
+    assert session.said == []
+
+
 @pytest.mark.parametrize(
-    "path", ["/admin", "/admin?tab=groups", "/admin?tab=service-principals", "/admin?tab=tokens", "/settings"]
+    "path", ["/admin", "/admin?tab=groups", "/admin?tab=service-principals", "/admin?tab=tokens", "/admin?tab=runtimes", "/settings"]
 )
 def test_everybody_can_read_it(session: Session, people: dict[str, User], path: str) -> None:
     page = session.go(path)
