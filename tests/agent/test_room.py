@@ -42,7 +42,7 @@ def test_a_node_that_takes_too_much_is_told_and_then_ended(here: World) -> None:
     instance = here.instance(node_disk=64 * MIB, min_free_disk=1 << 60).start()  # short of room by decree: it looks more often
     here.ready(instance)
     instance.execute(WRITE.format(name="shown", mb=54))
-    told = here.server.status(instance.id, lambda status: status.disk_limit > 0)
+    told = here.server.status(instance.id, lambda status: status.disk_used >= 54 * MIB)
     assert told.phase is Phase.READY
     assert told.disk_limit == 64 * MIB
     assert 54 * MIB <= told.disk_used <= 64 * MIB

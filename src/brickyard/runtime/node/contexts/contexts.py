@@ -66,12 +66,15 @@ class Contexts:
             "PYSPARK_PYTHON": env.get("PYSPARK_PYTHON", python),
             "PYSPARK_DRIVER_PYTHON": python,
         }
+        # gRPC's handlers at a fork race with its own thread and may abort the child, such as `%pip` or `!ls`, before it runs its
+        # program. A child that goes on in Python must open a connection of its own either way.
+        forks = {"GRPC_ENABLE_FORK_SUPPORT": "false"}
         # One thread starts all kernels, and lives as long as they do: see KernelFactory.
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="kernel-start")
         self._factory = KernelFactory(
             python=python,
             node_dir=Path(node_dir),
-            env={**env, **own},
+            env={**forks, **env, **own},
             access=access,
             later=self._later,
             starter=starter or Beside(),
