@@ -196,7 +196,8 @@ def test_nodes_and_room_are_shown_with_who_has_them(session: Session, w: Workspa
 
 
 @pytest.mark.parametrize(
-    "path", ["/admin", "/admin?tab=groups", "/admin?tab=service-principals", "/admin?tab=tokens", "/admin?tab=runtimes", "/settings"]
+    "path",
+    ["/admin", "/admin?tab=groups", "/admin?tab=service-principals", "/admin?tab=tokens", "/admin?tab=runtimes", "/settings"],
 )
 def test_everybody_can_read_it(session: Session, people: dict[str, User], path: str) -> None:
     page = session.go(path)
