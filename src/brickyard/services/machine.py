@@ -96,7 +96,7 @@ class MachineService:
 
         nodes = await self._store.read(work)
         known = self._provider.capacity()
-        room = None if known is None else msgspec.convert(msgspec.to_builtins(known), Room)
+        room = None if known is None else msgspec.convert(known, Room, from_attributes=True)
         return MachineView(provider=self._provider.name, servers=self._servers(), room=room, disk=self._disk(), nodes=nodes)
 
 

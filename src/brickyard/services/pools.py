@@ -138,10 +138,8 @@ class PoolService:
                 pools = [pool for pool in pools if pool.instance_pool_id == wanted]
             standings = tx.instances.standings(*(pool.instance_pool_id for pool in pools)) if pools else {}
             rows = tx.instances.live_of_pool(pools[0].instance_pool_id) if pools and wanted is not None else []
-            clusters = [
-                found for each in sorted({row.cluster_id for row in rows}) if (found := tx.clusters.get(each)) is not None
-            ]
-            shown = self._authorizer.shown(tx, caller, ObjectKind.CLUSTER, clusters, of_cluster)
+            clusters = tx.clusters.many({row.cluster_id for row in rows if row.cluster_id})
+            shown = self._authorizer.shown(tx, caller, ObjectKind.CLUSTER, list(clusters.values()), of_cluster)
             seen = {cluster.cluster_id for cluster in shown}
             return ListPoolDetailsResponse(
                 pools=[
