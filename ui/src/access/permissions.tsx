@@ -1,9 +1,10 @@
-import { Button, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Group, NativeSelect, Stack, TextInput } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { api, body, words } from "../api/client";
 import { confirm } from "../app/confirm";
 import { Icon } from "../app/icons";
+import { Refused } from "../app/refused";
 import { toast } from "../app/toasts";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
@@ -218,11 +219,7 @@ function Add({
             Add
           </Button>
         </Group>
-        {refused && (
-          <Text size="sm" c="var(--mantine-color-error)" role="alert" className="said">
-            {refused}
-          </Text>
-        )}
+        <Refused text={refused} />
       </Stack>
     </form>
   );

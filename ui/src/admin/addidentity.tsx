@@ -2,7 +2,8 @@ import { Button, Checkbox, Group, Modal, MultiSelect, Stack, Text, TextInput } f
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { words } from "../api/client";
-import { Entitlements, Refused } from "./parts";
+import { Refused } from "../app/refused";
+import { Entitlements } from "./parts";
 import { createIdentity, groupsQuery, type Identity, type Kind, nameOf, principalOf } from "./scim";
 import { LIFETIME, Lifetime, makeToken, Secret } from "./secret";
 

@@ -3,11 +3,12 @@ import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, body } from "../api/client";
 import { Icon } from "../app/icons";
+import { More } from "../app/more";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
 import { count } from "../lib/sizes";
 import type { AdminProps } from "./page";
-import { Find, More } from "./parts";
+import { Find } from "./parts";
 import { CreateToken } from "./secret";
 import { type Token, Tokens } from "./tokentable";
 

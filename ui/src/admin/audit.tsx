@@ -5,12 +5,12 @@ import { useEffect, useState } from "react";
 import { api, body } from "../api/client";
 import type { components } from "../api/schema";
 import { Icon } from "../app/icons";
+import { More } from "../app/more";
 import { Scroller } from "../app/scroller";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
 import { exactly } from "../lib/time";
 import type { AdminProps } from "./page";
-import { More } from "./parts";
 
 type Entry = components["schemas"]["AuditEntry"];
 

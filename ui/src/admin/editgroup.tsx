@@ -5,10 +5,11 @@ import { type FormEvent, useState } from "react";
 import { words } from "../api/client";
 import { confirm } from "../app/confirm";
 import { Icon } from "../app/icons";
+import { Refused } from "../app/refused";
 import { toast } from "../app/toasts";
 import { Waiting } from "../app/waiting";
 import { count } from "../lib/sizes";
-import { Entitlements, Refused } from "./parts";
+import { Entitlements } from "./parts";
 import {
   addMember,
   BUILT_IN,

@@ -4,8 +4,9 @@ import { type FormEvent, useState } from "react";
 import { meQuery } from "../access/rights";
 import { words } from "../api/client";
 import { confirm } from "../app/confirm";
+import { Refused } from "../app/refused";
 import { toast } from "../app/toasts";
-import { Entitlements, Refused } from "./parts";
+import { Entitlements } from "./parts";
 import {
   addMember,
   type Change,

@@ -3,13 +3,15 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { words } from "../api/client";
 import { Icon } from "../app/icons";
+import { More } from "../app/more";
+import { Refused } from "../app/refused";
 import { toast } from "../app/toasts";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
 import { count } from "../lib/sizes";
 import { EditGroup } from "./editgroup";
 import type { AdminProps } from "./page";
-import { Entitlements, Find, More, Names, Refused } from "./parts";
+import { Entitlements, Find, Names } from "./parts";
 import { BUILT_IN, createGroup, ENTITLEMENTS, type Group, groupsQuery } from "./scim";
 
 const STEP = 200; // rows that are drawn at once

@@ -3,13 +3,14 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { CopyIcon } from "../app/copy";
 import { Icon } from "../app/icons";
+import { More } from "../app/more";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
 import { count } from "../lib/sizes";
 import { AddIdentity } from "./addidentity";
 import { EditIdentity } from "./editidentity";
 import type { AdminProps } from "./page";
-import { Find, More, Names } from "./parts";
+import { Find, Names } from "./parts";
 import { directGroups, ENTITLEMENTS, type Identity, identitiesQuery, type Kind, nameOf } from "./scim";
 
 const WORDS: Record<Kind, { one: string; find: string; add: string; none: string }> = {

@@ -4,11 +4,11 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, body } from "../api/client";
 import type { components } from "../api/schema";
+import { More } from "../app/more";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
 import { bytes, count } from "../lib/sizes";
 import { ago, exactly, useNow } from "../lib/time";
-import { More } from "./parts";
 
 type Machine = components["schemas"]["MachineView"];
 type Node = components["schemas"]["MachineNode"];

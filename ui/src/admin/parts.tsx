@@ -1,6 +1,6 @@
-import { ActionIcon, Button, Checkbox, Group, Stack, Text, TextInput } from "@mantine/core";
+import { ActionIcon, Checkbox, Stack, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useState } from "react";
 import { Icon } from "../app/icons";
 import { ENTITLEMENTS } from "./scim";
 
@@ -51,38 +51,6 @@ export function Entitlements({ chosen, change }: { chosen: string[]; change: (ch
         ))}
       </Stack>
     </Checkbox.Group>
-  );
-}
-
-/** What the server says against it. */
-export function Refused({ text }: { text: string }) {
-  if (text === "") return null;
-  return (
-    <Text size="sm" c="var(--mantine-color-error)" role="alert" className="said">
-      {text}
-    </Text>
-  );
-}
-
-/** Reads on when it comes into sight. */
-export function More({ what, loading, load }: { what: string; loading: boolean; load: () => void }) {
-  const end = useRef<HTMLDivElement>(null);
-  const latest = useRef(load);
-  latest.current = load;
-  useEffect(() => {
-    if (loading || end.current === null) return;
-    const seen = new IntersectionObserver((found) => {
-      if (found.some((each) => each.isIntersecting)) latest.current();
-    });
-    seen.observe(end.current);
-    return () => seen.disconnect();
-  }, [loading]);
-  return (
-    <Group ref={end}>
-      <Button variant="subtle" color="gray" loading={loading} onClick={load}>
-        {what}
-      </Button>
-    </Group>
   );
 }
 

@@ -2,7 +2,7 @@ import { Button, Group, Modal, NativeSelect, Stack, Text, TextInput } from "@man
 import { type FormEvent, useState } from "react";
 import { api, body, words } from "../api/client";
 import { CopyButton } from "../app/copy";
-import { Refused } from "./parts";
+import { Refused } from "../app/refused";
 
 const DAY_S = 86_400;
 const LIFETIMES = [

@@ -5,7 +5,7 @@ import { typing } from "./keys";
 export function useRowKeys(count: number, show: (index: number) => void = () => {}) {
   const shown = useRef(show);
   shown.current = show;
-  const coming = useRef<number>(undefined); // the row that gets the focus with the next frame; keys may come faster
+  const coming = useRef<number>(undefined); // a row that is not drawn yet gets the focus with the next frame; keys may come faster
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       const by = event.key === "j" ? 1 : event.key === "k" ? -1 : 0;
@@ -17,11 +17,15 @@ export function useRowKeys(count: number, show: (index: number) => void = () => 
       const next = Math.min(Math.max(now + by, 0), count - 1);
       coming.current = next;
       shown.current(next);
-      requestAnimationFrame(() => {
-        if (coming.current !== next) return;
-        coming.current = undefined;
+      const focus = () => {
         const found = document.querySelector(`tr[data-index="${next}"]`);
+        if (found !== null) coming.current = undefined;
         (found?.querySelector<HTMLElement>("a") ?? found?.querySelector("input"))?.focus();
+        return found !== null;
+      };
+      if (focus()) return; // at once: Enter may be the very next key
+      requestAnimationFrame(() => {
+        if (coming.current === next && !focus()) coming.current = undefined;
       });
     };
     addEventListener("keydown", press);

@@ -6,10 +6,11 @@ import { POLL_MS } from "../api/live";
 import type { components } from "../api/schema";
 import { confirm } from "../app/confirm";
 import { Icon } from "../app/icons";
+import { Refused } from "../app/refused";
 import { toast } from "../app/toasts";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
-import type { TabProps } from "./page";
+import type { TabProps } from "./tab";
 
 type Port = components["schemas"]["PortView"];
 
@@ -176,11 +177,7 @@ function Add({ id, added }: { id: string; added: () => Promise<void> }) {
             Add
           </Button>
         </Group>
-        {refused && (
-          <Text size="sm" c="var(--mantine-color-error)" role="alert" className="said">
-            {refused}
-          </Text>
-        )}
+        <Refused text={refused} />
       </Stack>
     </form>
   );

@@ -9,8 +9,8 @@ import { accessOf, driverType, tagsOf, target } from "../compute/facts";
 import { PolicyLink, PoolLink } from "../compute/links";
 import { exactly } from "../lib/time";
 import { asCli, asSdk, asTerraform } from "./code";
-import type { TabProps } from "./page";
 import type { Form } from "./search";
+import type { TabProps } from "./tab";
 
 const FORMS: { value: Form | "fields"; label: string }[] = [
   { value: "fields", label: "Fields" },

@@ -10,10 +10,11 @@ import {
   UnstyledButton,
 } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { useEffect, useRef, useState } from "react";
+import { useState } from "react";
 import { api, body } from "../api/client";
 import { POLL_MS } from "../api/live";
 import { Icon } from "../app/icons";
+import { More } from "../app/more";
 import { Scroller } from "../app/scroller";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
@@ -21,7 +22,7 @@ import { download } from "../lib/files";
 import { count } from "../lib/sizes";
 import { exactly } from "../lib/time";
 import { type ClusterEvent, describe, lookOf } from "./eventwords";
-import type { TabProps } from "./page";
+import type { TabProps } from "./tab";
 
 const PAGE = 100;
 const TYPES = [
@@ -128,7 +129,7 @@ export default function Events({ cluster, live, search, change }: TabProps) {
         </ol>
       )}
       {shown !== undefined && asked.hasNextPage && (
-        <More loading={asked.isFetchingNextPage} load={() => void asked.fetchNextPage()} />
+        <More what="Older events" loading={asked.isFetchingNextPage} load={() => void asked.fetchNextPage()} />
       )}
     </>
   );
@@ -198,27 +199,5 @@ function Types({ chosen, change }: { chosen: string[]; change: (chosen: string[]
         </ScrollArea.Autosize>
       </Popover.Dropdown>
     </Popover>
-  );
-}
-
-/** Reads on when it comes into sight. */
-function More({ loading, load }: { loading: boolean; load: () => void }) {
-  const end = useRef<HTMLDivElement>(null);
-  const latest = useRef(load);
-  latest.current = load;
-  useEffect(() => {
-    if (loading || end.current === null) return;
-    const seen = new IntersectionObserver((found) => {
-      if (found.some((each) => each.isIntersecting)) latest.current();
-    });
-    seen.observe(end.current);
-    return () => seen.disconnect();
-  }, [loading]);
-  return (
-    <div ref={end}>
-      <Button variant="subtle" color="gray" loading={loading} onClick={load}>
-        Older events
-      </Button>
-    </div>
   );
 }

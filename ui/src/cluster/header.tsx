@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { Cluster } from "../api/client";
 import { pinnedQuery, pricesQuery, runtimesQuery, sparkVersionsOf } from "../api/queries";
-import { CopyIcon } from "../app/copy";
+import { FactList } from "../app/factlist";
 import { Icon } from "../app/icons";
 import { ACTIONS, type ActionName, useActions } from "../compute/actions";
 import { accessOf, driverType, failed, hourly, isJob, money, nameOf, running, since, target } from "../compute/facts";
@@ -149,23 +149,5 @@ function Facts({ cluster }: { cluster: Cluster }) {
     facts.push(["Now", `${cluster.cluster_cores} cores, ${Math.round((cluster.cluster_memory_mb ?? 0) / 1024)} GiB`]);
   if (spend !== undefined && spend > 0) facts.push(["Spend per hour", money(spend, prices?.currency ?? "USD")]);
   facts.push(["Access mode", accessOf(cluster)], ["Creator", cluster.creator_user_name ?? ""]);
-  return (
-    <dl className="facts">
-      {facts.map(
-        ([name, value]) =>
-          value && (
-            <div key={name} className={LESS.has(name) ? "less" : undefined}>
-              <dt>{name}</dt>
-              <dd>{value}</dd>
-            </div>
-          ),
-      )}
-      <div>
-        <dt>Id</dt>
-        <dd className="mono">
-          {cluster.cluster_id} <CopyIcon text={cluster.cluster_id} what="Copy the id" />
-        </dd>
-      </div>
-    </dl>
-  );
+  return <FactList facts={facts} id={cluster.cluster_id} less={LESS} />;
 }

@@ -6,13 +6,14 @@ import { POLL_MS } from "../api/live";
 import type { components } from "../api/schema";
 import { confirm } from "../app/confirm";
 import { Icon } from "../app/icons";
+import { Refused } from "../app/refused";
 import { toast } from "../app/toasts";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
 import { useActions } from "../compute/actions";
 import { active } from "../compute/facts";
 import { useKeptText } from "../lib/kept";
-import type { TabProps } from "./page";
+import type { TabProps } from "./tab";
 
 type Library = components["schemas"]["Library"];
 type Status = components["schemas"]["LibraryFullStatus"];
@@ -225,11 +226,7 @@ function Install({ id }: { id: string }) {
             Install
           </Button>
         </Group>
-        {refused && (
-          <Text size="sm" c="var(--mantine-color-error)" role="alert" className="said">
-            {refused}
-          </Text>
-        )}
+        <Refused text={refused} />
       </Stack>
     </form>
   );

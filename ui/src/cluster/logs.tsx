@@ -13,7 +13,7 @@ import { useKept } from "../lib/kept";
 import { bytes } from "../lib/sizes";
 import { LogFeed } from "./logfeed";
 import { LogLines } from "./loglines";
-import type { TabProps } from "./page";
+import type { TabProps } from "./tab";
 
 type Log = components["schemas"]["ClusterLog"];
 

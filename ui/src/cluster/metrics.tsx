@@ -7,7 +7,7 @@ import { Waiting } from "../app/waiting";
 import { exactly, useNow } from "../lib/time";
 import { ChartView, type Mark } from "./chart";
 import { charts } from "./charts";
-import type { TabProps } from "./page";
+import type { TabProps } from "./tab";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

@@ -6,7 +6,7 @@ import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
 import { ago, exactly, useNow } from "../lib/time";
 import { Console } from "./console";
-import type { TabProps } from "./page";
+import type { TabProps } from "./tab";
 
 export default function Notebooks({ cluster }: TabProps) {
   const runs = cluster.state === "RUNNING" || cluster.state === "RESIZING";

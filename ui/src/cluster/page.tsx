@@ -1,9 +1,10 @@
+import type { TabProps } from "./tab";
 import "./cluster.css";
 import { Anchor, Loader, Tabs, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { type ComponentType, lazy, Suspense, useEffect } from "react";
-import { ApiError, type Cluster, words } from "../api/client";
+import { ApiError, words } from "../api/client";
 import { connection, POLL_MS } from "../api/live";
 import { clusterQuery } from "../api/queries";
 import { Trouble } from "../app/trouble";
@@ -12,19 +13,9 @@ import { nameOf } from "../compute/facts";
 import { useValue } from "../lib/value";
 import { Failure } from "./failure";
 import { Header } from "./header";
-import { type May, useRights } from "./rights";
+import { useRights } from "./rights";
 import type { ClusterSearch, Tab } from "./search";
 import { Timeline } from "./timeline";
-
-export interface TabProps {
-  cluster: Cluster;
-  may: May;
-  live: boolean;
-  search: ClusterSearch;
-  /** Changes what the tab shows, in the page's address. */
-  change: (changed: Partial<ClusterSearch>) => void;
-  open: (tab: Tab, more?: Partial<ClusterSearch>) => void;
-}
 
 const SHOWN: { tab: Tab; label: string; Content: ComponentType<TabProps> }[] = [
   { tab: "configuration", label: "Configuration", Content: lazy(() => import("./configuration")) },

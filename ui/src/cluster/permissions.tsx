@@ -1,5 +1,5 @@
 import { Permissions } from "../access/permissions";
-import type { TabProps } from "./page";
+import type { TabProps } from "./tab";
 
 export default function ClusterPermissions({ cluster, may }: TabProps) {
   const on = { of: "clusters", id: cluster.cluster_id } as const;

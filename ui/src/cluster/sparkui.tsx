@@ -2,7 +2,7 @@ import { Anchor, Group, Loader, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { ApiError, api, body, LostConnection } from "../api/client";
 import { Trouble } from "../app/trouble";
-import type { TabProps } from "./page";
+import type { TabProps } from "./tab";
 
 /** Waits until the cluster's UI answers: a history server takes a few seconds to start. The link holds a pass for it alone. */
 async function openUi(id: string): Promise<string> {

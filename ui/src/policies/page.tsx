@@ -9,8 +9,9 @@ import { useAdmin } from "../access/rights";
 import { ApiError, words } from "../api/client";
 import { familiesQuery, type Policy, policyQuery } from "../api/offers";
 import { clustersQuery } from "../api/queries";
-import { CopyButton, CopyIcon } from "../app/copy";
+import { CopyButton } from "../app/copy";
 import { Crumbs } from "../app/crumbs";
+import { FactList } from "../app/factlist";
 import { Icon } from "../app/icons";
 import { Scroller } from "../app/scroller";
 import { Trouble } from "../app/trouble";
@@ -211,25 +212,7 @@ function Facts({ policy }: { policy: Policy }) {
     ["Creator", policy.creator_user_name],
     ["Created", policy.created_at_timestamp ? exactly(policy.created_at_timestamp) : undefined],
   ];
-  return (
-    <dl className="facts">
-      {facts.map(
-        ([name, value]) =>
-          value && (
-            <div key={name}>
-              <dt>{name}</dt>
-              <dd>{value}</dd>
-            </div>
-          ),
-      )}
-      <div>
-        <dt>Id</dt>
-        <dd className="mono">
-          {policy.policy_id} <CopyIcon text={policy.policy_id} what="Copy the id" />
-        </dd>
-      </div>
-    </dl>
-  );
+  return <FactList facts={facts} id={policy.policy_id} />;
 }
 
 function keysOf(text: string | null | undefined): number {

@@ -10,8 +10,8 @@ import { ApiError, words } from "../api/client";
 import { connection, POLL_MS } from "../api/live";
 import { type Pool, type PoolDetails, poolInstancesQuery, poolQuery } from "../api/offers";
 import { clustersQuery, pricesQuery, runtimesQuery, sparkVersionsOf } from "../api/queries";
-import { CopyIcon } from "../app/copy";
 import { Crumbs } from "../app/crumbs";
+import { FactList } from "../app/factlist";
 import { Icon } from "../app/icons";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
@@ -198,23 +198,5 @@ function Facts({ pool, details }: { pool: Pool; details: PoolDetails | undefined
     ["Creator", details?.creator_user_name],
     ["Created", details && exactly(details.created_at)],
   ];
-  return (
-    <dl className="facts">
-      {facts.map(
-        ([name, value]) =>
-          value && (
-            <div key={name}>
-              <dt>{name}</dt>
-              <dd>{value}</dd>
-            </div>
-          ),
-      )}
-      <div>
-        <dt>Id</dt>
-        <dd className="mono">
-          {pool.instance_pool_id} <CopyIcon text={pool.instance_pool_id} what="Copy the id" />
-        </dd>
-      </div>
-    </dl>
-  );
+  return <FactList facts={facts} id={pool.instance_pool_id} />;
 }
