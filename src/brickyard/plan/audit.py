@@ -16,6 +16,7 @@ _NAMES = (
     "key", "principal", "user_name", "name", "application_id", "client_id",
     "group_name", "parent_name",
 )  # fmt: skip
+_WITHIN = ("token_info",)  # fields whose value is the object that an answer shows, beside what only its maker may see
 MOST_TEXT = 300  # characters of a client-chosen name
 MOST_FIELDS = 60
 
@@ -29,6 +30,8 @@ def names(struct: msgspec.Struct | None) -> dict[str, str]:
         value = getattr(struct, name)
         if value is not None and isinstance(value, str | int) and value != "":
             found[name] = printable(str(value)[:MOST_TEXT])
+    for name in _holding(type(struct)):
+        found |= names(getattr(struct, name))
     return found
 
 
@@ -36,6 +39,12 @@ def names(struct: msgspec.Struct | None) -> dict[str, str]:
 def _naming(kind: type[msgspec.Struct]) -> tuple[str, ...]:
     """Those of _NAMES that a struct has."""
     return tuple(name for name in _NAMES if name in kind.__struct_fields__)
+
+
+@functools.cache
+def _holding(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Those of _WITHIN that a struct has."""
+    return tuple(name for name in _WITHIN if name in kind.__struct_fields__)
 
 
 def fields(request: msgspec.Struct | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -68,13 +69,29 @@ class ScimId(Wire, frozen=True, kw_only=True):
     id: str
 
 
+class ScimMade(Wire, frozen=True, kw_only=True):
+    """What the audit log says of a new resource."""
+
+    id: str
+    user_name: str = ""
+    group_name: str = ""
+    application_id: str = ""
+
+
 async def _me(ctx: ApiContext, caller: Caller, request: ScimGet) -> bytes:
     return msgspec.json.encode(await ctx.identity.me.get(caller, request.shown))
 
 
 def _operations(group: str, path: str, service: _Service, what: str) -> tuple[Operation, ...]:
     async def create(ctx: ApiContext, caller: Caller, request: ScimWrite) -> Reply:
-        return _answer(await service(ctx).create(caller, request.resource), status=201)
+        resource = await service(ctx).create(caller, request.resource)
+        made = ScimMade(
+            id=resource["id"],
+            user_name=resource.get("userName", ""),
+            application_id=resource.get("applicationId", ""),
+            group_name=resource["displayName"] if group == "groups" else "",
+        )
+        return dataclasses.replace(_answer(resource, status=201), made=made)
 
     async def get(ctx: ApiContext, caller: Caller, request: ScimGet) -> Reply:
         return _answer(await service(ctx).get(caller, request.id, request.shown))
