@@ -29,6 +29,15 @@ def way_back(target: str) -> str:
     return target if _PATH.fullmatch(target) else "/"
 
 
+def here_by_name(host: str) -> bool:
+    """Whether a Host header names this machine itself, with any port: another site's name can be made to lead here (DNS
+    rebinding), and a page of that site would then have our address as its own."""
+    try:
+        return urlsplit(f"//{host}").hostname in _LOOPBACK and "@" not in host
+    except ValueError:
+        return False
+
+
 def loopback(redirect_uri: str) -> str:
     """The origin of a redirect URI that leads to a program on the user's own machine; "" for every other one."""
     try:

@@ -13,6 +13,7 @@ from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.registry import Auth, Handler, Operation
 from brickyard.domain.errors import EndpointNotFound
 from brickyard.services.caller import Caller
+from brickyard.services.webpage import WebPage
 
 PATHS = (
     "/",
@@ -27,6 +28,7 @@ PATHS = (
     "/compute/policies/{policy_id}",
     "/compute/policies/{policy_id}/edit",
 )
+ASSET = "ui.asset"  # the operation of its files
 _NONCE = "__STYLE_NONCE__"
 _YEAR_S = 365 * 86_400
 
@@ -43,9 +45,17 @@ class AskAsset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _page(ctx: ApiContext, caller: Caller, request: AskPage) -> Reply:
-    """The same for everybody: it leads to the log-in page itself, which knows the whole address that was opened."""
-    document = await asyncio.to_thread(ctx.web_page.index)
-    if document is None:
+    return await document(ctx.web_page)
+
+
+async def _asset(ctx: ApiContext, caller: Caller, request: AskAsset) -> Reply:
+    return await file(ctx.web_page, request.file, request.accept_encoding)
+
+
+async def document(web_page: WebPage) -> Reply:
+    """The page, the same for everybody: it leads to the log-in page itself, which knows the whole address that was opened."""
+    text = await asyncio.to_thread(web_page.index)
+    if text is None:
         return page(
             "The web page is not built",
             "<p>The server works; only its web page is missing. In a checkout, <code>./dev build-ui</code> builds it, which "
@@ -55,7 +65,7 @@ async def _page(ctx: ApiContext, caller: Caller, request: AskPage) -> Reply:
         )
     nonce = secrets.token_urlsafe(16)
     return Reply(
-        body=document.replace(_NONCE, nonce).encode(),
+        body=text.replace(_NONCE, nonce).encode(),
         content_type="text/html; charset=utf-8",
         headers=(
             ("content-security-policy", _policy(nonce)),
@@ -67,10 +77,11 @@ async def _page(ctx: ApiContext, caller: Caller, request: AskPage) -> Reply:
     )
 
 
-async def _asset(ctx: ApiContext, caller: Caller, request: AskAsset) -> Reply:
-    found = await asyncio.to_thread(ctx.web_page.asset, request.file, request.accept_encoding)
+async def file(web_page: WebPage, name: str, accept_encoding: str) -> Reply:
+    """A file of the page. Raises EndpointNotFound."""
+    found = await asyncio.to_thread(web_page.asset, name, accept_encoding)
     if found is None:
-        raise EndpointNotFound(f"There is no file /assets/{request.file[:200]}. Load the page again.")
+        raise EndpointNotFound(f"There is no file /assets/{name[:200]}. Load the page again.")
     headers = [
         ("cache-control", f"public, max-age={_YEAR_S}, immutable"),
         ("vary", "accept-encoding"),
@@ -108,5 +119,5 @@ def _file(name: str, paths: tuple[str, ...], handler: Handler, summary: str, req
 
 OPERATIONS: tuple[Operation, ...] = (
     _file("ui.page", PATHS, _page, "The web page", AskPage),
-    _file("ui.asset", ("/assets/{file}",), _asset, "A file of the web page", AskAsset),
+    _file(ASSET, ("/assets/{file}",), _asset, "A file of the web page", AskAsset),
 )

@@ -49,11 +49,19 @@ class Sessions(Protocol):
 
 class Authenticator:
     """Finds the caller for a client's credentials. Every method raises Unauthenticated, with the message `missing` if no
-    credentials were sent, and RequestLimitExceeded where too many wrong ones have come from `address` (`throttle`)."""
+    credentials were sent, and RequestLimitExceeded where too many wrong ones have come from `address` (`throttle`). `cookie` is
+    the name of the sessions' cookie."""
 
     def __init__(
-        self, *, tokens: Tokens, links: Links, sessions: Sessions | None = None, throttle: LoginThrottle | None = None
+        self,
+        *,
+        tokens: Tokens,
+        links: Links,
+        sessions: Sessions | None = None,
+        throttle: LoginThrottle | None = None,
+        cookie: str = cookies.NAME,
     ) -> None:
+        self._cookie = cookie
         self._tokens = tokens
         self._sessions = sessions
         self._links = links
@@ -80,7 +88,7 @@ class Authenticator:
         return session.caller
 
     async def _session(self, scope: Mapping[str, Any], sent: Mapping[bytes, str], *, missing: str) -> Session:
-        cookie = cookies.read(sent.get(b"cookie", ""), https=scope["scheme"] in ("https", "wss"))
+        cookie = cookies.read(sent.get(b"cookie", ""), https=scope["scheme"] in ("https", "wss"), name=self._cookie)
         if not cookie or self._sessions is None:
             raise Unauthenticated(missing)
         self.throttle.admit(address_of(scope), cookie)

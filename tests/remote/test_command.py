@@ -1,0 +1,68 @@
+"""`brickyard ui --workspace` as a person starts it."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+import pytest
+import requests
+
+from brickyard.providers.simulated import SimulatedProvider
+from brickyard.testing.builders import SMALL
+from tests.support.command import Cli, one_line
+from tests.support.patience import PATIENCE_S
+from tests.support.server import TOKEN, Server
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path)
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> Path:
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    file.chmod(0o644)
+    return file
+
+
+def test_it_serves_until_it_is_told_to_stop(cli: Cli, token_file: Path, tmp_path: Path) -> None:
+    with Server.running(tmp_path / "behind", provider="simulated", instances=SimulatedProvider(node_types=[SMALL])) as server:
+        running = cli.start("ui", "--workspace", server.url, "--token-file", str(token_file), "--port", "0", "--print")
+        try:
+            assert running.stdout is not None
+            said = running.stdout.readline()
+            link = re.search(r"http://127\.0\.0\.1:\d+/login/link\?code=\S+", said)
+            assert link is not None, said
+            assert f"{server.url} as admin@brickyard.local" in said
+            browser = requests.Session()
+            browser.get(link[0], allow_redirects=False, timeout=PATIENCE_S)
+            listed = browser.get(link[0].partition("/login")[0] + "/api/2.1/clusters/list", timeout=PATIENCE_S)
+            assert listed.status_code == 200
+            running.send_signal(signal.SIGINT)
+            _, complaints = running.communicate(timeout=PATIENCE_S)
+            assert running.returncode == 0
+            assert complaints.splitlines() == [
+                f"Warning: other users of this machine can read {token_file}: chmod 600 {token_file}"
+            ]
+        finally:
+            running.kill()
+            running.communicate()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--workspace", "https://x.example"], "--token-file"),
+        (["--token-file", "f"], "--workspace"),
+        (["--port", "1"], "--workspace"),
+        (["--plain-http"], "--workspace"),
+        (["--workspace", "http://x.example", "--token-file", "f"], "unencrypted"),
+        (["--workspace", "https://x.example", "--token-file", "missing"], "No such file"),
+    ],
+)
+def test_what_is_wrong_is_one_line(cli: Cli, arguments: list[str], says: str) -> None:
+    assert says in one_line(cli.run("ui", *arguments))
