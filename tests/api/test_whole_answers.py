@@ -21,7 +21,7 @@ SIZES = (0, 10, 1 << 20)
 async def answer(scope: Any, receive: Any, send: Any) -> None:
     """As many bytes as the path says."""
     body = b"x" * int(scope["path"].strip("/"))
-    await scope[WHOLE](b"content-length: %d\r\n" % len(body), body)
+    await scope[WHOLE](201, b"content-length: %d\r\n" % len(body), body)
 
 
 @contextlib.asynccontextmanager
@@ -59,7 +59,7 @@ def test_answers_are_complete_whatever_their_size_and_in_the_order_of_the_reques
             writer.write(b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % size for size in SIZES))
             for size in SIZES:
                 assert await read(reader) == (
-                    [b"HTTP/1.1 200 OK", b"server: us", b"content-length: %d" % size],
+                    [b"HTTP/1.1 201 Created", b"server: us", b"content-length: %d" % size],
                     b"x" * size,
                 )
 

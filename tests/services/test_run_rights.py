@@ -63,7 +63,7 @@ def play(store: Store, root: Path, scenario: Callable[[RunWorld], Awaitable[None
 
 async def stopped(world: RunWorld, owner: Caller) -> str:
     ask = CreateCluster(cluster_name="c", spark_version=CLUSTER.spark_version, node_type_id="small", num_workers=1)
-    return await world.store.write(lambda tx: world.clusters.commands.create(tx, owner, ask, stopped=True))
+    return await world.store.write(lambda tx: world.clusters.commands.create(tx, owner, ask, stopped=True).cluster_id)
 
 
 def grant(place: Place, *permissions: Permission) -> Taking:

@@ -36,7 +36,7 @@ class Server:
         self._provider = provider
         self._clock = clock
         self._ids = ids
-        self._socket = socket.socket()
+        self._socket = socket.socket(proto=socket.IPPROTO_TCP)  # with it, asyncio sends what it writes at once (TCP_NODELAY)
         self._socket.bind(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self.application: Application | None = None

@@ -6,6 +6,7 @@ Unknown fields are refused. Fields that are known and cannot be honoured are her
 
 from __future__ import annotations
 
+import functools
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -346,6 +347,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     available: Any = None
 
 
+@functools.lru_cache(256)  # an answer shows the same times several times
 def rfc3339(ms: int) -> str:
     """The time with milliseconds, in UTC."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -15,6 +15,7 @@ import msgspec
 from brickyard.domain.errors import RETRY_PHRASES, ApiError, ClusterNotReady
 
 MOST_TEXT = 3_000  # characters of a message: an error that quotes the client's input must not return all of it
+JSON = "application/json"
 TEXT = {"type": "string"}
 _RETRIED = (429, 503)
 
@@ -25,7 +26,7 @@ class Reply:
 
     body: bytes
     status: int = 200
-    content_type: str = "application/json"
+    content_type: str = JSON
     headers: tuple[tuple[str, str], ...] = ()
     made: msgspec.Struct | None = None  # the object that the answer shows, for the log and the audit log
 

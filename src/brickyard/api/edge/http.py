@@ -24,7 +24,7 @@ from brickyard.api.edge.authentication import Authenticator, address_of, base_ur
 from brickyard.api.edge.bounded import UNCOUNT
 from brickyard.api.edge.calls import ANONYMOUS, Call
 from brickyard.api.edge.decode import RequestDecoder, Unread
-from brickyard.api.edge.dialects import Reply
+from brickyard.api.edge.dialects import JSON, Reply
 from brickyard.api.edge.forms import form_boundary, form_parts, stream_parts
 from brickyard.api.edge.measures import RequestMetrics
 from brickyard.api.edge.ratelimits import RateLimits
@@ -46,6 +46,7 @@ from brickyard.plan import admission
 from brickyard.services.audit import Audited
 from brickyard.store.store import beside
 
+NO_CONTENT = 204
 DRAIN_LIMIT = 64 * 1024 * 1024  # bytes of a refused body that are read and dropped, so that the client gets to the reason
 
 _log = structlog.get_logger(__name__)
@@ -84,7 +85,7 @@ class Edge:
         self._request_prefix = secrets.token_hex(6)
         self._request_numbers = itertools.count(1)
         self._workspace = (b"x-databricks-org-id", context.workspace_id.encode())
-        self._json = (b"content-type", b"application/json")
+        self._json = (b"content-type", JSON.encode())
         self._head = b"%s: %s\r\n%s: %s\r\nx-request-id: " % (*self._workspace, *self._json)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -239,11 +240,12 @@ class Edge:
 
     async def _send(self, send: Send, answer: Answer, request_id: str, *, head: bool, whole: Whole | None = None) -> int:
         """Sends the answer and returns its status. For a stream, sends everything except its pieces. `whole` is `WHOLE` of the
-        scope: plain JSON goes through it."""
+        scope: JSON goes through it."""
         status = 200
-        if whole is not None and not isinstance(answer, Reply | Stream):
-            body = _json(answer)
-            await whole(b"%s%s\r\ncontent-length: %d\r\n" % (self._head, request_id.encode(), len(body)), body)
+        if whole is not None and (json := _whole_json(answer)) is not None:
+            lines, body, status = json
+            head_lines = b"%s%s\r\n%scontent-length: %d\r\n" % (self._head, request_id.encode(), lines, len(body))
+            await whole(status, head_lines, body)
             return status
         extra: tuple[tuple[bytes, bytes], ...] = ()
         content_type = self._json
@@ -258,7 +260,7 @@ class Edge:
         goes_on = isinstance(answer, Stream)
         if goes_on:
             headers.append(content_type)
-        elif status != 204:
+        elif status != NO_CONTENT:
             headers += [content_type, (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         if head or not goes_on:
@@ -271,6 +273,19 @@ def _json(answer: msgspec.Struct | bytes | None) -> bytes:
     if isinstance(answer, bytes):
         return answer
     return b"{}" if answer is None else _encode(answer)
+
+
+def _whole_json(answer: Answer) -> tuple[bytes, bytes, int] | None:
+    """The lines of its own headers, the body and the status of an answer that is complete and JSON. None for others, and for one
+    whose headers would have to be checked."""
+    if isinstance(answer, Stream):
+        return None
+    if not isinstance(answer, Reply):
+        return b"", _json(answer), 200
+    plain = all(value.isascii() and value.isprintable() for _, value in answer.headers)
+    if answer.status == NO_CONTENT or answer.content_type != JSON or not plain:
+        return None
+    return "".join(f"{key}: {value}\r\n" for key, value in answer.headers).encode(), answer.body, answer.status
 
 
 def _made(answer: Answer) -> Answer:

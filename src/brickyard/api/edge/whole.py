@@ -12,7 +12,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-Whole = Callable[[bytes, bytes], Awaitable[None]]
+Whole = Callable[[int, bytes, bytes], Awaitable[None]]
 WHOLE = "brickyard.whole"  # in a request's scope: `send_whole` for it
 _TOGETHER = 64 << 10  # a larger body is not copied behind its headers
 
@@ -33,9 +33,9 @@ class _Defaults:
 _defaults = _Defaults()
 
 
-async def send_whole(cycle: RequestResponseCycle, head: bytes, body: bytes) -> None:
-    """Answers with status 200. `head`: lines of valid headers, each with its line end; one is the content length. As uvicorn's
-    `send` of both messages, but for HEAD."""
+async def send_whole(cycle: RequestResponseCycle, status: int, head: bytes, body: bytes) -> None:
+    """Answers. `head`: lines of valid headers, each with its line end; one is the content length. As uvicorn's `send` of both
+    messages, but for HEAD and for a status without a body."""
     if cycle.flow.write_paused and not cycle.disconnected:
         await cycle.flow.drain()
     if cycle.disconnected:
@@ -43,7 +43,7 @@ async def send_whole(cycle: RequestResponseCycle, head: bytes, body: bytes) -> N
     cycle.response_started = True
     cycle.waiting_for_100_continue = False
     end = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
-    lines = (STATUS_LINE[200], _defaults.joined(cycle.default_headers), head, end)
+    lines = (STATUS_LINE[status], _defaults.joined(cycle.default_headers), head, end)
     if len(body) <= _TOGETHER:
         cycle.transport.write(b"".join((*lines, body)))
     else:

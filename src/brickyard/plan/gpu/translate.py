@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -182,18 +182,35 @@ def configuration(cluster: Cluster, node_types: Mapping[str, NodeType]) -> GpuCo
     )
 
 
+class _Sorted:
+    """Node types from the smallest one on. They are sorted once: a catalogue is the same object until it changes."""
+
+    def __init__(self) -> None:
+        self._known: tuple[Mapping[str, NodeType], Sequence[NodeType]] = ({}, ())
+
+    def __call__(self, node_types: Mapping[str, NodeType]) -> Sequence[NodeType]:
+        of, found = self._known
+        if of is not node_types:
+            found = sorted(node_types.values(), key=_order)
+            self._known = (node_types, found)
+        return found
+
+
+_in_order = _Sorted()
+
+
 def smallest(size: Size, node_types: Mapping[str, NodeType]) -> NodeType | None:
     """The smallest type with at least this: fewest GPUs, then cores, then memory."""
-    fitting = [
+    fitting = (
         each
-        for each in node_types.values()
+        for each in _in_order(node_types)
         if each.num_gpus >= size.gpus
         and each.num_cores >= size.cores
         and each.memory_mb >= size.memory_gb * 1024
         and not each.is_deprecated
         and same_model(size.gpu_type, each.gpu_model)
-    ]
-    return min(fitting, key=_order, default=None)
+    )
+    return next(fitting, None)
 
 
 def _order(each: NodeType) -> tuple[Any, ...]:
@@ -234,7 +251,7 @@ def _chosen(prefix: str, size: Size, node_types: Mapping[str, NodeType], problem
             "cpu_cores": size.cores,
             "memory_gb": size.memory_gb,
         }
-        available = [_sizes(each) for each in sorted(node_types.values(), key=_order)[-_LISTED:] if not each.is_deprecated]
+        available = [_sizes(each) for each in _in_order(node_types)[-_LISTED:] if not each.is_deprecated]
         field, reason = shortage(size, node_types)
         problems.append(Problem(field=prefix + field, reason=reason, requested=requested, available=available))
     return found

@@ -66,9 +66,9 @@ class ClusterCommands:
 
     def create(
         self, tx: Tx, caller: Caller, request: CreateCluster, *, stopped: bool = False, workbench: Workbench | None = None
-    ) -> str:
-        """Creates a cluster, which starts unless `stopped`, and returns its id. If an active cluster has the idempotency token,
-        returns its id."""
+    ) -> Cluster:
+        """Creates a cluster, which starts unless `stopped`, and returns it. If an active cluster has the idempotency token,
+        returns that one."""
         self.may_create(tx, caller, request.policy_id)
         token = request.idempotency_token or ""
         changes.check_idempotency_token(token)
@@ -81,7 +81,7 @@ class ClusterCommands:
             # concurrently, the lock makes them take turns.
             tx.lock(f"idempotency/{caller.user_name}/{token}")
             if (same := tx.clusters.by_idempotency_token(token, caller.user_name)) is not None:
-                return same.cluster_id
+                return same
         if copied is not None:
             if source is None or source.deleted_ms:
                 raise missing_cluster(tx, copied)
@@ -100,7 +100,7 @@ class ClusterCommands:
         tx.clusters.insert(created.cluster)
         tx.events.begin(created.cluster.cluster_id)
         _tell(tx, created)
-        return created.cluster.cluster_id
+        return created.cluster
 
     @staticmethod
     def only_inserts(request: CreateCluster) -> bool:

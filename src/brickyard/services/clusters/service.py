@@ -115,7 +115,7 @@ class ClusterService:
     async def create(self, caller: Caller, request: CreateCluster) -> str:
         """Creates a cluster, which starts, and returns its id. If an active cluster has the idempotency token, returns its id."""
         created = await self._store.write(
-            lambda tx: self.commands.create(tx, caller, request), inserts=self.commands.only_inserts(request)
+            lambda tx: self.commands.create(tx, caller, request).cluster_id, inserts=self.commands.only_inserts(request)
         )
         self.changed(created)
         return created

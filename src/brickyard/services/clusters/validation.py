@@ -55,7 +55,7 @@ class ClusterValidations:
 
     async def create(self, caller: Caller, request: CreateCluster) -> ClusterValidation:
         """What `create` would do."""
-        return await self._judge(caller, request, lambda tx: self._commands.create(tx, caller, request))
+        return await self._judge(caller, request, lambda tx: self._commands.create(tx, caller, request).cluster_id)
 
     async def edit(self, caller: Caller, request: EditCluster) -> ClusterValidation:
         """What `edit` would do."""
@@ -87,7 +87,7 @@ class ClusterValidations:
 
         def work(tx: Tx) -> str:
             tx.policies.put(policy)
-            return self._commands.create(tx, caller, create)
+            return self._commands.create(tx, caller, create).cluster_id
 
         return PolicyTrial(problems=[], verdict=await self._judge(caller, create, work))
 

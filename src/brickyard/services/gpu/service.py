@@ -129,34 +129,36 @@ class GpuClusterService:
     async def create(self, caller: Caller, request: CreateGpuCluster) -> GpuCluster:
         """Creates a cluster, which starts unless `auto_start` is false."""
 
+        now, offered = self._clock.now_ms(), self._offers.node_types()
+        spec, problems = created(request, offered, self._offers.runtimes.values())
+        wanted = [offered[spec.node_type_id]] if spec.node_type_id else []
+        problems += problems_of("auto_terminate", request.auto_terminate, now=now, wanted=wanted)
+        asked = CreateCluster(**msgspec.structs.asdict(spec), idempotency_token=request.idempotency_key)
+        limits = merged(request.auto_terminate, Limits(counts_use=True), by=caller.user_name)
+        workbench = Workbench(description=request.description or "", limits=limits)
+        stopped = request.auto_start is False
+
         def work(tx: Tx) -> GpuCluster:
-            self._commands.may_create(tx, caller, None)
-            spec, problems = created(request, self._offers.node_types(), self._offers.runtimes.values())
-            offered, named = self._offers.node_types(), spec.node_type_id or ""
-            wanted = [offered[named]] if named in offered else []
-            problems += problems_of("auto_terminate", request.auto_terminate, now=self._clock.now_ms(), wanted=wanted)
             ports = PlannedPorts((), [])
             if request.port_mappings:
+                self._commands.may_create(tx, caller, None)  # before anybody is told of others' ports
                 tx.lock(tx.ports.PORTS)
                 ports = self._ports.planned(tx, "", request.port_mappings, field="port_mappings")
             if wrong := [*problems, *ports.problems]:
+                self._commands.may_create(tx, caller, None)
                 refuse([*wrong, *self._mistakes(tx, caller, spec, problems, creating=True)])
-            asked = CreateCluster(**msgspec.structs.asdict(spec), idempotency_token=request.idempotency_key)
-            limits = merged(request.auto_terminate, Limits(counts_use=True), by=caller.user_name)
-            workbench = Workbench(description=request.description or "", limits=limits)
-            stopped = request.auto_start is False
             try:
-                cluster_id = self._commands.create(tx, caller, asked, stopped=stopped, workbench=workbench)
+                cluster = self._commands.create(tx, caller, asked, stopped=stopped, workbench=workbench)
             except InvalidParameterValue:  # it has named one of them
                 refuse(self._mistakes(tx, caller, spec, problems, creating=True))
                 raise
-            if cluster_id not in tx.changed.clusters:  # it is that of an earlier request with the same key
-                return self.reads.viewer().one(tx, existing(tx, cluster_id))
+            if cluster.cluster_id not in tx.changed.clusters:  # it is that of an earlier request with the same key
+                return self.reads.viewer().one(tx, cluster)
             if ports.mappings:
-                self._ports.write(tx, cluster_id, ports.mappings)
-            return self.reads.viewer().created(tx, existing(tx, cluster_id), with_ports=bool(ports.mappings))
+                self._ports.write(tx, cluster.cluster_id, ports.mappings)
+            return self.reads.viewer().created(tx, cluster, with_ports=bool(ports.mappings))
 
-        view = await self._store.write(work)
+        view = await self._store.write(work, inserts=self._commands.only_inserts(asked) and not request.port_mappings)
         self._clusters.changed(view.id)
         return view
 
