@@ -8,10 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 from databricks.sdk import WorkspaceClient
-from databricks.sdk.service.compute import State
+from databricks.sdk.service.compute import Kind, State
 
+from tests.gpu.test_tcp_ports import answers
 from tests.replicas.servers import Replicas
 from tests.spark.live import User
+from tests.spark.test_tcp_ports import begin_program, mapping_of, opened
+from tests.support.patience import until
+from tests.support.ports import free_port
 from tests.support.postgres import Postgres
 from tests.support.runtimes import SPARK_4, cache_dir, manifest_of
 
@@ -70,6 +74,24 @@ def test_a_real_cluster_goes_on_whichever_server_ends(replicas: Replicas) -> Non
     assert second.run(cluster_id, "spark.table('kept').count()") == "1000"
     second.w.clusters.delete(cluster_id)
     second.wait(cluster_id, State.TERMINATED)
+
+
+def test_whichever_server_ends_a_tcp_port_is_open(replicas: Replicas) -> None:
+    """At one address for all servers: one of them listens there."""
+    first, second = user(replicas, 0), user(replicas, 1)
+    cluster_id = first.create("ports", SPARK_4, is_single_node=True, kind=Kind.CLASSIC_PREVIEW)
+    first.wait(cluster_id, State.RUNNING)
+    begin_program(first, cluster_id)
+    port = free_port()
+    opened(second, cluster_id, port)
+    assert mapping_of(first, cluster_id)["url"] == mapping_of(second, cluster_id)["url"] == f"tcp://127.0.0.1:{port}"
+    for killed, other in zip(replicas.all, (second, first), strict=True):
+        killed.kill()
+        until(lambda: answers(port), "another server listens")
+        until(lambda other=other: mapping_of(other, cluster_id)["status"] == "active", "it is told")  # type: ignore[misc]
+        killed.start()
+        assert answers(port), "a server that joins takes nothing away"
+    first.w.clusters.permanent_delete(cluster_id)
 
 
 def connected(replicas: Replicas, number: int, cluster_id: str, session: str, code: str) -> str:
