@@ -24,6 +24,7 @@ from brickyard.api.databricks import (
     changes,
     commands,
     dbfs,
+    items,
     logs,
     metrics,
     namedgroups,
@@ -703,6 +704,13 @@ def global_script(kind: type[msgspec.Struct]) -> Example:
 Example = Callable[[World], Awaitable[msgspec.Struct]]
 EXAMPLES: dict[str, Example] = {
     "clusters.create": create_cluster,
+    "items.create": create_cluster,
+    "items.list": plain(ask.ListClusters()),
+    "items.options": plain(Empty()),
+    "items.get": by_cluster(items.Item, id="mine"),
+    "items.state": by_cluster(items.ItemAction, id="mine", action="stop"),
+    "items.delete": by_cluster(items.DeleteItem, id="mine", permanent=True),
+    "items.events": by_cluster(items.ItemEvents, id="mine"),
     "clusters.get": by_cluster(ask.ClusterId),
     "clusters.list": plain(ask.ListClusters()),
     "clusters.list_all": plain(ask.ListClusters()),

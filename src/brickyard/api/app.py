@@ -19,6 +19,7 @@ from brickyard.api.databricks import (
     dbfs,
     globalscripts,
     identity,
+    items,
     jobs,
     libraries,
     logs,
@@ -51,6 +52,7 @@ def all_operations() -> tuple[Operation, ...]:
     """All operations of the server."""
     groups = (
         clusters,
+        items,
         gpu_clusters,
         gpu_ports,
         gpu_schedules,
