@@ -45,10 +45,9 @@ def _node(tmp_path: Path, work: Work, changed: Callable[[], None], *, host: Work
 
 async def _failed(tmp_path: Path, work: Work, *, role: Role = Role.DRIVER, refusal: Failure | None = None) -> NodeStatus:
     """The status of a node whose INSTALL is `work`, once it has failed."""
-    over, told = asyncio.Event(), list[NodeStatus]()
+    over = asyncio.Event()
 
     def changed() -> None:
-        told.append(node.status)
         if node.status.phase is Phase.FAILED:
             over.set()
 
@@ -58,7 +57,6 @@ async def _failed(tmp_path: Path, work: Work, *, role: Role = Role.DRIVER, refus
         node.want(assignment(role=role, refusal=refusal))
         async with asyncio.timeout(PATIENCE_S):
             await over.wait()
-        assert refusal is not None or work.progress in {status.message for status in told}
         failed = node.status
         await node.close()
     finally:
@@ -86,6 +84,37 @@ def test_a_step_that_takes_too_long_fails_the_node_with_its_own_reason(
     failed = asyncio.run(_failed(tmp_path, work, role=role)).failure
     assert failed is not None
     assert (failed.code, failed.message) == (code, "getting Spark took longer than 0.01 s")
+
+
+def test_what_is_only_for_people_is_told_once_nothing_else_comes_along(tmp_path: Path) -> None:
+    """Each report costs a server a transaction."""
+
+    async def scenario() -> None:
+        over, told = asyncio.Event(), list[str]()
+
+        async def install(node: NodeState) -> None:
+            for message in ("a", "b", "c"):
+                node.progress(message)
+            await asyncio.Event().wait()
+
+        def changed() -> None:
+            told.append(node.status.message)
+            if node.status.message == "c":
+                over.set()
+
+        node = _node(tmp_path, Work(install, progress="getting Spark"), changed)
+        loop = asyncio.create_task(node.run())
+        try:
+            node.want(assignment())
+            async with asyncio.timeout(PATIENCE_S):
+                await over.wait()
+            assert not {"getting Spark", "a", "b"} & set(told)
+            await node.close()
+        finally:
+            loop.cancel()
+            await asyncio.gather(loop, return_exceptions=True)
+
+    asyncio.run(scenario())
 
 
 def test_a_step_that_raises_what_it_may_not_is_told_as_a_mistake_of_ours(tmp_path: Path) -> None:

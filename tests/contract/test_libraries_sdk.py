@@ -148,6 +148,8 @@ def test_what_a_node_cannot_have_is_skipped_with_a_reason(w: WorkspaceClient, cl
         (Library(maven=MavenLibrary(coordinates="a:b:1", repo="https://me:secret@there.test")), "user name"),
         (Library(maven=MavenLibrary(coordinates="a:b:1", exclusions=["slf4j"])), "exclusions has 'slf4j'"),
         (Library(whl="dbfs:/a.egg"), "must end in .whl"),
+        (Library(cran=RCranLibrary(package="forecast==8.0")), "not the name of an R package"),
+        (Library(cran=RCranLibrary(package="forecast", repo="file:///etc")), "not an http or https URL"),
         (Library(whl="dbfs:/../a.whl"), "'..'"),
         (Library(whl="file:/etc/a.whl"), "a file of the node"),
         (pypi(""), "printable characters"),

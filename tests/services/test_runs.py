@@ -517,7 +517,7 @@ ONE = task("a")
         (SubmitRun(tasks=[task("a", libraries=[{"wheel": "x"}])]), r"libraries\[0\].wheel is not a kind of library"),
         (SubmitRun(tasks=[task("a", libraries=[{"whl": "file:/x/y.whl"}])]), "a file of the node"),
         (SubmitRun(tasks=[task("a", libraries=[{"egg": "dbfs:/y.egg"}])]), "build a wheel"),
-        (SubmitRun(tasks=[task("a", libraries=[{"cran": {"package": "x"}}])]), "nodes have no R"),
+        (SubmitRun(tasks=[task("a", libraries=[{"cran": {"package": "x==1.0"}}])]), "not the name of an R package"),
         (
             SubmitRun(
                 tasks=[SubmitTask(task_key="a", spark_jar_task=SparkJarTask(main_class_name="A"), existing_cluster_id="c")]

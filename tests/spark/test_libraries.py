@@ -5,16 +5,27 @@ from __future__ import annotations
 import base64
 import io
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from databricks.sdk.service.compute import Library, LibraryInstallStatus, MavenLibrary, PythonPyPiLibrary, ResultType, State
+from databricks.sdk.service.compute import (
+    Library,
+    LibraryFullStatus,
+    LibraryInstallStatus,
+    MavenLibrary,
+    PythonPyPiLibrary,
+    RCranLibrary,
+    ResultType,
+    State,
+)
 
 from tests.spark.live import Live
 from tests.support.maven import Repository, make_jar, serve
 from tests.support.packages import make_index, make_sdist, make_wheel
 from tests.support.patience import until
+from tests.support.rpackages import add_package
 from tests.support.runtimes import SPARK_4
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -35,6 +46,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         make_wheel(top, "other"),
         make_sdist(top, "sourced"),
     )
+    add_package(top / "cran", "greeter", code="hello <- function() 'hello from R'\n", exports=["hello"])
     return top
 
 
@@ -52,6 +64,7 @@ def live(tmp_path_factory: pytest.TempPathFactory, packages: Path, maven: Reposi
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PIP_CONFIG_FILE", str(conf))
         patch.setenv("BRICKYARD_MAVEN_URL", maven.url)
+        patch.setenv("BRICKYARD_CRAN_URL", (packages / "cran").as_uri())
         for name in ("PIP_FIND_LINKS", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
             patch.delenv(name, raising=False)
         made = Live(tmp_path_factory.mktemp("live") / "workspace")
@@ -109,6 +122,26 @@ code = "import cloudpickle; print(cloudpickle.VERSION)"
 print(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout, spark.range(3).count())
 """)  # fmt: skip
     assert said.split() == ["99.0", "3"]
+
+
+@pytest.mark.skipif(shutil.which("Rscript") is None, reason="this machine has no R (Debian: r-base-core)")
+def test_programs_in_r_find_the_clusters_packages_on_all_nodes(live: Live, cluster: str) -> None:
+    live.wait(cluster, State.RUNNING, workers=1)
+    live.w.libraries.install(cluster, [Library(cran=RCranLibrary(package="greeter"))])
+
+    def ended() -> LibraryFullStatus | None:
+        (found,) = [each for each in live.w.libraries.cluster_status(cluster) if each.library and each.library.cran]
+        return found if found.status in (LibraryInstallStatus.INSTALLED, LibraryInstallStatus.FAILED) else None
+
+    found = until(ended, "the library is there")
+    assert found.status is LibraryInstallStatus.INSTALLED, found.messages
+    assert live.run(cluster, "%sh Rscript -e 'cat(greeter::hello())'").strip() == "hello from R"
+    said = live.run(cluster, PIP + """
+def r():
+    return subprocess.run(["Rscript", "-e", "cat(greeter::hello())"], capture_output=True, text=True).stdout
+print(on_worker(r))
+""")  # fmt: skip
+    assert said.strip() == "hello from R"
 
 
 SCOPED = """

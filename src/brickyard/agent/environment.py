@@ -3,6 +3,8 @@
     NODE/python/            the environment: what users' `pip install` writes; kernels and Spark's Python workers run it
     INSTANCE/libraries/     the cluster's libraries and pip's settings; only the agent writes here
 
+R packages are at the same two places (`r_libraries`), where there is R.
+
 `sys.path` has the environment's packages first, then the cluster's libraries, then the runtime's packages, then pip. The runtime
 is shared and read-only. The node host runs the runtime's own interpreter, so no user's package reaches it.
 """
@@ -31,6 +33,14 @@ def make(config: AgentConfig, manifest: RuntimeManifest, *, environ: Mapping[str
     """Makes the node's environment, empty. `environ`: where pip's configuration of this machine is looked up. Raises OSError."""
     make_libraries(config, manifest, environ)
     make_venv(config.python_dir, manifest, under=(config.libraries_dir / "site", runtime_packages(manifest), pip_home(config)))
+    for path in r_libraries(config):  # R ignores a directory that is not there when it starts
+        path.mkdir(parents=True)
+
+
+def r_libraries(config: AgentConfig) -> tuple[Path, Path]:
+    """Returns the directories of R packages besides the machine's own, in the order in which R looks into them (R_LIBS_USER):
+    where users' `install.packages` installs, and the cluster's, where only the agent writes."""
+    return config.python_dir / "lib" / "R", config.libraries_dir / "R"
 
 
 def runtime_packages(manifest: RuntimeManifest) -> Path:

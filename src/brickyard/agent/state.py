@@ -30,11 +30,13 @@ from brickyard.domain.samples import NodeAbout
 from brickyard.domain.scripts import ScriptResult, ScriptsReport, ScriptStatus
 from brickyard.lifecycle.runtimeuse import RuntimeUse
 
+UNHURRIED_S = 0.3  # for so long a change that nothing waits for may wait for one that matters: one report tells of both
+FOR_PEOPLE = ("message", "isolation", "limits", "network")  # fields of the status that decide nothing
 STARVED_S = 30.0  # a node that fails this soon after a process was ended for lack of memory fails because of that
 
 
 class NodeState:
-    """Everything runs on the event loop; `on_change` is called after every change of `status`."""
+    """Everything runs on the event loop; `on_change` is called after every change of `status`, within UNHURRIED_S."""
 
     def __init__(
         self,
@@ -71,7 +73,9 @@ class NodeState:
         self.redactor = Redactor()  # hides the secrets of the current generation, and those that its contexts have read
         self.contexts = Contexts(instance_id=config.instance_id, hide=self.hide)
         self.numbers: dict[str, Any] = {}  # what the node host last said of Spark; not trusted
+        self.background: dict[Any, asyncio.Task[Any]] = {}  # what a step has begun, and goes on when the step is given up
         self._on_change = on_change
+        self._unhurried: asyncio.TimerHandle | None = None  # tells of what changed since the last call of `on_change`
         self._starved = ("", 0.0)  # why one of the node's processes was ended, and when (monotonic)
 
     @property
@@ -134,9 +138,29 @@ class NodeState:
         self.replace_status(msgspec.structs.replace(self.status, **changes))
 
     def replace_status(self, status: NodeStatus) -> None:
-        if status != self.status:
-            self.status = status
-            self._on_change()
+        """A report costs a server a transaction, so what is only for people waits for other changes to come along."""
+        before, self.status = self.status, status
+        told = {name: getattr(before, name) for name in FOR_PEOPLE}
+        if msgspec.structs.replace(status, **told) != before:
+            self._tell()
+        elif status != before:
+            self._tell_soon()
+
+    def update_unhurried(self, **changes: Any) -> None:
+        """Changes what nothing waits for, whatever it is."""
+        before, self.status = self.status, msgspec.structs.replace(self.status, **changes)
+        if self.status != before:
+            self._tell_soon()
+
+    def _tell_soon(self) -> None:
+        if self._unhurried is None:
+            self._unhurried = asyncio.get_running_loop().call_later(UNHURRIED_S, self._tell)
+
+    def _tell(self) -> None:
+        if self._unhurried is not None:
+            self._unhurried.cancel()
+            self._unhurried = None
+        self._on_change()
 
     def progress(self, message: str) -> None:
         self.update(message=message)
@@ -152,7 +176,7 @@ class NodeState:
         self._hidden = set(wanted.redact)
         self.redactor = Redactor(self._hidden)
         self.contexts = Contexts(instance_id=self.config.instance_id, hide=self.hide, given=wanted.redact)
-        self.numbers = {}
+        self.numbers, self.background = {}, {}
         self.node_log.clear()
         kept = {
             name: getattr(self.status, name)

@@ -22,8 +22,9 @@ _TOP = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = (
     "alternatives", "ca-certificates", "crypto-policies", "fonts", "gai.conf", "host.conf", "java", "ld.so.cache", "ld.so.conf",
     "ld.so.conf.d", "locale.alias", "localtime", "mime.types", "nsswitch.conf", "os-release", "debian_version",
-    "pki/ca-trust/extracted", "pki/java", "pki/tls/cert.pem", "pki/tls/certs", "pki/tls/openssl.cnf", "protocols", "resolv.conf",
-    "services", "ssl/certs", "ssl/openssl.cnf", "timezone",
+    "pki/ca-trust/extracted", "pki/java", "pki/tls/cert.pem", "pki/tls/certs", "pki/tls/openssl.cnf", "protocols", "R/Makeconf",
+    "R/Renviron", "R/Rprofile.site", "R/ldpaths", "R/repositories", "resolv.conf", "services", "ssl/certs", "ssl/openssl.cnf",
+    "timezone",
 )  # fmt: skip
 _ETC_GLOBS = ("java-*", "jvm-*")  # where Debian and Fedora keep a JDK's own configuration
 # Parts of a fresh /proc that belong to the machine. If our user is root outside, that uid alone allows writing to them.

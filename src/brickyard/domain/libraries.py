@@ -21,6 +21,7 @@ _URL = re.compile(r"https?://[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
 
 _PART = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 _COORDINATES = re.compile(rf"{_PART}:{_PART}:(?!latest[.]){_PART}(?:[+]{_PART})?")
+_R_PACKAGE = re.compile(r"[A-Za-z][A-Za-z0-9.]*[A-Za-z0-9]")
 _EXCLUSION = re.compile(r"[A-Za-z0-9._*-]+:[A-Za-z0-9._*-]+")
 
 
@@ -32,6 +33,11 @@ def is_coordinates(text: str) -> bool:
 def is_exclusion(text: str) -> bool:
     """Whether the text names artifacts that are not wanted: group:artifact, where * stands for any."""
     return _EXCLUSION.fullmatch(text) is not None
+
+
+def is_r_package(text: str) -> bool:
+    """Whether the text is a name that a package of R can have."""
+    return _R_PACKAGE.fullmatch(text) is not None
 
 
 def is_requirement(text: str) -> bool:
@@ -83,7 +89,9 @@ class Library(Wire, frozen=True, kw_only=True):
     egg: str | None = None
 
 
-NO_R = "clusters run no R code, so packages from CRAN are not installed"  # whether or not the machine has R
+NO_R = (
+    "there is no Rscript on this node. Install R on the machines of the workspace (Debian: r-base-core), then restart the cluster"
+)
 
 
 class InstallLibraries(Wire, frozen=True, kw_only=True):

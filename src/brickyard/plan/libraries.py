@@ -18,6 +18,7 @@ from brickyard.domain.libraries import (
     MavenLibrary,
     is_coordinates,
     is_exclusion,
+    is_r_package,
     is_requirement,
     is_url,
 )
@@ -129,6 +130,12 @@ def check(library: Library, field: str) -> None:
         _maven(library.maven, f"{field}.maven")
     elif library.cran is not None:
         _text(library.cran.package, f"{field}.cran.package")
+        if not is_r_package(library.cran.package):
+            raise InvalidParameterValue(
+                f"{field}.cran.package is {library.cran.package[:100]!r}, which is not the name of an R package, like forecast."
+                " Versions cannot be given: name a repository that has the version you want (repo)."
+            )
+        check_repo(library.cran.repo, f"{field}.cran.repo")
     else:
         _file(str(getattr(library, name)), f"{field}.{name}", _FILES[name])
 

@@ -159,8 +159,6 @@ def _libraries(task: SubmitTask) -> tuple[Library, ...]:
         except msgspec.ValidationError as error:
             raise InvalidParameterValue(f"{where} makes no sense: {error}.") from error
         check_library(library, where)
-        if library.cran is not None:
-            raise InvalidParameterValue(f"{where}.cran is not supported: nodes have no R.")
         found.append(library)
     return tuple(found)
 

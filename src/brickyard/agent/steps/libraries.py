@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import jars, libraries, transfers
+from brickyard.agent import cran, jars, libraries, transfers
 from brickyard.agent.builds import build
 from brickyard.agent.converge import Stage
 from brickyard.agent.host import MAX_TEXT, HostError
@@ -51,11 +51,13 @@ async def _install_all(node: NodeState) -> None:
 
 async def install(node: NodeState, library: Library) -> LibraryReport:
     """Installs one library. Returns how that went."""
-    if library.cran is not None:
-        return LibraryReport(library=library, status=LibraryInstallStatus.SKIPPED, message=NO_R)
     java = library.jar is not None or library.maven is not None
-    _report(node, LibraryReport(library=library, status=LibraryInstallStatus.RESOLVING))
+    _say(node, library, LibraryInstallStatus.RESOLVING)
     try:
+        if library.cran is not None:
+            if not await cran.install(node, library.cran):
+                return LibraryReport(library=library, status=LibraryInstallStatus.SKIPPED, message=NO_R)
+            return LibraryReport(library=library, status=LibraryInstallStatus.INSTALLED)
         with tempfile.TemporaryDirectory(dir=node.config.directory, prefix="library-") as scratch:
             await (_install_jars if java else _install_python)(node, library, Path(scratch))
     except (LibraryError, TransferFailed, HostError, OSError) as error:
@@ -71,7 +73,7 @@ def target_of(node: NodeState) -> Target:
 
 async def _install_python(node: NodeState, library: Library, scratch: Path) -> None:
     wanted = await _wanted(node, library, scratch)
-    _report(node, LibraryReport(library=library, status=LibraryInstallStatus.INSTALLING))
+    _say(node, library, LibraryInstallStatus.INSTALLING)
     asked = set[str]()
     while True:
         try:
@@ -99,7 +101,7 @@ async def _install_jars(node: NodeState, library: Library, scratch: Path) -> Non
     else:
         found, linked = (await _fetch(node, parse(str(library.jar)), scratch, MAX_FILE),), True
         await asyncio.to_thread(jars.check_jar, found[0])
-    _report(node, LibraryReport(library=library, status=LibraryInstallStatus.INSTALLING))
+    _say(node, library, LibraryInstallStatus.INSTALLING)
     new = await asyncio.to_thread(jars.put, found, target, linked=linked)
     if node.current.stage is Stage.JOINED and new:
         await node.call("jars", paths=new)
@@ -130,9 +132,18 @@ async def _fetch(node: NodeState, place: Place, scratch: Path, max_bytes: int) -
     return scratch / place.name
 
 
+def _say(node: NodeState, library: Library, status: LibraryInstallStatus) -> None:
+    """Tells of the progress with a library."""
+    node.update_unhurried(libraries=_with(node, LibraryReport(library=library, status=status)))
+
+
 def _report(node: NodeState, report: LibraryReport) -> None:
-    others = [each for each in node.status.libraries if each.library != report.library]
-    node.update(libraries=(*others, report))
+    """Tells how it ended."""
+    node.update(libraries=_with(node, report))
+
+
+def _with(node: NodeState, report: LibraryReport) -> tuple[LibraryReport, ...]:
+    return (*(each for each in node.status.libraries if each.library != report.library), report)
 
 
 WORK = Work(_install)  # each library has a limit of its own

@@ -49,6 +49,7 @@ async def _scripts(node: NodeState) -> None:
     starting = asyncio.create_task(_prepare(node))
     try:
         await _run_all(node)
+        node.progress(start.WORK.progress)
         await starting
     finally:
         starting.cancel()
@@ -66,7 +67,7 @@ async def _prepare(node: NodeState) -> None:
 
 async def _run_all(node: NodeState) -> None:
     scripts, results, began = node.assignment.init_scripts, [], time.monotonic()
-    node.update(scripts=ScriptsReport(running=True))
+    node.update_unhurried(scripts=ScriptsReport(running=True))
     directory = node.config.node_dir / "scripts"
     await asyncio.to_thread(files.make_empty, directory)
     fetched = await _fetch_all(node, scripts, directory)
@@ -79,8 +80,8 @@ async def _run_all(node: NodeState) -> None:
         if outcome.status is not ScriptStatus.SUCCEEDED:
             raise _failed(node, number, outcome)
         results.append(ScriptResult(status=outcome.status, seconds=seconds))
-        node.update(scripts=ScriptsReport(running=True, results=tuple(results)))
-    node.update(scripts=ScriptsReport(results=tuple(results)))
+        node.update_unhurried(scripts=ScriptsReport(running=True, results=tuple(results)))
+    node.update_unhurried(scripts=ScriptsReport(results=tuple(results)))
     node.say(f"init scripts took {time.monotonic() - began:.3f} s")
     node.current = msgspec.structs.replace(node.current, scripted=True)
 

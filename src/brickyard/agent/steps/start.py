@@ -21,6 +21,7 @@ from brickyard.agent.steps.work import Work
 from brickyard.agent.view import WORKSPACE, View, write_etc, write_unreadable
 from brickyard.domain.node import Assignment
 from brickyard.domain.runtimes import RuntimeManifest
+from brickyard.lifecycle import cranrepo
 
 PROGRESS = "starting the node's processes"
 LIMIT_S = 300.0
@@ -68,6 +69,7 @@ async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManif
     env = sandbox.environment(config.instance_id, node_dir=config.node_dir, tmp=tmp, source=os.environ)
     env["PATH"] += f":{config.libraries_dir / 'bin'}"  # last: a library's script takes the place of no other program
     env["PIP_CONFIG_FILE"] = str(config.libraries_dir / "pip.conf")
+    env["R_LIBS_USER"] = ":".join(map(str, environment.r_libraries(config)))
     env |= {tree.variable: tree.source if walls.kind == "none" else tree.target for tree in config.trees}
     if config.workspaces_dir:
         env[WORKSPACE_VARIABLE] = str(config.workspace_link) if walls.kind == "none" else WORKSPACE
@@ -106,7 +108,12 @@ def _limit(node: NodeState, wanted: Assignment) -> cgroups.Group:
 def _view(config: AgentConfig, wanted: Assignment, manifest: RuntimeManifest) -> View:
     etc = config.directory / "etc"
     write_etc(etc, hostname=config.instance_id, host=config.node_host, home=str(config.node_dir / "home"))
-    python = (str(config.libraries_dir), str(environment.pip_home(config)), *environment.index_paths(os.environ))
+    python = (
+        str(config.libraries_dir),
+        str(environment.pip_home(config)),
+        *environment.index_paths(os.environ),
+        cranrepo.directory(os.environ),
+    )
     java, copy = Path(manifest.java_real, "bin", "java"), config.directory / "java"
     if java.is_file():
         write_unreadable(copy, java)
