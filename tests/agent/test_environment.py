@@ -59,7 +59,7 @@ def test_the_clusters_libraries_lie_between_the_users_and_the_runtimes(config: A
     environment.make(config, manifest, environ={"PIP_CONFIG_FILE": "/dev/null"})
     (config.libraries_dir / "site" / "base.py").write_text("VERSION = 'library'\n")
     assert python(config, "-c", "import base; print(base.VERSION)") == "library"
-    (next((config.python_dir / "lib").iterdir()) / "site-packages" / "base.py").write_text("VERSION = 'user'\n")
+    (next((config.python_dir / "lib").glob("python*")) / "site-packages" / "base.py").write_text("VERSION = 'user'\n")
     assert python(config, "-c", "import base; print(base.VERSION)") == "user"
     files.remove_tree(config.python_dir)
     environment.make(config, manifest, environ={"PIP_CONFIG_FILE": "/dev/null"})

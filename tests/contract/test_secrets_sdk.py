@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import requests
 from databricks.sdk import WorkspaceClient
-from databricks.sdk.errors import BadRequest, InvalidParameterValue, NotFound, ResourceAlreadyExists
+from databricks.sdk.errors import BadRequest, InvalidParameterValue, NotFound, PermissionDenied, ResourceAlreadyExists
 from databricks.sdk.service.compute import ClusterDetails, State
 from databricks.sdk.service.workspace import (
     AclPermission,
@@ -79,6 +79,31 @@ def test_permissions(w: WorkspaceClient, scope: str) -> None:
         w.secrets.delete_acl(scope, "users")
     with pytest.raises(InvalidParameterValue):
         w.secrets.put_acl(scope, "strangers", AclPermission.READ)
+
+
+def test_what_each_permission_lets_another_user_do(w: WorkspaceClient, scope: str) -> None:
+    w.secrets.put_secret(scope, "password", string_value="hunter2")
+    robot = w.service_principals.create(display_name="robot", active=True).application_id or ""
+    other = WorkspaceClient(host=w.config.host, token=w.token_management.create_obo_token(robot).token_value)
+    calls: dict[AclPermission, Callable[[], object]] = {
+        AclPermission.READ: lambda: other.secrets.get_secret(scope, "password"),
+        AclPermission.WRITE: lambda: other.secrets.put_secret(scope, "new", string_value="value"),
+        AclPermission.MANAGE: lambda: other.secrets.put_acl(scope, "users", AclPermission.READ),
+    }
+    for count in range(len(calls) + 1):
+        given = list(calls)[:count]
+        if given:
+            w.secrets.put_acl(scope, robot, given[-1])
+        for permission, call in calls.items():
+            if permission in given:
+                call()
+            else:
+                with pytest.raises(PermissionDenied, match=f"takes the {permission.value} permission"):
+                    call()
+    w.secrets.delete_acl(scope, "users")
+    w.secrets.delete_acl(scope, robot)
+    with pytest.raises(PermissionDenied):
+        list(other.secrets.list_secrets(scope))
 
 
 @pytest.mark.parametrize("value", [["hunter2"], {"hunter2": 1}, 20_02])

@@ -17,12 +17,13 @@ import msgspec
 from brickyard.agent.config import AgentConfig
 from brickyard.config import Settings
 from brickyard.domain.runtimes import Runtime
-from brickyard.lifecycle import mavenrepo
+from brickyard.lifecycle import cranrepo, mavenrepo
 from brickyard.providers.base import LaunchRequest
 from brickyard.runtime import NODE_CODE
 
 CONFIG_FILE = "agent.json"  # in the instance's directory, mode 0600
-_SECRET = ("BRICKYARD_", "DATABRICKS_")  # never passed on to agents and what they start
+_SECRET = ("BRICKYARD_", "DATABRICKS_")  # never passed on to agents and what they start, except:
+_PASSED_ON = (mavenrepo.VARIABLE, cranrepo.VARIABLE)
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +98,7 @@ def command(instance_dir: Path, *, python: str = sys.executable) -> list[str]:
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment for an agent on this machine: ours without secrets, and with paths made absolute."""
-    env = {key: value for key, value in environ.items() if key == mavenrepo.VARIABLE or not key.startswith(_SECRET)}
+    env = {key: value for key, value in environ.items() if key in _PASSED_ON or not key.startswith(_SECRET)}
     if "PYTHONPATH" in env:
         env["PYTHONPATH"] = os.pathsep.join(str(Path(path).resolve()) for path in env["PYTHONPATH"].split(os.pathsep) if path)
     return env
