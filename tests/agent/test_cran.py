@@ -18,6 +18,7 @@ import pytest
 from brickyard.agent import cran
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.host import NodeHost
+from brickyard.agent.installer import LibraryError
 from brickyard.agent.log import LogFile
 from brickyard.agent.networks import Networks
 from brickyard.agent.sandbox import Isolation
@@ -196,5 +197,5 @@ def test_links_and_devices_are_not_unpacked(tmp_path: Path) -> None:
 
 def test_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cran, "MAX_BYTES", 10)
-    with pytest.raises(cran.LibraryError, match="it takes more than"):
+    with pytest.raises(LibraryError, match="it takes more than"):
         cran.unpack(_packed((tarfile.TarInfo("a"), b"123456"), (tarfile.TarInfo("b"), b"123456")), tmp_path)
