@@ -77,18 +77,19 @@ def test_a_change_is_heard_of_and_the_stream_goes_on_where_it_was_left(server: S
         assert another in event["data"]
 
 
-def test_pools_and_runs_are_told_too_and_kinds_can_be_chosen(server: Server) -> None:
+def test_policies_pools_and_runs_are_told_too_and_kinds_can_be_chosen(server: Server) -> None:
     client = server.client()
     with opened(server) as answer, opened(server, kinds="run") as runs:
         everything, of_runs = blocks(answer), blocks(runs)
         for heard in (everything, of_runs):
             assert [next(heard), next(heard)["event"]] == [{"retry": "1000"}, "reset"]
         pool = client.instance_pools.create("pool", node_type_id="i3.xlarge")
+        policy = client.cluster_policies.create(name="policy", definition="{}")
         create(server)
         where = ClusterSpec(spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=1)
         client.jobs.submit(tasks=[SubmitTask("t", new_cluster=where, spark_python_task=SparkPythonTask("dbfs:/x.py"))])
         found: list[tuple[str, str]] = []
-        while ("instance-pool", pool.instance_pool_id) not in found:
+        while not {("instance-pool", pool.instance_pool_id), ("cluster-policy", policy.policy_id)} <= set(found):
             found += objects(next(everything))
         found = []
         while not found:
@@ -96,7 +97,7 @@ def test_pools_and_runs_are_told_too_and_kinds_can_be_chosen(server: Server) -> 
         assert {kind for kind, _ in found} == {"run"}
     with opened(server, kinds="run,secret") as answer:
         assert answer.status_code == 400
-        assert "kinds has secret; it must be some of cluster, instance-pool, run" in answer.json()["message"]
+        assert "kinds has secret; it must be some of cluster, cluster-policy, instance-pool, run" in answer.json()["message"]
 
 
 def test_there_is_a_sign_of_life(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from brickyard.domain.access import Grant, ObjectKind, Permission, Place, Princi
 from brickyard.domain.clock import Ids
 from brickyard.domain.errors import DatabaseAway, QuotaExceeded
 from brickyard.domain.identity import UserRow
+from brickyard.domain.policies import PolicyRow
 from brickyard.services import changes as module
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
@@ -169,6 +170,31 @@ def test_only_what_a_list_would_show_is_told(store_url: str) -> None:
         assert names(await told(changes)) == ["mine"]
         await world.grant("theirs", somebody.user_id)
         assert names(await told(changes)) == ["theirs"]
+
+    play(store_url, scenario)
+
+
+def test_policies_are_told_to_those_who_may_use_them(store_url: str) -> None:
+    async def scenario(world: World) -> None:
+        somebody = await world.somebody()
+        changes = await begun(await world.changes.watch(somebody))
+
+        async def put(name: str, *holders: str) -> None:
+            grants = [Grant(holder, Permission.CAN_USE) for holder in holders]
+            row = PolicyRow(policy_id=name, name=name, creator_user_name=ME)
+
+            def work(tx: Tx) -> None:
+                tx.policies.put(row)
+                tx.grants.put(Place(ObjectKind.CLUSTER_POLICY, name), grants)
+
+            await world.store.write(work)
+
+        await put("theirs")
+        await put("shared", somebody.user_id)
+        assert names(await told(changes)) == ["shared"]
+        await world.store.write(lambda tx: tx.policies.delete("theirs"))
+        await world.store.write(lambda tx: tx.policies.delete("shared"))
+        assert names(await told(changes)) == ["shared"]
 
     play(store_url, scenario)
 

@@ -23,7 +23,7 @@ from brickyard.domain.errors import (
 from brickyard.domain.policies import CreatePolicy, ListPolicies
 from brickyard.domain.requests import CreateCluster, EditCluster
 from brickyard.domain.spec import AutoScale, ClusterSpec
-from brickyard.domain.validation import UNSAVED_POLICY, ClusterValidation, TryPolicy
+from brickyard.domain.validation import UNSAVED_POLICY, ClusterType, ClusterValidation, TryPolicy
 from brickyard.services.access import Authorizer
 from brickyard.services.policies import PolicyService
 from brickyard.store.store import Store
@@ -237,6 +237,28 @@ def test_a_policy_is_tried_before_it_is_saved(store: Store) -> None:
         assert merged is not None
         assert "custom_tags.by" in {each.field for each in merged.locks}
         assert await saved() == before
+        assert not (await desk.list()).get("clusters")
+
+    checks(store, scenario)
+
+
+def test_a_policy_is_tried_on_the_cluster_of_a_job(store: Store) -> None:
+    async def scenario(desk: Desk) -> None:
+        rules = {"cluster_type": {"type": "fixed", "value": "job"}, "autotermination_minutes": {"type": "fixed", "value": 20}}
+        only_jobs = json.dumps(rules | {"custom_tags.team": {"type": "fixed", "value": "x"}})
+
+        async def verdict(kind: ClusterType) -> ClusterValidation:
+            found = await desk.service.try_policy(ADMIN, TryPolicy(definition=only_jobs, cluster=SPEC, cluster_type=kind))
+            assert found.verdict is not None
+            return found.verdict
+
+        interactive, job = await verdict(ClusterType.ALL_PURPOSE), await verdict(ClusterType.JOB)
+        assert not interactive.valid
+        assert [each.field for each in interactive.errors] == ["cluster_type"]
+        assert job.valid, job.errors
+        assert job.effective is not None
+        assert job.effective.custom_tags == {"team": "x"}
+        assert not job.effective.autotermination_minutes, "the cluster of a job ends with its run"
         assert not (await desk.list()).get("clusters")
 
     checks(store, scenario)

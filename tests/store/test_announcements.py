@@ -9,11 +9,13 @@ import msgspec
 import psycopg
 import pytest
 
+from brickyard.domain.access import Grant, ObjectKind, Permission, Place
 from brickyard.domain.cluster import Instance, Workbench, WorkspaceTask
 from brickyard.domain.gpuclusters import GpuConfiguration
 from brickyard.domain.gpusnapshots import SnapshotRow
 from brickyard.domain.identity import ADMINS_ID, NEVER, GroupRow, TokenRow, UserRow
 from brickyard.domain.node import Phase
+from brickyard.domain.policies import PolicyRow
 from brickyard.store.changeset import Changes, Lost
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -27,6 +29,8 @@ from tests.support.postgres import Postgres
 POOL = pool("one")
 POOL_ID = POOL.instance_pool_id
 NODE = instance(cluster())
+POLICY = PolicyRow(policy_id="g", name="governs", creator_user_name="u")
+OF_POLICY = Place(ObjectKind.CLUSTER_POLICY, "g")
 USER = UserRow(user_name="a@example.com", user_id="8")
 GROUP = GroupRow(group_id="7", display_name="g")
 TOKEN = TokenRow(token_id="t", digest="d", user_name="a@example.com", comment="", created_ms=0, expiry_ms=NEVER)
@@ -36,6 +40,7 @@ IDLE = msgspec.structs.replace(idle(1), pool_id=POOL_ID)
 def before(tx: Tx) -> None:
     tx.clusters.insert(cluster())
     tx.pools.insert(POOL)
+    tx.policies.put(POLICY)
     tx.runs.insert(run(1))
     tx.instances.insert(NODE)
     tx.instances.insert(IDLE)
@@ -83,6 +88,12 @@ CASES: dict[str, tuple[Callable[[Tx], object], Changes]] = {
     "a snapshot": (lambda tx: tx.snapshots.insert(SNAPSHOT), Changes(snapshots=True)),
     "a pool": (lambda tx: tx.pools.update(POOL), Changes(pools=P)),
     "a pool removed": (lambda tx: tx.pools.delete(POOL_ID), Changes(pools=P, lost={Lost("instance-pool", POOL_ID, owner="u")})),
+    "a policy": (lambda tx: tx.policies.put(POLICY), Changes(policies={"g"})),
+    "a grant on a policy": (lambda tx: tx.grants.put(OF_POLICY, [Grant("7", Permission.CAN_USE)]), Changes(policies={"g"})),
+    "a policy removed": (
+        lambda tx: tx.policies.delete("g"),
+        Changes(policies={"g"}, lost={Lost("cluster-policy", "g", owner="u")}),
+    ),
     "a run": (run_updated, Changes(runs=R)),
     "an identity": (lambda tx: tx.users.put(USER), Changes(identity=True)),
     "a group": (lambda tx: tx.groups.put(GROUP), Changes(identity=True)),
@@ -148,7 +159,7 @@ def test_other_servers_are_told_of_every_kind(postgres: Postgres) -> None:
     one, other = Store.open(url), Store.open(url)
     heard = Changes()
     told = asyncio.Event()
-    everything = Changes(clusters=C, pools=P, runs=R, instances={NODE.instance_id})
+    everything = Changes(clusters=C, pools=P, policies={"g"}, runs=R, instances={NODE.instance_id})
 
     def listen(changes: Changes) -> None:
         heard.add(changes)

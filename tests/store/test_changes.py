@@ -97,11 +97,13 @@ def test_a_database_that_hangs_tells_afterwards(postgres: Postgres, pair: tuple[
 _NAMES = st.sets(st.text("abc-0123456789", min_size=1, max_size=20))
 
 
-@given(_NAMES, _NAMES, st.sets(st.integers(1, 2**48)), _NAMES)
-def test_what_is_told_is_what_was_changed(clusters: set[str], pools: set[str], runs: set[int], instances: set[str]) -> None:
-    changes = Changes(clusters=clusters, pools=pools, runs=runs, instances=instances)
+@given(_NAMES, _NAMES, _NAMES, st.sets(st.integers(1, 2**48)), _NAMES)
+def test_what_is_told_is_what_was_changed(
+    clusters: set[str], pools: set[str], policies: set[str], runs: set[int], instances: set[str]
+) -> None:
+    changes = Changes(clusters=clusters, pools=pools, policies=policies, runs=runs, instances=instances)
     assert of_words(changes.words()) == changes
-    assert bool(changes) == bool(clusters or pools or runs or instances)
+    assert bool(changes) == bool(clusters or pools or policies or runs or instances)
 
 
 def test_kinds_of_a_newer_server_are_passed_over() -> None:

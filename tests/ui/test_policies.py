@@ -56,6 +56,19 @@ def test_the_list_leads_to_a_policy_and_its_rules(session: Session, server: Serv
     assert page.title() != "taken over"
 
 
+def test_what_others_do_to_policies_is_shown_at_once(session: Session, w: WorkspaceClient, policy: str) -> None:
+    page = session.go("/compute?tab=policies")
+    expect(page.get_by_role("row").filter(has_text=policy)).to_be_visible()
+    made = str(w.cluster_policies.create(name="made elsewhere", definition="{}").policy_id)
+    row = page.get_by_role("row").filter(has_text=made)
+    expect(row).to_contain_text("made elsewhere")
+    w.cluster_policies.edit(policy_id=made, name=f"renamed {HOSTILE}", definition="{}")
+    expect(row).to_contain_text(f"renamed {HOSTILE}")
+    w.cluster_policies.delete(made)
+    expect(row).to_have_count(0)
+    assert session.said == []
+
+
 def test_a_policy_is_checked_and_tried_while_it_is_typed(session: Session, server: Server, w: WorkspaceClient) -> None:
     page = session.go("/compute/policies/create")
     answer = page.get_by_label("The server's answer")
@@ -79,6 +92,12 @@ def test_a_policy_is_checked_and_tried_while_it_is_typed(session: Session, serve
     spec = {"spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge", "num_workers": 9}
     type_all(page, "Specification to try", json.dumps(spec))
     expect(page.get_by_label("Refuses")).to_contain_text("the value must be at most 2")
+    type_all(page, "Definition", json.dumps(rules | {"cluster_type": {"type": "fixed", "value": "job"}}))
+    type_all(page, "Specification to try", json.dumps(spec | {"num_workers": 1}))
+    expect(page.get_by_label("Refuses")).to_contain_text("cluster_type")
+    page.get_by_text("Job", exact=True).click()
+    expect(answer).to_contain_text("Accepted")
+    type_all(page, "Definition", json.dumps(rules))
     page.get_by_label("Clusters per user").fill("4")
     page.get_by_role("button", name="Add a library").click()
     page.get_by_label("Library 1", exact=True).fill("simplejson==3.19.2")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from brickyard.domain.spec import ClusterSpec, Wire
 
 
@@ -43,6 +45,13 @@ class ClusterValidation(Wire, frozen=True, kw_only=True):
 UNSAVED_POLICY = "unsaved"  # what a policy that is only tried is called; ids of saved ones are hexadecimal
 
 
+class ClusterType(StrEnum):
+    """What a policy calls the two kinds of clusters, as the value of its virtual field `cluster_type`."""
+
+    ALL_PURPOSE = "all-purpose"
+    JOB = "job"
+
+
 class TryPolicy(Wire, frozen=True, kw_only=True):
     """Ours: what a policy that is not saved would do to a cluster: a definition, or a family with overrides."""
 
@@ -50,6 +59,7 @@ class TryPolicy(Wire, frozen=True, kw_only=True):
     policy_family_id: str | None = None
     policy_family_definition_overrides: str | None = None
     cluster: ClusterSpec
+    cluster_type: ClusterType = ClusterType.ALL_PURPOSE
 
     @property
     def policy_id(self) -> str:

@@ -1,4 +1,4 @@
-"""Notifies watchers which clusters, pools and runs have changed. For one event loop.
+"""Notifies watchers which clusters, policies, pools and runs have changed. For one event loop.
 
 Notifications contain only ids: the receiver reads the objects. Changes close together are sent together, and a watcher that may
 have missed some is told to read everything again. So nothing needs to be kept for long, and any server can notify.
@@ -18,8 +18,9 @@ from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.errors import DatabaseTrouble, QuotaExceeded, RequestLimitExceeded
 from brickyard.plan.access import holders
 from brickyard.services.access import Authorizer
-from brickyard.services.access.objects import of_cluster, of_pool, of_run
+from brickyard.services.access.objects import of_cluster, of_policy, of_pool, of_run
 from brickyard.services.caller import Caller
+from brickyard.services.policies import find_policy
 from brickyard.services.tokens import renewed
 from brickyard.store.changeset import Changes as Changeset
 from brickyard.store.store import Store
@@ -35,7 +36,7 @@ REMEMBERED = 1_000  # commits, for watchers that reconnect
 _POSITION = re.compile(r"([0-9a-f]+)-([0-9]{1,18})")
 
 
-WATCHED = (ObjectKind.CLUSTER, ObjectKind.INSTANCE_POOL, ObjectKind.RUN)
+WATCHED = (ObjectKind.CLUSTER, ObjectKind.CLUSTER_POLICY, ObjectKind.INSTANCE_POOL, ObjectKind.RUN)
 
 
 class Key(NamedTuple):
@@ -167,6 +168,7 @@ class Changes:
         keys = frozenset(
             [
                 *(Key(ObjectKind.CLUSTER, each) for each in changes.clusters),
+                *(Key(ObjectKind.CLUSTER_POLICY, each) for each in changes.policies),
                 *(Key(ObjectKind.INSTANCE_POOL, each) for each in changes.pools),
                 *(Key(ObjectKind.RUN, str(each)) for each in changes.runs),
             ]
@@ -263,5 +265,8 @@ def _object(tx: Tx, key: Key) -> SecurableObject | None:
     if key.kind is ObjectKind.INSTANCE_POOL:
         pool = tx.pools.get(key.id)
         return None if pool is None else of_pool(pool)
+    if key.kind is ObjectKind.CLUSTER_POLICY:
+        policy = find_policy(tx, key.id)
+        return None if policy is None else of_policy(policy)
     run = tx.runs.get(int(key.id))
     return None if run is None else of_run(run)

@@ -224,8 +224,7 @@ class RunService:
         asked = task.new_cluster
         if asked is None:
             return None
-        minutes = asked.autotermination_minutes or 0
-        specified = self._specify(tx, caller, msgspec.structs.replace(asked, cluster_name=name, autotermination_minutes=minutes))
+        specified = self._specify(tx, caller, msgspec.structs.replace(asked, cluster_name=name))
         if why := attach_refusal(specified.spec, cluster_id=name, user_name=caller.user_name, client=Client.JOBS):
             raise InvalidParameterValue(f"Task {task.task_key}: {why}")
         check_enforced(libraries(task), find_policy(tx, specified.spec.policy_id))

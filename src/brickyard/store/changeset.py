@@ -11,8 +11,8 @@ import msgspec
 from brickyard.domain.access import ObjectKind
 from brickyard.domain.cluster import Instance
 
-_CLUSTER, _POOL, _RUN, _INSTANCE, _IDENTITY, _LOST, _SNAPSHOTS = "cpriuls"  # the kinds, in messages to other servers
-_WATCHED = (ObjectKind.CLUSTER, ObjectKind.INSTANCE_POOL, ObjectKind.RUN)
+_CLUSTER, _POOL, _RUN, _INSTANCE, _IDENTITY, _LOST, _SNAPSHOTS, _POLICY = "cpriulsg"  # the kinds, in messages to other servers
+_WATCHED = (ObjectKind.CLUSTER, ObjectKind.CLUSTER_POLICY, ObjectKind.INSTANCE_POOL, ObjectKind.RUN)
 
 
 class Lost(NamedTuple):
@@ -29,6 +29,7 @@ class Changes(msgspec.Struct, kw_only=True):
 
     clusters: set[str] = msgspec.field(default_factory=set)  # their public views
     pools: set[str] = msgspec.field(default_factory=set)  # their public views
+    policies: set[str] = msgspec.field(default_factory=set)
     runs: set[int] = msgspec.field(default_factory=set)
     instances: set[str] = msgspec.field(default_factory=set)  # instances with a changed assignment
     identity: bool = False  # who may call, or with which rights: identities, groups or tokens
@@ -36,12 +37,14 @@ class Changes(msgspec.Struct, kw_only=True):
     lost: set[Lost] = msgspec.field(default_factory=set)  # because the object or the grant is gone
 
     def __bool__(self) -> bool:
-        return bool(self.clusters or self.pools or self.runs or self.instances or self.identity or self.snapshots or self.lost)
+        rows = self.clusters or self.pools or self.policies or self.runs or self.instances
+        return bool(rows or self.identity or self.snapshots or self.lost)
 
     def add(self, other: Changes) -> None:
         """Merges the other changes into this."""
         self.clusters |= other.clusters
         self.pools |= other.pools
+        self.policies |= other.policies
         self.runs |= other.runs
         self.instances |= other.instances
         self.identity |= other.identity
@@ -67,8 +70,9 @@ class Changes(msgspec.Struct, kw_only=True):
 
     def words(self) -> Iterator[str]:
         """Everything as words for `of_words`: ASCII without commas and blanks, in a fixed order."""
-        for kind, ids in ((_CLUSTER, self.clusters), (_POOL, self.pools), (_RUN, self.runs), (_INSTANCE, self.instances)):
+        for kind, ids in ((_CLUSTER, self.clusters), (_POOL, self.pools), (_POLICY, self.policies), (_INSTANCE, self.instances)):
             yield from (f"{kind}{each}" for each in sorted(ids))
+        yield from (f"{_RUN}{each}" for each in sorted(self.runs))
         if self.identity:
             yield _IDENTITY
         if self.snapshots:
@@ -89,6 +93,8 @@ def of_words(words: Iterable[str]) -> Changes:
             found.clusters.add(name)
         elif kind == _POOL:
             found.pools.add(name)
+        elif kind == _POLICY:
+            found.policies.add(name)
         elif kind == _RUN:
             found.runs.add(int(name))
         elif kind == _INSTANCE:

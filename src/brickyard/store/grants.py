@@ -93,6 +93,8 @@ class GrantRows:
             self._changed.clusters.add(place.id)
         elif place.kind is ObjectKind.INSTANCE_POOL:
             self._changed.pools.add(place.id)
+        elif place.kind is ObjectKind.CLUSTER_POLICY:
+            self._changed.policies.add(place.id)
         elif place.kind is ObjectKind.JOB:
             for run_id in self._connection.execute(select(runs.c.run_id).where(runs.c.job_id == int(place.id))).scalars():
                 self._changed.runs.add(run_id)

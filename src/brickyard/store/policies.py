@@ -46,6 +46,7 @@ class PolicyRows:
 
     def put(self, row: PolicyRow) -> None:
         """Inserts or replaces a policy. Raises IntegrityError if its name is taken."""
+        self._changed.policies.add(row.policy_id)
         changed = self._connection.execute(
             update(t).where(t.c.policy_id == bindparam("id")), {"id": row.policy_id, **_columns(row)}
         )
@@ -54,8 +55,10 @@ class PolicyRows:
 
     def delete(self, policy_id: str) -> None:
         """Removes the policy, and what was granted on it."""
+        self._changed.policies.add(policy_id)
+        creator = self._connection.execute(select(t.c.creator).where(t.c.policy_id == policy_id)).scalar()
         self._connection.execute(delete(t).where(t.c.policy_id == policy_id))
-        remove_grants(self._connection, self._changed, Place(ObjectKind.CLUSTER_POLICY, policy_id))
+        remove_grants(self._connection, self._changed, Place(ObjectKind.CLUSTER_POLICY, policy_id), owner=creator or "")
 
     def active(self, policy_id: str) -> list[str]:
         """The ids of all clusters that are not terminated and are governed by the policy, in order."""

@@ -1,6 +1,6 @@
 import type { QueryClient } from "@tanstack/react-query";
 import { Value } from "../lib/value";
-import { refreshPools } from "./offers";
+import { refreshPolicies, refreshPools } from "./offers";
 import { refresh, refreshAll } from "./queries";
 import { session } from "./session";
 
@@ -15,13 +15,14 @@ interface Changed {
 
 /** Follows the server's stream of changes for as long as the page lives, and reads again what has changed. */
 export function follow(queries: QueryClient) {
-  const stream = new EventSource("/api/2.1/changes?kinds=cluster,instance-pool");
+  const stream = new EventSource("/api/2.1/changes?kinds=cluster,cluster-policy,instance-pool");
   stream.onopen = () => connection.set("live");
   stream.addEventListener("reset", () => void refreshAll(queries));
   stream.addEventListener("changed", (event) => {
     const { objects } = JSON.parse((event as MessageEvent<string>).data) as Changed;
     const ids = (kind: string) => objects.filter((each) => each.kind === kind).map((each) => each.id);
     if (ids("cluster").length > 0) void refresh(queries, ids("cluster"));
+    if (ids("cluster-policy").length > 0) void refreshPolicies(queries);
     if (ids("instance-pool").length > 0) void refreshPools(queries, ids("instance-pool"));
   });
   stream.onerror = () => {

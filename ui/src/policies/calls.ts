@@ -12,6 +12,7 @@ import { listed } from "../pools/actions";
 type Schemas = components["schemas"];
 export type Trial = Schemas["PolicyTrial"];
 export type Problem = Schemas["PolicyProblem"];
+export type ClusterType = Schemas["ClusterType"];
 export type Compliance = Schemas["ClusterCompliance"];
 
 /** Where a policy's rules come from. */
@@ -23,9 +24,9 @@ export interface Source {
 
 /** What is wrong with a policy that is not saved, and what it would do to a cluster. What the server refuses to read at all is a
  * problem as well. */
-export async function tryPolicy(source: Source, cluster: unknown): Promise<Trial> {
+export async function tryPolicy(source: Source, cluster: unknown, cluster_type: ClusterType): Promise<Trial> {
   try {
-    const asked = { ...source, cluster } as Schemas["TryPolicy"];
+    const asked = { ...source, cluster, cluster_type } as Schemas["TryPolicy"];
     return await body(api.POST("/api/2.1/policies/clusters/try", { body: asked }));
   } catch (error) {
     if (!(error instanceof ApiError) || ![400, 404].includes(error.status)) throw error;

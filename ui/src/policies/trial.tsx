@@ -1,4 +1,4 @@
-import { Checkbox, Loader, Select } from "@mantine/core";
+import { Checkbox, Loader, SegmentedControl, Select } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useEffect, useState } from "react";
@@ -11,11 +11,15 @@ import { beginning } from "../editor/begin";
 import type { Verdict } from "../editor/calls";
 import type { Spec } from "../editor/spec";
 import { useOffers } from "../editor/state";
-import { type Source, tryPolicy } from "./calls";
+import { type ClusterType, type Source, tryPolicy } from "./calls";
 
 const JsonEditor = lazy(() => import("../editor/json"));
 const SETTLE_MS = 300;
 const AGAIN_MS = 5000;
+const TYPES: { value: ClusterType; label: string }[] = [
+  { value: "all-purpose", label: "All-purpose" },
+  { value: "job", label: "Job" },
+];
 
 function parsed(text: string): { spec?: Spec; mistake?: string } {
   try {
@@ -33,6 +37,7 @@ export function useTrial(source: Source) {
   const [user, setUser] = useState<string>();
   const [typed, setTyped] = useState<string>();
   const [defaults, setDefaults] = useState(true);
+  const [type, setType] = useState<ClusterType>("all-purpose");
   useEffect(() => {
     session.get().then(
       (found) => setUser(found.user_name),
@@ -43,12 +48,12 @@ export function useTrial(source: Source) {
   const text = typed ?? (ready ? JSON.stringify(beginning(offers, user), null, 2) : "");
   const { spec, mistake } = text === "" ? {} : parsed(text);
   const cluster = { ...spec, apply_policy_default_values: defaults || undefined };
-  const [settled] = useDebouncedValue(JSON.stringify({ source, cluster }), SETTLE_MS);
+  const [settled] = useDebouncedValue(JSON.stringify({ source, cluster, type }), SETTLE_MS);
   const asked = useQuery({
     queryKey: ["trial", settled],
     queryFn: () => {
-      const said = JSON.parse(settled) as { source: Source; cluster: unknown };
-      return tryPolicy(said.source, said.cluster);
+      const said = JSON.parse(settled) as { source: Source; cluster: unknown; type: ClusterType };
+      return tryPolicy(said.source, said.cluster, said.type);
     },
     enabled: ready,
     gcTime: 60_000,
@@ -61,6 +66,8 @@ export function useTrial(source: Source) {
     mistake,
     defaults,
     setDefaults,
+    type,
+    setType,
     trial: asked.data,
     trouble: asked.isError ? asked.error : undefined,
     checking: asked.isFetching,
@@ -73,7 +80,7 @@ type Trying = ReturnType<typeof useTrial>;
 /** A specification, and what the policy that is being edited would do to it. */
 export function Trial({ trying }: { trying: Trying }) {
   const clusters = (useQuery(clustersQuery).data ?? []).filter((each) => !isJob(each));
-  const { text, setText, mistake, defaults, setDefaults } = trying;
+  const { text, setText, mistake, defaults, setDefaults, type, setType } = trying;
   const take = (id: string | null) => {
     const found = clusters.find((each) => each.cluster_id === id);
     if (found === undefined) return;
@@ -99,6 +106,13 @@ export function Trial({ trying }: { trying: Trying }) {
         <JsonEditor text={text} label="Specification to try" height={120} onChange={setText} />
       </Suspense>
       {mistake !== undefined && <p className="wrong">{mistake}</p>}
+      <SegmentedControl
+        size="xs"
+        aria-label="Type of the cluster"
+        data={TYPES}
+        value={type}
+        onChange={(value) => setType(value as ClusterType)}
+      />
       <Checkbox
         label="Apply the policy's default values"
         checked={defaults}

@@ -1,4 +1,4 @@
-"""Changes of clusters, pools and runs as server-sent events. Specific to Brickyard: Databricks' web pages poll instead."""
+"""Changes of clusters, policies, pools and runs as server-sent events. Ours: the web pages of Databricks poll instead."""
 
 from __future__ import annotations
 
@@ -61,9 +61,10 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=_watch,
         request=WatchChanges,
         from_headers={LAST_EVENT_ID: "last_event_id"},
-        summary="Which clusters, pools and runs change, as server-sent events, until the client closes the connection",
+        summary="Which clusters, policies, pools and runs change, as server-sent events, until the client closes the connection",
         needs=(
             Need(Permission.CAN_ATTACH_TO, ObjectKind.CLUSTER, EVERY),
+            Need(Permission.CAN_USE, ObjectKind.CLUSTER_POLICY, EVERY),
             Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, EVERY),
             Need(Permission.CAN_VIEW, ObjectKind.RUN, EVERY),
         ),

@@ -230,7 +230,9 @@ class ClusterCommands:
         may_create(tx, self._authorizer, caller, find_policy(tx, policy_id))
 
     def specify(self, tx: Tx, caller: Caller, requested: ClusterSpec) -> Specified:
-        """The specification that a new job cluster of the caller would get. Limits of its policy are not checked."""
+        """The specification that a new job cluster of the caller would get: it ends with its run, if not told to end before.
+        Limits of its policy are not checked."""
+        requested = msgspec.structs.replace(requested, autotermination_minutes=requested.autotermination_minutes or 0)
         self.may_create(tx, caller, requested.policy_id)
         offered = self.offered(tx, caller, requested, cluster_type=JOB)
         specified = specify(requested, offered, user=caller.user_name)

@@ -13,6 +13,7 @@ from brickyard.domain.requests import CreateCluster, EditCluster
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.validation import (
     UNSAVED_POLICY,
+    ClusterType,
     ClusterValidation,
     FieldError,
     FieldLock,
@@ -31,6 +32,7 @@ from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.commands import ClusterCommands
+from brickyard.services.missing import existing_cluster
 from brickyard.services.policies import check_source
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -55,19 +57,20 @@ class ClusterValidations:
 
     async def create(self, caller: Caller, request: CreateCluster) -> ClusterValidation:
         """What `create` would do."""
-        return await self._judge(caller, request, lambda tx: self._commands.create(tx, caller, request).cluster_id)
+        return await self._judge(caller, request, lambda tx: self._commands.create(tx, caller, request).spec)
 
     async def edit(self, caller: Caller, request: EditCluster) -> ClusterValidation:
         """What `edit` would do."""
 
-        def work(tx: Tx) -> str:
+        def work(tx: Tx) -> ClusterSpec:
             self._commands.edit(tx, caller, request)
-            return request.cluster_id
+            return existing_cluster(tx, request.cluster_id).spec
 
         return await self._judge(caller, request, work)
 
     async def try_policy(self, caller: Caller, request: TryPolicy) -> PolicyTrial:
-        """What `create` would do under a policy that is not saved. Only administrators can save one, and so try one."""
+        """What `create`, or a run with a new cluster, would do under a policy that is not saved. Only administrators can save
+        one, and so try one."""
         to = "try cluster policies in the"
         await self._store.read(lambda tx: self._authorizer.require(tx, caller, Permission.ADMIN, WORKSPACE, to=to))
         family = request.policy_family_id or ""
@@ -85,21 +88,30 @@ class ClusterValidations:
         fields = msgspec.structs.asdict(request.cluster)
         create = CreateCluster(**(fields | {"policy_id": UNSAVED_POLICY}))
 
-        def work(tx: Tx) -> str:
+        def work(tx: Tx) -> ClusterSpec:
             tx.policies.put(policy)
-            return self._commands.create(tx, caller, create).cluster_id
+            if request.cluster_type is ClusterType.JOB:
+                return self._commands.specify(tx, caller, plain_spec(create)).spec
+            return self._commands.create(tx, caller, create).spec
 
-        return PolicyTrial(problems=[], verdict=await self._judge(caller, create, work))
+        return PolicyTrial(problems=[], verdict=await self._judge(caller, create, work, request.cluster_type))
 
-    async def _judge(self, caller: Caller, request: CreateCluster | EditCluster, work: Callable[[Tx], str]) -> ClusterValidation:
+    async def _judge(
+        self,
+        caller: Caller,
+        request: CreateCluster | EditCluster,
+        work: Callable[[Tx], ClusterSpec],
+        cluster_type: ClusterType = ClusterType.ALL_PURPOSE,
+    ) -> ClusterValidation:
+        """`work` does what is asked for, and returns the specification of the cluster that it makes or changes."""
         spec = plain_spec(request)
 
         def tried(tx: Tx) -> None:
             try:
-                cluster = tx.clusters.get(work(tx))
+                effective = work(tx)
             except InvalidParameterValue as error:
-                raise _Judged(self._refused(tx, caller, spec, error)) from None
-            raise _Judged(self._accepted(tx, caller, spec, cluster.spec if cluster is not None else spec))
+                raise _Judged(self._refused(tx, caller, spec, error, cluster_type)) from None
+            raise _Judged(self._accepted(tx, caller, spec, effective, cluster_type))
 
         try:
             await self._store.write(tried)
@@ -107,8 +119,10 @@ class ClusterValidations:
             return judged.verdict
         raise AssertionError("the transaction is never committed")
 
-    def _accepted(self, tx: Tx, caller: Caller, spec: ClusterSpec, effective: ClusterSpec) -> ClusterValidation:
-        offered = self._commands.offered(tx, caller, spec)
+    def _accepted(
+        self, tx: Tx, caller: Caller, spec: ClusterSpec, effective: ClusterSpec, cluster_type: ClusterType
+    ) -> ClusterValidation:
+        offered = self._commands.offered(tx, caller, spec, cluster_type=cluster_type)
         price = price_per_hour(effective, offered.node_types)
         return ClusterValidation(
             valid=True,
@@ -120,10 +134,12 @@ class ClusterValidations:
             else None,
         )
 
-    def _refused(self, tx: Tx, caller: Caller, spec: ClusterSpec, error: InvalidParameterValue) -> ClusterValidation:
+    def _refused(
+        self, tx: Tx, caller: Caller, spec: ClusterSpec, error: InvalidParameterValue, cluster_type: ClusterType
+    ) -> ClusterValidation:
         """All mistakes that can be found; what the real call says is among them."""
         try:
-            offered = self._commands.offered(tx, caller, spec)
+            offered = self._commands.offered(tx, caller, spec, cluster_type=cluster_type)
         except ApiError:  # of the policy itself, or of what the real call would not have got to
             return ClusterValidation(valid=False, errors=[_error(error.message)], locks=[])
         found = [FieldError(**each._asdict()) for each in mistakes(spec, offered, user=caller.user_name)]
