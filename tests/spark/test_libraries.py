@@ -124,26 +124,6 @@ print(subprocess.run([sys.executable, "-c", code], capture_output=True, text=Tru
     assert said.split() == ["99.0", "3"]
 
 
-@pytest.mark.skipif(shutil.which("Rscript") is None, reason="this machine has no R (Debian: r-base-core)")
-def test_programs_in_r_find_the_clusters_packages_on_all_nodes(live: Live, cluster: str) -> None:
-    live.wait(cluster, State.RUNNING, workers=1)
-    live.w.libraries.install(cluster, [Library(cran=RCranLibrary(package="greeter"))])
-
-    def ended() -> LibraryFullStatus | None:
-        (found,) = [each for each in live.w.libraries.cluster_status(cluster) if each.library and each.library.cran]
-        return found if found.status in (LibraryInstallStatus.INSTALLED, LibraryInstallStatus.FAILED) else None
-
-    found = until(ended, "the library is there")
-    assert found.status is LibraryInstallStatus.INSTALLED, found.messages
-    assert live.run(cluster, "%sh Rscript -e 'cat(greeter::hello())'").strip() == "hello from R"
-    said = live.run(cluster, PIP + """
-def r():
-    return subprocess.run(["Rscript", "-e", "cat(greeter::hello())"], capture_output=True, text=True).stdout
-print(on_worker(r))
-""")  # fmt: skip
-    assert said.strip() == "hello from R"
-
-
 SCOPED = """
 import sys
 def version(_):
@@ -275,3 +255,23 @@ def in_context(live: Live, cluster: str, context: str, code: str) -> str:
     answer = live.finish(cluster, context, live.begin(cluster, context, code))
     assert answer.results is not None and answer.results.result_type is ResultType.TEXT, answer
     return str(answer.results.data)
+
+
+@pytest.mark.skipif(shutil.which("Rscript") is None, reason="this machine has no R (Debian: r-base-core)")
+def test_programs_in_r_find_the_clusters_packages_on_all_nodes(live: Live, cluster: str) -> None:
+    live.wait(cluster, State.RUNNING, workers=1)
+    live.w.libraries.install(cluster, [Library(cran=RCranLibrary(package="greeter"))])
+
+    def ended() -> LibraryFullStatus | None:
+        (found,) = [each for each in live.w.libraries.cluster_status(cluster) if each.library and each.library.cran]
+        return found if found.status in (LibraryInstallStatus.INSTALLED, LibraryInstallStatus.FAILED) else None
+
+    found = until(ended, "the library is there")
+    assert found.status is LibraryInstallStatus.INSTALLED, found.messages
+    assert live.run(cluster, "%sh Rscript -e 'cat(greeter::hello())'").strip() == "hello from R"
+    said = live.run(cluster, PIP + """
+def r():
+    return subprocess.run(["Rscript", "-e", "cat(greeter::hello())"], capture_output=True, text=True).stdout
+print(on_worker(r))
+""")  # fmt: skip
+    assert said.strip() == "hello from R"

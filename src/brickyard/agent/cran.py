@@ -7,27 +7,23 @@ Installing a package runs its own code and maybe a compiler. So it is a program 
 from __future__ import annotations
 
 import asyncio
-import base64
 import os
-import secrets
 import shlex
 import shutil
 import tarfile
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from brickyard.agent import environment, files
-from brickyard.agent.host import MAX_TEXT, HostGone
+from brickyard.agent import environment, files, programs
+from brickyard.agent.host import MAX_TEXT
 from brickyard.agent.installer import LibraryError
 from brickyard.agent.state import NodeState
 from brickyard.domain.libraries import RCranLibrary
 from brickyard.lifecycle.cranrepo import repository
 
 LIMIT_S = 3600.0  # packages come as source, and some compile for long
-GRACE_S = 30.0  # beyond the limit, to answer
 MAX_BYTES, MAX_FILES = 4 << 30, 200_000  # of one library with what it requires
 DEFAULT = "https://cloud.r-project.org"  # where R on the node is set to none
 
@@ -57,41 +53,19 @@ tar(file.path(args[2], "packages.tar"), files = list.files(), compression = "non
 async def install(node: NodeState, library: RCranLibrary) -> bool:
     """Installs a package with what it requires. Returns False if the node has no R. Raises LibraryError with the installer's last
     lines, and HostError. If this is cancelled, the installation goes on, and the next call waits for it."""
-    running = node.background.get(library)
-    if running is None:
-        running = node.background[library] = asyncio.create_task(_install(node, library))
-        running.add_done_callback(lambda task: task.cancelled() or task.exception())  # it may fail while nobody waits
-    try:
-        return await asyncio.shield(running)
-    finally:
-        if running.done():
-            node.background.pop(library, None)
+    return await programs.in_background(node, library, lambda: _install(node, library))
 
 
 async def _install(node: NodeState, library: RCranLibrary) -> bool:
-    if node.host is None or node.manifest is None:
-        raise HostGone
-    name = f"cran-{secrets.token_hex(4)}"
-    scripts = node.config.node_dir / "scripts"
-    await asyncio.to_thread(scripts.mkdir, mode=0o700, exist_ok=True)
-    out = scripts / f"{name}.out"
-    text = program(library.package, library.repo or repository(os.environ), out)
-    try:
-        answer = await node.host.call(
-            "program_run", timeout_s=LIMIT_S + GRACE_S, number=0, name=f"{name}.sh",
-            content=base64.b64encode(text.encode()).decode(), env=node.assignment.spark_env_vars,
-            node_dir=str(node.config.node_dir), manifest=node.manifest, logs="libraries", stamp=time.strftime("%Y%m%d_%H%M%S"),
-            limit_s=LIMIT_S, max_bytes=0,
-        )  # fmt: skip
-        if answer.get("status") != "SUCCEEDED":
-            said = f"R could not install {library.package}: {answer.get('message', '')}\n{answer.get('tail', '')}"
+    repo = library.repo or repository(os.environ)
+    async with programs.run(node, "cran", lambda out: program(library.package, repo, out), limit_s=LIMIT_S) as (ended, out):
+        if not ended.well:
+            said = f"R could not install {library.package}: {ended.message}\n{ended.tail}"
             raise LibraryError(node.redactor.text(said)[:MAX_TEXT])
         if not await asyncio.to_thread(out.is_dir):
             return False
         await asyncio.to_thread(_take, out, environment.r_libraries(node.config)[1])
         return True
-    finally:
-        await asyncio.to_thread(files.remove_tree, out)
 
 
 def program(package: str, repo: str, out: Path) -> str:

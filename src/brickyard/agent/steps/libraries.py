@@ -82,7 +82,7 @@ async def _install_python(node: NodeState, library: Library, scratch: Path) -> N
             if error.requirement in asked or len(asked) == MAX_BUILDS:
                 raise
             asked.add(error.requirement)
-            wheel = await build(node, error.requirement, wanted.repo, scratch)
+            wheel = await build(node, error.requirement, wanted.repo)
             wanted = wanted._replace(built=(*wanted.built, wheel))
 
 
