@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from brickyard.agent import transfers
+from brickyard.agent import transfer, transfers
 from brickyard.agent.transfers import Done, Job, TransferFailed, credentials, run, run_patiently
 from brickyard.domain.places import Kind, Place, parse
 from tests.support.objectstore import KEYS, ObjectStore, serve
+from tests.support.patience import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +81,46 @@ def test_what_goes_wrong_with_objects(store: ObjectStore, tmp_path: Path) -> Non
     assert _refused(Job(upload=True, place=place, local=str(tmp_path / "big"), max_bytes=99)).code == "TOO_LARGE"
     assert _refused(Job(place=place, local=local)).code == "NOT_FOUND"
     assert _refused(Job(place=Place(kind=Kind.S3, bucket="bucket", endpoint=store.endpoint), local=local)).code == "INVALID"
+
+
+def test_small_files_take_one_request_each_and_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    """The store answers when as many requests wait as are made at once: a slow one takes a directory as quickly as a file."""
+    together, methods = threading.Barrier(transfer.FILES_AT_ONCE), list[str]()
+
+    class Store(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_PUT(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            methods.append(self.command)
+            together.wait(PATIENCE_S)
+            self.send_response(200)
+            self.send_header("ETag", '"tag"')
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def do_POST(self) -> None:
+            methods.append(self.command)
+            self.send_error(400)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    names = tuple(f"log-{number}" for number in range(2 * transfer.FILES_AT_ONCE))
+    (tmp_path / "logs").mkdir()
+    for name in names:
+        (tmp_path / "logs" / name).write_text("line\n")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Store) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            place = parse("s3://bucket/logs", endpoint=f"http://127.0.0.1:{server.server_port}")
+            done = _do(Job(upload=True, directory=True, names=names, place=place, local=str(tmp_path / "logs")))
+        finally:
+            server.shutdown()
+            serving.join()
+    assert done == Done(5 * len(names), len(names))
+    assert methods == ["PUT"] * len(names)
 
 
 def test_storage_that_hangs_or_is_away(tmp_path: Path, unused_tcp_port_listener: int) -> None:

@@ -22,6 +22,7 @@ reached below the directories in `roots` only, and no link is followed, on neith
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import stat
@@ -29,6 +30,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -39,6 +41,8 @@ from brickyard.domain.errors import is_full_disk
 from brickyard.domain.places import Kind, Place, PlaceError
 
 CHUNK = 1 << 20
+PART = 8 << 20  # of an upload in parts; what is smaller takes one request
+FILES_AT_ONCE = 8  # to or from an object store, where most of the time of a small file goes by waiting
 TELL_EVERY_S = 0.5
 MAX_FILES = 10_000
 MAX_DEPTH = 32
@@ -190,7 +194,14 @@ class Objects:
         yield (bytes(chunk) for chunk in result.stream(min_chunk_size=CHUNK))
 
     def write(self, name: str, chunks: Iterator[bytes]) -> None:
-        self._obstore.put(self._store, self._key(name), chunks, chunk_size=8 << 20, max_concurrency=2)
+        key, first = self._key(name), bytearray()
+        for chunk in chunks:
+            first += chunk
+            if len(first) >= PART:
+                more = itertools.chain((bytes(first),), chunks)
+                self._obstore.put(self._store, key, more, chunk_size=PART, max_concurrency=2)
+                return
+        self._obstore.put(self._store, key, bytes(first), use_multipart=False)
 
     def _key(self, name: str) -> str:
         place = self._place.child(name) if name else self._place
@@ -234,6 +245,7 @@ class Copy:
         self._bytes = 0
         self._files = 0
         self._told = time.monotonic()
+        self._counting = threading.Lock()
 
     def run(self) -> dict[str, Any]:
         """Returns the last line. Raises TransferFailed, OSError and the library's errors."""
@@ -243,12 +255,22 @@ class Copy:
         other = self._other_side(job)
         source, target = (mine, other) if job.upload else (other, mine)
         names = (job.names or source.names()) if job.directory else [""]
-        for count, name in enumerate(names):
-            if count >= MAX_FILES:
-                raise TransferFailed("TOO_LARGE", f"there are more than {MAX_FILES} files")
+        found = list(itertools.islice(names, MAX_FILES + 1))
+        if len(found) > MAX_FILES:
+            raise TransferFailed("TOO_LARGE", f"there are more than {MAX_FILES} files")
+
+        def copy(name: str) -> None:
             with source.read(name) as chunks:
                 target.write(name, self._counted(chunks))
-            self._files += 1
+            with self._counting:
+                self._files += 1
+
+        pool = ThreadPoolExecutor(FILES_AT_ONCE if job.place.is_object else 1)
+        try:
+            for _ in pool.map(copy, found):
+                pass
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # after an error, nobody waits for the others
         return {"done": True, "bytes": self._bytes, "files": self._files}
 
     def _other_side(self, job: Job) -> Side:
@@ -262,12 +284,13 @@ class Copy:
 
     def _counted(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         for chunk in chunks:
-            self._bytes += len(chunk)
-            if 0 < self._job.max_bytes < self._bytes:
-                raise TransferFailed("TOO_LARGE", f"it is larger than {self._job.max_bytes} bytes")
-            if time.monotonic() - self._told > TELL_EVERY_S:
-                self._told = time.monotonic()
-                tell({"bytes": self._bytes, "files": self._files})
+            with self._counting:
+                self._bytes += len(chunk)
+                if 0 < self._job.max_bytes < self._bytes:
+                    raise TransferFailed("TOO_LARGE", f"it is larger than {self._job.max_bytes} bytes")
+                if time.monotonic() - self._told > TELL_EVERY_S:
+                    self._told = time.monotonic()
+                    tell({"bytes": self._bytes, "files": self._files})
             yield chunk
 
 
