@@ -42,6 +42,8 @@ def test_it_serves_until_it_is_told_to_stop(cli: Cli, token_file: Path, tmp_path
             browser.get(link[0], allow_redirects=False, timeout=PATIENCE_S)
             listed = browser.get(link[0].partition("/login")[0] + "/api/2.1/clusters/list", timeout=PATIENCE_S)
             assert listed.status_code == 200
+            stream = browser.get(link[0].partition("/login")[0] + "/api/2.1/changes", stream=True, timeout=PATIENCE_S)
+            assert stream.status_code == 200  # a page is open while it stops
             running.send_signal(signal.SIGINT)
             _, complaints = running.communicate(timeout=PATIENCE_S)
             assert running.returncode == 0

@@ -72,6 +72,7 @@ class RemotePage:
         self._doors = doors
         self._cookie = cookie
         self._web_page = web_page or WebPage()
+        self._exchanges: set[asyncio.Task[None]] = set()
         self._routes = Routes(webpage.OPERATIONS)
         self._authenticator = Authenticator(tokens=_Nobody(), links=_Nobody(), sessions=doors, cookie=cookie)
         self._pages: dict[tuple[str, str], Callable[[Scope, Receive], Awaitable[Reply]]] = {
@@ -80,6 +81,11 @@ class RemotePage:
             ("GET", LINK): self._follow,
             ("POST", "/logout"): self._log_out,
         }
+
+    def close(self) -> None:
+        """Breaks off the calls in progress: streams never end by themselves."""
+        for each in self._exchanges:
+            each.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -125,11 +131,15 @@ class RemotePage:
         passing.check_conditions(scope["path"], body, self._about.lacks)
         exchange = asyncio.create_task(self._exchange(scope, raw_path.decode("latin-1"), body, send))
         gone = asyncio.create_task(until_gone(receive))
+        self._exchanges.add(exchange)
         try:
             await asyncio.wait({exchange, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if exchange.cancelled():
+                raise BrokeOff
             if exchange.done():
                 exchange.result()
         finally:
+            self._exchanges.discard(exchange)
             for task in (exchange, gone):
                 task.cancel()
             await asyncio.gather(exchange, gone, return_exceptions=True)

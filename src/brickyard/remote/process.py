@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import socket
 import sys
@@ -32,6 +33,7 @@ def run(url: str, token: TokenFile, listening: socket.socket, *, opened: Opened)
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         await serve(url, token, listening, opened=opened, stop=stop)
 
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it would print a traceback for an answer that breaks off
     asyncio.run(until_signal())
 
 
@@ -49,7 +51,8 @@ async def serve(url: str, token: TokenFile, listening: socket.socket, *, opened:
         about, port = asked.result(), listening.getsockname()[1]
         caller = Caller(user_name=about.user_name, user_id=about.user_id, is_admin=False, token_id="")
         doors = Doors(caller, clock=SystemClock(), ids=Ids())
-        server = uvicorn.Server(serving(RemotePage(workspace, about, doors, cookie=f"brickyard-ui-{port}")))
+        page = RemotePage(workspace, about, doors, cookie=f"brickyard-ui-{port}")
+        server = uvicorn.Server(serving(page))
         served = asyncio.create_task(server._serve(sockets=[listening]))  # `serve` without its signal handlers
 
         def tell() -> None:
@@ -58,6 +61,7 @@ async def serve(url: str, token: TokenFile, listening: socket.socket, *, opened:
         tell()
         with _on_enter(tell):
             await asyncio.wait({served, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        page.close()
         server.should_exit = True
         await served
     finally:

@@ -5,7 +5,7 @@ import { words } from "../api/client";
 import { Refused } from "../app/refused";
 import { Entitlements } from "./parts";
 import { createIdentity, groupsQuery, type Identity, type Kind, nameOf, principalOf } from "./scim";
-import { LIFETIME, Lifetime, makeToken, Secret } from "./secret";
+import { LIFETIME, Lifetime, makesForOthers, makeToken, Secret } from "./secret";
 
 interface Made {
   identity: Identity;
@@ -52,7 +52,7 @@ function Form({
   const [shown, setShown] = useState("");
   const [member, setMember] = useState<string[]>([]);
   const [entitled, setEntitled] = useState<string[]>(["workspace-access"]);
-  const [withToken, setWithToken] = useState(true);
+  const [withToken, setWithToken] = useState(makesForOthers);
   const [lifetime, setLifetime] = useState(LIFETIME);
   const [refused, setRefused] = useState("");
   const [busy, setBusy] = useState(false);
@@ -109,14 +109,16 @@ function Form({
           onChange={setMember}
         />
         <Entitlements chosen={entitled} change={setEntitled} />
-        <Checkbox
-          checked={withToken}
-          onChange={(event) => setWithToken(event.currentTarget.checked)}
-          label="Create a token"
-          description={
-            person ? "With it they log in to this page, the SDK and the CLI." : "With it the program logs in."
-          }
-        />
+        {makesForOthers() && (
+          <Checkbox
+            checked={withToken}
+            onChange={(event) => setWithToken(event.currentTarget.checked)}
+            label="Create a token"
+            description={
+              person ? "With it they log in to this page, the SDK and the CLI." : "With it the program logs in."
+            }
+          />
+        )}
         {withToken && <Lifetime value={lifetime} change={setLifetime} />}
         <Refused text={refused} />
         <Group justify="flex-end" gap="xs">

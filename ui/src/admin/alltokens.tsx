@@ -9,7 +9,7 @@ import { Waiting } from "../app/waiting";
 import { count } from "../lib/sizes";
 import type { AdminProps } from "./page";
 import { Find } from "./parts";
-import { CreateToken } from "./secret";
+import { CreateToken, makesForOthers } from "./secret";
 import { type Token, Tokens } from "./tokentable";
 
 const STEP = 200; // rows that are drawn at once
@@ -37,9 +37,11 @@ export default function AllTokens({ search, change }: AdminProps) {
     <>
       <Group justify="space-between" gap="xs">
         <Find label="Search by comment or owner" text={search.q ?? ""} change={(q) => change({ q })} />
-        <Button leftSection={<Icon name="plus" size={14} />} onClick={() => setCreating(true)}>
-          Create a token
-        </Button>
+        {makesForOthers() && (
+          <Button leftSection={<Icon name="plus" size={14} />} onClick={() => setCreating(true)}>
+            Create a token
+          </Button>
+        )}
       </Group>
       {asked.data === undefined ? (
         asked.isError ? (

@@ -5,6 +5,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { type ComponentType, lazy, Suspense, useEffect } from "react";
 import { meQuery } from "../access/rights";
+import { offered } from "../api/session";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
 import type { AdminSearch, AdminTab } from "./search";
@@ -15,7 +16,8 @@ export interface AdminProps {
   change: (changed: Partial<AdminSearch>) => void;
 }
 
-const SHOWN: { tab: AdminTab; label: string; Content: ComponentType<AdminProps> }[] = [
+/** `of`: what the workspace has to have for the tab. */
+const KNOWN: { tab: AdminTab; label: string; of?: string; Content: ComponentType<AdminProps> }[] = [
   {
     tab: "users",
     label: "Users",
@@ -28,9 +30,9 @@ const SHOWN: { tab: AdminTab; label: string; Content: ComponentType<AdminProps> 
     Content: lazy(() => import("./identities").then((found) => ({ default: found.ServicePrincipals }))),
   },
   { tab: "tokens", label: "Tokens", Content: lazy(() => import("./alltokens")) },
-  { tab: "audit", label: "Audit log", Content: lazy(() => import("./audit")) },
-  { tab: "runtimes", label: "Runtimes", Content: lazy(() => import("./runtimes")) },
-  { tab: "machine", label: "Nodes and room", Content: lazy(() => import("./machine")) },
+  { tab: "audit", label: "Audit log", of: "/api/2.0/audit-logs", Content: lazy(() => import("./audit")) },
+  { tab: "runtimes", label: "Runtimes", of: "/api/2.1/runtimes", Content: lazy(() => import("./runtimes")) },
+  { tab: "machine", label: "Nodes and room", of: "/api/2.1/machine", Content: lazy(() => import("./machine")) },
 ];
 
 export function AdminPage() {
@@ -42,7 +44,8 @@ export function AdminPage() {
   }, []);
   const change = (changed: Partial<AdminSearch>) =>
     void navigate({ search: (old) => ({ ...old, ...changed }), replace: true });
-  const shown = SHOWN.find((each) => each.tab === (search.tab ?? "users")) ?? SHOWN[0];
+  const tabs = KNOWN.filter((each) => each.of === undefined || offered(each.of));
+  const shown = tabs.find((each) => each.tab === (search.tab ?? "users")) ?? tabs[0];
   return (
     <div className="content admin">
       <Title order={1} size="h3">
@@ -67,7 +70,7 @@ export function AdminPage() {
           className="tabs"
         >
           <Tabs.List aria-label="Pages for administrators">
-            {SHOWN.map(({ tab, label }) => (
+            {tabs.map(({ tab, label }) => (
               <Tabs.Tab key={tab} value={tab}>
                 {label}
               </Tabs.Tab>

@@ -1,6 +1,7 @@
 import { Button, Group, Modal, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
 import { type FormEvent, useState } from "react";
 import { api, body, words } from "../api/client";
+import { offered } from "../api/session";
 import { CopyButton } from "../app/copy";
 import { Refused } from "../app/refused";
 
@@ -12,6 +13,9 @@ const LIFETIMES = [
   { value: "", label: "Does not expire" },
 ];
 export const LIFETIME = String(90 * DAY_S);
+
+/** Whether an administrator can make tokens for others. */
+export const makesForOthers = () => offered("/api/2.1/token-management/tokens");
 
 /** Makes a token: for oneself, or, by an administrator, for somebody else. Returns the secret. */
 export async function makeToken(comment: string, lifetime: string, whom?: string): Promise<string> {

@@ -2,12 +2,14 @@ import type { QueryClient } from "@tanstack/react-query";
 import { Value } from "../lib/value";
 import { refreshPolicies, refreshPools } from "./offers";
 import { refresh, refreshAll } from "./queries";
-import { session } from "./session";
+import { offered, session } from "./session";
 
 /** `live`: the server tells what changes. `polling`: the page asks every five seconds. */
 export const connection = new Value<"live" | "polling">("polling");
 export const POLL_MS = 5000;
 const RETRY_MS = 5000;
+
+export const tellsChanges = () => offered("/api/2.1/changes");
 
 interface Changed {
   objects: { kind: string; id: string; version: number }[];
@@ -15,6 +17,7 @@ interface Changed {
 
 /** Follows the server's stream of changes for as long as the page lives, and reads again what has changed. */
 export function follow(queries: QueryClient) {
+  if (!tellsChanges()) return; // the page asks, as long as it lives
   const stream = new EventSource("/api/2.1/changes?kinds=cluster,cluster-policy,instance-pool");
   stream.onopen = () => connection.set("live");
   stream.addEventListener("reset", () => void refreshAll(queries));

@@ -1,6 +1,7 @@
 import { type QueryClient, queryOptions } from "@tanstack/react-query";
 import { api, body } from "./client";
 import type { components } from "./schema";
+import { offered } from "./session";
 
 /** What clusters can be made of, and by which names people know it. */
 export type NodeType = components["schemas"]["NodeTypeView"];
@@ -49,10 +50,13 @@ export const poolQuery = (id: string) =>
     queryFn: () => body(api.GET("/api/2.0/instance-pools/get", { params: { query: { instance_pool_id: id } } })),
   });
 
+export const hasPoolDetails = () => offered("/api/2.1/instance-pools/details");
+
 /** Who made the pool, and each of its instances; null if it cannot be seen. */
 export const poolInstancesQuery = (id: string) =>
   queryOptions({
     queryKey: ["pool", id, "instances"],
+    enabled: hasPoolDetails,
     queryFn: async () => {
       const query = { instance_pool_id: id };
       return (await body(api.GET("/api/2.1/instance-pools/details", { params: { query } }))).pools[0] ?? null;
@@ -62,6 +66,7 @@ export const poolInstancesQuery = (id: string) =>
 /** Who made the pools, and how many of their instances are warm. */
 export const poolDetailsQuery = queryOptions({
   queryKey: ["pool-details"],
+  enabled: hasPoolDetails,
   queryFn: async () => {
     const found = (await body(api.GET("/api/2.1/instance-pools/details"))).pools;
     return new Map(found.map((each) => [each.instance_pool_id, each]));

@@ -1,5 +1,6 @@
 import { type QueryClient, queryOptions } from "@tanstack/react-query";
 import { ApiError, api, body, type Cluster } from "./client";
+import { offered } from "./session";
 
 const SEPARATE = 20; // changed clusters that are read one by one; more are read as a list
 
@@ -23,8 +24,11 @@ export const clusterQuery = (id: string) =>
       (await body(api.GET("/api/2.1/clusters/get", { params: { query: { cluster_id: id } } }))) as Cluster,
   });
 
+export const hasPrices = () => offered("/api/2.1/spend/prices");
+
 export const pricesQuery = queryOptions({
   queryKey: ["prices"],
+  enabled: hasPrices,
   staleTime: Number.POSITIVE_INFINITY,
   queryFn: async () => {
     const found = await body(api.GET("/api/2.1/spend/prices"));

@@ -3,12 +3,29 @@ import { Value } from "../lib/value";
 export interface Session {
   user_name: string;
   csrf_token: string;
+  /** Of `brickyard ui --workspace`: the workspace behind this page, and what of our own API it lacks. */
+  workspace?: string;
+  lacks?: string[];
 }
+
+/** The workspace's URL where it is not this page's own server, else "". */
+let workspace = "";
+let lacks: ReadonlySet<string> = new Set();
 
 async function ask(): Promise<Session | null> {
   const answer = await fetch("/login/session", { headers: { Accept: "application/json" } });
-  return answer.ok ? ((await answer.json()) as Session) : null;
+  if (!answer.ok) return null;
+  const found = (await answer.json()) as Session;
+  workspace = found.workspace ?? "";
+  lacks = new Set(found.lacks);
+  return found;
 }
+
+export const remote = () => workspace;
+
+/** Whether the workspace has what is not in the Databricks API: a path of our own, or `validate_only`. What it has not is hidden,
+ * and not asked for. Known as soon as the page is drawn. */
+export const offered = (what: string) => !lacks.has(what);
 
 /** The browser's session. When it ends, the page stays as it is: one logs in again in another tab. */
 class SessionStore {

@@ -3,8 +3,8 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { meQuery } from "../access/rights";
-import { connection } from "../api/live";
-import { session } from "../api/session";
+import { connection, tellsChanges } from "../api/live";
+import { remote, session } from "../api/session";
 import { useValue } from "../lib/value";
 import { Confirmation } from "./confirm";
 import { Icon, Mark } from "./icons";
@@ -95,6 +95,7 @@ function User() {
       </Menu.Target>
       <Menu.Dropdown>
         <Menu.Label>{name}</Menu.Label>
+        {remote() !== "" && <Menu.Label>{`at ${remote()}`}</Menu.Label>}
         <Menu.Item renderRoot={(props) => <Link {...props} to="/settings" />} leftSection={<Icon name="lock" />}>
           Settings and tokens
         </Menu.Item>
@@ -127,7 +128,7 @@ function Lost() {
   const state = useValue(connection);
   const [lost, setLost] = useState(false);
   useEffect(() => {
-    if (state === "live") {
+    if (state === "live" || !tellsChanges()) {
       setLost(false);
       return;
     }

@@ -4,6 +4,7 @@ import { type FormEvent, useState } from "react";
 import { api, body, words } from "../api/client";
 import { POLL_MS } from "../api/live";
 import type { components } from "../api/schema";
+import { remote } from "../api/session";
 import { confirm } from "../app/confirm";
 import { Icon } from "../app/icons";
 import { Refused } from "../app/refused";
@@ -114,7 +115,7 @@ export default function Apps({ cluster, may }: TabProps) {
 /** An http mapping is a path of this server, however the server calls itself. */
 function pathOf(url: string): string {
   try {
-    return new URL(url, location.origin).pathname;
+    return remote() === "" ? new URL(url, location.origin).pathname : url;
   } catch {
     return url;
   }

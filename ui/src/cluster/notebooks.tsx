@@ -2,6 +2,7 @@ import { Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { api, body } from "../api/client";
 import { POLL_MS } from "../api/live";
+import { offered } from "../api/session";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
 import { ago, exactly, useNow } from "../lib/time";
@@ -13,16 +14,18 @@ export default function Notebooks({ cluster }: TabProps) {
   return (
     <>
       <Console cluster={cluster} runs={runs} />
-      <section aria-label="Attached">
-        <Title order={2} size="h6">
-          Attached
-        </Title>
-        {runs ? (
-          <Attached id={cluster.cluster_id} />
-        ) : (
-          <Text c="dimmed">Nothing is attached: the cluster does not run.</Text>
-        )}
-      </section>
+      {offered("/api/2.1/clusters/list-attached") && (
+        <section aria-label="Attached">
+          <Title order={2} size="h6">
+            Attached
+          </Title>
+          {runs ? (
+            <Attached id={cluster.cluster_id} />
+          ) : (
+            <Text c="dimmed">Nothing is attached: the cluster does not run.</Text>
+          )}
+        </section>
+      )}
     </>
   );
 }

@@ -7,6 +7,7 @@ import { type ComponentType, lazy, Suspense, useEffect } from "react";
 import { ApiError, words } from "../api/client";
 import { connection, POLL_MS } from "../api/live";
 import { clusterQuery } from "../api/queries";
+import { offered } from "../api/session";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
 import { nameOf } from "../compute/facts";
@@ -17,15 +18,21 @@ import { useRights } from "./rights";
 import type { ClusterSearch, Tab } from "./search";
 import { Timeline } from "./timeline";
 
-const SHOWN: { tab: Tab; label: string; Content: ComponentType<TabProps> }[] = [
+/** `of`: what the workspace has to have for the tab. */
+const KNOWN: { tab: Tab; label: string; of?: string; Content: ComponentType<TabProps> }[] = [
   { tab: "configuration", label: "Configuration", Content: lazy(() => import("./configuration")) },
   { tab: "notebooks", label: "Notebooks", Content: lazy(() => import("./notebooks")) },
   { tab: "libraries", label: "Libraries", Content: lazy(() => import("./libraries")) },
   { tab: "events", label: "Event log", Content: lazy(() => import("./events")) },
-  { tab: "spark-ui", label: "Spark UI", Content: lazy(() => import("./sparkui")) },
-  { tab: "logs", label: "Driver logs", Content: lazy(() => import("./logs")) },
-  { tab: "metrics", label: "Metrics", Content: lazy(() => import("./metrics")) },
-  { tab: "apps", label: "Apps", Content: lazy(() => import("./apps")) },
+  {
+    tab: "spark-ui",
+    label: "Spark UI",
+    of: "/api/2.1/clusters/spark-ui-link",
+    Content: lazy(() => import("./sparkui")),
+  },
+  { tab: "logs", label: "Driver logs", of: "/api/2.1/clusters/logs/list", Content: lazy(() => import("./logs")) },
+  { tab: "metrics", label: "Metrics", of: "/api/2.1/clusters/metrics", Content: lazy(() => import("./metrics")) },
+  { tab: "apps", label: "Apps", of: "/v1/clusters/{cluster_id}/proxy", Content: lazy(() => import("./apps")) },
   { tab: "permissions", label: "Permissions", Content: lazy(() => import("./permissions")) },
 ];
 
@@ -68,7 +75,8 @@ function OfCluster({ id }: { id: string }) {
     void navigate({ search: { ...more, tab: tab === "configuration" ? undefined : tab } });
   const change = (changed: Partial<ClusterSearch>) =>
     void navigate({ search: (old) => ({ ...old, ...changed }), replace: true });
-  const shown = SHOWN.find((each) => each.tab === (search.tab ?? "configuration")) ?? SHOWN[0];
+  const tabs = KNOWN.filter((each) => each.of === undefined || offered(each.of));
+  const shown = tabs.find((each) => each.tab === (search.tab ?? "configuration")) ?? tabs[0];
   return (
     <div className="content cluster">
       <Back />
@@ -89,7 +97,7 @@ function OfCluster({ id }: { id: string }) {
       <Failure cluster={cluster} open={open} />
       <Tabs value={shown?.tab} onChange={(tab) => open(tab as Tab)} keepMounted={false} className="tabs">
         <Tabs.List aria-label="About the cluster">
-          {SHOWN.map(({ tab, label }) => (
+          {tabs.map(({ tab, label }) => (
             <Tabs.Tab key={tab} value={tab}>
               {label}
             </Tabs.Tab>

@@ -1,13 +1,19 @@
 import { Anchor, Group, Loader, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { ApiError, api, body, LostConnection } from "../api/client";
+import { remote } from "../api/session";
 import { Trouble } from "../app/trouble";
 import type { TabProps } from "./tab";
 
-/** Waits until the cluster's UI answers: a history server takes a few seconds to start. The link holds a pass for it alone. */
-async function openUi(id: string): Promise<string> {
+/** The link holds a pass for this cluster's UI alone. */
+async function link(id: string): Promise<string> {
   const { url } = await body(api.GET("/api/2.1/clusters/spark-ui-link", { params: { query: { cluster_id: id } } }));
-  const path = new URL(url).pathname; // on this page's own address, however the server calls itself
+  return url;
+}
+
+/** Waits until the cluster's UI answers: a history server takes a few seconds to start. */
+async function openUi(id: string): Promise<string> {
+  const path = new URL(await link(id)).pathname; // on this page's own address, however the server calls itself
   const answer = await fetch(path, { headers: { Accept: "application/json" }, credentials: "omit" }).catch(() => {
     throw new LostConnection();
   });
@@ -21,7 +27,24 @@ async function openUi(id: string): Promise<string> {
   );
 }
 
-export default function SparkUi({ cluster }: TabProps) {
+export default function SparkUi(props: TabProps) {
+  return remote() === "" ? <Framed {...props} /> : <Elsewhere {...props} />;
+}
+
+/** It is a page of the workspace's server, which this page does not stand in for. */
+function Elsewhere({ cluster }: TabProps) {
+  const id = cluster.cluster_id;
+  const asked = useQuery({ queryKey: ["spark-ui", id, "elsewhere"], queryFn: () => link(id), retry: false });
+  if (asked.data === undefined)
+    return asked.isError ? <Trouble error={asked.error} retry={() => void asked.refetch()} /> : <Loader size="xs" />;
+  return (
+    <Anchor href={asked.data} target="_blank" rel="noopener noreferrer">
+      Open the Spark UI at {new URL(asked.data).host}
+    </Anchor>
+  );
+}
+
+function Framed({ cluster }: TabProps) {
   const id = cluster.cluster_id;
   const runs = cluster.state === "RUNNING" || cluster.state === "RESIZING";
   const asked = useQuery({

@@ -1,10 +1,12 @@
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import { api, body } from "../api/client";
+import { offered } from "../api/session";
 import { lasting, useNow } from "../lib/time";
 
 export const operationQuery = (id: string) =>
   queryOptions({
     queryKey: ["cluster", id, "operation"],
+    enabled: () => offered("/v1/clusters/{cluster_id}"),
     queryFn: async () =>
       (await body(api.GET("/v1/clusters/{cluster_id}", { params: { path: { cluster_id: id } } }))).data.operation ??
       null,

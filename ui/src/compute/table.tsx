@@ -16,6 +16,7 @@ import {
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useMemo, useRef, useState } from "react";
 import type { Cluster } from "../api/client";
+import { hasPrices } from "../api/queries";
 import { Icon } from "../app/icons";
 import { useRowKeys } from "../app/rowkeys";
 import { useKept } from "../lib/kept";
@@ -56,7 +57,7 @@ export function ClusterTable(props: Props) {
   );
   const table = useReactTable({
     data: clusters,
-    columns: useMemo(() => columns(known), [known]),
+    columns: useMemo(() => columns(known).filter((each) => each.id !== "spend" || hasPrices()), [known]),
     state: { sorting, rowSelection: selected, columnVisibility: hidden },
     autoResetPageIndex: false, // there are no pages, and a reset would draw the table again
     getRowId: (cluster) => cluster.cluster_id,

@@ -1,7 +1,8 @@
 import { queryOptions } from "@tanstack/react-query";
 import { ApiError, api, body } from "../api/client";
 import type { components } from "../api/schema";
-import { leaves, type Spec } from "./spec";
+import { offered } from "../api/session";
+import { leaves, type Spec, same } from "./spec";
 
 type Schemas = components["schemas"];
 export type Verdict = Schemas["ClusterValidation"];
@@ -19,10 +20,14 @@ const create = (spec: Spec, more: object) =>
 const edit = (id: string, spec: Spec, more: object) =>
   body(api.POST("/api/2.1/clusters/edit", { body: { ...spec, cluster_id: id, ...more } as Schemas["EditCluster"] }));
 
+/** Whether the workspace can say what it would do without doing it. */
+export const checks = () => offered("validate_only");
+
 const NAMED = /^field '([^']+)'/;
 
 /** What the server would say, with every mistake. What it refuses to read at all is a mistake as well. */
 export async function validate({ id }: Target, spec: Spec): Promise<Verdict> {
+  if (!checks()) return { valid: true, errors: [], locks: [], effective: null, price_per_hour: null };
   try {
     const tried = { validate_only: true };
     return (await (id === undefined ? create(spec, tried) : edit(id, spec, tried))) as Verdict;
@@ -60,8 +65,15 @@ function tokenFor(asked: string): string {
   return token.text;
 }
 
-/** Changes the cluster, unless somebody else has done so since `base` was read: then ApiError with status 409. */
+/** Changes the cluster, unless somebody else has done so since `base` was read: then ApiError with status 409. A workspace that
+ * does not look at `expected_spec` is asked before. */
 export async function editCluster(id: string, base: Spec, spec: Spec): Promise<void> {
+  if (!checks()) {
+    const now = await body(api.GET("/api/2.1/clusters/get", { params: { query: { cluster_id: id } } }));
+    if (!same(now.spec, base)) throw new ApiError(409, "ABORTED", "Somebody else has changed the cluster.", "");
+    await edit(id, spec, {});
+    return;
+  }
   await edit(id, spec, { expected_spec: base });
 }
 

@@ -1,10 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { words } from "../api/client";
-import { poolDetailsQuery } from "../api/offers";
+import { hasPoolDetails, poolDetailsQuery } from "../api/offers";
 import { clustersQuery } from "../api/queries";
 import { isJob, money } from "../compute/facts";
 import { lasting } from "../lib/time";
-import { startsQuery } from "./calls";
+import { checks, startsQuery } from "./calls";
 import { goTo } from "./fields";
 import type { Spec } from "./spec";
 import { type Editor, useEditor } from "./state";
@@ -54,7 +54,7 @@ export function Summary() {
     ["Memory", memory ? `${ranged(memory, figure)} GiB` : "–"],
   ];
   if (gpus && gpus.most > 0) facts.push(["GPUs", ranged(gpus, figure)]);
-  facts.push(["Price per hour", price ? ranged(price, (value) => money(value, price.currency)) : "–"]);
+  if (checks()) facts.push(["Price per hour", price ? ranged(price, (value) => money(value, price.currency)) : "–"]);
   return (
     <aside className="summary" aria-label="Summary">
       <dl aria-busy={editor.checking}>
@@ -76,7 +76,7 @@ function Start({ nodes }: { nodes: number }) {
   const { draft, offers } = useEditor();
   const { data: clusters = [] } = useQuery(clustersQuery);
   const pool = offers.pools.find((each) => each.instance_pool_id === draft.instance_pool_id);
-  const details = useQuery({ ...poolDetailsQuery, enabled: pool !== undefined }).data;
+  const details = useQuery({ ...poolDetailsQuery, enabled: pool !== undefined && hasPoolDetails() }).data;
   const idle = pool?.stats.idle_count ?? 0;
   const fits = draft.spark_version != null && (pool?.preloaded_spark_versions ?? []).includes(draft.spark_version);
   const warm = fits ? (details?.get(pool?.instance_pool_id ?? "")?.warm_count ?? 0) : 0;
@@ -140,7 +140,13 @@ function Verdict() {
           </ul>
         </>
       ) : verdict?.valid ? (
-        <p className="soft">{checking ? "Checking…" : "The server accepts this."}</p>
+        <p className="soft">
+          {!checks()
+            ? "This workspace says what is wrong when it is saved."
+            : checking
+              ? "Checking…"
+              : "The server accepts this."}
+        </p>
       ) : (
         <p className="soft">Checking…</p>
       )}

@@ -18,7 +18,7 @@ import { filled, LibraryRows } from "../editor/libraries";
 import { same } from "../editor/spec";
 import type { Problem, Source } from "./calls";
 import { pretty } from "./text";
-import { Trial, useTrial } from "./trial";
+import { Trial, triesPolicies, useTrial } from "./trial";
 
 const JsonEditor = lazy(() => import("../editor/json"));
 const OWN = "own"; // in place of a family
@@ -212,7 +212,7 @@ function Form({ id, initial, fixedFamily = false }: { id?: string; initial: Draf
             />
           </Part>
         </div>
-        <Trial trying={trying} />
+        {triesPolicies() && <Trial trying={trying} />}
       </div>
     </div>
   );

@@ -4,7 +4,7 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useEffect, useState } from "react";
 import { words } from "../api/client";
 import { clustersQuery } from "../api/queries";
-import { session } from "../api/session";
+import { offered, session } from "../api/session";
 import { Icon } from "../app/icons";
 import { isJob, money, nameOf } from "../compute/facts";
 import { beginning } from "../editor/begin";
@@ -31,6 +31,9 @@ function parsed(text: string): { spec?: Spec; mistake?: string } {
   }
 }
 
+/** Whether the workspace can try a policy that is not saved. */
+export const triesPolicies = () => offered("/api/2.1/policies/clusters/try");
+
 /** Asks the server about the policy as it is typed, whenever it has not changed for a moment. */
 export function useTrial(source: Source) {
   const offers = useOffers();
@@ -55,7 +58,7 @@ export function useTrial(source: Source) {
       const said = JSON.parse(settled) as { source: Source; cluster: unknown; type: ClusterType };
       return tryPolicy(said.source, said.cluster, said.type);
     },
-    enabled: ready,
+    enabled: ready && triesPolicies(),
     gcTime: 60_000,
     placeholderData: keepPreviousData,
     refetchInterval: (query) => (query.state.status === "error" ? AGAIN_MS : false),

@@ -8,7 +8,7 @@ import { Permissions } from "../access/permissions";
 import { useLevel } from "../access/rights";
 import { ApiError, words } from "../api/client";
 import { connection, POLL_MS } from "../api/live";
-import { type Pool, type PoolDetails, poolInstancesQuery, poolQuery } from "../api/offers";
+import { hasPoolDetails, type Pool, type PoolDetails, poolInstancesQuery, poolQuery } from "../api/offers";
 import { clustersQuery, pricesQuery, runtimesQuery, sparkVersionsOf } from "../api/queries";
 import { Crumbs } from "../app/crumbs";
 import { FactList } from "../app/factlist";
@@ -32,7 +32,9 @@ export function PoolPage() {
 }
 
 function OfPool({ id }: { id: string }) {
-  const { tab = "instances" } = useSearch({ from: "/compute/pools/$id" });
+  const first = hasPoolDetails() ? "instances" : "clusters";
+  const { tab: wanted = first } = useSearch({ from: "/compute/pools/$id" });
+  const tab = wanted === "instances" ? first : wanted;
   const navigate = useNavigate({ from: "/compute/pools/$id" });
   const live = useValue(connection) === "live";
   const refetchInterval = live ? false : POLL_MS;
@@ -62,7 +64,7 @@ function OfPool({ id }: { id: string }) {
     const found = clusters.data?.find((each) => each.cluster_id === cluster);
     return found && nameOf(found);
   };
-  const open = (next: PoolTab) => void navigate({ search: next === "instances" ? {} : { tab: next } });
+  const open = (next: PoolTab) => void navigate({ search: next === first ? {} : { tab: next } });
   return (
     <div className="content cluster">
       <Crumbs tab="pools" label="Pools" />
@@ -93,7 +95,7 @@ function OfPool({ id }: { id: string }) {
       )}
       <Tabs value={tab} onChange={(next) => open(next as PoolTab)} keepMounted={false} className="tabs">
         <Tabs.List aria-label="About the pool">
-          <Tabs.Tab value="instances">Instances</Tabs.Tab>
+          {hasPoolDetails() && <Tabs.Tab value="instances">Instances</Tabs.Tab>}
           <Tabs.Tab value="clusters">Clusters</Tabs.Tab>
           <Tabs.Tab value="permissions">Permissions</Tabs.Tab>
         </Tabs.List>
