@@ -26,6 +26,7 @@ def test_a_cluster_is_started_watched_listed_and_stopped(cli: Cli) -> None:
     done = cli.run("cluster", "start", "mine", *changes, "--stop-at", "2099-12-31T18:00:00+01:00", "--wait")
     assert done.returncode == 0, done.stderr
     assert "starting_services: completed" in done.stdout, "a line for each phase"
+    assert "restoring_snapshot: completed: No snapshot to restore" in done.stdout, "with what there is to say"
     assert "mine is running." in done.stdout
     (row,) = said(cli, "list")
     assert (row["id"], row["status"], row["environment"]) == (cluster_id, "running", {"A": "b=c"})
@@ -38,7 +39,7 @@ def test_a_cluster_is_started_watched_listed_and_stopped(cli: Cli) -> None:
     (port,) = said(cli, "ports", "mine", "--add", "8888", "--description", "lab")
     assert (port["internal_port"], port["status"], port["description"]) == (8888, "active", "lab")
     assert f"/ports/{cluster_id}/8888/" in cli.run("cluster", "ports", "mine").stdout
-    assert "privileged" in one_line(cli.run("cluster", "ports", "mine", "--add", "80"))
+    assert "--add: ports below 1024 are privileged" in one_line(cli.run("cluster", "ports", "mine", "--add", "80"))
     assert "no mapping '9'" in one_line(cli.run("cluster", "ports", "mine", "--remove", "9"))
     assert said(cli, "ports", "mine", "--remove", "8888") == []
     (tcp,) = said(cli, "ports", "mine", "--add", "5432", "--tcp", "--external-port", str(free := free_port()))
@@ -63,7 +64,10 @@ def test_a_cluster_is_started_watched_listed_and_stopped(cli: Cli) -> None:
     w.api_client.do("POST", "/v1/clusters", body=make)
     assert "2 clusters are called 'mine'" in one_line(cli.run("cluster", "start", "mine"))
     wrong = cli.run("cluster", "start", cluster_id, "--cores", "100000", "--idle-minutes", "1", "--max-cost", "-1")
-    assert all(each in one_line(wrong) for each in ("cpu_cores", "idle_minutes", "max_cost"))
+    assert all(each in one_line(wrong) for each in ("--cores: ", "the most is ", "--idle-minutes: ", "--max-cost: "))
+    assert "no log 'none'" in one_line(cli.run("cluster", "logs", cluster_id, "none"))
+    nothing = cli.run("cluster", "list", "--search", "nobody")
+    assert (nothing.stdout, nothing.stderr) == ("", "There are no such clusters.\n")
 
 
 def test_schedules_are_added_listed_paused_and_removed(cli: Cli) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from brickyard.cli import printable
-from brickyard.cli.clusterapi import Api, every, find, json_option, open_api
+from brickyard.cli import CliError, printable
+from brickyard.cli.clusterapi import Api, every, find, json_option, nothing, open_api
 from brickyard.cli.clusteroperations import operate, wait_option
 from brickyard.cli.clusterports import ports
 from brickyard.cli.clusterschedules import schedule
@@ -42,6 +42,8 @@ def list_clusters(*, search: str, as_json: bool, config_file: Path | None, **opt
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
+    if not rows:
+        nothing("such clusters" if search else "clusters")
     width = max([len(printable(row["name"])) for row in rows], default=0)
     for row in rows:
         size = row["configuration"]
@@ -119,12 +121,19 @@ def logs(cluster: str, file: str | None, *, as_json: bool, config_file: Path | N
     workspace = open_api(config_file, options)
     cluster_id = find(workspace, cluster)["id"]
     if file is not None:
-        _print_log(workspace, cluster_id, file, as_json=as_json)
+        try:
+            _print_log(workspace, cluster_id, file, as_json=as_json)
+        except CliError as error:
+            if file in {each["file"] for each in _logs(workspace, cluster_id)["files"]}:
+                raise
+            raise CliError(f"there is no log {file!r}. `brickyard cluster logs {cluster}` lists them.") from error
         return
-    found = workspace.call("GET", "/api/2.1/clusters/logs/list", cluster_id=cluster_id)
+    found = _logs(workspace, cluster_id)
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return
+    if not found["files"]:
+        nothing("logs of its nodes")
     for each in found["files"]:
         state = "running" if each["running"] else "ended"
         click.echo(f"{printable(each['file'])}  {each['size']} bytes  {each.get('role', '')}  {state}")
@@ -133,6 +142,11 @@ def logs(cluster: str, file: str | None, *, as_json: bool, config_file: Path | N
 
 
 # -- inside ----------------------------------------------------------------------------------------------------------
+
+
+def _logs(workspace: Api, cluster_id: str) -> Any:
+    """The logs of the nodes, and the nodes that do not answer."""
+    return workspace.call("GET", "/api/2.1/clusters/logs/list", cluster_id=cluster_id)
 
 
 def _print_log(workspace: Api, cluster_id: str, file: str, *, as_json: bool) -> None:

@@ -18,6 +18,20 @@ from brickyard.cli.options import settings
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 
 TIMEOUT_S = 30.0  # a local server that does not answer for this long will not answer at all
+# What a field of a request is called on the command line, for what the server says of it.
+_OPTIONS = {
+    "update_configuration.cpu_cores": "--cores",
+    "update_configuration.memory_gb": "--memory",
+    "update_configuration.gpu_count": "--gpus",
+    "environment_updates": "--env",
+    "auto_terminate_updates.idle_minutes": "--idle-minutes",
+    "auto_terminate_updates.max_runtime_minutes": "--max-runtime-minutes",
+    "auto_terminate_updates.at": "--stop-at",
+    "auto_terminate_updates.max_cost": "--max-cost",
+    "internal_port": "--add",
+    "external_port": "--external-port",
+    "restore_from_snapshot": "SNAPSHOT",
+}
 json_option = click.option("--json", "as_json", is_flag=True, help="For programs.")
 
 
@@ -33,10 +47,21 @@ class Api(NamedTuple):
         try:
             return json.loads(send(method, url, body, token=self.token, timeout_s=TIMEOUT_S))
         except HTTPError as error:
-            said = json.loads(error.read() or b"{}")
-            raise CliError(printable(str(said.get("message", error.reason)))) from error
+            raise CliError(_in_words(json.loads(error.read() or b"{}")) or str(error.reason)) from error
         except OSError as error:
             raise CliError(f"the server at {self.url} does not answer: {printable(str(error))}") from error
+
+
+def _in_words(said: Any) -> str:
+    """What the server says: every problem of a request, by the option that it is about."""
+    problems = said.get("details", {}).get("problems") or ()
+    sentences = [f"{_OPTIONS.get(each['field'], each['field'])}: {each['reason'].rstrip('.')}." for each in problems]
+    return " ".join(sentences) or str(said.get("message", ""))
+
+
+def nothing(what: str) -> None:
+    """Says, beside the output, that there is nothing to list."""
+    click.echo(f"There are no {what}.", err=True)
 
 
 def open_api(config_file: Path | None, options: Mapping[str, Any]) -> Api:

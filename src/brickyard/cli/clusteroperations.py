@@ -62,7 +62,8 @@ def _phases(*, quiet: bool) -> Iterator[Callable[[Any], None]]:
             for each in operation["phases"]:
                 if each["status"] in ("completed", "failed") and each["name"] not in told:
                     told.add(each["name"])
-                    console.print(f"{each['name']}: {each['status']}", markup=False)
+                    said = f": {printable(each['message'])}" if each["message"] else ""
+                    console.print(f"{each['name']}: {each['status']}{said}", markup=False)
 
         yield lines
         return

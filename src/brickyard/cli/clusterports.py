@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from brickyard.cli import CliError, printable
-from brickyard.cli.clusterapi import Api, find, json_option, open_api
+from brickyard.cli.clusterapi import Api, find, json_option, nothing, open_api
 from brickyard.cli.options import place
 
 SETTLE_S = 3.0
@@ -65,6 +65,8 @@ def ports(
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
+    if not rows:
+        nothing("port mappings")
     for each in rows:
         more = printable("; ".join(each[name] for name in ("description", "status_details") if each[name]))
         click.echo(f"{each['id']}  {each['internal_port']:5}  {each['url']}  {each['status']}  {more}".rstrip())

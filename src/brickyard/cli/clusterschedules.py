@@ -11,7 +11,7 @@ from urllib.parse import quote
 import click
 
 from brickyard.cli import CliError, printable
-from brickyard.cli.clusterapi import Api, find, json_option, open_api
+from brickyard.cli.clusterapi import Api, find, json_option, nothing, open_api
 from brickyard.cli.options import place
 
 
@@ -31,6 +31,8 @@ def list_schedules(cluster: str, *, as_json: bool, config_file: Path | None, **o
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
+    if not rows:
+        nothing("schedules")
     for row in rows:
         _show(row)
 

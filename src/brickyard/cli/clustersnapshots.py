@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from brickyard.agent.pressure import text
+from brickyard.agent.pressure import MIB, text
 from brickyard.cli import CliError, printable
-from brickyard.cli.clusterapi import Api, find, json_option, open_api
+from brickyard.cli.clusterapi import Api, find, json_option, nothing, open_api
 from brickyard.cli.clusteroperations import POLL_S, operate, wait_option
 from brickyard.cli.options import place
 
@@ -36,6 +36,8 @@ def list_snapshots(cluster: str, *, as_json: bool, config_file: Path | None, **o
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
+    if not rows:
+        nothing("snapshots")
     for row in rows:
         _show(row)
 
@@ -136,5 +138,10 @@ def _watched(workspace: Api, row: Any, *, quiet: bool) -> Any:
 
 
 def _show(row: Any) -> None:
-    size = f"{text(row['size_bytes'])} in {row['files']} files" if row["status"] == "available" else printable(row["reason"])
+    size = _size(row["size_bytes"], row["files"]) if row["status"] == "available" else printable(row["reason"])
     click.echo(f"{row['id']}  {printable(row['name'])}  {row['status']}  {row['created_at']}  {size}".rstrip())
+
+
+def _size(size: int, files: int) -> str:
+    amount = text(size) if size >= MIB else f"{size / 1024:.0f} KiB" if size >= 1024 else f"{size} bytes"
+    return f"{amount} in {files} {'file' if files == 1 else 'files'}"

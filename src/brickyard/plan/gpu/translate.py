@@ -267,11 +267,19 @@ def shortage(size: Size, node_types: Mapping[str, NodeType]) -> tuple[str, str]:
     }
     for field, least in alone.items():
         if smallest(least, node_types) is None:
-            return (
-                field,
-                "no node type on offer has that type of GPU" if field == "gpu_type" else "no node type on offer has that much",
-            )
+            return field, _none_has(field, size, node_types)
     return "gpu_count" if size.gpus else "cpu_cores", "no node type on offer has all of that together"
+
+
+def _none_has(field: str, size: Size, node_types: Mapping[str, NodeType]) -> str:
+    """Why no type meets one field of a size."""
+    if field == "gpu_type":
+        return "no node type on offer has that type of GPU"
+    gpu_type = size.gpu_type if field == "gpu_count" else ""
+    offered = [
+        _sizes(each)[field] for each in node_types.values() if not each.is_deprecated and same_model(gpu_type, each.gpu_model)
+    ]
+    return f"no node type on offer has that much; the most is {max(offered, default=0):g}"
 
 
 def _sizes(each: NodeType) -> dict[str, Any]:
