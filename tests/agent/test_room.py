@@ -93,6 +93,27 @@ def test_a_cluster_s_directory_is_its_driver_s_room_and_can_be_emptied_after_a_r
     assert kept.phase is Phase.READY
 
 
+def test_a_workspace_directory_that_is_larger_than_its_cluster_s_storage_ends_the_driver(here: World) -> None:
+    """Whoever writes there; and the next driver may empty it."""
+    wanted = {"role": Role.DRIVER, "workspace_bytes": 64 * MIB}
+    workspace = here.data_dir / "workspaces" / assignment().cluster_id / "current"
+    workspace.mkdir(parents=True, exist_ok=True)
+    driver = here.instance(min_free_disk=1 << 60).start()
+    here.ready(driver, **wanted)
+    (workspace / "one").write_bytes(os.urandom(54 * MIB))
+    told = here.server.status(driver.id, lambda status: status.disk_limit > 0)
+    assert (told.phase, told.disk_limit) == (Phase.READY, 64 * MIB)
+    (workspace / "two").write_bytes(os.urandom(30 * MIB))
+    failed = here.server.phase(driver.id, Phase.FAILED).failure
+    assert failed is not None and failed.code == "DRIVER_OUT_OF_DISK"
+    assert "may take 64 MiB (storage_gb)" in failed.message
+    here.server.assign(driver.id, assignment(2, 2, **wanted))
+    here.server.status(driver.id, lambda status: status.generation == 2 and status.phase is Phase.READY and status.disk_limit > 0)
+    (workspace / "one").unlink()
+    kept = here.server.status(driver.id, lambda status: status.generation == 2 and not status.disk_limit)
+    assert kept.phase is Phase.READY
+
+
 class Ended:
     """A node that the watch may end."""
 

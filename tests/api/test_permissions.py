@@ -196,6 +196,7 @@ class World:
             currency="USD",
             shortage=enough,
             ports=planner,
+            most_storage_gb=100,
             snapshots=snapshot_service(store, clusters, clock=clock, authorizer=recorder),
         )
         attach = AttachService(store=store, authorizer=recorder, nodes=calls, start=clusters.start)

@@ -63,8 +63,12 @@ def test_a_cluster_is_started_watched_listed_and_stopped(cli: Cli) -> None:
     assert cli.run("cluster", "logs", "mine", "i-1-1/stdout").stdout == "first\n?[31mred\nlast"
     w.api_client.do("POST", "/v1/clusters", body=make)
     assert "2 clusters are called 'mine'" in one_line(cli.run("cluster", "start", "mine"))
-    wrong = cli.run("cluster", "start", cluster_id, "--cores", "100000", "--idle-minutes", "1", "--max-cost", "-1")
-    assert all(each in one_line(wrong) for each in ("--cores: ", "the most is ", "--idle-minutes: ", "--max-cost: "))
+    wrong = cli.run(
+        "cluster", "start", cluster_id, "--cores", "100000", "--storage", "0", "--idle-minutes", "1", "--max-cost", "-1"
+    )
+    assert all(
+        each in one_line(wrong) for each in ("--cores: ", "the most is ", "--storage: ", "--idle-minutes: ", "--max-cost: ")
+    )
     assert "no log 'none'" in one_line(cli.run("cluster", "logs", cluster_id, "none"))
     nothing = cli.run("cluster", "list", "--search", "nobody")
     assert (nothing.stdout, nothing.stderr) == ("", "There are no such clusters.\n")

@@ -49,6 +49,7 @@ class Room:
             currency="USD",
             shortage=enough,
             ports=PortPlanner(ids=Ids(), server_url=lambda: "http://127.0.0.1:8080"),
+            most_storage_gb=100,
             snapshots=snapshot_service(store, self.desk.service, clock=self.clock),
         )
 

@@ -119,7 +119,7 @@ def test_a_request_with_bad_parts_lists_all_of_them_and_changes_nothing(api: Api
     before = w.clusters.get(cluster_id).as_dict()
     body = {
         "timeout_minutes": 31,
-        "update_configuration": {"cpu_cores": 100_000, "storage_gb": 10, "docker_image": "x"},
+        "update_configuration": {"cpu_cores": 100_000, "storage_gb": 0, "docker_image": "x"},
         "restore_from_snapshot": "snap_1",
         "environment_updates": {"A": "2", "SPARK_HOME": "/x"},
         "port_mapping_updates": [{"internal_port": 80}],
@@ -175,7 +175,8 @@ def test_malformed_requests(api: Api, body: Any, field: str) -> None:
     [
         {"name": "no spaces"},
         {"name": "ab"},
-        {"storage_gb": 10},
+        {"storage_gb": 0},
+        {"storage_gb": 1_000_000_000},
         {"region": "eu"},
         {"project_id": "p"},
         {"template_id": "t"},

@@ -55,7 +55,7 @@ START = {
 STARTS: dict[str, tuple[Any, ...]] = {
     "timeout_minutes": (0, 5, 99),
     "restore_from_snapshot": ("none-such", "", "../.."),
-    "update_configuration": ({"cpu_cores": 10**6}, {"cpu_cores": 8, "storage_gb": 1}, {"gpu_count": -1}, {"memory_gb": 0}),
+    "update_configuration": ({"cpu_cores": 10**6}, {"cpu_cores": 8, "storage_gb": 0}, {"gpu_count": -1}, {"memory_gb": 0}),
     "environment_updates": NAMED_WRONG,
     "auto_terminate_updates": LIMITS,
     "port_mapping_updates": LISTS,
@@ -88,7 +88,8 @@ REQUESTS: dict[str, Good] = {
         wrong={
             "name": ("", "x", "a b", "x" * 65, "ü" * 5), "gpu_count": (9, -1), "gpu_type": ("none-such",),
             "cpu_cores": (0, 10**6),
-            "memory_gb": (0, 1e9, 1e400), "storage_gb": (1,), "region": ("x",), "docker_image": ("x",), "ssh_enabled": (True,),
+            "memory_gb": (0, 1e9, 1e400), "storage_gb": (0, -1, 10**9),
+            "region": ("x",), "docker_image": ("x",), "ssh_enabled": (True,),
             "environment_variables": NAMED_WRONG, "port_mappings": LISTS, "auto_terminate": LIMITS, "tags": ({"": "x" * 10_000},),
         },
     ),

@@ -13,12 +13,14 @@ from brickyard.domain.gpuclusters import (
     AutoTerminate,
     CreateGpuCluster,
     GpuClusterState,
+    GpuConfiguration,
     Operation,
     OperationKind,
     PhaseStatus,
     StartGpuCluster,
     UpdateConfiguration,
 )
+from brickyard.domain.gpusnapshots import SnapshotRow, SnapshotStatus
 from brickyard.domain.node import Phase, Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.states import State
@@ -27,6 +29,8 @@ from brickyard.plan.cluster import plan
 from brickyard.plan.gpu.limits import view
 from brickyard.plan.gpu.progress import operation_of, state_of, states_of
 from brickyard.plan.gpu.repeats import is_repeated, start_key
+from brickyard.plan.gpu.snapshots import problems_of_restore
+from brickyard.plan.gpu.storage import problems_of_storage
 from brickyard.plan.gpu.translate import Size, created, same_model, shortage, smallest, updated, wanted_types
 from brickyard.plan.policy import Policy
 from brickyard.plan.starts import next_incarnation
@@ -248,3 +252,31 @@ def test_a_repeated_request() -> None:
     assert not is_repeated(up(begun), key, given=False)
     assert is_repeated(up(begun), key, given=True)
     assert not is_repeated(msgspec.structs.replace(begun, incarnation=2), key, given=True)
+
+
+@pytest.mark.parametrize(
+    ("asked", "now", "why"),
+    [
+        (None, 5, ""), (1, 0, ""), (5, 5, ""), (10, 5, ""), (20, 20, ""), (0, 0, "at least 1"), (-3, 0, "at least 1"),
+        (4, 5, "only grows"), (11, 5, "may take 10"), (21, 20, "may take 10"),
+    ],
+)  # fmt: skip
+def test_storage_grows_up_to_what_a_driver_may_take(asked: int | None, now: int, why: str) -> None:
+    found = problems_of_storage("storage_gb", asked, now=now, most=10)
+    assert [why in each.reason and bool(why) for each in found] == [True] * bool(why)
+
+
+def test_a_snapshot_that_is_larger_than_the_storage_is_not_restored() -> None:
+    size = GpuConfiguration(
+        gpu_type="", gpu_count=0, cpu_cores=1, memory_gb=1, node_type_id="small", num_workers=0, runtime=""
+    )  # fmt: skip
+    row = SnapshotRow(
+        snapshot_id="s", cluster_id="c", owner="o", user_name="u", name="n", created_ms=1, configuration=size, tasked=False,
+        status=SnapshotStatus.AVAILABLE, size_bytes=(2 << 30) + 1,
+    )  # fmt: skip
+    for storage_gb, problems in ((0, 0), (3, 0), (2, 1)):
+        found = problems_of_restore(
+            row.cluster_id, row.snapshot_id, row, field="restore_from_snapshot", max_bytes=1 << 40, storage_gb=storage_gb
+        )
+        assert len(found) == problems
+        assert all("storage_gb, 2" in each.reason for each in found)

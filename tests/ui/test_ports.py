@@ -1,6 +1,7 @@
 """Pages of programs on drivers in a real browser: through an http port mapping, in an isolated origin.
 
-With BRICKYARD_TEST_JUPYTERLAB=PATH, the environment in which it is installed, JupyterLab as well.
+TensorBoard as well, where its package can be had. With BRICKYARD_TEST_JUPYTERLAB=PATH, the environment in which it is installed,
+JupyterLab.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from pathlib import Path
 
 import pytest
 import requests
+import uv
 from aiohttp import web
 from playwright.sync_api import expect
 
+from brickyard.lifecycle.packageindex import uv_environment
 from brickyard.providers.nodetypes import cloud_types
 from brickyard.providers.simulated import Knobs, SimulatedProvider
 from tests.gpu.conftest import Api
@@ -26,6 +29,7 @@ from tests.support.ports import free_port
 from tests.support.server import Server
 from tests.ui.conftest import Session
 
+TENSORBOARD = ("tensorboard==2.21.0", "setuptools<81")  # it imports pkg_resources
 LAB = os.environ.get("BRICKYARD_TEST_JUPYTERLAB", "")
 PAGE = """<!doctype html><html><head><title>A program</title></head><body><p id="got">nothing</p><p id="said">nothing</p><script>
 fetch("data").then(answer => answer.text()).then(text => { document.getElementById("got").textContent = text; });
@@ -102,11 +106,11 @@ def test_a_page_of_a_program_fetches_and_talks(session: Session, api: Api, clust
 
 
 @contextlib.contextmanager
-def running(api: Api, url: str, place: Path, *command: str) -> Iterator[None]:
-    """A program of that environment, once it answers at its mapping."""
-    environment = {"HOME": str(place), "PATH": f"{LAB}/bin:/usr/bin:/bin"}
+def running(api: Api, url: str, place: Path, home: str, *command: str) -> Iterator[None]:
+    """A program of the environment `home`, once it answers at its mapping."""
+    environment = {"HOME": str(place), "PATH": f"{home}/bin:/usr/bin:/bin"}
     with (place / "log").open("w") as log:
-        started = subprocess.Popen([f"{LAB}/bin/{command[0]}", *command[1:]], stdout=log, stderr=log, env=environment, cwd=place)
+        started = subprocess.Popen([f"{home}/bin/{command[0]}", *command[1:]], stdout=log, stderr=log, env=environment, cwd=place)
     try:
         until(lambda: requests.get(url, headers=api.headers, timeout=PATIENCE_S).status_code < 500, "it answers")
         yield
@@ -127,7 +131,7 @@ def test_a_notebook_of_jupyterlab_runs_a_cell(session: Session, api: Api, cluste
         f"--ServerApp.base_url=/ports/{cluster_id}/{port}/",
     )
     open_to_all = ("--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True")
-    with running(api, made["url"], tmp_path, "jupyter-lab", *flags, *open_to_all):
+    with running(api, made["url"], tmp_path, LAB, "jupyter-lab", *flags, *open_to_all):
         page.goto(f"{made['url']}lab", timeout=PATIENCE_S * 1000)
         page.locator('.jp-LauncherCard[data-category="Notebook"]').first.click(timeout=PATIENCE_S * 1000)
         cell = page.locator(".jp-Notebook .cm-content").first
@@ -135,3 +139,40 @@ def test_a_notebook_of_jupyterlab_runs_a_cell(session: Session, api: Api, cluste
         page.keyboard.type('print(6 * 7, "from the kernel")')
         page.keyboard.press("Shift+Enter")
         expect(page.locator(".jp-OutputArea-output").first).to_contain_text("42 from the kernel", timeout=PATIENCE_S * 1000)
+
+
+SCALARS = """
+import sys
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+writer = EventFileWriter(sys.argv[1])
+for step in range(20):
+    value = Summary.Value(tag="training/loss", simple_value=1 / (step + 1))
+    writer.add_event(Event(step=step, wall_time=1.8e9 + step, summary=Summary(value=[value])))
+writer.close()
+"""
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An environment with TensorBoard, which is no dependency of the project."""
+    home = str(tmp_path_factory.mktemp("tensorboard") / "environment")
+    environment = os.environ | uv_environment(os.environ)
+    for arguments in (("venv", "-q", home), ("pip", "install", "-q", "--python", f"{home}/bin/python", *TENSORBOARD)):
+        done = subprocess.run(
+            [uv.find_uv_bin(), *arguments], env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
+        if done.returncode:
+            pytest.skip(f"TensorBoard cannot be installed: {done.stderr.strip()[-300:]}")
+    return home
+
+
+def test_tensorboard_shows_the_loss_of_a_run(session: Session, api: Api, cluster_id: str, tmp_path: Path, board: str) -> None:
+    port, page = free_port(), session.page
+    subprocess.run([f"{board}/bin/python", "-c", SCALARS, str(tmp_path / "run")], check=True, timeout=PATIENCE_S)
+    made = api.data("POST", f"/{cluster_id}/proxy/ports", {"internal_port": port})
+    flags = ("--logdir", str(tmp_path), "--host", "127.0.0.1", "--port", str(port), "--load_fast", "false")
+    with running(api, made["url"], tmp_path, board, "tensorboard", *flags):
+        page.goto(made["url"], timeout=PATIENCE_S * 1000)
+        expect(page.get_by_text("training", exact=True).first).to_be_visible(timeout=PATIENCE_S * 1000)

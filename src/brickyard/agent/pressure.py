@@ -73,6 +73,11 @@ def exceeds_disk(*, own: int, shared: int, found: int, limit: int) -> bool:
     return own > max(limit - shared, limit // 10) or shared > max(limit, found + SLACK)
 
 
+def exceeds_quota(*, size: int, found: int, limit: int) -> bool:
+    """Whether a directory takes more than it may; 0: there is no limit. What the node `found` does not end it, as above."""
+    return bool(limit) and size > max(limit, found + SLACK)
+
+
 def fair_share(usage: Usage, all_shares: int, total: int) -> float:
     """Returns the memory a node may count on: its type's promise, or its part of the machine if more was promised than exists."""
     return usage.memory_share * min(1.0, total / all_shares) if all_shares else 0.0

@@ -107,7 +107,14 @@ class NodeState:
         mine = self.cluster_id if self.is_driver else ""  # once, not for every worker as well
         shared = [str(each) for each in (self.config.cluster_dir(mine), self.config.workspace_of(mine)) if each is not None]
         return Watched(
-            pid=self.host.pid, group=self.group, walled=self.walled, limits=self.limits, share=share, shared_dirs=tuple(shared)
+            pid=self.host.pid,
+            group=self.group,
+            walled=self.walled,
+            limits=self.limits,
+            share=share,
+            shared_dirs=tuple(shared),
+            workspace_dir=str(self.config.workspace_of(mine) or ""),
+            workspace_limit=self.wanted.workspace_bytes if self.wanted is not None and mine else 0,
         )
 
     @property

@@ -46,6 +46,8 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
     share: int  # bytes of memory that its type promises
     shared_dirs: tuple[str, ...] = ()  # for a driver: its cluster's directories, which count towards the driver
+    workspace_dir: str = ""  # one of them
+    workspace_limit: int = 0  # bytes that it may take; 0: no limit of its own
 
 
 class Node(Protocol):
@@ -88,6 +90,7 @@ class Watch:
         self._held = held.Held()
         self._shared = held.Held()  # in the cluster's directory
         self._found = held.Held()  # the same at the first check
+        self._workspace, self._workspace_found = 0, 0  # bytes of them in the workspace directory, and at the first check
         self._scanned: tuple[float, float, int] | None = None  # when, for how long, and how many bytes were free
         self._written: collections.deque[tuple[float, int]] = collections.deque()
         self._killed_s = 0.0
@@ -169,8 +172,11 @@ class Watch:
             if now - at < (took / SCAN_SHARE if grown else SCAN_S):
                 return
         if watched.shared_dirs:
-            self._shared = sum((held.held(Path(each)) for each in watched.shared_dirs), held.Held())
-            self._found = self._found if self._scanned else self._shared
+            counted = {each: held.held(Path(each)) for each in watched.shared_dirs}
+            self._shared = sum(counted.values(), held.Held())
+            self._workspace = counted.get(watched.workspace_dir, held.Held()).size
+            if self._scanned is None:
+                self._found, self._workspace_found = self._shared, self._workspace
         found = held.held(self._config.node_dir) + held.held(self._config.libraries_dir)
         on_disk = held.nameless_files(pids, self._config.directory.stat().st_dev)
         self._held = found + held.Held(on_disk)
@@ -193,7 +199,7 @@ class Watch:
         elif not watched.group.directories and seen.usage.memory > watched.limits.memory_mb << 20:
             why = f"the node used {text(seen.usage.memory)} of memory, and may use {text(watched.limits.memory_mb << 20)}"
             await self._starve(watched, f"{why}. Choose a node type with more memory")
-        elif self._takes_too_much_disk():
+        elif self._takes_too_much_disk(watched):
             pass  # the node has been ended
         elif self._fills_trees(seen):
             self._node.end(
@@ -209,16 +215,21 @@ class Watch:
     def _floor(self, seen: _Seen) -> int:
         return pressure.disk_floor(seen.disk_total, self._config.min_free_disk)
 
-    def _takes_too_much_disk(self) -> bool:
+    def _takes_too_much_disk(self, watched: Watched) -> bool:
         """Whether the node exceeded its disk limit and was ended. Warns its cluster first, while there is time."""
         own, shared, limit = self._held.size, self._shared.size, self._config.node_disk
         used = own + shared
         if self._held.too_many or (self._shared.too_many and not self._found.too_many):
             self._node.end(OUT_OF_DISK, f"the node has more than {held.MAX_ENTRIES} files. Remove what is not needed")
             return True
-        if not limit:
-            return False
-        if pressure.exceeds_disk(own=own, shared=shared, found=self._found.size, limit=limit):
+        if pressure.exceeds_quota(size=self._workspace, found=self._workspace_found, limit=watched.workspace_limit):
+            self._node.end(
+                OUT_OF_DISK,
+                f"the cluster's workspace directory, /workspace, took {text(self._workspace)}, and may take "
+                f"{text(watched.workspace_limit)} (storage_gb). Remove what is not needed, or start the cluster with more",
+            )
+            return True
+        if limit and pressure.exceeds_disk(own=own, shared=shared, found=self._found.size, limit=limit):
             where = f" ({text(shared)} of it in the cluster's directory, /cluster)" if shared >= pressure.MIB else ""
             self._node.end(
                 OUT_OF_DISK,
@@ -226,8 +237,8 @@ class Watch:
                 "needed, or let an administrator raise node_disk_gb",
             )
             return True
-        near = used > pressure.NEAR * limit
-        self._node.disk_is_low(*(used, limit) if near else (0, 0))
+        taken = ((used, limit), (self._workspace, watched.workspace_limit))
+        self._node.disk_is_low(*next((each for each in taken if each[0] > pressure.NEAR * each[1] > 0), (0, 0)))
         return False
 
     def _fills_trees(self, seen: _Seen) -> bool:

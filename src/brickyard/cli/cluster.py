@@ -59,6 +59,7 @@ def list_clusters(*, search: str, as_json: bool, config_file: Path | None, **opt
 @click.option("--cores", type=int, help="Cores of each node, at least.")
 @click.option("--memory", type=float, help="GiB of memory of each node, at least.")
 @click.option("--gpus", type=int, help="GPUs of each node, at least.")
+@click.option("--storage", type=int, help="GiB that its workspace directory may take; it only grows.")
 @click.option("--idle-minutes", type=int, help="Stop when nothing has run for so long; 0: never.")
 @click.option("--max-runtime-minutes", type=int, help="Stop so long after this start; 0: no such limit.")
 @click.option("--stop-at", metavar="TIME", help="Stop at this time, like 2026-03-01T18:00:00Z.")
@@ -74,6 +75,7 @@ def start(
     cores: int | None,
     memory: float | None,
     gpus: int | None,
+    storage: int | None,
     idle_minutes: int | None,
     max_runtime_minutes: int | None,
     stop_at: str | None,
@@ -87,7 +89,7 @@ def start(
     body: dict[str, Any] = {}
     if environment := {**_pairs(variables), **dict.fromkeys(unset)}:
         body["environment_updates"] = environment
-    sizes = {"cpu_cores": cores, "memory_gb": memory, "gpu_count": gpus}
+    sizes = {"cpu_cores": cores, "memory_gb": memory, "gpu_count": gpus, "storage_gb": storage}
     if size := {name: value for name, value in sizes.items() if value is not None}:
         body["update_configuration"] = size
     limits = {"idle_minutes": idle_minutes, "max_runtime_minutes": max_runtime_minutes, "at": stop_at, "max_cost": max_cost}

@@ -23,6 +23,7 @@ _OPTIONS = {
     "update_configuration.cpu_cores": "--cores",
     "update_configuration.memory_gb": "--memory",
     "update_configuration.gpu_count": "--gpus",
+    "update_configuration.storage_gb": "--storage",
     "environment_updates": "--env",
     "auto_terminate_updates.idle_minutes": "--idle-minutes",
     "auto_terminate_updates.max_runtime_minutes": "--max-runtime-minutes",

@@ -84,6 +84,7 @@ class Workbench(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     start_incarnation: int = 0
     limits: Limits = Limits()
     schedules: int = 0  # how many it has
+    storage_gb: int = 0  # GiB that its workspace directory may take; 0: no limit of its own
     task: WorkspaceTask = WorkspaceTask()
 
 

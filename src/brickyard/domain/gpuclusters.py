@@ -73,7 +73,7 @@ class AutoTerminate(Strict, frozen=True, kw_only=True):
 
 
 class UpdateConfiguration(Strict, frozen=True, kw_only=True):
-    """Each node's size. What is left out stays as it is."""
+    """Each node's size, and that of the workspace directory. What is left out stays as it is."""
 
     gpu_count: int | None = None
     cpu_cores: int | None = None
@@ -162,6 +162,11 @@ class StartGpuCluster(Strict, frozen=True, kw_only=True):
     idempotency_key: str | None = None
 
     @property
+    def storage_gb(self) -> int | None:
+        """The new size of the workspace directory, if it is to change."""
+        return self.update_configuration.storage_gb if self.update_configuration is not None else None
+
+    @property
     def configured_cluster_id(self) -> str | None:
         """The cluster, if the request changes its configuration or its files: that takes another permission."""
         changes = (
@@ -234,7 +239,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GpuConfiguration(msgspec.Struct, frozen=True, kw_only=True):
-    """The size of each node; `num_workers` nodes and the driver. With `autoscale` the number is the current one."""
+    """The size of each node; `num_workers` nodes and the driver. With `autoscale` the number is the current one. `storage_gb`: of
+    the workspace directory; null: it has no limit of its own."""
 
     gpu_type: str
     gpu_count: int
@@ -243,6 +249,7 @@ class GpuConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     node_type_id: str
     num_workers: int
     runtime: str
+    storage_gb: int | None = None
 
 
 class AutoTerminateView(msgspec.Struct, frozen=True, kw_only=True):

@@ -98,6 +98,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     user_isolation: bool = False  # contexts are Spark Connect sessions: users share no JVM and cannot see one another
     default_tags: dict[str, str] = {}
     custom_tags: dict[str, str] = {}
+    workspace_bytes: int = 0  # drivers: what the cluster's workspace directory may take; 0: no limit of its own
     job_cluster: bool = False  # it was made for a run
     init_scripts: tuple[InitScript, ...] = ()  # run in this order before Spark starts
     driver_host: str = ""  # workers with init scripts: the driver's address; empty until that is known

@@ -46,6 +46,7 @@ def assignment_for(
         secret=cluster.secret,
         connect_token=cluster.connect_token,
         spark_context_id=spark_context_id(cluster.cluster_id, cluster.incarnation),
+        workspace_bytes=0 if role is Role.WORKER else cluster.workbench.storage_gb << 30,
         job_cluster=cluster.source is ClusterSource.JOB,
         init_scripts=scripts_of(cluster),
         user=cluster.creator_user_name,

@@ -27,6 +27,7 @@ from brickyard.gateway.sparkui import SparkUi
 from brickyard.gateway.uisources import UiSources
 from brickyard.lifecycle.looplag import LargestLag
 from brickyard.providers.base import SetupError
+from brickyard.providers.capacity import GIB, allowance
 from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.server.background import Loops, Nodes, build_loops, build_nodes
 from brickyard.server.metrics import WorkspaceMetrics
@@ -302,6 +303,7 @@ def _services(
             max_bytes=loops.snapshots.limits.one,
             collect=loops.snapshots.collect_soon,
         ),
+        most_storage_gb=max(1, allowance(settings.node_disk_gb, settings.data_dir) // GIB),
     )
     return Services(
         tokens=tokens,

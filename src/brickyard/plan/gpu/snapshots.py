@@ -71,9 +71,9 @@ def done(cluster: Cluster, number: int, *, now: int, failure: str = "") -> Chang
 
 
 def problems_of_restore(
-    cluster_id: str, snapshot_id: str, found: SnapshotRow | None, *, field: str, max_bytes: int
+    cluster_id: str, snapshot_id: str, found: SnapshotRow | None, *, field: str, max_bytes: int, storage_gb: int = 0
 ) -> list[Problem]:
-    """What is in the way of restoring a snapshot on a cluster."""
+    """What is in the way of restoring a snapshot on a cluster. `storage_gb`: what its directory may take; 0: no limit."""
     shown = snapshot_id[:_SHOWN]
     if found is None:
         return [Problem(field=field, reason="there is no such snapshot", requested=shown)]
@@ -86,6 +86,9 @@ def problems_of_restore(
     if found.size_bytes > max_bytes:
         reason = "the snapshot is larger than snapshot_gb allows"
         return [Problem(field=field, reason=reason, requested=found.size_bytes, available=max_bytes)]
+    if storage_gb and found.size_bytes > storage_gb << 30:
+        reason = f"the snapshot is larger than the cluster's storage_gb, {storage_gb}"
+        return [Problem(field=field, reason=reason, requested=found.size_bytes, available=storage_gb << 30)]
     return []
 
 

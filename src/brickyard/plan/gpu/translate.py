@@ -35,7 +35,6 @@ _NAME = re.compile(r"[A-Za-z0-9-]{3,64}")
 _SHOWN = 140  # characters of the client's value that a problem repeats
 _LISTED = 20  # how many sizes on offer a problem lists
 _NO_CONTAINERS = "nodes run on the machine itself, without containers"
-_NO_QUOTA = "disk is not reserved for a cluster; node_disk_gb and snapshot_gb of the settings limit what it takes"
 _NO_SSH = "nodes have no SSH server; use execution contexts or Spark Connect"
 
 # What a specification's fields are called in requests of this dialect, for the problems of the whole.
@@ -179,6 +178,7 @@ def configuration(cluster: Cluster, node_types: Mapping[str, NodeType]) -> GpuCo
         node_type_id=spec.node_type_id or "",
         num_workers=cluster.num_workers,
         runtime=spec.spark_version or "",
+        storage_gb=cluster.workbench.storage_gb or None,
     )
 
 
@@ -332,7 +332,6 @@ def _check_wait(minutes: int, most: int, *, waits: str, to: list[Problem]) -> No
 
 def _refused_of_create(request: CreateGpuCluster) -> list[Problem]:
     found: list[Problem] = []
-    _refuse(found, "storage_gb", request.storage_gb, _NO_QUOTA)
     _refuse(found, "region", request.region, "all machines are in one place; leave it out")
     _refuse(found, "project_id", request.project_id, "there are no projects; use tags")
     _refuse(found, "template_id", request.template_id, "there are no templates; use cluster policies")
@@ -349,7 +348,6 @@ def _refused_of_start(request: StartGpuCluster) -> list[Problem]:
     found: list[Problem] = []
     update = request.update_configuration
     if update is not None:
-        _refuse(found, "update_configuration.storage_gb", update.storage_gb, _NO_QUOTA)
         _refuse(found, "update_configuration.docker_image", update.docker_image, _NO_CONTAINERS)
     return found
 

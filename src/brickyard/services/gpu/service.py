@@ -46,6 +46,7 @@ from brickyard.plan.gpu.ports import Planned as PlannedPorts
 from brickyard.plan.gpu.progress import state_of
 from brickyard.plan.gpu.repeats import is_repeated, start_key
 from brickyard.plan.gpu.snapshots import restoring
+from brickyard.plan.gpu.storage import problems_of_storage
 from brickyard.plan.gpu.translate import (
     created,
     problems_of_delete,
@@ -95,7 +96,7 @@ class Planned(NamedTuple):
 
 class GpuClusterService:
     """One per server. Methods raise ApiError. `shortage` may block: why nodes cannot be launched now (`Provider.shortage`).
-    `minute_s`: how long the minutes of a wait are."""
+    `most_storage_gb`: the largest `storage_gb`. `minute_s`: how long the minutes of a wait are."""
 
     def __init__(
         self,
@@ -108,6 +109,7 @@ class GpuClusterService:
         shortage: Shortage,
         ports: PortPlanner,
         snapshots: SnapshotService,
+        most_storage_gb: int,
         minute_s: float = 60.0,
     ) -> None:
         self._store = store
@@ -119,6 +121,7 @@ class GpuClusterService:
         self._shortage = shortage
         self._ports = ports
         self._minute_s = minute_s
+        self._most_storage_gb = most_storage_gb
         self.snapshots = snapshots
         self.reads = GpuReads(
             store=store, clock=clock, authorizer=authorizer, offers=clusters.offers, currency=currency, ports=ports
@@ -133,9 +136,10 @@ class GpuClusterService:
         spec, problems = created(request, offered, self._offers.runtimes.values())
         wanted = [offered[spec.node_type_id]] if spec.node_type_id else []
         problems += problems_of("auto_terminate", request.auto_terminate, now=now, wanted=wanted)
+        problems += problems_of_storage("storage_gb", request.storage_gb, now=0, most=self._most_storage_gb)
         asked = CreateCluster(**msgspec.structs.asdict(spec), idempotency_token=request.idempotency_key)
         limits = merged(request.auto_terminate, Limits(counts_use=True), by=caller.user_name)
-        workbench = Workbench(description=request.description or "", limits=limits)
+        workbench = Workbench(description=request.description or "", limits=limits, storage_gb=request.storage_gb or 0)
         stopped = request.auto_start is False
 
         def work(tx: Tx) -> GpuCluster:
@@ -259,6 +263,7 @@ class GpuClusterService:
             start_key=key,
             start_incarnation=begun.incarnation,
             limits=merged(request.auto_terminate_updates, begun.workbench.limits, by=caller.user_name),
+            storage_gb=request.storage_gb or begun.workbench.storage_gb,
         )
         return tx.clusters.update(msgspec.structs.replace(begun, workbench=workbench))
 
@@ -311,7 +316,11 @@ class GpuClusterService:
         """The specification with the changes of a start or restart, what is wrong with them, and the nodes that it needs."""
         node_types = self._offers.node_types()
         spec, problems = updated(cluster, request, node_types)
-        problems = [*problems, *self.snapshots.problems_of_restore(tx, cluster.cluster_id, request.restore_from_snapshot)]
+        has, asks = cluster.workbench.storage_gb, request.storage_gb
+        problems += problems_of_storage("update_configuration.storage_gb", asks, now=has, most=self._most_storage_gb)
+        problems += self.snapshots.problems_of_restore(
+            tx, cluster.cluster_id, request.restore_from_snapshot, storage_gb=asks or has
+        )
         if spec != cluster.request:
             problems = [*problems, *self._mistakes(tx, caller, spec, problems, user=cluster.spec.single_user_name or "")]
         wanted, asked = wanted_types(cluster, spec, node_types), request.auto_terminate_updates

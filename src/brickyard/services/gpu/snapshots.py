@@ -118,12 +118,14 @@ class SnapshotService:
 
     # -- for the calls of clusters -----------------------------------------------------------------------------------
 
-    def problems_of_restore(self, tx: Tx, cluster_id: str, wanted: str | None) -> Sequence[Problem]:
-        """What is in the way of restoring the snapshot on its cluster."""
+    def problems_of_restore(self, tx: Tx, cluster_id: str, wanted: str | None, *, storage_gb: int) -> Sequence[Problem]:
+        """What is in the way of restoring the snapshot on its cluster, whose directory may take `storage_gb`; 0: no limit."""
         if wanted is None:
             return []
         found = tx.snapshots.get(wanted)
-        return problems_of_restore(cluster_id, wanted, found, field="restore_from_snapshot", max_bytes=self._max_bytes)
+        return problems_of_restore(
+            cluster_id, wanted, found, field="restore_from_snapshot", max_bytes=self._max_bytes, storage_gb=storage_gb
+        )
 
     def end(self, tx: Tx, caller: Caller, cluster: Cluster, request: StopGpuCluster | DeleteGpuCluster) -> None:
         """Writes what is to be done with the workspace directory of a cluster that is to end, and with its snapshots, besides
