@@ -159,6 +159,35 @@ def test_tokens_are_shown_once_and_revoked(session: Session, w: WorkspaceClient,
     assert session.said == []
 
 
+def test_a_service_principal_gets_an_oauth_secret_that_is_shown_once(
+    session: Session, w: WorkspaceClient, people: dict[str, User]
+) -> None:
+    [program] = [each for each in w.service_principals.list() if each.display_name == HOSTILE]
+    page = session.go("/admin?tab=service-principals")
+    page.get_by_role("button", name=HOSTILE).click()
+    secrets = page.get_by_role("dialog").get_by_label("OAuth secrets")
+    expect(secrets).to_contain_text("There is none")
+    secrets.get_by_role("button", name="Create a secret").click()
+    expect(secrets).to_contain_text("It is shown only now")
+    secret = secrets.locator("code").inner_text()
+    expect(secrets.get_by_role("listitem")).to_have_count(1)
+
+    def as_program() -> WorkspaceClient:
+        return WorkspaceClient(host=session.server.url, client_id=program.application_id, client_secret=secret)
+
+    assert as_program().current_user.me().display_name == HOSTILE
+    readable(page)
+    page.reload()
+    expect(secrets.get_by_role("listitem")).to_have_count(1)
+    assert secret not in page.content()
+    secrets.get_by_role("button", name="Delete the secret").click()
+    page.get_by_role("button", name="Delete the secret", exact=True).last.click()
+    expect(secrets.get_by_role("listitem")).to_have_count(0)
+    with pytest.raises(Exception, match="invalid_client"):
+        as_program().current_user.me()
+    assert session.said == []
+
+
 def test_the_audit_log_is_filtered_by_the_address(session: Session, w: WorkspaceClient, people: dict[str, User]) -> None:
     page = session.go("/admin?tab=audit&operation=users.create")
     expect(page.locator(".audit li").first).to_contain_text("users.create")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from databricks.sdk import WorkspaceClient
-from databricks.sdk.service.compute import AutoScale
+from databricks.sdk.service.compute import AutoScale, State
 from playwright.sync_api import Browser, Page, expect
 
+from brickyard.providers.simulated import SimulatedProvider
 from brickyard.services.webpage import BUNDLE
 from tests.support.patience import until
 from tests.support.server import Server
@@ -151,6 +153,80 @@ def test_keys_open_what_they_say(session: Session, clusters: dict[str, str]) -> 
     page.keyboard.press("Enter")
     expect(page).to_have_url(f"{session.server.url}/compute/clusters/{clusters['adhoc']}")
     expect(page.get_by_role("heading", name="adhoc")).to_be_visible()
+
+
+def test_the_palette_leads_to_pools_and_policies(session: Session, w: WorkspaceClient) -> None:
+    pool = w.instance_pools.create(instance_pool_name=f"warm {HOSTILE}", node_type_id="i3.xlarge").instance_pool_id
+    policy = str(w.cluster_policies.create(name=f"small {HOSTILE}", definition="{}").policy_id)
+    page = session.go("/compute")
+    for text, path in (
+        (f"pool: warm {HOSTILE}", f"pools/{pool}"),
+        (policy, f"policies/{policy}"),
+        ("compute: pol", "?tab=policies"),
+    ):
+        page.keyboard.press("Control+k")
+        page.get_by_label("Name of a cluster, pool, policy or page").fill(text)
+        expect(page.locator(".place")).to_have_count(1)
+        assert violations(page) == []
+        page.keyboard.press("Enter")
+        expect(page).to_have_url(re.compile(re.escape(path) + "$"))
+    w.cluster_policies.delete(policy)
+    w.instance_pools.delete(str(pool))
+    assert page.title() != "taken over"
+
+
+def test_watched_clusters_are_told_of_on_every_page(
+    session: Session, w: WorkspaceClient, machines: SimulatedProvider, clusters: dict[str, str]
+) -> None:
+    page = session.go("/compute")
+    page.get_by_label("Actions on adhoc").click()
+    page.get_by_role("menuitem", name="Watch").click()
+    session.go(f"/compute/clusters/{clusters['adhoc']}")
+    watch = page.get_by_role("button", name="Watch adhoc")
+    expect(watch).to_have_attribute("aria-pressed", "true")
+    session.go(f"/compute/clusters/{clusters[HOSTILE]}")
+    page.get_by_role("button", name=f"Watch {HOSTILE}").click()
+    page.get_by_role("link", name="Admin", exact=True).click()
+    told = page.get_by_role("status")
+    w.clusters.delete(clusters[HOSTILE]).result()
+    expect(told.filter(has_text=f"{HOSTILE} is TERMINATED.")).to_be_visible()
+    w.clusters.start(clusters["adhoc"]).result()
+    expect(told.filter(has_text="adhoc is RUNNING.")).to_be_visible()
+    assert violations(page) == []
+    page.goto("about:blank")
+    w.clusters.delete(clusters["adhoc"]).result()
+    machines.knobs.full_types = frozenset({"i3.xlarge"})
+    w.clusters.start(clusters["adhoc"])
+    until(lambda: w.clusters.get(clusters["adhoc"]).state is State.TERMINATED, "the start has failed")
+    machines.knobs.full_types = frozenset()
+    session.go("/compute")  # what happened while no page was open is told now
+    page.get_by_label("Actions on adhoc").click()
+    page.get_by_role("menuitem", name="Stop watching").click()
+    w.clusters.start(clusters["adhoc"]).result()
+    expect(row(page, "adhoc")).to_contain_text("RUNNING")
+    expect(told.filter(has_text="adhoc is RUNNING.")).to_have_count(0)
+    w.clusters.delete(clusters["adhoc"]).result()
+    w.clusters.start(clusters[HOSTILE]).result()
+    assert page.title() != "taken over"
+
+
+def test_a_watched_cluster_that_fails_is_told_with_its_reason(
+    session: Session, w: WorkspaceClient, machines: SimulatedProvider
+) -> None:
+    machines.knobs.register_s = 3600
+    fields: dict[str, Any] = {"spark_version": "17.3.x-scala2.13", "node_type_id": "r5.large", "num_workers": 1}
+    made = w.clusters.create(cluster_name="will fail", **fields)
+    page = session.go(f"/compute/clusters/{made.cluster_id}")
+    page.get_by_role("button", name="Watch will fail").click()
+    w.clusters.delete(made.cluster_id).result()
+    machines.knobs.register_s = 0
+    machines.knobs.full_types = frozenset({"r5.large"})
+    w.clusters.start(made.cluster_id)
+    failure = page.get_by_role("status").filter(has_text="will fail has failed: CLOUD_PROVIDER_RESOURCE_STOCKOUT")
+    expect(failure).to_be_visible()
+    machines.knobs.full_types = frozenset()
+    w.clusters.permanent_delete(made.cluster_id)
+    expect(page.get_by_role("status").filter(has_text="will fail was deleted.")).to_be_visible()
 
 
 def test_ten_thousand_clusters_are_not_all_drawn(session: Session, clusters: dict[str, str]) -> None:

@@ -6,6 +6,7 @@ import { words } from "../api/client";
 import { confirm } from "../app/confirm";
 import { Refused } from "../app/refused";
 import { toast } from "../app/toasts";
+import { ClientSecrets } from "./clientsecrets";
 import { Entitlements } from "./parts";
 import {
   addMember,
@@ -125,6 +126,7 @@ export function EditIdentity({ kind, identity, close }: { kind: Kind; identity: 
           </Group>
         </Stack>
       </form>
+      {kind === "ServicePrincipals" && <ClientSecrets principal={identity.id} />}
     </Modal>
   );
 }

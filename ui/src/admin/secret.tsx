@@ -25,12 +25,21 @@ export async function makeToken(comment: string, lifetime: string, whom?: string
   return (await body(api.POST("/api/2.1/token-management/tokens", { body: given }))).token_value;
 }
 
-export function Lifetime({ value, change }: { value: string; change: (value: string) => void }) {
+/** `limited`: for what must expire. */
+export function Lifetime({
+  value,
+  change,
+  limited = false,
+}: {
+  value: string;
+  change: (value: string) => void;
+  limited?: boolean;
+}) {
   return (
     <NativeSelect
       size="xs"
       label="Lifetime"
-      data={LIFETIMES}
+      data={limited ? LIFETIMES.filter((each) => each.value !== "") : LIFETIMES}
       value={value}
       onChange={(event) => change(event.currentTarget.value)}
     />

@@ -4,6 +4,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { meQuery } from "../access/rights";
 import { ADMIN_TABS } from "../admin/search";
+import { policiesQuery, poolsQuery } from "../api/offers";
 import { clustersQuery } from "../api/queries";
 import { nameOf } from "../compute/facts";
 import { useValue, Value } from "../lib/value";
@@ -17,7 +18,7 @@ const KEYS: [string[], string][] = [
   [["j"], "Next row of the list"],
   [["k"], "Previous row of the list"],
   [["Ctrl", "Enter"], "Save, or create"],
-  [["Ctrl", "K"], "Go to a cluster or a page"],
+  [["Ctrl", "K"], "Go to a cluster, pool, policy or page"],
   [["?"], "Show these keys"],
   [["Esc"], "Close what is open"],
 ];
@@ -91,11 +92,15 @@ function Places({ close }: { close: () => void }) {
   const [at, setAt] = useState(0);
   const navigate = useNavigate();
   const { data = [] } = useQuery(clustersQuery);
+  const pools = useQuery(poolsQuery).data ?? [];
+  const policies = useQuery(policiesQuery).data ?? [];
   const me = useQuery(meQuery).data;
   const wanted = text.toLowerCase();
   const places = [
     { id: "all", name: "Compute: all-purpose clusters", go: () => navigate({ to: "/compute", search: {} }) },
     { id: "jobs", name: "Compute: job clusters", go: () => navigate({ to: "/compute", search: { tab: "job" } }) },
+    { id: "pools", name: "Compute: pools", go: () => navigate({ to: "/compute", search: { tab: "pools" } }) },
+    { id: "policies", name: "Compute: policies", go: () => navigate({ to: "/compute", search: { tab: "policies" } }) },
     { id: "settings", name: "Settings: your tokens", go: () => navigate({ to: "/settings" }) },
     ...ADMIN_TABS.filter(() => me?.groups.has("admins")).map((tab) => ({
       id: `admin ${tab}`,
@@ -106,6 +111,16 @@ function Places({ close }: { close: () => void }) {
       id: each.cluster_id,
       name: nameOf(each),
       go: () => navigate({ to: "/compute/clusters/$id", params: { id: each.cluster_id } }),
+    })),
+    ...pools.map((each) => ({
+      id: each.instance_pool_id,
+      name: `Pool: ${each.instance_pool_name}`,
+      go: () => navigate({ to: "/compute/pools/$id", params: { id: each.instance_pool_id } }),
+    })),
+    ...policies.map((each) => ({
+      id: each.policy_id,
+      name: `Policy: ${each.name}`,
+      go: () => navigate({ to: "/compute/policies/$id", params: { id: each.policy_id } }),
     })),
   ];
   const found = places
@@ -120,8 +135,8 @@ function Places({ close }: { close: () => void }) {
     <Stack gap={4}>
       <TextInput
         data-autofocus
-        aria-label="Name of a cluster or a page"
-        placeholder="Name of a cluster or a page"
+        aria-label="Name of a cluster, pool, policy or page"
+        placeholder="Name of a cluster, pool, policy or page"
         value={text}
         onChange={(event) => {
           setText(event.currentTarget.value);

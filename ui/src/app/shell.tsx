@@ -10,6 +10,7 @@ import { Confirmation } from "./confirm";
 import { Icon, Mark } from "./icons";
 import { help, Keys } from "./keys";
 import { Toasts } from "./toasts";
+import { Watches } from "./watch";
 
 export function Shell() {
   return (
@@ -44,6 +45,7 @@ export function Shell() {
       <Confirmation />
       <Expired />
       <Toasts />
+      <Watches />
     </div>
   );
 }

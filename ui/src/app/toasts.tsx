@@ -15,11 +15,11 @@ function remove(id: number) {
   shown.set(shown.get().filter((each) => each.id !== id));
 }
 
-/** Says for a moment what was done. What failed stays until it is closed. */
-export function toast(text: string, { failed = false } = {}) {
+/** Says for a moment what was done. What failed, and what `stays`, is shown until it is closed. */
+export function toast(text: string, { failed = false, stays = false }: { failed?: boolean; stays?: boolean } = {}) {
   const id = ++last;
   shown.set([...shown.get().slice(-4), { id, text, failed }]);
-  if (!failed) setTimeout(() => remove(id), LASTS_MS);
+  if (!failed && !stays) setTimeout(() => remove(id), LASTS_MS);
 }
 
 export function Toasts() {

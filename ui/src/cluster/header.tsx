@@ -5,6 +5,7 @@ import type { Cluster } from "../api/client";
 import { pinnedQuery, pricesQuery, runtimesQuery, sparkVersionsOf } from "../api/queries";
 import { FactList } from "../app/factlist";
 import { Icon } from "../app/icons";
+import { useWatch } from "../app/watch";
 import { ACTIONS, type ActionName, useActions } from "../compute/actions";
 import { accessOf, driverType, failed, hourly, isJob, money, nameOf, running, since, target } from "../compute/facts";
 import { StateWord } from "../compute/state";
@@ -91,6 +92,7 @@ function Actions({ cluster, pinned, may, open }: Omit<Props, "gone"> & { pinned:
           </Button>
         </Tooltip>
       ))}
+      <Watch cluster={cluster} />
       <Menu position="bottom-end" withinPortal>
         <Menu.Target>
           <ActionIcon variant="default" size={30} aria-label={`More actions on ${nameOf(cluster)}`}>
@@ -130,6 +132,23 @@ function Actions({ cluster, pinned, may, open }: Omit<Props, "gone"> & { pinned:
         </Menu.Dropdown>
       </Menu>
     </Group>
+  );
+}
+
+function Watch({ cluster }: { cluster: Cluster }) {
+  const [on, change] = useWatch(cluster);
+  return (
+    <Tooltip label={on ? "Stop watching" : "Watch: tell me when it runs, fails or ends"}>
+      <ActionIcon
+        variant={on ? "light" : "default"}
+        size={30}
+        aria-label={`Watch ${nameOf(cluster)}`}
+        aria-pressed={on}
+        onClick={change}
+      >
+        <Icon name="eye" size={14} />
+      </ActionIcon>
+    </Tooltip>
   );
 }
 

@@ -19,6 +19,7 @@ import type { Cluster } from "../api/client";
 import { hasPrices } from "../api/queries";
 import { Icon } from "../app/icons";
 import { useRowKeys } from "../app/rowkeys";
+import { useWatch } from "../app/watch";
 import { useKept } from "../lib/kept";
 import { ACTIONS, type ActionName } from "./actions";
 import { columns, type Known } from "./columns";
@@ -303,6 +304,7 @@ function RowActions({ cluster, pinned, busy, act }: { cluster: Cluster; pinned: 
             >
               Clone
             </Menu.Item>
+            <WatchItem cluster={cluster} />
             <Menu.Item
               leftSection={<Icon name="copy" size={14} />}
               onClick={() => void navigator.clipboard?.writeText(cluster.cluster_id)}
@@ -313,5 +315,14 @@ function RowActions({ cluster, pinned, busy, act }: { cluster: Cluster; pinned: 
         )}
       </Menu>
     </Group>
+  );
+}
+
+function WatchItem({ cluster }: { cluster: Cluster }) {
+  const [on, change] = useWatch(cluster);
+  return (
+    <Menu.Item leftSection={<Icon name="eye" size={14} />} onClick={change}>
+      {on ? "Stop watching" : "Watch"}
+    </Menu.Item>
   );
 }

@@ -12,6 +12,7 @@ import { nameOf } from "../compute/facts";
 import { beginning, carried } from "./begin";
 import { changeLibraries, createCluster, type Library, ownLibrariesQuery, validate } from "./calls";
 import "./editor.css";
+import { type Grant, give, named } from "./grants";
 import { filled } from "./libraries";
 import { changes, type Spec, same } from "./spec";
 import { useEditorState, useOffers } from "./state";
@@ -70,6 +71,7 @@ function Create({ initial, prefilled, clone, cloned, policy }: Beginning) {
   const [base] = useState(initial);
   const [draft, setDraft] = useState<Spec>(from.spec ?? initial);
   const [libraries, setLibraries] = useState<Library[]>(from.libraries ?? cloned);
+  const [grants, setGrants] = useState<Grant[]>([]);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<string>();
   useEffect(() => carried.set(null), []);
@@ -82,6 +84,8 @@ function Create({ initial, prefilled, clone, cloned, policy }: Beginning) {
     libraries,
     setLibraries,
     libraryError: undefined,
+    grants,
+    setGrants,
     prefilled,
   });
   const choose = useRef(editor.choosePolicy);
@@ -101,6 +105,8 @@ function Create({ initial, prefilled, clone, cloned, policy }: Beginning) {
       const copies = clone !== undefined && same(wanted, cloned);
       const id = await createCluster(draft, copies ? clone : undefined);
       const name = draft.cluster_name || id;
+      const refused = await give(id, grants);
+      for (const each of refused) toast(`${name} is created, but not this permission: ${each}`, { failed: true });
       if (!copies && wanted.length > 0) {
         try {
           await changeLibraries(id, [], wanted);
@@ -112,7 +118,8 @@ function Create({ initial, prefilled, clone, cloned, policy }: Beginning) {
         }
       }
       toast(`${name} is created and starts.`);
-      await navigate({ to: "/compute/clusters/$id", params: { id }, search: {}, ignoreBlocker: true });
+      const search = refused.length > 0 ? ({ tab: "permissions" } as const) : {};
+      await navigate({ to: "/compute/clusters/$id", params: { id }, search, ignoreBlocker: true });
     } catch (error) {
       setProblem(words(error));
     } finally {
@@ -128,7 +135,7 @@ function Create({ initial, prefilled, clone, cloned, policy }: Beginning) {
         </nav>
       }
       editor={editor}
-      dirty={changes(base, draft).length > 0 || !same(libraries, cloned)}
+      dirty={changes(base, draft).length > 0 || !same(libraries, cloned) || named(grants).length > 0}
       action="Create compute"
       act={() => void act()}
       busy={busy}

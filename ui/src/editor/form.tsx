@@ -2,6 +2,7 @@ import { Radio, SegmentedControl } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { refusalQuery } from "./calls";
 import { CheckField, Label, Locked, NumberField, SelectField, TextField, useField } from "./fields";
+import { Grants } from "./grants";
 import { Libraries } from "./libraries";
 import { LogFields, logOf } from "./logdelivery";
 import { MapField } from "./mapfield";
@@ -106,6 +107,11 @@ export function Form() {
       >
         <Libraries />
       </Section>
+      {editor.grants !== undefined && editor.setGrants !== undefined && (
+        <Section closed title="Permissions" holds={count(editor.grants.length, "permission")} fields={[]}>
+          <Grants grants={editor.grants} change={editor.setGrants} />
+        </Section>
+      )}
       <p className="help">Everything else that the API knows is in the JSON tab.</p>
     </div>
   );

@@ -4,6 +4,7 @@ import { createContext, type ReactNode, useCallback, useContext, useMemo } from 
 import { type NodeType, nodeTypesQuery, type Policy, type Pool, policiesQuery, poolsQuery } from "../api/offers";
 import { pricesQuery, runtimesQuery } from "../api/queries";
 import { type FieldError, type Library, type Lock, type Target, type Verdict, validate } from "./calls";
+import type { Grant } from "./grants";
 import { pathOf, type Rules, rulesOf, yielded } from "./policy";
 import { type Path, read, type Spec, same, write } from "./spec";
 
@@ -30,6 +31,8 @@ export interface Editor {
   libraries: Library[];
   setLibraries: (libraries: Library[]) => void;
   libraryError: string | undefined;
+  grants?: Grant[]; // what a new cluster is to give; there is a tab for those of one that exists
+  setGrants?: (grants: Grant[]) => void;
   verdict: Verdict | undefined;
   checking: boolean;
   trouble: unknown; // why the server could not say anything
@@ -86,6 +89,8 @@ interface Begin {
   libraries: Library[];
   setLibraries: (libraries: Library[]) => void;
   libraryError: string | undefined;
+  grants?: Grant[];
+  setGrants?: (grants: Grant[]) => void;
   prefilled: Spec;
 }
 
@@ -133,6 +138,7 @@ export function useEditorState(begin: Begin): Editor {
     libraries,
     setLibraries,
     libraryError,
+    ...(begin.grants && begin.setGrants ? { grants: begin.grants, setGrants: begin.setGrants } : {}),
     verdict,
     checking: asked.isFetching || settled !== draft,
     trouble: asked.error,

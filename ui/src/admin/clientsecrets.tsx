@@ -1,0 +1,100 @@
+import { Button, Group, Stack, Text, Title } from "@mantine/core";
+import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, body, words } from "../api/client";
+import { confirm } from "../app/confirm";
+import { Refused } from "../app/refused";
+import { ago, exactly, useNow } from "../lib/time";
+import { LIFETIME, Lifetime, Secret } from "./secret";
+
+const secretsQuery = (principal: string) =>
+  queryOptions({
+    queryKey: ["scim", "secrets", principal],
+    queryFn: async () => {
+      const path = { service_principal_id: principal };
+      const asked = api.GET("/api/2.0/accounts/servicePrincipals/{service_principal_id}/credentials/secrets", {
+        params: { path },
+      });
+      return (await body(asked)).secrets ?? [];
+    },
+  });
+
+const SHOWN = 12; // characters of an id
+const MINUTE = 60_000;
+
+/** The OAuth secrets with which programs get access tokens as a service principal; `principal` is its id. */
+export function ClientSecrets({ principal }: { principal: string }) {
+  const queries = useQueryClient();
+  const asked = useQuery(secretsQuery(principal));
+  const now = useNow(MINUTE);
+  const [lifetime, setLifetime] = useState(LIFETIME);
+  const [made, setMade] = useState("");
+  const [refused, setRefused] = useState("");
+  const [busy, setBusy] = useState("");
+  const path = { service_principal_id: principal };
+  const act = async (what: string, work: () => Promise<void>) => {
+    setBusy(what);
+    try {
+      await work();
+      setRefused("");
+    } catch (error) {
+      setRefused(words(error));
+    }
+    await queries.invalidateQueries({ queryKey: secretsQuery(principal).queryKey });
+    setBusy("");
+  };
+  const create = () =>
+    act("create", async () => {
+      const given = { ...path, lifetime: `${lifetime}s` };
+      const route = "/api/2.0/accounts/servicePrincipals/{service_principal_id}/credentials/secrets";
+      setMade((await body(api.POST(route, { params: { path }, body: given }))).secret);
+    });
+  const remove = async (id: string) => {
+    const consequence = "Programs that use it get no more access tokens, and those that they have are refused.";
+    if (!(await confirm({ title: "Delete this OAuth secret?", consequence, action: "Delete the secret" }))) return;
+    await act(id, async () => {
+      const route = "/api/2.0/accounts/servicePrincipals/{service_principal_id}/credentials/secrets/{secret_id}";
+      await body(api.DELETE(route, { params: { path: { ...path, secret_id: id } } }));
+    });
+  };
+  return (
+    <Stack gap="sm" component="section" aria-label="OAuth secrets" mt="md">
+      <Title order={3} size="h6">
+        OAuth secrets
+      </Title>
+      {made !== "" && <Secret text={made} what="A new secret; the client id is the application id." />}
+      {asked.data?.length === 0 && <Text c="dimmed">There is none. With one, a program logs in as client.</Text>}
+      <ul className="secrets">
+        {(asked.data ?? []).map((each) => (
+          <li key={each.id}>
+            <span>
+              <b className="mono" title={each.id}>
+                {each.id.slice(0, SHOWN)}
+              </b>{" "}
+              <span className="soft" title={exactly(Date.parse(each.create_time))}>
+                created {ago(Date.parse(each.create_time), now)}
+              </span>
+              <span className="soft">, expires {each.expire_time.slice(0, 10)}</span>
+            </span>
+            <Button
+              variant="subtle"
+              color="gray"
+              loading={busy === each.id}
+              aria-label={`Delete the secret ${each.id.slice(0, SHOWN)}`}
+              onClick={() => void remove(each.id)}
+            >
+              Delete
+            </Button>
+          </li>
+        ))}
+      </ul>
+      <Refused text={refused || (asked.isError ? words(asked.error) : "")} />
+      <Group gap="xs" align="flex-end">
+        <Lifetime value={lifetime} change={setLifetime} limited />
+        <Button variant="default" loading={busy === "create"} onClick={() => void create()}>
+          Create a secret
+        </Button>
+      </Group>
+    </Stack>
+  );
+}
