@@ -164,6 +164,7 @@ def test_the_palette_leads_to_pools_and_policies(session: Session, w: WorkspaceC
         (policy, f"policies/{policy}"),
         ("compute: pol", "?tab=policies"),
     ):
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
         page.keyboard.press("Control+k")
         page.get_by_label("Name of a cluster, pool, policy or page").fill(text)
         expect(page.locator(".place")).to_have_count(1)
@@ -200,6 +201,7 @@ def test_watched_clusters_are_told_of_on_every_page(
     until(lambda: w.clusters.get(clusters["adhoc"]).state is State.TERMINATED, "the start has failed")
     machines.knobs.full_types = frozenset()
     session.go("/compute")  # what happened while no page was open is told now
+    expect(told.filter(has_text="adhoc has failed: CLOUD_PROVIDER_RESOURCE_STOCKOUT")).to_be_visible()
     page.get_by_label("Actions on adhoc").click()
     page.get_by_role("menuitem", name="Stop watching").click()
     w.clusters.start(clusters["adhoc"]).result()

@@ -1,0 +1,184 @@
+"""The list of clusters in a browser: until it can be used, and the longest time in which it does not answer, with many rows.
+
+It takes Chromium, and the web page as `./dev build-ui` makes it. The processor is slowed down fourfold by the browser itself.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from bench._common import table
+from bench._servers import TOKEN, Served
+from bench.pages import filled
+from brickyard.services.webpage import BUNDLE
+
+FEW, MANY = 1_000, 10_000
+SLOWDOWN = 4
+ROUNDS = 5
+READY_MS = 1_000  # the list of FEW clusters, slowed down
+ANSWER_MS = 200  # what people notice as at once: the list of MANY, as fast as the machine is
+SCRIPTS_KIB = 240
+PATIENCE_MS = 120_000
+
+# When the first row is drawn and the page's thread has nothing else to do; and how long single tasks took.
+WATCH = """
+window.bench = {ready: 0, longest: 0};
+new PerformanceObserver(list => {
+  for (const task of list.getEntries()) window.bench.longest = Math.max(window.bench.longest, task.duration);
+}).observe({type: "longtask", buffered: true});
+const seen = new MutationObserver(() => {
+  if (document.querySelector("tbody tr .name-id, tbody tr a") === null) return;
+  seen.disconnect();
+  requestAnimationFrame(() => setTimeout(() => { window.bench.ready = performance.now(); }));
+});
+seen.observe(document, {childList: true, subtree: true});
+"""
+
+
+class Limit(NamedTuple):
+    """A measured median with the most that it may be."""
+
+    what: str
+    rounds: list[float]
+    unit: str
+    most: float | None
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.rounds)
+
+    @property
+    def missed(self) -> bool:
+        return self.most is not None and self.median > self.most
+
+    def row(self) -> list[object]:
+        spread = f"{min(self.rounds):.0f}-{max(self.rounds):.0f}"
+        most = "" if self.most is None else f"{self.most:.0f} {'✗' if self.missed else '✓'}"
+        return [self.what, f"{self.median:.0f} {self.unit} ({spread})", most]
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """Chromium, without a screen."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None or not (BUNDLE / "index.html").exists():
+        raise SystemExit("It takes Chromium (Debian: apt install chromium) and the web page (./dev build-ui).")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
+
+
+@contextmanager
+def opened(chromium: Browser, served: Served, *, slowdown: int) -> Iterator[Page]:
+    """A page of a browser that has nothing in its cache, and is logged in."""
+    context = chromium.new_context(viewport={"width": 1440, "height": 900})
+    answer = context.request.post(
+        f"{served.url}/login", form={"token": TOKEN, "next": "/"}, headers={"Origin": served.url}, max_redirects=0
+    )
+    if answer.status != 303:
+        raise RuntimeError(f"the log-in answered {answer.status}: {answer.text()[:300]}")
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.add_init_script(WATCH)
+    context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": slowdown})
+    yield page
+    context.close()
+
+
+def loaded(page: Page, served: Served) -> float:
+    """Opens the list; ms from the beginning of the navigation until it can be used."""
+    page.goto(f"{served.url}/compute", wait_until="commit")
+    page.wait_for_function("window.bench.ready > 0")
+    return float(page.evaluate("window.bench.ready"))
+
+
+def longest(page: Page, act: Callable[[], None]) -> float:
+    """ms of the longest task of the page's thread while something is done; 0 if none took 50 ms."""
+    page.evaluate("window.bench.longest = 0")
+    act()
+    page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 100)))")  # an observer is told afterwards
+    return float(page.evaluate("window.bench.longest"))
+
+
+def scripts_kib(chromium: Browser, served: Served) -> float:
+    """KiB of JavaScript, compressed, that the list needs."""
+    with opened(chromium, served, slowdown=1) as page:
+        names: set[str] = set()
+        page.on("response", lambda answer: names.add(answer.url.rpartition("/")[2]))
+        loaded(page, served)
+        return sum(len(gzip.compress((BUNDLE / name).read_bytes())) for name in names if name.endswith(".js")) / 1024
+
+
+def few(chromium: Browser, served: Served) -> list[Limit]:
+    first, again = [], []
+    for _ in range(ROUNDS):
+        with opened(chromium, served, slowdown=SLOWDOWN) as page:
+            first.append(loaded(page, served))
+            again.append(loaded(page, served))
+    slow = f"{FEW} clusters, {SLOWDOWN} times slower:"
+    return [
+        Limit(f"{slow} until the list can be used, first visit", first, "ms", None),
+        Limit(f"{slow} the same, scripts in the browser's cache", again, "ms", READY_MS),
+    ]
+
+
+def many(chromium: Browser, served: Served) -> list[Limit]:
+    found: dict[str, list[float]] = {}
+    for _ in range(ROUNDS):
+        with opened(chromium, served, slowdown=1) as page:
+            found.setdefault("until the list can be used", []).append(loaded(page, served))
+            expect(page.get_by_text(f"{MANY} clusters")).to_be_visible()
+            for what, act in (("scrolling through it", _scroll), ("a search as it is typed", _search), ("sorting", _sort)):
+                took = longest(page, lambda act=act, page=page: act(page))  # type: ignore[misc] # bound to this round
+                found.setdefault(f"longest pause, {what}", []).append(took)
+    return [
+        Limit(f"{MANY} clusters: {what}", rounds, "ms", None if what.startswith("until") else ANSWER_MS)
+        for what, rounds in found.items()
+    ]
+
+
+def _scroll(page: Page) -> None:
+    page.locator(".scroller").hover()
+    for _ in range(20):
+        page.mouse.wheel(0, 4_000)
+    page.locator(".scroller").evaluate("element => element.scrollTo(0, element.scrollHeight)")
+    page.wait_for_function("document.querySelector('.scroller').scrollTop > 100000")
+
+
+def _search(page: Page) -> None:
+    page.keyboard.press("/")
+    page.keyboard.type("c-0099", delay=30)
+    expect(page.get_by_text("c-009999")).to_be_visible()
+    page.get_by_label("Clear the search").click()
+
+
+def _sort(page: Page) -> None:
+    head = page.get_by_role("columnheader", name="Name")
+    for _ in range(2):
+        head.get_by_role("button").click()
+    expect(head).to_have_attribute("aria-sort", "descending")
+
+
+def main() -> int:
+    with browser() as chromium:
+        with filled(FEW) as served:
+            found = [Limit("JavaScript of the list, gzip", [scripts_kib(chromium, served)], "KiB", SCRIPTS_KIB)]
+            found += few(chromium, served)
+        with filled(MANY) as served:
+            found += many(chromium, served)
+    rows = [each.row() for each in found]
+    table(f"The list of clusters in a browser, medians of {ROUNDS} rounds", ["what", "median (fastest-slowest)", "at most"], rows)
+    return 1 if any(each.missed for each in found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
