@@ -124,7 +124,7 @@ function Places({ close }: { close: () => void }) {
     })),
   ];
   const found = places
-    .filter((each) => each.name.toLowerCase().includes(wanted) || each.id.includes(wanted))
+    .filter((each) => each.name.toLowerCase().includes(wanted) || each.id.toLowerCase().includes(wanted))
     .slice(0, MOST);
   const chosen = Math.min(at, found.length - 1);
   const go = (index: number) => {
