@@ -30,16 +30,18 @@ PATIENCE_MS = 120_000
 
 # When the first row is drawn and the page's thread has nothing else to do; and how long single tasks took.
 WATCH = """
-window.bench = {ready: 0, longest: 0};
+window.bench = {longest: 0};
 new PerformanceObserver(list => {
   for (const task of list.getEntries()) window.bench.longest = Math.max(window.bench.longest, task.duration);
 }).observe({type: "longtask", buffered: true});
-const seen = new MutationObserver(() => {
-  if (document.querySelector("tbody tr .name-id, tbody tr a") === null) return;
-  seen.disconnect();
-  requestAnimationFrame(() => setTimeout(() => { window.bench.ready = performance.now(); }));
+window.bench.ready = new Promise(done => {
+  const seen = new MutationObserver(() => {
+    if (document.querySelector("tbody tr a") === null) return;
+    seen.disconnect();
+    requestAnimationFrame(() => setTimeout(() => done(performance.now())));
+  });
+  seen.observe(document, {childList: true, subtree: true});
 });
-seen.observe(document, {childList: true, subtree: true});
 """
 
 
@@ -97,7 +99,6 @@ def opened(chromium: Browser, served: Served, *, slowdown: int) -> Iterator[Page
 def loaded(page: Page, served: Served) -> float:
     """Opens the list; ms from the beginning of the navigation until it can be used."""
     page.goto(f"{served.url}/compute", wait_until="commit")
-    page.wait_for_function("window.bench.ready > 0")
     return float(page.evaluate("window.bench.ready"))
 
 
@@ -150,8 +151,9 @@ def _scroll(page: Page) -> None:
     page.locator(".scroller").hover()
     for _ in range(20):
         page.mouse.wheel(0, 4_000)
-    page.locator(".scroller").evaluate("element => element.scrollTo(0, element.scrollHeight)")
-    page.wait_for_function("document.querySelector('.scroller').scrollTop > 100000")
+    reached = page.locator(".scroller").evaluate("element => (element.scrollTo(0, element.scrollHeight), element.scrollTop)")
+    if reached < 100_000:
+        raise RuntimeError(f"the list ends after {reached} pixels: not all rows are in it")
 
 
 def _search(page: Page) -> None:
