@@ -158,7 +158,7 @@ def _scroll(page: Page) -> None:
 
 def _search(page: Page) -> None:
     page.keyboard.press("/")
-    page.keyboard.type("c-0099", delay=30)
+    page.keyboard.type("c-009999", delay=30)
     expect(page.get_by_text("c-009999")).to_be_visible()
     page.get_by_label("Clear the search").click()
 
