@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import create_engine
 
-from brickyard.store.changes import MOST_BYTES, ChangeFeed, payloads
+from brickyard.store.changes import CHANNEL, MOST_BYTES, ChangeFeed, payloads
 from brickyard.store.changeset import Changes, of_words
 from brickyard.store.servers import WORKSPACE, Excluded
-from tests.support.patience import until
+from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres import Postgres
 
 
@@ -35,9 +35,15 @@ class Listener:
             self.opened.append(psycopg.connect(url, autocommit=True))
             return self.opened[-1]
 
-        self.feed = ChangeFeed(
-            connect=connect, changed=lambda changes: self.told.extend(changes.words()), gap=self._gap, post=lambda work: work()
-        )
+        self.calls = 0
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+        self.feed = ChangeFeed(connect=connect, changed=self._changed, gap=self._gap, post=lambda work: work())
+
+    def _changed(self, changes: Changes) -> None:
+        self.calls += 1
+        self.told.extend(changes.words())
+        self.may_go_on.wait(PATIENCE_S)
 
     def _gap(self) -> None:
         self.gaps += 1
@@ -71,6 +77,20 @@ def test_others_hear_of_every_commit_and_of_nothing_else(pair: tuple[Listener, L
     until(lambda: len(other.told) == 3_002)
     assert other.told[:2] == ["ca", "cb"]
     assert one.told == [], "its own commits it knows already"
+
+
+def test_commits_that_come_while_others_are_told_are_told_together(pair: tuple[Listener, Listener, str]) -> None:
+    one, other, url = pair
+    other.may_go_on.clear()
+    commit(one, url, "first")
+    until(lambda: other.calls == 1)
+    with psycopg.connect(url, autocommit=True) as third:
+        for number in range(50):
+            third.execute(f"NOTIFY {CHANNEL}, 'third c{number:02}'")
+    other.may_go_on.set()
+    until(lambda: len(other.told) == 51)
+    assert other.told == ["cfirst", *(f"c{number:02}" for number in range(50))]
+    assert other.calls < 10
 
 
 def test_a_lost_connection_is_a_gap(pair: tuple[Listener, Listener, str]) -> None:

@@ -203,7 +203,7 @@ def record_launch(tx: Tx, instance_id: str, error: LaunchError | None, *, now: i
         return ""
     if error is None:
         tx.instances.update(msgspec.structs.replace(instance, state=InstanceState.LAUNCHED, launched_ms=now))
-    else:
-        tx.instances.update(msgspec.structs.replace(instance, launch_error=error))
+        return ""  # there is nothing to decide before its agent calls, or the time for that is over
+    tx.instances.update(msgspec.structs.replace(instance, launch_error=error))
     tx.wake_owner(instance)
     return instance.owner_id

@@ -38,8 +38,9 @@ class DueRows(Protocol[K]):
         """Keys of the rows that are due, longest waiting first."""
         ...
 
-    def claim(self, now_ms: int, limit: int, until_ms: int) -> list[K]:
-        """Like `due`, but skips rows that others have locked; the rows are due again at `until_ms`."""
+    def claim(self, now_ms: int, limit: int, until_ms: int, *, woken: bool = False) -> list[K]:
+        """Like `due`, but skips rows that others have locked and, unless `woken`, rows that were woken a moment ago; the rows are
+        due again at `until_ms`."""
         ...
 
 
@@ -96,7 +97,7 @@ class KeyedLoop(ABC, Generic[K]):
     async def first_pass(self) -> None:
         """Handles what is due now, before anything else: this picks up what a killed server left behind. If other servers are
         running, handles at most one poll's worth."""
-        for key in await self._due(_ALL if self._store.alone else BATCH):
+        for key in await self._due(_ALL if self._store.alone else BATCH, woken=True):
             try:
                 await self._pass(key)
             except DatabaseTrouble:
@@ -111,11 +112,11 @@ class KeyedLoop(ABC, Generic[K]):
             self._waiting[key] = time.monotonic()
             self._queue.put_nowait(key)
 
-    async def _due(self, limit: int) -> list[K]:
+    async def _due(self, limit: int, *, woken: bool = False) -> list[K]:
         now = self._clock.now_ms()
         if self._store.alone:  # nobody else takes them, and a select is cheaper
             return await self._store.read(lambda tx: self.rows(tx).due(now, limit), background=True)
-        return await self._store.write(lambda tx: self.rows(tx).claim(now, limit, now + CLAIM_MS), background=True)
+        return await self._store.write(lambda tx: self.rows(tx).claim(now, limit, now + CLAIM_MS, woken=woken), background=True)
 
     async def _poll(self) -> None:
         failing = False
@@ -125,7 +126,8 @@ class KeyedLoop(ABC, Generic[K]):
                 # What already waits here is enough for now: the rest is left to servers with less to do.
                 limit = BATCH if self._store.alone else max(0, BATCH - len(self._waiting))
                 for key in await self._due(limit) if limit else ():
-                    if self._failed.get(key, (0.0, 0.0))[1] <= time.monotonic():
+                    # What is under way was woken in memory as well, if anything has changed since it began.
+                    if key not in self._running and self._failed.get(key, (0.0, 0.0))[1] <= time.monotonic():
                         self.wake(key)
                 failing = False
             except DatabaseTrouble:

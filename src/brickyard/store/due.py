@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BindParameter, Column, Table, bindparam, case, or_, select, update
+from sqlalchemy import BindParameter, Column, Connection, Table, bindparam, case, or_, select, update
 
 from brickyard.store.prepared import Prepared
+
+WOKEN = 0  # the `due_ms` of a row that is due because of a change
+WAKE_MS = 900  # less than the time between two polls
 
 
 class Due:
@@ -26,9 +29,19 @@ class Due:
         self.schedule = Prepared(row.values(due_ms=at))
         # Parameters now, limit. The ids of the rows that are due, longest waiting first.
         self.select = select(key).where(due <= bindparam("now")).order_by(due).limit(bindparam("limit"))
-        # Parameters now, limit, until. The same for rows that nobody has locked; they are due again at `until`. Uses WITH, which
-        # is evaluated once: a plain subquery may be evaluated again for every row, and take more than its limit.
+        # Parameters now, limit, until, woken. The same for rows that nobody has locked. Uses WITH, which is evaluated once: a
+        # plain subquery may be evaluated again for every row, and take more than its limit.
         free = self.select.with_for_update(skip_locked=True).cte("free")
-        self.claim = update(table).where(key.in_(select(free.c[key.name]))).values(due_ms=bindparam("until")).returning(key)
+        then = case((due <= WOKEN, bindparam("woken")), else_=bindparam("until"))
+        self._claim = update(table).where(key.in_(select(free.c[key.name]))).values(due_ms=then).returning(key, due)
         # Parameters id, now, until. The same for one row, waiting for its lock: whether it was still due.
         self.claim_one = row.where(due <= bindparam("now")).values(due_ms=bindparam("until"))
+
+    def claim(self, connection: Connection, *, now_ms: int, limit: int, until_ms: int, woken: bool) -> list[Any]:
+        """The ids of rows that are due and that nobody has locked; they are due again at `until_ms`.
+
+        Unless `woken`, rows that were woken are left to the server that woke them, which makes the pass: they only become due
+        after WAKE_MS, in case that server dies first.
+        """
+        values = {"now": now_ms, "limit": limit, "until": until_ms, "woken": until_ms if woken else now_ms + WAKE_MS}
+        return [key for key, due_ms in connection.execute(self._claim, values) if due_ms == until_ms]

@@ -131,9 +131,9 @@ class RunRows:
         """Ids of the runs that are due, longest waiting first."""
         return list(self._connection.execute(_DUE.select, {"now": now_ms, "limit": limit}).scalars())
 
-    def claim(self, now_ms: int, limit: int, until_ms: int) -> list[int]:
+    def claim(self, now_ms: int, limit: int, until_ms: int, *, woken: bool = False) -> list[int]:
         """Ids of runs that are due and that nobody has locked. They are due again at `until_ms`, or as a pass decides."""
-        return list(self._connection.execute(_DUE.claim, {"now": now_ms, "limit": limit, "until": until_ms}).scalars())
+        return _DUE.claim(self._connection, now_ms=now_ms, limit=limit, until_ms=until_ms, woken=woken)
 
     def claim_one(self, run_id: int, now_ms: int, until_ms: int) -> bool:
         """Whether the run is due. If so, it is locked until the commit, and due again at `until_ms`."""

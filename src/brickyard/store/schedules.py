@@ -56,9 +56,9 @@ class ScheduleRows:
         """Ids of the schedules that are due, longest waiting first."""
         return list(self._connection.execute(_DUE.select, {"now": now_ms, "limit": limit}).scalars())
 
-    def claim(self, now_ms: int, limit: int, until_ms: int) -> list[str]:
+    def claim(self, now_ms: int, limit: int, until_ms: int, *, woken: bool = False) -> list[str]:
         """Ids of schedules that are due and that nobody has locked. They are due again at `until_ms`, or as a run decides."""
-        return list(self._connection.execute(_DUE.claim, {"now": now_ms, "limit": limit, "until": until_ms}).scalars())
+        return _DUE.claim(self._connection, now_ms=now_ms, limit=limit, until_ms=until_ms, woken=woken)
 
 
 def _columns(row: ScheduleRow) -> dict[str, object]:
