@@ -10,7 +10,6 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -19,10 +18,10 @@ from brickyard.domain.ratelimits import rates
 from brickyard.domain.secrets import key_entries
 from brickyard.domain.signin import Provider, group_names, trusted_url, words
 from brickyard.lifecycle import providernames
+from brickyard.lifecycle.urls import is_database, is_origin
 from brickyard.storage import urls
 
 _SECRET = ("admin_token", "metrics_token", "database_url", "encryption_key", "oidc_client_secret")
-_DATABASES = ("postgresql", "postgresql+psycopg", "sqlite")
 
 
 class ConfigError(Exception):
@@ -249,7 +248,7 @@ def _check(settings: Settings, sources: Mapping[str, str]) -> None:
             raise _wrong(name, getattr(settings, name), sources, "non-empty text")
     if rule := providernames.unknown(settings.provider):
         raise _wrong("provider", settings.provider, sources, rule)
-    if not _is_database(settings.database_url):
+    if not is_database(settings.database_url):
         raise _wrong(
             "database_url", "", sources, "postgresql://user:password@host/database, or omitted for SQLite in the data directory"
         )
@@ -257,7 +256,7 @@ def _check(settings: Settings, sources: Mapping[str, str]) -> None:
         urls.directory(settings.storage_url)
     except ValueError as error:
         raise _wrong("storage_url", settings.storage_url, sources, str(error)) from error
-    if not _is_origin(settings.public_url):
+    if not is_origin(settings.public_url):
         raise _wrong("public_url", settings.public_url, sources, "http://HOST:PORT or https://HOST:PORT, with nothing after it")
     _check_keys(settings, sources)
     _check_connect(settings)
@@ -335,25 +334,6 @@ def _check_keys(settings: Settings, sources: Mapping[str, str]) -> None:
         key_entries(settings.encryption_key)
     except ValueError as error:
         raise _wrong("encryption_key", "", sources, "64 hex digits, such as `openssl rand -hex 32` prints") from error
-
-
-def _is_database(url: str) -> bool:
-    """Whether the URL names a supported kind of database."""
-    try:
-        parts = urlsplit(url)
-        return not url or (parts.scheme in _DATABASES and (parts.port is None or bool(parts.hostname)))
-    except ValueError:  # an invalid port
-        return False
-
-
-def _is_origin(url: str) -> bool:
-    """Whether the URL is a server's origin with nothing after it. Empty is allowed."""
-    try:
-        parts = urlsplit(url)
-        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and parts.username is None
-        return not url or (whole and parts.path in ("", "/") and not parts.query and not parts.fragment)
-    except ValueError:  # an invalid port
-        return False
 
 
 def _check_room(settings: Settings) -> None:

@@ -24,7 +24,7 @@ import threading
 
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # appended last: neighbours share names with standard library modules
 import netlink  # type: ignore[import-not-found]  # neighbours: this file runs outside of the package
-from relay import carry, reset, serve, unix_listener  # type: ignore[import-not-found]
+from relay import GIVEN, carry, reset, serve, unix_listener  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False  # importing `typing` costs start-up time
 if TYPE_CHECKING:
@@ -35,12 +35,10 @@ CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 PR_SET_PDEATHSIG = 1
 SO_ORIGINAL_DST = 80
 MAX_OUT = 256  # outgoing connections at a time; more wait
-MAX_IN = 128
-MAX_LOOKUPS = 64
+MAX_IN, MAX_LOOKUPS = 128, 64
 DIAL_S, LOOKUP_S = 20.0, 5.0
 STACK = 192 << 10
 MESSAGE = 4096
-GIVEN = ".connection"  # after a port: the socket that gives a connection to it away
 COMMON_PORTS = (80, 443)  # the only ports that lead out if the kernel cannot redirect
 
 libc = ctypes.CDLL(None, use_errno=True)

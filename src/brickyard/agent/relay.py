@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CHUNK = 256 << 10
+GIVEN = ".connection"  # after a way into a network: the socket that gives a connection to its port away
 
 
 def carry(left: socket.socket, right: socket.socket) -> None:

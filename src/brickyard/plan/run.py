@@ -361,13 +361,11 @@ def _attempt(task: Task, attempt_id: int) -> Attempt | None:
 
 
 def _with_attempt(run: Run, attempt_id: int, change: Callable[[Attempt], Attempt]) -> Run:
-    tasks = tuple(
-        msgspec.structs.replace(
-            task, attempts=tuple(change(each) if each.task_run_id == attempt_id else each for each in task.attempts)
-        )
-        for task in run.tasks
-    )
-    return msgspec.structs.replace(run, tasks=tasks)
+    def changed(task: Task) -> Task:
+        attempts = tuple(change(each) if each.task_run_id == attempt_id else each for each in task.attempts)
+        return msgspec.structs.replace(task, attempts=attempts)
+
+    return msgspec.structs.replace(run, tasks=tuple(map(changed, run.tasks)))
 
 
 def _decided(run: Run, task: Task, conclusion: Conclusion, now: int) -> Task:

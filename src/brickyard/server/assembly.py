@@ -5,28 +5,21 @@ One function per group, in order of dependency; `assemble` builds them all. Add 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prometheus_client import ProcessCollector
-from starlette.types import ASGIApp
 
-from brickyard.api.app import all_operations, build_app
-from brickyard.api.context import ApiContext
 from brickyard.api.edge.authentication import Authenticator
 from brickyard.api.edge.throttle import LoginThrottle
 from brickyard.config import CONNECT_PORT, Settings
-from brickyard.domain.ratelimits import DOCUMENTED, covers, rates
-from brickyard.gateway import portproxy, sparkui
 from brickyard.gateway.forwarding.loop import TcpPorts
 from brickyard.gateway.history import HistoryServers
 from brickyard.gateway.portproxy import PortProxy
 from brickyard.gateway.portsources import PortSources
 from brickyard.gateway.sparkui import SparkUi
 from brickyard.gateway.uisources import UiSources
-from brickyard.lifecycle.looplag import LargestLag
-from brickyard.providers.base import SetupError
 from brickyard.providers.capacity import GIB, allowance
 from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.server.background import Loops, Nodes, build_loops, build_nodes
@@ -143,7 +136,7 @@ class Parts:
 
 
 def assemble(given: Resources, *, loop_lag_s: Callable[[], float]) -> Parts:
-    """Builds everything except the application that is served; `application` builds that from the result."""
+    """Builds everything except the application that is served; `application.py` builds that from the result."""
     loops: Loops
 
     def wake(cluster_id: str) -> None:
@@ -187,69 +180,6 @@ def assemble(given: Resources, *, loop_lag_s: Callable[[], float]) -> Parts:
         measures=measures,
         lags=lags,
     )
-
-
-def application(given: Resources, parts: Parts, *, ready: Callable[[], Awaitable[str]]) -> ASGIApp:
-    """The application that the web server serves."""
-    services = parts.services
-    context = ApiContext(
-        clusters=services.clusters,
-        gpu_clusters=services.gpu_clusters,
-        gpu_details=services.gpu_details,
-        ports=services.ports,
-        gpu_schedules=services.gpu_schedules,
-        changes=services.changes,
-        pools=services.pools,
-        global_scripts=services.global_scripts,
-        policies=services.policies,
-        permissions=services.permissions,
-        agents=parts.nodes.agents,
-        tokens=services.tokens,
-        token_management=services.token_management,
-        oauth=services.oauth,
-        client_secrets=services.client_secrets,
-        sessions=services.sessions,
-        login_links=services.login_links,
-        sign_in=services.sign_in,
-        identity=services.identity,
-        commands=services.commands,
-        runs=services.runs,
-        secrets=services.secrets,
-        context_secrets=services.context_secrets,
-        dbfs=services.dbfs,
-        volumes=services.volumes,
-        workspace=services.workspace,
-        attach=services.attach,
-        logs=services.logs,
-        log_followers=services.log_followers,
-        cluster_metrics=services.cluster_metrics,
-        machine=services.machine,
-        runtimes=services.runtimes,
-        spend=services.spend,
-        libraries=services.libraries,
-        ui_links=services.links,
-        audit=services.audit,
-        workspace_id=given.workspace_id,
-        lag_s=LargestLag(parts.lags.values()),
-        ready=ready,
-        servers=lambda: len(given.servers()),
-        metrics=given.metrics,
-        refresh_metrics=parts.measures.refresh,
-        metrics_token=given.settings.metrics_token,
-        rate_limits=_rate_limits(given.settings),
-    )
-    mounts: dict[str, ASGIApp] = {sparkui.PREFIX: parts.gateway.spark_ui, portproxy.PREFIX: parts.gateway.ports}
-    return build_app(context, authenticator=parts.authenticator, mounts=mounts)
-
-
-def _rate_limits(settings: Settings) -> dict[str, float]:
-    """The rate limits of the settings. Raises SetupError for a name that limits nothing."""
-    found, operations = rates(settings.rate_limits), [each.name for each in all_operations()]
-    for name in found:
-        if name not in DOCUMENTED and not any(covers(name, operation) for operation in operations):
-            groups = ", ".join(sorted({operation.partition(".")[0] for operation in operations}))
-            raise SetupError(f"rate_limits names {name}, which is no operation; operations begin with {groups}.")
-    return found
 
 
 def _services(

@@ -25,7 +25,8 @@ from brickyard.lifecycle.looplag import LoopLag
 from brickyard.providers import registry
 from brickyard.providers.base import Provider, Setup
 from brickyard.runtime.catalogue import rows as runtimes
-from brickyard.server.assembly import application, assemble
+from brickyard.server.application import application
+from brickyard.server.assembly import assemble
 from brickyard.server.resources import Resources
 from brickyard.server.workspace import join
 from brickyard.storage.directory import Storage

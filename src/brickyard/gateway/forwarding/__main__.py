@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from brickyard.agent.relay import carry, reset
+from brickyard.agent.relay import GIVEN, carry, reset
 from brickyard.gateway.forwarding.process import SILENCE_S, Door
 from brickyard.gateway.ways import short
 from brickyard.lifecycle.listening import CannotListen, bound
@@ -26,7 +26,6 @@ MOST_OF_A_DOOR = 128  # connections at a time, as many as a node lets in for a p
 MOST = 2_000  # of all doors
 BACKLOG = 64
 CONNECT_S = 12.0  # a node tries two addresses, each for 5 s
-GIVEN = ".connection"  # after a way: the socket that gives a connection away (`agent/netproc.py`)
 STACK = 192 << 10  # bytes, of each thread
 PAUSE_S = 0.05  # when no descriptor or thread is free
 # Finds out within about two minutes that a client has vanished. Not every system has all three.

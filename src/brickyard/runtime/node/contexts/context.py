@@ -13,6 +13,7 @@ from typing import Any
 from . import results
 from .asking import Ask
 from .client import AccessLost, Event, Kernel, KernelDied
+from .command import Command, kernel_code
 from .process import KernelDirectories
 
 KEEP_COMMANDS = 100  # finished commands whose results can still be read
@@ -31,23 +32,6 @@ class ContextError(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
-
-
-class Command:
-    """One command and its outcome. Written by its context's thread, under the context's lock."""
-
-    def __init__(self, *, command_id: str, language: str, code: str) -> None:
-        self.command_id = command_id
-        self.language = language
-        self.code = code
-        self.status = "Queued"
-        self.results: dict[str, Any] | None = None
-        self.size = 0
-        self.cancelled = False
-
-    @property
-    def over(self) -> bool:
-        return self.status in ("Finished", "Error", "Cancelled")
 
 
 def now_ms() -> int:
@@ -277,7 +261,7 @@ class Context:
 
     def _follow(self, kernel: Kernel, command: Command, collector: results.Collector) -> None:
         """Executes the command and collects its messages until it is over. Raises KernelDied, _Destroyed, _Stubborn."""
-        request = kernel.execute(_code(command), command.command_id)
+        request = kernel.execute(kernel_code(command), command.command_id)
         answered = False
         heard = time.monotonic()
         cancel = _Cancel(kernel=kernel, jobs=lambda: self._cancel_jobs(command.command_id))
@@ -378,24 +362,6 @@ def _drain_answer(kernel: Kernel, request: str, answered: bool, collector: resul
         if event is not None and event.channel == "shell" and event.parent == request:
             answered = True
             collector.answer(event.content)
-
-
-def _code(command: Command) -> str:
-    """Returns the code for the kernel. A magic on the first line selects the language, as in a notebook."""
-    code, language = command.code, command.language
-    first, _, rest = code.lstrip().partition("\n")
-    magic, _, tail = first.partition(" ")
-    if magic in ("%sql", "%python"):
-        language, code = magic[1:], f"{tail}\n{rest}" if tail.strip() else rest
-    elif magic == "%sh":
-        return f"%%bash\n{tail}\n{rest}"
-    elif magic == "%fs":
-        return f"get_ipython().run_line_magic('fs', {results.clean(f'{tail} {rest}'.strip())!r})"
-    elif magic == "%md":
-        return ""
-    if language == "sql":
-        return f"get_ipython().run_cell_magic('sql', '', {results.clean(code)!r})"
-    return results.clean(code)
 
 
 def _cancelled(note: str, printed: str = "") -> dict[str, Any]:

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from .client import Kernel, KernelDied, KernelFactory
-from .context import Command, Context, ContextError
+from .command import Command
+from .context import Context, ContextError
 from .process import Beside, KernelDirectories, Starter
 from .sparkaccess import SparkAccessError, SparkAccessProvider
 

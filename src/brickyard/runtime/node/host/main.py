@@ -21,6 +21,7 @@ from .questions import Questions
 from .report import Report
 
 LOOPBACK = "127.0.0.1"
+_AUTHENTICATION = ("spark.authenticate", "spark.connect.authenticate")
 
 if TYPE_CHECKING:  # Python 3.8 cannot evaluate these
     Message = Mapping[str, Any]
@@ -225,13 +226,9 @@ class NodeHost:
             threading.Thread(target=contexts.close, name="drop-contexts", daemon=True).start()
 
     def _submit_conf(self, assignment: Message, host: str) -> dict[str, str]:
-        """Returns settings for SparkSubmit: the user's settings, from which it resolves jars. It does not need the cluster's
-        location."""
-        place = self._place(host)
-        conf = sparkconf.driver_conf(assignment, self._manifest, place, master_url="local[1]", executor_archive="").values
-        return {
-            key: value for key, value in conf.items() if not key.startswith(("spark.authenticate", "spark.connect.authenticate"))
-        }
+        """Returns settings for SparkSubmit: the user's, from which it resolves jars. It does not need the cluster's location."""
+        conf = sparkconf.driver_conf(assignment, self._manifest, self._place(host), master_url="local[1]", executor_archive="")
+        return {key: value for key, value in conf.values.items() if not key.startswith(_AUTHENTICATION)}
 
     def _start_jvm(self, options: JvmOptions, *, host: str, submit_conf: Mapping[str, str] | None = None, role: str = "") -> None:
         self._jvm = jvm = Jvm(spawner=self._spawner, manifest=self._manifest, options=options, node_dir=self._node_dir, host=host)

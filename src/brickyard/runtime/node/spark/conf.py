@@ -12,9 +12,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..jvm.launch import PATIENT_COMPILER, SUBMIT_CONF, LaunchError, archive_flags, size_mb, user_env
+from ..jvm.launch import PATIENT_COMPILER, SUBMIT_CONF, archive_flags, user_env
 from ..trees import roots
 from . import resources
+from .sizes import check_size, executor_memory_mb, worker_size
 
 JWS_FILTER = "org.apache.spark.ui.JWSFilter"
 INTERCEPTORS, GUARD_TOKEN = "spark.connect.grpc.interceptor.classes", "spark.brickyard.connect.token"
@@ -30,8 +31,6 @@ _ICEBERG = {
     f"{ICEBERG_CATALOG}.cache-enabled": "false",  # other clusters change the tables as well
 }
 WRITES = "/user/hive/.writes"  # in the workspace's files: records of unfinished writes, a directory per cluster
-EXECUTOR_SHARE = 0.75  # of a worker's memory; the rest is for Python workers and the JVM's memory outside the heap
-MINIMUM_EXECUTOR_MB = 384
 REDACTED_NAMES = "(?i)secret|password|token|access[.]?key"  # Spark's default
 SHORTEST_SECRET = 4  # as in domain/redaction.py
 
@@ -120,11 +119,6 @@ def worker_conf(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
     }
 
 
-def executor_memory_mb(worker_memory_mb: int) -> int:
-    """Returns the heap of the single executor that fills a worker."""
-    return max(MINIMUM_EXECUTOR_MB, int(worker_memory_mb * EXECUTOR_SHARE))
-
-
 def driver_conf(
     assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Place, *, master_url: str, executor_archive: str
 ) -> NodeConf:
@@ -148,7 +142,7 @@ def driver_conf(
     _redact(values, assignment.get("redact") or ())
     notes += _leave_out_plugin(values)
     notes += _guard_ui(values, asked, manifest, place)
-    _check_size(assignment, values, master_url)
+    check_size(assignment, values, master_url)
     return NodeConf(values, notes)
 
 
@@ -374,30 +368,6 @@ def guarded_ui(key: str) -> dict[str, str]:
         "spark.ui.filters": JWS_FILTER,
         f"spark.{JWS_FILTER}.param.secretKey": key,
     }
-
-
-def worker_size(assignment: Mapping[str, Any]) -> tuple[int, int]:
-    """Returns cores and MiB of the cluster's workers: as the assignment says, otherwise as this node has."""
-    cores = int(assignment.get("worker_cores") or assignment["cores"])
-    return cores, int(assignment.get("worker_memory_mb") or assignment["memory_mb"])
-
-
-def _check_size(assignment: Mapping[str, Any], values: Mapping[str, str], master_url: str) -> None:
-    """Raises LaunchError if an executor is larger than its worker: it would never start, and every job would wait forever."""
-    if master_url.startswith("local[") or not assignment.get("worker_memory_mb"):
-        return
-    cores, memory_mb = worker_size(assignment)
-    wanted_mb, wanted_cores = size_mb(values["spark.executor.memory"]), values["spark.executor.cores"]
-    if wanted_mb is not None and wanted_mb > memory_mb:
-        raise LaunchError(
-            f"spark.executor.memory is {values['spark.executor.memory']}, and a worker has {memory_mb} MiB: no executor could "
-            "start. Lower it, or choose a larger node type."
-        )
-    if wanted_cores.isdigit() and int(wanted_cores) > cores:
-        raise LaunchError(
-            f"spark.executor.cores is {wanted_cores}, and a worker has {cores} cores: no executor could start. Lower it, or "
-            "choose a larger node type."
-        )
 
 
 def _joined(first: str, rest: str) -> str:

@@ -1,0 +1,42 @@
+"""One command of a context, and the code that its kernel runs for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import results
+
+
+class Command:
+    """One command and its outcome. Written by its context's thread, under the context's lock."""
+
+    def __init__(self, *, command_id: str, language: str, code: str) -> None:
+        self.command_id = command_id
+        self.language = language
+        self.code = code
+        self.status = "Queued"
+        self.results: dict[str, Any] | None = None
+        self.size = 0
+        self.cancelled = False
+
+    @property
+    def over(self) -> bool:
+        return self.status in ("Finished", "Error", "Cancelled")
+
+
+def kernel_code(command: Command) -> str:
+    """Returns the code for the kernel. A magic on the first line selects the language, as in a notebook."""
+    code, language = command.code, command.language
+    first, _, rest = code.lstrip().partition("\n")
+    magic, _, tail = first.partition(" ")
+    if magic in ("%sql", "%python"):
+        language, code = magic[1:], f"{tail}\n{rest}" if tail.strip() else rest
+    elif magic == "%sh":
+        return f"%%bash\n{tail}\n{rest}"
+    elif magic == "%fs":
+        return f"get_ipython().run_line_magic('fs', {results.clean(f'{tail} {rest}'.strip())!r})"
+    elif magic == "%md":
+        return ""
+    if language == "sql":
+        return f"get_ipython().run_cell_magic('sql', '', {results.clean(code)!r})"
+    return results.clean(code)
