@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from brickyard.cli.status import POOL_COUNTS, _pool_table, draw_clusters
+from brickyard.cli.status import POOL_COUNTS, _here, _isolation, _network, _pool_table, draw_clusters
+from brickyard.config import Settings
+from brickyard.lifecycle.machine import network_text
 
 CLUSTER = {
     "cluster_id": "0101-000000-testtest", "cluster_name": "my-cluster", "state": "TERMINATED", "nodes": 0, "cores": 0,
@@ -17,6 +19,29 @@ POOL: dict[str, Any] = {
     "instance_pool_id": "0101-000000-pool", "node_type_id": "i3.xlarge", "preloaded_spark_versions": [], "max_capacity": None,
     **{f"{name}_count": 0 for name in POOL_COUNTS},
 }  # fmt: skip
+
+
+def test_what_the_server_has_found_is_not_looked_for_again() -> None:
+    about = {"provider": "local", "isolation": "auto", "isolation_found": "namespaces", "network_found": "isolated"}
+    here = Settings(isolation="off", network="shared")
+    looked = _here.cache_info().misses
+    assert (_isolation(about, here), _network(about, here)) == ("namespaces", "isolated"), "the server's settings count"
+    assert _network({**about, "isolation": "off"}, here) == "shared: isolation is switched off"
+    assert _network({"provider": "simulated"}, here) == _isolation({"provider": "simulated"}, here)
+    assert _here.cache_info().misses == looked
+
+
+@pytest.mark.parametrize(
+    ("found", "network", "internet", "text"),
+    [
+        ("isolated", "auto", True, "isolated"),
+        ("isolated", "auto", False, "isolated, without the internet"),
+        ("shared: no veth", "auto", False, "shared: no veth"),
+        ("isolated", "shared", True, "shared: the settings say so"),
+    ],
+)
+def test_the_network_is_named_with_the_settings(found: str, network: str, internet: bool, text: str) -> None:
+    assert network_text(found, network=network, internet=internet) == text
 
 
 @pytest.mark.parametrize("columns", [80, 140])

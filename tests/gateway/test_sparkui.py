@@ -32,6 +32,7 @@ from brickyard.gateway.sparkui import Upstream
 from brickyard.lifecycle.runtimeuse import RuntimeInUse
 from brickyard.runtime import installer
 from brickyard.runtime.catalogue import rows
+from brickyard.runtime.installed import runtime_home
 from brickyard.services.uilinks import LIFETIME_MS
 from brickyard.storage.directory import Storage
 from tests.gateway.uiworld import ID, run, world
@@ -335,7 +336,7 @@ server.serve_forever()
 
 def test_a_runtime_cannot_be_removed_under_a_history_server(tmp_path: Path) -> None:
     environment = next(runtime.environment for runtime in rows() if runtime.spark_version.startswith("4."))
-    home = installer.runtime_home(environment, tmp_path)
+    home = runtime_home(environment, tmp_path)
     (home / "bin").mkdir(parents=True)
     (home / "bin" / "spark-class").write_text(SPARK_CLASS.format(python=sys.executable))
     (home / "bin" / "spark-class").chmod(0o755)

@@ -26,7 +26,7 @@ def setup(tmp_path: Path, *, server_url: str = "http://127.0.0.1:8080", **settin
 
 def test_a_checkout_has_the_providers_that_the_package_registers() -> None:
     registered = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][providernames.GROUP]
-    assert {each.name: each.value for each in providernames.OF_A_CHECKOUT} == registered
+    assert registered == providernames.OF_A_CHECKOUT
     assert set(registered) <= set(providernames.find())
 
 
@@ -53,7 +53,7 @@ def test_another_package_adds_one_and_may_not_replace_ours(tmp_path: Path, monke
         EntryPoint("local", "tests.providers.elsewhere:open_provider", providernames.GROUP),
         EntryPoint("broken", "tests.providers.nowhere:open_provider", providernames.GROUP),
     ]
-    monkeypatch.setattr(providernames, "entry_points", lambda group: [each for each in theirs if each.group == group])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [each for each in theirs if each.group == group])
     assert sorted(providernames.find()) == ["broken", "elsewhere", "local", "simulated"]
     assert providernames.find()["local"].value.startswith("brickyard.")
     assert providernames.unknown("k8s") == "broken, elsewhere, local or simulated"

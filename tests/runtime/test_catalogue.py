@@ -15,7 +15,8 @@ from databricks.sdk.mixins.compute import ClustersExt
 from databricks.sdk.service.compute import GetSparkVersionsResponse, ListNodeTypesResponse
 
 from brickyard.providers.nodetypes import cloud_types, machine_types
-from brickyard.runtime import catalogue, installer, java
+from brickyard.runtime import catalogue, java
+from brickyard.runtime.installed import installed, runtime_home
 from brickyard.services.views import node_type_view
 from tests.support.patience import PATIENCE_S
 
@@ -71,10 +72,10 @@ def test_an_unknown_key_is_refused_with_what_is_offered(tmp_path: Path) -> None:
 
 
 def test_a_directory_without_its_manifest_is_not_a_runtime(tmp_path: Path) -> None:
-    home = installer.runtime_home("spark-4.0", tmp_path)
+    home = runtime_home("spark-4.0", tmp_path)
     home.mkdir(parents=True)
     (home / "runtime.json").write_text('{"half": ')
-    assert installer.installed("spark-4.0", tmp_path) is None
+    assert installed("spark-4.0", tmp_path) is None
 
 
 def test_two_installers_take_turns(tmp_path: Path) -> None:

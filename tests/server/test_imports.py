@@ -24,6 +24,11 @@ def test_help_loads_no_command() -> None:
     assert {name for name in loaded(code) if name.startswith(OURS)} == {"brickyard.cli", "brickyard.interrupts"}
 
 
+def test_status_loads_no_more_than_it_shows() -> None:
+    found = loaded("import brickyard.cli.status")
+    assert not found & {"importlib.metadata", "psutil", "rich", "structlog", "brickyard.domain.spec", "brickyard.storage.logs"}
+
+
 def test_up_loads_no_server_before_it_has_its_port() -> None:
     found = loaded("import brickyard.cli.up")
     assert "brickyard.server.preflight" in found

@@ -10,7 +10,8 @@ import pytest
 
 from brickyard.domain.errors import InvalidState, PermissionDenied, ResourceDoesNotExist
 from brickyard.lifecycle.runtimeuse import RuntimeUse
-from brickyard.runtime import catalogue, installer
+from brickyard.runtime import catalogue
+from brickyard.runtime.installed import runtime_home
 from brickyard.runtime.progress import Board, Report
 from brickyard.services.access import Authorizer
 from brickyard.services.runtimes import RuntimeService, RuntimeStanding
@@ -97,13 +98,13 @@ def test_what_is_in_use_or_unknown_is_refused(tmp_path: Path) -> None:
         of = service(tmp_path, "")
         with pytest.raises(ResourceDoesNotExist, match="no runtime 'nonsense'"):
             await of.install(ADMIN, "nonsense")
-        installer.runtime_home(ENVIRONMENT, tmp_path / "cache").mkdir(parents=True)
+        runtime_home(ENVIRONMENT, tmp_path / "cache").mkdir(parents=True)
         use = RuntimeUse(tmp_path / "cache")
         use.begin(ENVIRONMENT)
         with pytest.raises(InvalidState, match="in use"):
             await of.remove(ADMIN, KEY)
         use.end()
         await of.remove(ADMIN, KEY)
-        assert not installer.runtime_home(ENVIRONMENT, tmp_path / "cache").exists()
+        assert not runtime_home(ENVIRONMENT, tmp_path / "cache").exists()
 
     asyncio.run(scenario())

@@ -16,6 +16,7 @@ from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.lifecycle import mavenrepo
 from brickyard.lifecycle.packageindex import uv_environment
 from brickyard.runtime import catalogue, installer, maven
+from brickyard.runtime.installed import runtime_home
 from brickyard.runtime.python import uv_binary
 from tests.support.maven import serve
 from tests.support.runtimes import SPARK_3, manifest_of
@@ -31,7 +32,7 @@ def cache_with_iceberg(directory: Path) -> Path:
     artifact = maven.iceberg(runtime)
     _repository(directory / "maven", directory / "package", artifact)
     manifest = msgspec.convert(manifest_of(SPARK_3), RuntimeManifest)
-    home = installer.runtime_home(runtime.environment, directory / "cache")
+    home = runtime_home(runtime.environment, directory / "cache")
     kept = ("runtime.json", "classes", "archives")
     shutil.copytree(manifest.home, home, symlinks=True, copy_function=_linked, ignore=shutil.ignore_patterns(*kept))
     moved = {

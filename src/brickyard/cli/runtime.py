@@ -13,6 +13,7 @@ from brickyard.cli.progress import installing
 from brickyard.domain.runtimes import Runtime
 from brickyard.lifecycle.runtimeuse import RuntimeInUse
 from brickyard.runtime import catalogue, installer
+from brickyard.runtime.installed import installed
 
 
 @click.group("runtime")
@@ -27,7 +28,7 @@ def list_runtimes(config_file: Path | None, **options: Any) -> None:
     cache = settings(config_file, **options).cache_dir
     without = []
     for runtime in catalogue.rows():
-        manifest = installer.installed(runtime.environment, cache)
+        manifest = installed(runtime.environment, cache)
         click.echo(f"{runtime.key:16}  {'installed' if manifest else '':9}  {runtime.name}")  # a terminal's 80 columns
         if manifest is not None and not manifest.has_connect:
             without.append(runtime.key)

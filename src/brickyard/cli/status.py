@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 import urllib.error
@@ -17,7 +18,7 @@ from brickyard.cli.client import serving
 from brickyard.cli.http import get
 from brickyard.cli.options import found_by, place, settings
 from brickyard.config import Settings
-from brickyard.lifecycle.machine import allowed_here
+from brickyard.lifecycle.machine import allowed_here, network_text
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 
 if TYPE_CHECKING:
@@ -27,9 +28,10 @@ NOT_RUNNING = 3
 PATIENCE_S = 20.0
 PLAIN_WIDTH = 160  # columns if the output is not a terminal: a program cannot use a truncated cluster id
 MESSAGE_WIDTH = 110  # with fewer columns, messages go on a line below the table instead of in a column
+_FOUND = ("isolation", "isolation_found", "network_found")  # of what the server announces: shown in other words
 POOL_COUNTS = ("idle", "used", "pending_idle", "pending_used")
 SWITCHED_OFF = "none: switched off"
-SHARED = "shared: the settings say so"
+SIMULATED = "none: simulated nodes run no code"
 
 
 @click.command("status")
@@ -41,15 +43,20 @@ def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
     Exit code 3: no server runs."""
     chosen = settings(config_file, **options)
     workspace = Workspace(chosen.data_dir, chosen.storage_dir)
-    running, allowed = workspace.running(), allowed_here()
+    running = workspace.running()
+    if running is None and not as_json:
+        click.echo(
+            f"No server runs on {chosen.data_dir} (chosen {found_by(config_file, **options)}). Start one with `brickyard up`."
+        )
+        sys.exit(NOT_RUNNING)
     about = running.about if running else {}  # what the server reports: its settings count, not those of this command
     report: dict[str, Any] = {
         "version": __version__,
         "data_dir": str(chosen.data_dir),
         "found": found_by(config_file, **options),
         "running": running is not None,
-        "isolation": _isolation(about, chosen, allowed.text),
-        "network": _network(chosen, allowed.network),
+        "isolation": _isolation(about, chosen),
+        "network": _network(about, chosen),
         "runtimes": _runtimes(Path(about.get("cache_dir") or chosen.cache_dir)),
     }
     if running is not None:
@@ -58,40 +65,44 @@ def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
         except WorkspaceError as error:
             raise CliError(str(error)) from error
     click.echo(json.dumps(report, indent=2)) if as_json else _show(report)
-    if not report["running"]:
+    if running is None:
         sys.exit(NOT_RUNNING)
 
 
-def _network(chosen: Settings, allowed: str) -> str:
-    """The network of clusters: the machine's, or a separate one for each."""
-    if chosen.isolation == "off" or chosen.network == "shared":
-        return SHARED
-    return allowed if chosen.internet or allowed != "isolated" else "isolated, without the internet"
+def _network(about: dict[str, str], chosen: Settings) -> str:
+    """The network of clusters: the machine's, or a separate one for each. Found like `_isolation`."""
+    if about.get("provider", chosen.provider) == "simulated":
+        return SIMULATED
+    if about.get("isolation", chosen.isolation) == "off":
+        return "shared: isolation is switched off"
+    return about.get("network_found") or network_text(_here().network, network=chosen.network, internet=chosen.internet)
 
 
-def _isolation(about: dict[str, str], chosen: Settings, here: str) -> str:
+def _isolation(about: dict[str, str], chosen: Settings) -> str:
     """How clusters are isolated: as the server found, or, if it has not checked yet or none runs, as this command finds."""
     if about.get("provider", chosen.provider) == "simulated":
-        return "none: simulated nodes run no code"
+        return SIMULATED
     if about.get("isolation", chosen.isolation) == "off":
         return SWITCHED_OFF
-    return about.get("isolation_found") or here
+    return about.get("isolation_found") or _here().text
+
+
+_here = functools.cache(allowed_here)  # another Python: only where no server has told
 
 
 def _runtimes(cache_dir: Path) -> list[dict[str, str]]:
     """The installed runtimes, oldest first."""
-    from brickyard.runtime import catalogue, installer  # noqa: PLC0415 - `--help` needs none of it
+    from brickyard.runtime import catalogue  # noqa: PLC0415 - `--help` needs none of it
+    from brickyard.runtime.installed import installed  # noqa: PLC0415 - as above
 
-    there = {row.environment: installer.installed(row.environment, cache_dir) for row in catalogue.rows()}
+    there = {row.environment: installed(row.environment, cache_dir) for row in catalogue.rows()}
     return [{"key": row.key, "spark_version": row.spark_version} for row in catalogue.rows() if there[row.environment]]
 
 
 def _of_the_server(workspace: Workspace) -> dict[str, Any]:
     running = serving(workspace)
-    said = {name: value for name, value in running.about.items() if name not in ("isolation", "isolation_found")}
+    said = {name: value for name, value in running.about.items() if name not in _FOUND}
     found: dict[str, Any] = {"pid": running.pid, "url": running.url, **said}
-    if running.about.get("isolation") == "off":
-        found["network"] = "shared: isolation is switched off"
     measures = _measures(_ask(f"{running.url}/metrics", ""))
     found["capacity"] = {
         name: {"total": measures[f"brickyard_capacity_{unit}"] / scale, "left": measures[f"brickyard_free_{unit}"] / scale}
@@ -161,9 +172,6 @@ def _pool(view: dict[str, Any]) -> dict[str, Any]:
 
 
 def _show(report: dict[str, Any]) -> None:
-    if not report["running"]:
-        click.echo(f"No server runs on {report['data_dir']} (chosen {report['found']}). Start one with `brickyard up`.")
-        return
     sparks = dict.fromkeys(each["spark_version"] for each in report["runtimes"])
     click.echo(f"Brickyard {report['version']} at {report['url']} (process {report['pid']})")
     click.echo(f"Data in {report['data_dir']} (chosen {report['found']}), runtimes in {report.get('cache_dir', 'another place')}")

@@ -29,7 +29,7 @@ from brickyard.gateway.jws import signed_token
 from brickyard.gateway.sparkui import Upstream
 from brickyard.lifecycle.runtimeuse import RuntimeUse
 from brickyard.runtime.catalogue import rows
-from brickyard.runtime.installer import installed
+from brickyard.runtime.installed import installed
 from brickyard.storage.directory import Storage
 
 EVENTS = "eventlog"  # the directory of event logs within a node's logs

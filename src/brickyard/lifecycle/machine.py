@@ -27,6 +27,13 @@ class Allowed(NamedTuple):
         return self.isolation if self.isolation != "none" else f"none: {self.reason}"
 
 
+def network_text(found: str, *, network: str, internet: bool) -> str:
+    """The network of clusters in words, with the settings `network` and `internet`. `found`: `Allowed.network`."""
+    if network == "shared":
+        return "shared: the settings say so"
+    return found if internet or found != "isolated" else "isolated, without the internet"
+
+
 def allowed_here() -> Allowed:
     """Probes in a separate process, which takes about 0.2 s. Never raises."""
     command_line = [*cgroups.scope(), sys.executable, "-P", "-m", "brickyard.agent", "--probe"]

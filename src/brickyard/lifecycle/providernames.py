@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "brickyard.providers"
 # A checkout that is not installed has no metadata: these are the entry points that pyproject.toml registers.
-OF_A_CHECKOUT = (
-    EntryPoint("local", "brickyard.providers.local:open_provider", GROUP),
-    EntryPoint("simulated", "brickyard.providers.simulated:open_provider", GROUP),
-)
+OF_A_CHECKOUT = {
+    "local": "brickyard.providers.local:open_provider",
+    "simulated": "brickyard.providers.simulated:open_provider",
+}
 
 
 def find() -> dict[str, EntryPoint]:
     """All providers by name, without importing any. If two share a name, ours wins."""
-    found: dict[str, EntryPoint] = {} if _installed() else {each.name: each for each in OF_A_CHECKOUT}
+    from importlib.metadata import EntryPoint, entry_points  # noqa: PLC0415 - every command loads the settings, few need this
+
+    ours = {} if _installed() else OF_A_CHECKOUT
+    found = {name: EntryPoint(name, value, GROUP) for name, value in ours.items()}
     for each in sorted(entry_points(group=GROUP), key=lambda each: (not each.value.startswith("brickyard."), each.value)):
         found.setdefault(each.name, each)
     return found
@@ -22,13 +28,15 @@ def find() -> dict[str, EntryPoint]:
 
 def unknown(name: str) -> str:
     """The valid names, as the end of a sentence, if no provider has this name; otherwise ""."""
-    if any(name == each.name for each in OF_A_CHECKOUT):
+    if name in OF_A_CHECKOUT:
         return ""  # no need to look at installed packages
     names = sorted(find())
     return "" if name in names else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def _installed() -> bool:
+    from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415 - as above
+
     try:
         return bool(distribution("brickyard").entry_points.select(group=GROUP))
     except PackageNotFoundError:

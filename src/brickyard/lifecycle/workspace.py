@@ -10,8 +10,6 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-import psutil
-
 from brickyard.agent import locks, processes
 from brickyard.storage.directory import Storage
 from brickyard.storage.private import WorkspaceError, prepare, unusable, write_private
@@ -74,6 +72,8 @@ class Workspace:
                     f"another Brickyard server ({self.running() or 'about to end'}) is using {self.data_dir}. Stop it with "
                     "`brickyard down`, or choose another --data-dir."
                 )
+            import psutil  # noqa: PLC0415 - most commands do without
+
             holder = f"{os.getpid()} {psutil.Process().create_time():.2f}\n".encode()
             os.pwrite(handle, holder, 0)
             os.ftruncate(handle, len(holder))
@@ -171,6 +171,8 @@ class Workspace:
 
 def _holder(written: bytes) -> int:
     """The process that wrote its id and start time into the lock; 0 unless that process, not a later one with its id, lives."""
+    import psutil  # noqa: PLC0415 - as above
+
     try:
         pid, started_s = written.split()
         return int(pid) if abs(psutil.Process(int(pid)).create_time() - float(started_s)) < SAME_START_S else 0

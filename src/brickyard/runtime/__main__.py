@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from brickyard.runtime import catalogue, installer
+from brickyard.runtime.installed import installed
 from brickyard.runtime.progress import Report
 
 TELL_EVERY_S = 2.0  # every line becomes a message from the node to the server
@@ -26,7 +27,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.action == "list":
         for each in catalogue.rows():
-            there = installer.installed(each.environment, options.cache_dir) is not None
+            there = installed(each.environment, options.cache_dir) is not None
             _say(options.json, {"key": each.key, "name": each.name, "installed": there}, f"{each.key}  {each.name}")
         return 0
     runtime = catalogue.find(options.key or "")

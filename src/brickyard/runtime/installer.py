@@ -28,6 +28,7 @@ from brickyard.runtime import java as javas
 from brickyard.runtime import progress as steps
 from brickyard.runtime.catalogue import DATA
 from brickyard.runtime.classes import compile_classes, with_classes
+from brickyard.runtime.installed import installed, runtime_home
 from brickyard.runtime.progress import Board, Meter, Progress, Step
 from brickyard.runtime.python import PythonMissing, find_python, uv_binary
 from brickyard.runtime.watch import CommandFailed, run_watched
@@ -37,20 +38,6 @@ NEEDED_MB = 1_500
 
 class InstallError(Exception):
     """The runtime could not be installed; the message says why and what to do."""
-
-
-def runtime_home(environment: str, cache_dir: Path) -> Path:
-    """Returns where an environment lives."""
-    return cache_dir / "runtimes" / environment
-
-
-def installed(environment: str, cache_dir: Path) -> RuntimeManifest | None:
-    """Returns the manifest of an installed environment, or None."""
-    try:
-        data = (runtime_home(environment, cache_dir) / "runtime.json").read_bytes()
-        return msgspec.json.decode(data, type=RuntimeManifest)
-    except (OSError, msgspec.MsgspecError):
-        return None
 
 
 def install(runtime: Runtime, *, cache_dir: Path, progress: Progress) -> RuntimeManifest:

@@ -23,7 +23,7 @@ from brickyard.config import ConfigError, Settings, load
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.gateway.errors import GatewayError
 from brickyard.lifecycle import logs, owner
-from brickyard.lifecycle.machine import allowed_here
+from brickyard.lifecycle.machine import allowed_here, network_text
 from brickyard.lifecycle.messages import ended_line, nodes_left, token_line
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 from brickyard.providers.base import SetupError
@@ -191,7 +191,9 @@ class _Server:
     async def _look_at_isolation(self) -> None:
         allowed = await asyncio.to_thread(allowed_here)
         with contextlib.suppress(WorkspaceError):  # the disk is full: then `status` finds out by itself
-            self._announce(isolation_found=allowed.text)
+            chosen = self._settings
+            network = network_text(allowed.network, network=chosen.network, internet=chosen.internet)
+            self._announce(isolation_found=allowed.text, network_found=network)
         if allowed.isolation == "none":
             self._tell(
                 f"Warning: clusters are not isolated from this machine: {allowed.reason} See `brickyard doctor`.",

@@ -16,6 +16,7 @@ from brickyard.domain.errors import InvalidState, ResourceDoesNotExist
 from brickyard.domain.runtimes import Runtime
 from brickyard.lifecycle.runtimeuse import RuntimeInUse
 from brickyard.runtime import catalogue, installer
+from brickyard.runtime.installed import installed
 from brickyard.runtime.progress import Board, Report
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE
@@ -126,7 +127,7 @@ class RuntimeService:
             self._failures[environment] = said.decode(errors="replace").strip()[-2000:] or "it ended without a reason"
 
     def _standing(self, runtime: Runtime) -> RuntimeStanding:
-        manifest = installer.installed(runtime.environment, self._cache_dir)
+        manifest = installed(runtime.environment, self._cache_dir)
         return RuntimeStanding(
             key=runtime.key,
             name=runtime.name,
@@ -140,7 +141,7 @@ class RuntimeService:
         )
 
     def _progress(self, environment: str) -> RuntimeProgress | None:
-        """Of whoever installs it: this server, another one, or a node's agent."""
+        """The progress of the process that installs it: this server, another one, or a node's agent."""
         board = Board(environment, self._cache_dir)
         report: Report | None = board.read()
         if report is not None and (time.time() - board.written_s() < STALE_S):

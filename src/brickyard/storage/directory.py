@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from brickyard.agent import files, locks
 from brickyard.agent.pressure import DBFS_FULL
-from brickyard.storage.logs import KeptLogs, directories
 from brickyard.storage.private import WorkspaceError, create_private, prepare, unusable, write_private
+
+if TYPE_CHECKING:
+    from brickyard.storage.logs import KeptLogs
 
 LOCK_PATIENCE_S = 2.0  # a mere check holds the lock for a moment
 _CALLED = "storage directory"
@@ -26,7 +30,6 @@ class Storage:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.logs = KeptLogs(root / "logs")
         self._held: int | None = None
 
     # ── places: nodes mount some of them, so they are directories on every machine with nodes ───────────────────────────────────
@@ -50,6 +53,17 @@ class Storage:
     def workspace(self) -> Path:
         """The workspace's files at /Workspace: notebooks and the files beside them."""
         return self.root / "workspace"
+
+    @cached_property
+    def logs(self) -> KeptLogs:
+        """Logs of nodes that have ended."""
+        from brickyard.storage.logs import KeptLogs  # noqa: PLC0415 - a tenth of a second of imports that commands do without
+
+        return KeptLogs(self._logs)
+
+    @property
+    def _logs(self) -> Path:
+        return self.root / "logs"
 
     @property
     def log_roots(self) -> dict[str, Path]:
@@ -103,7 +117,7 @@ class Storage:
 
     @property
     def _places(self) -> tuple[Path, ...]:
-        return (*self.trees, self.clusters, self.workspaces, self.snapshots, self.metastore, self.logs.root, self.uploads)
+        return (*self.trees, self.clusters, self.workspaces, self.snapshots, self.metastore, self._logs, self.uploads)
 
     @property
     def simulated(self) -> Path:
@@ -116,6 +130,8 @@ class Storage:
 
     def cluster_directories(self) -> list[str]:
         """The ids of the clusters with a directory in `clusters` or `workspaces`."""
+        from brickyard.storage.logs import directories  # noqa: PLC0415 - as above
+
         return sorted({path.name for top in (self.clusters, self.workspaces) for path in directories(top)})
 
     def remove_cluster(self, cluster_id: str) -> None:
