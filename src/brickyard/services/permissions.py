@@ -67,8 +67,8 @@ class ObjectPermissions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Target(msgspec.Struct, frozen=True, kw_only=True):
-    """An object, its name in answers, and those of the directories that it is in. `owned_from`: the one by which it is its
-    owner's, "" if it is so by itself."""
+    """An object, its name in answers, and the names of the directories that it is in. `owned_from`: the directory whose owner
+    owns it; "" if it has an owner itself."""
 
     on: SecurableObject
     name: str
@@ -85,7 +85,7 @@ class PermissionService:
         self._workspace = workspace
 
     async def get(self, caller: Caller, of: ObjectType, id: str) -> ObjectPermissions:
-        """Who has which permission. Whoever sees an object sees who else does."""
+        """Who has which permission on an object. Anybody who can see the object may ask."""
         parts = await self._parts(of, id)
 
         def work(tx: Tx) -> ObjectPermissions:

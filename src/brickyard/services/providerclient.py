@@ -100,7 +100,7 @@ class ProviderClient:
             await session.close()
 
     async def _by_its_keys(self, check: Callable[..., T], kind: str) -> T:
-        """With new keys if those at hand do not fit: providers change theirs."""
+        """Tries again with new keys if the known ones do not fit: providers change their keys."""
         for again in (False, True):
             known = await self._known_keys(again=again)
             try:

@@ -49,7 +49,7 @@ class SessionService:
 
     async def begin(self, token: str, *, instead_of: str = "") -> str | None:
         """The cookie of a new session of a bearer token's user, or None if the token is not valid. The session ends with the
-        token. It replaces that of an earlier cookie: no cookie from before the log-in counts after it."""
+        token. It replaces the session of an earlier cookie: no cookie from before the log-in is valid after it."""
         now, entered = self._clock.now_ms(), self._tokens.digests.of(token)
 
         def work(tx: Tx) -> str | None:

@@ -99,8 +99,8 @@ class SignInService:
         return Begun(url, cookie_key(attempt.state), cookie)
 
     async def finish(self, cookie: str, answer: Mapping[str, str], *, instead_of: str = "") -> Ended:
-        """A new session of whom the provider names, in place of that of the cookie `instead_of`. `answer` is what the provider
-        has sent along: state, code, iss, error. Raises SignInInvalid, SignInRefused and ProviderTrouble."""
+        """A new session of the user that the provider names. It replaces the session of the cookie `instead_of`. `answer` is
+        what the provider has sent along: state, code, iss, error. Raises SignInInvalid, SignInRefused and ProviderTrouble."""
         attempt = self._attempt(cookie, answer.get("state", ""))
         await self._check_answer(answer)
         claims, id_token, access_token = await self._client.claims(attempt, answer.get("code", ""))
@@ -174,7 +174,7 @@ class SignInService:
         return token_id
 
     def _sealed(self, id_token: str) -> str:
-        """So that whoever reads the database cannot read it."""
+        """Encrypts it, so that it cannot be read from the database."""
         return jwe.encrypt_compact({"alg": "dir", "enc": "A256GCM"}, id_token, self._key) if self.provider.single_log_out else ""
 
     def _attempt(self, cookie: str, state: str) -> Attempt:

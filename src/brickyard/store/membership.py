@@ -57,7 +57,7 @@ class Membership(Protocol):
         ...
 
     def count_agents(self, agents: Callable[[], int]) -> None:
-        """Has the other servers told how many agents call this one. `agents` is called on a thread of the membership."""
+        """Tells the other servers how many agents call this one. `agents` is called on a thread of the membership."""
         ...
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -104,7 +104,7 @@ class OneServer:
         return (self._me,)
 
     def count_agents(self, agents: Callable[[], int]) -> None:
-        """There is nobody to tell."""
+        """Does nothing: there are no other servers."""
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Nothing ever changes."""

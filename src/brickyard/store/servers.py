@@ -1,4 +1,4 @@
-"""The servers of a workspace: their rows, and the advisory locks through which PostgreSQL tells which are alive.
+"""The servers of a workspace: their rows, and the advisory locks that show which of them are alive.
 
 Every key contains the schema: each schema of a database counts as a database of its own.
 """

@@ -225,8 +225,8 @@ class ClusterCommands:
         return self._change(tx, caller, Permission.CAN_MANAGE, cluster_id, changed, to=to)
 
     def may_create(self, tx: Tx, caller: Caller, policy_id: str | None) -> None:
-        """Raises PermissionDenied. Whoever may use a policy may create clusters under it (`offered` checks that); others take the
-        entitlement."""
+        """Raises PermissionDenied. Users of a policy may create clusters under it (`offered` checks that); without one, creating
+        requires the entitlement."""
         may_create(tx, self._authorizer, caller, find_policy(tx, policy_id))
 
     def specify(self, tx: Tx, caller: Caller, requested: ClusterSpec) -> Specified:

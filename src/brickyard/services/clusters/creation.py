@@ -13,7 +13,7 @@ from brickyard.store.tx import Tx
 
 
 def may_create(tx: Tx, authorizer: Authorizer, principal: Principal, policy: PolicyRow | None) -> None:
-    """Whoever may use a policy may create clusters under it (`may_use`); without one it takes the entitlement."""
+    """Users of a policy may create clusters under it (`may_use`); without one, creating requires the entitlement."""
     if policy is None:
         authorizer.require(tx, principal, Permission.ALLOW_CLUSTER_CREATE, WORKSPACE, to="create clusters in the")
 

@@ -91,7 +91,7 @@ class WorkspaceService:
         return found
 
     async def find(self, object_id: int) -> WorkspaceObject | None:
-        """The object with this id; None if there is none. Nobody is asked for permission."""
+        """The object with this id; None if there is none. Checks no permission."""
         parts = await self._ids.find(object_id)
         if parts is None:
             return None

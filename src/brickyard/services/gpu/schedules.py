@@ -185,7 +185,7 @@ def start_of(cluster_id: str, start: dict[str, object]) -> tuple[StartGpuCluster
 
 
 def shown(row: ScheduleRow, cluster: Cluster) -> ScheduleView:
-    """The schedule as it is shown. A run whose start has failed since is shown so, until the cluster starts again."""
+    """The schedule as answers show it. A run whose start has failed since is shown as failed until the cluster starts again."""
     schedule, last = row.schedule, None
     if row.last is not None:
         result, reason = row.last.result, row.last.reason

@@ -224,8 +224,8 @@ class GpuClusterService:
     # -- inside ------------------------------------------------------------------------------------------------------
 
     async def _begin(self, caller: Caller, request: StartGpuCluster) -> GpuCluster:
-        """Configures and starts in one transaction. Room is looked for before anything is changed: what is told by then has cost
-        nothing. It may be taken in between; then the start fails, as any other."""
+        """Configures and starts in one transaction. Checks for room first, so that a shortage is refused before anything is
+        changed. If the room is taken in between, the start fails."""
         refuse(await self.foreseen(caller, request))
 
         def work(tx: Tx) -> GpuCluster:
