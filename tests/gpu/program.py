@@ -31,7 +31,8 @@ class Program:
         self.seen.append(request)
         match request.path.removeprefix(self.base):
             case "/" | "/page":
-                return web.Response(text=PAGE % self.base, content_type="text/html")
+                coded = {"Content-Encoding": "identity"} if request.query_string else {}  # as TensorBoard says: it is not
+                return web.Response(text=PAGE % self.base, content_type="text/html", headers=coded)
             case "/upload":
                 async for chunk in request.content.iter_any():
                     self.taken += len(chunk)

@@ -182,7 +182,8 @@ class PortProxy:
                 scope["method"], url, headers=headers, data=data, allow_redirects=False, skip_auto_headers=_OWN_HEADERS
             )
             async with asking as response:
-                is_page = response.content_type == "text/html" and "content-encoding" not in response.headers
+                plain = response.headers.get("content-encoding", "identity").lower() == "identity"
+                is_page = response.content_type == "text/html" and plain
                 given = [(bytes(name), bytes(value)) for name, value in response.raw_headers]
                 await pass_on(
                     response,
