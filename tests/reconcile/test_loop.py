@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from typing import Any
 
+import pytest
 import structlog.testing
 
 from brickyard.domain.clock import SystemClock
@@ -26,6 +27,7 @@ class Database:
         self.alone = alone
         self.rows: dict[str, int] = {}
         self.limits: list[int] = []
+        self.claimed: list[list[str]] = []
         self.back = asyncio.Event()
         self.back.set()
 
@@ -44,11 +46,15 @@ class Database:
     def due(self, now_ms: int, limit: int) -> list[str]:
         return [key for key, at in self.rows.items() if at <= now_ms][:limit]
 
-    def claim(self, now_ms: int, limit: int, until_ms: int) -> list[str]:
+    def woken(self, limit: int) -> list[str]:
+        return self.due(0, limit)
+
+    def claim(self, now_ms: int, limit: int, until_ms: int, besides: Collection[str] = ()) -> list[str]:
         assert until_ms == now_ms + CLAIM_MS
         self.limits.append(limit)
-        found = self.due(now_ms, limit)
+        found = [key for key in self.due(now_ms, 1_000) if key not in besides][:limit]
         self.rows |= dict.fromkeys(found, until_ms)
+        self.claimed.append(found)
         return found
 
 
@@ -193,13 +199,26 @@ def test_beside_other_servers_rows_are_claimed_and_no_more_than_there_is_time_fo
         passes.gate.clear()
         for number in range(11):
             passes.wake(f"w{number}")
-        passes.database.rows = dict.fromkeys((f"c{number:03}" for number in range(300)), 0)
+        passes.database.rows = dict.fromkeys((f"c{number:03}" for number in range(300)), 1)
         async with passes.alive():
             await passes.until(lambda: len(passes.at) == 1)
             limit = passes.database.limits[0]
             assert limit in (BATCH - 11, BATCH - 10)
             assert len(passes.database.due(CLOCK.now_ms(), 1_000)) == 300 - limit, "the others' share"
             passes.gate.set()
+
+    asyncio.run(run())
+
+
+def test_what_another_server_has_woken_is_left_to_it_for_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "POLL_S", 0.01)
+
+    async def run() -> None:
+        passes = Passes(Database(alone=False))
+        passes.database.rows = {"woken": 0, "timed": 1}
+        async with passes.alive():
+            await passes.until(lambda: len(passes.done) == 2)
+        assert passes.database.claimed[:2] == [["timed"], ["woken"]]
 
     asyncio.run(run())
 

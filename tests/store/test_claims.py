@@ -8,8 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from brickyard.reconcile.loop import POLL_S
-from brickyard.store.due import WAKE_MS
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster
@@ -53,23 +51,18 @@ def test_a_wake_and_a_pass_have_the_last_word(store: Store) -> None:
     assert store.read_sync(lambda tx: tx.clusters.due(9_000, 10)) == ["a"]
 
 
-def test_what_was_woken_is_left_to_its_server_for_a_moment(store: Store) -> None:
-    put(store, {"woken": 0, "timed": 10})
-    assert claim(store, 100) == ["timed"]
-    assert claim(store, 100 + WAKE_MS - 1) == [], "the server that woke it makes the pass"
-    assert claim(store, 100 + WAKE_MS) == ["woken"], "that server has died"
-    assert WAKE_MS < POLL_S * 1000, "the next poll finds it"
-    store.write_sync(lambda tx: tx.clusters.wake("timed"))
-    claimed = store.write_sync(lambda tx: tx.clusters.claim(200, 10, 5_000, woken=True))
-    assert claimed == ["timed"], "a server that starts does not wait"
+def test_what_was_woken_is_found_and_can_be_left_out(store: Store) -> None:
+    put(store, {"woken": 0, "timed": 10, "later": 3_000})
+    assert store.read_sync(lambda tx: tx.clusters.woken(10)) == ["woken"]
+    assert store.write_sync(lambda tx: tx.clusters.claim(100, 10, 5_000, {"woken", "gone"})) == ["timed"]
+    assert claim(store, 100) == ["woken"]
 
 
 def test_pools_and_runs_are_claimed_alike(store: Store) -> None:
     store.write_sync(lambda tx: tx.pools.insert(pool("one")))
     store.write_sync(lambda tx: tx.runs.insert(run(7)))
-    assert store.write_sync(lambda tx: (tx.pools.claim(0, 10, 5_000), tx.runs.claim(0, 10, 5_000))) == ([], []), "just woken"
-    assert store.write_sync(lambda tx: tx.pools.claim(WAKE_MS, 10, 5_000)) == [pool("one").instance_pool_id]
-    assert store.write_sync(lambda tx: tx.runs.claim(WAKE_MS, 10, 5_000)) == [7]
+    assert store.write_sync(lambda tx: tx.pools.claim(0, 10, 5_000)) == [pool("one").instance_pool_id]
+    assert store.write_sync(lambda tx: tx.runs.claim(0, 10, 5_000)) == [7]
     assert store.write_sync(lambda tx: (tx.pools.claim(4_999, 10, 9_000), tx.runs.claim(4_999, 10, 9_000))) == ([], [])
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from typing import Generic, Protocol, TypeVar
 
 import structlog
@@ -27,6 +28,7 @@ K = TypeVar("K", str, int)
 POLL_S = 1.0
 CLAIM_MS = 3_000
 BATCH = 256  # keys per poll
+_MANY = 4 * BATCH  # woken rows per look
 _ALL = 1_000_000
 _PAUSE_S = (1.0, 60.0)  # first and longest pause before the poll retries a key whose pass failed
 
@@ -38,9 +40,12 @@ class DueRows(Protocol[K]):
         """Keys of the rows that are due, longest waiting first."""
         ...
 
-    def claim(self, now_ms: int, limit: int, until_ms: int, *, woken: bool = False) -> list[K]:
-        """Like `due`, but skips rows that others have locked and, unless `woken`, rows that were woken a moment ago; the rows are
-        due again at `until_ms`."""
+    def woken(self, limit: int) -> list[K]:
+        """Keys of rows that are due because of a change."""
+        ...
+
+    def claim(self, now_ms: int, limit: int, until_ms: int, besides: Collection[K] = ()) -> list[K]:
+        """Like `due`, but skips rows that others have locked and those `besides`; the rows are due again at `until_ms`."""
         ...
 
 
@@ -58,6 +63,7 @@ class KeyedLoop(ABC, Generic[K]):
         self._again: set[K] = set()  # woken while running: they get one more pass
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._timed: set[K] = set()  # only a timer asked for the next pass of these
+        self._seen: set[K] = set()  # rows that the last look found woken, if there are other servers
         self._failed: dict[K, tuple[float, float]] = {}  # the last pause, and when it ends (time.monotonic())
 
     @abstractmethod
@@ -97,7 +103,7 @@ class KeyedLoop(ABC, Generic[K]):
     async def first_pass(self) -> None:
         """Handles what is due now, before anything else: this picks up what a killed server left behind. If other servers are
         running, handles at most one poll's worth."""
-        for key in await self._due(_ALL if self._store.alone else BATCH, woken=True):
+        for key in await self._due(_ALL if self._store.alone else BATCH, patient=False):
             try:
                 await self._pass(key)
             except DatabaseTrouble:
@@ -112,11 +118,20 @@ class KeyedLoop(ABC, Generic[K]):
             self._waiting[key] = time.monotonic()
             self._queue.put_nowait(key)
 
-    async def _due(self, limit: int, *, woken: bool = False) -> list[K]:
+    async def _due(self, limit: int, *, patient: bool) -> list[K]:
+        """Keys that are due. `patient`: the server that wakes a row makes its pass, so only rows that were woken before the last
+        look as well are taken from other servers: theirs may have died."""
         now = self._clock.now_ms()
         if self._store.alone:  # nobody else takes them, and a select is cheaper
             return await self._store.read(lambda tx: self.rows(tx).due(now, limit), background=True)
-        return await self._store.write(lambda tx: self.rows(tx).claim(now, limit, now + CLAIM_MS, woken=woken), background=True)
+        seen = self._seen
+
+        def look(tx: Tx) -> tuple[list[K], set[K]]:
+            woken = set(self.rows(tx).woken(_MANY)) if patient else set()
+            return self.rows(tx).claim(now, limit, now + CLAIM_MS, woken - seen), woken
+
+        keys, self._seen = await self._store.write(look, background=True)
+        return keys
 
     async def _poll(self) -> None:
         failing = False
@@ -125,7 +140,7 @@ class KeyedLoop(ABC, Generic[K]):
             try:
                 # What already waits here is enough for now: the rest is left to servers with less to do.
                 limit = BATCH if self._store.alone else max(0, BATCH - len(self._waiting))
-                for key in await self._due(limit) if limit else ():
+                for key in await self._due(limit, patient=True) if limit else ():
                     # What is under way was woken in memory as well, if anything has changed since it began.
                     if key not in self._running and self._failed.get(key, (0.0, 0.0))[1] <= time.monotonic():
                         self.wake(key)

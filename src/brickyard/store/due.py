@@ -6,6 +6,7 @@ finds little to do; one that is behind claims them too late by the difference.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import BindParameter, Column, Connection, Table, bindparam, case, or_, select, update
@@ -13,7 +14,6 @@ from sqlalchemy import BindParameter, Column, Connection, Table, bindparam, case
 from brickyard.store.prepared import Prepared
 
 WOKEN = 0  # the `due_ms` of a row that is due because of a change
-WAKE_MS = 900  # less than the time between two polls
 
 
 class Due:
@@ -29,19 +29,21 @@ class Due:
         self.schedule = Prepared(row.values(due_ms=at))
         # Parameters now, limit. The ids of the rows that are due, longest waiting first.
         self.select = select(key).where(due <= bindparam("now")).order_by(due).limit(bindparam("limit"))
-        # Parameters now, limit, until, woken. The same for rows that nobody has locked. Uses WITH, which is evaluated once: a
-        # plain subquery may be evaluated again for every row, and take more than its limit.
-        free = self.select.with_for_update(skip_locked=True).cte("free")
-        then = case((due <= WOKEN, bindparam("woken")), else_=bindparam("until"))
-        self._claim = update(table).where(key.in_(select(free.c[key.name]))).values(due_ms=then).returning(key, due)
+        # Parameter limit. The ids of the rows that are due because of a change.
+        self._woken = select(key).where(due <= WOKEN).limit(bindparam("limit"))
+        # Parameters now, limit, until, besides. Like `select`, for rows that nobody has locked; they are due again at `until`.
+        # Uses WITH, which is evaluated once: a plain subquery may be evaluated again for every row, and take more than its limit.
+        others = key.not_in(bindparam("besides", expanding=True))
+        free = self.select.where(others).with_for_update(skip_locked=True).cte("free")
+        self._claim = update(table).where(key.in_(select(free.c[key.name]))).values(due_ms=bindparam("until")).returning(key)
         # Parameters id, now, until. The same for one row, waiting for its lock: whether it was still due.
         self.claim_one = row.where(due <= bindparam("now")).values(due_ms=bindparam("until"))
 
-    def claim(self, connection: Connection, *, now_ms: int, limit: int, until_ms: int, woken: bool) -> list[Any]:
-        """The ids of rows that are due and that nobody has locked; they are due again at `until_ms`.
+    def woken(self, connection: Connection, limit: int) -> list[Any]:
+        """The ids of rows that are due because of a change."""
+        return list(connection.execute(self._woken, {"limit": limit}).scalars())
 
-        Unless `woken`, rows that were woken are left to the server that woke them, which makes the pass: they only become due
-        after WAKE_MS, in case that server dies first.
-        """
-        values = {"now": now_ms, "limit": limit, "until": until_ms, "woken": until_ms if woken else now_ms + WAKE_MS}
-        return [key for key, due_ms in connection.execute(self._claim, values) if due_ms == until_ms]
+    def claim(self, connection: Connection, *, now_ms: int, limit: int, until_ms: int, besides: Collection[Any]) -> list[Any]:
+        """The ids of rows that are due and that nobody has locked, except those `besides`; they are due again at `until_ms`."""
+        values = {"now": now_ms, "limit": limit, "until": until_ms, "besides": list(besides)}
+        return list(connection.execute(self._claim, values).scalars())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -102,6 +102,10 @@ class PoolRows:
         """Ids of the pools that are due, longest waiting first."""
         return list(self._connection.execute(_DUE.select, {"now": now_ms, "limit": limit}).scalars())
 
-    def claim(self, now_ms: int, limit: int, until_ms: int, *, woken: bool = False) -> list[str]:
+    def woken(self, limit: int) -> list[str]:
+        """Ids of pools that are due because of a change."""
+        return _DUE.woken(self._connection, limit)
+
+    def claim(self, now_ms: int, limit: int, until_ms: int, besides: Collection[str] = ()) -> list[str]:
         """Ids of pools that are due and that nobody has locked. They are due again at `until_ms`, or as a pass decides."""
-        return _DUE.claim(self._connection, now_ms=now_ms, limit=limit, until_ms=until_ms, woken=woken)
+        return _DUE.claim(self._connection, now_ms=now_ms, limit=limit, until_ms=until_ms, besides=besides)

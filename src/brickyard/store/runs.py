@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -131,9 +131,13 @@ class RunRows:
         """Ids of the runs that are due, longest waiting first."""
         return list(self._connection.execute(_DUE.select, {"now": now_ms, "limit": limit}).scalars())
 
-    def claim(self, now_ms: int, limit: int, until_ms: int, *, woken: bool = False) -> list[int]:
+    def woken(self, limit: int) -> list[int]:
+        """Ids of runs that are due because of a change."""
+        return _DUE.woken(self._connection, limit)
+
+    def claim(self, now_ms: int, limit: int, until_ms: int, besides: Collection[int] = ()) -> list[int]:
         """Ids of runs that are due and that nobody has locked. They are due again at `until_ms`, or as a pass decides."""
-        return _DUE.claim(self._connection, now_ms=now_ms, limit=limit, until_ms=until_ms, woken=woken)
+        return _DUE.claim(self._connection, now_ms=now_ms, limit=limit, until_ms=until_ms, besides=besides)
 
     def claim_one(self, run_id: int, now_ms: int, until_ms: int) -> bool:
         """Whether the run is due. If so, it is locked until the commit, and due again at `until_ms`."""

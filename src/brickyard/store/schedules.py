@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
@@ -56,9 +58,13 @@ class ScheduleRows:
         """Ids of the schedules that are due, longest waiting first."""
         return list(self._connection.execute(_DUE.select, {"now": now_ms, "limit": limit}).scalars())
 
-    def claim(self, now_ms: int, limit: int, until_ms: int, *, woken: bool = False) -> list[str]:
+    def woken(self, limit: int) -> list[str]:
+        """Ids of schedules that are due because of a change."""
+        return _DUE.woken(self._connection, limit)
+
+    def claim(self, now_ms: int, limit: int, until_ms: int, besides: Collection[str] = ()) -> list[str]:
         """Ids of schedules that are due and that nobody has locked. They are due again at `until_ms`, or as a run decides."""
-        return _DUE.claim(self._connection, now_ms=now_ms, limit=limit, until_ms=until_ms, woken=woken)
+        return _DUE.claim(self._connection, now_ms=now_ms, limit=limit, until_ms=until_ms, besides=besides)
 
 
 def _columns(row: ScheduleRow) -> dict[str, object]:
