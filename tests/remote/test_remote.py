@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import requests
 
@@ -28,7 +29,7 @@ from brickyard.services.caller import Caller
 from brickyard.services.loginlinks import LIFETIME_MS
 from brickyard.testing.builders import SMALL
 from brickyard.testing.clock import ManualClock
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.remote import RemoteUi, StandIn, remote_ui, standing_in
 from tests.support.server import TOKEN, Server
 
@@ -201,6 +202,22 @@ def test_the_token_is_read_again_when_its_file_changes(
     token_file.unlink()
     answer = browser.get(asked, timeout=PATIENCE_S)
     assert (answer.status_code, "No such file" in answer.json()["message"]) == (403, True)
+
+
+def test_a_stream_ends_with_its_reader(server: Server, token_file: Path) -> None:
+    def streams() -> int:
+        found = psutil.Process().net_connections("tcp")
+        port = int(server.url.rpartition(":")[2])
+        return sum(bool(each.raddr) and each.raddr.port == port and each.status == psutil.CONN_ESTABLISHED for each in found)
+
+    with remote_ui(server.url, token_file) as ui:
+        browser = ui.browser()
+        before = streams()
+        readers = [browser.get(f"{ui.url}/api/2.1/changes", stream=True, timeout=PATIENCE_S) for _ in range(5)]
+        until(lambda: streams() >= before + 4)  # one may go over a connection that was there
+        for each in readers:
+            each.close()
+        until(lambda: streams() <= before)
 
 
 def test_a_body_may_be_so_large(ui: RemoteUi, databricks: StandIn) -> None:

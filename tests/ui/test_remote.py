@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -130,6 +131,12 @@ def test_what_is_typed_is_only_done_when_it_is_saved(
         page.get_by_role("dialog").get_by_role("button", name=re.compile("Save|Confirm")).click()
         expect(page.get_by_text("Somebody else was faster")).to_be_visible()
         assert w.clusters.get(cluster).cluster_name == "theirs"
+
+        untold = json.dumps({"cluster_id": cluster, "cluster_name": "theirs", "state": "RUNNING"}).encode()
+        databricks.answers["/api/2.1/clusters/get"] = (200, {"content-type": "application/json"}, untold)
+        page = window.go(f"/compute/clusters/{cluster}/edit")  # nothing is saved over what cannot be seen
+        expect(page.get_by_text("does not tell the cluster's specification")).to_be_visible()
+        expect(page.get_by_role("button", name="Save")).to_have_count(0)
 
         sent = [heard.body.decode() for heard in databricks.heard if heard.method == "POST"]
         assert not [body for body in sent if "validate_only" in body or "expected_spec" in body]

@@ -12,7 +12,9 @@ export const clustersQuery = queryOptions({
 export const pinnedQuery = queryOptions({
   queryKey: ["pinned"],
   queryFn: async () => {
-    const asked = api.GET("/api/2.0/clusters/list", { params: { query: { "filter_by.is_pinned": true } } });
+    // Version 2.0 of a workspace elsewhere may not know the filter. At most 100 clusters are pinned.
+    const query = { "filter_by.is_pinned": true, page_size: 100 };
+    const asked = api.GET("/api/2.1/clusters/list", { params: { query } });
     return new Set(((await body(asked)).clusters ?? []).map((each) => each.cluster_id));
   },
 });

@@ -32,12 +32,15 @@ export function EditPage() {
   const failed = [cluster, libraries].find((each) => each.isError && each.data === undefined);
   if (failed) return <Trouble error={failed.error} retry={() => void failed.refetch()} />;
   if (cluster.data === undefined || libraries.data === undefined) return <Waiting />;
+  if (cluster.data.spec == null) return <Trouble error={new Error(UNTOLD)} retry={() => void cluster.refetch()} />;
   const gone =
     cluster.error instanceof ApiError && [400, 403, 404].includes(cluster.error.status) ? cluster.error : undefined;
   return <Edit key={id} cluster={cluster.data} installed={libraries.data} gone={gone} />;
 }
 
 const CONFLICT = 409;
+const UNTOLD =
+  "The workspace does not tell the cluster's specification (`spec`), and a save would reset what is not shown here.";
 
 function Edit({ cluster, installed, gone }: { cluster: Cluster; installed: Library[]; gone: ApiError | undefined }) {
   const id = cluster.cluster_id;
