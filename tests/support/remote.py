@@ -7,6 +7,7 @@ import contextlib
 import json
 import re
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -121,8 +122,8 @@ class StandIn:
 
 
 @contextlib.contextmanager
-def standing_in(behind: str) -> Iterator[StandIn]:
-    """Runs a stand-in until the block ends."""
+def standing_in(behind: str, *, certificate: Path | None = None) -> Iterator[StandIn]:
+    """Runs a stand-in until the block ends; over https with a directory of `gateway.tls.self_signed`."""
     found = StandIn(behind)
 
     class Handler(BaseHTTPRequestHandler):
@@ -145,6 +146,11 @@ def standing_in(behind: str) -> Iterator[StandIn]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     found.url = f"http://127.0.0.1:{server.server_port}"
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate / "connect.pem", certificate / "connect-key.pem")
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        found.url = found.url.replace("http:", "https:")
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
