@@ -18,6 +18,7 @@ from brickyard.api.app import all_operations
 from brickyard.api.edge.registry import Auth
 from brickyard.domain.audit import AuditEntry, AuditFilter, ListAuditLogs
 from brickyard.domain.errors import DatabaseAway, InvalidParameterValue, InvalidState, PermissionDenied
+from brickyard.domain.gpuclusters import CreateGpuCluster
 from brickyard.domain.requests import ClusterId, CreateCluster
 from brickyard.domain.spec import ClusterSpec
 from brickyard.plan.audit import fields, names
@@ -28,6 +29,7 @@ from brickyard.services.caller import Caller
 from brickyard.store.store import Store, beside
 from brickyard.store.tx import Tx
 from brickyard.testing.clock import ManualClock
+from tests.gpu.room import Room
 from tests.services.desk import ADMIN, ASK, USER, Desk
 from tests.support.patience import until
 from tests.support.server import Server
@@ -76,6 +78,26 @@ def test_a_change_and_its_entry_are_one_commit(world: World) -> None:
         assert (found[0].address, found[0].server, found[0].request_id) == ("10.0.0.1", "http://here", "r")
         await audited.succeeded(None)
         assert len(world.entries()) == 1
+
+    run(work)
+
+
+def test_an_entry_that_names_what_was_made_is_written_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In both dialects: another write would cost as much as the cluster."""
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("the entry was complete")
+
+    monkeypatch.setattr(AuditLog, "change", never)
+
+    async def work() -> None:
+        room = Room(world.store)
+        ask = CreateGpuCluster(name="abc")
+        audited = world.begin("gpu_clusters.create", ADMIN, ask)
+        with beside(audited):
+            made = await room.gpu.create(ADMIN, ask)
+        await audited.succeeded(made)
+        assert world.entries()[0].objects == {"id": made.id, "name": "abc"}
 
     run(work)
 
