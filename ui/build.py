@@ -23,6 +23,8 @@ BUNDLE = ROOT / "src" / "brickyard" / "webui"
 MODULES = HERE / "node_modules"
 NODE = ROOT / ".venv" / "node"
 OLDEST = (20, 19)
+FIRST = ("index.html", "src/compute/page.tsx")  # what a browser loads to show the list of clusters
+MOST_SCRIPTS = 240 * 1024  # bytes, compressed
 NODE_LOCK = ROOT / "requirements" / "node.txt"
 
 sys.path.insert(0, str(ROOT / "src"))
@@ -63,10 +65,29 @@ def build() -> None:
     shutil.rmtree(made, ignore_errors=True)
     vite = [str(node), str(MODULES / "vite" / "bin" / "vite.js"), "build", "--logLevel", "warn", "--outDir", str(made)]
     run([*vite, "--emptyOutDir"], "build the web page", node)
+    scripts = first_scripts(made)
+    if scripts > MOST_SCRIPTS:
+        raise BuildError(
+            f"the first page loads {scripts / 1024:.0f} KiB of JavaScript, compressed; at most {MOST_SCRIPTS / 1024:.0f} are "
+            "allowed. Load what it does not show at once with import()."
+        )
     (made / "stamp").write_text(wanted)
     shutil.rmtree(BUNDLE, ignore_errors=True)
     made.rename(BUNDLE)
-    say(f"Built the web page in {time.monotonic() - started:.0f} s.")
+    say(f"Built the web page in {time.monotonic() - started:.0f} s. The first page loads {scripts / 1024:.0f} KiB of JavaScript.")
+
+
+def first_scripts(made: Path) -> int:
+    """Bytes, compressed with gzip, of the scripts that the list of clusters needs, as Vite's manifest tells. The manifest is
+    removed: it is not part of the page."""
+    manifest = json.loads((made / ".vite" / "manifest.json").read_bytes())
+    shutil.rmtree(made / ".vite")
+    waiting, needed = list(FIRST), set[str]()
+    while waiting:
+        if (each := waiting.pop()) not in needed:
+            needed.add(each)
+            waiting += manifest[each].get("imports", [])
+    return sum((made / f"{manifest[each]['file']}.gz").stat().st_size for each in needed)
 
 
 def everything() -> None:

@@ -31,5 +31,6 @@ export default defineConfig({
     assetsInlineLimit: 0, // the page's policy allows no data: sources
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 800,
+    manifest: true, // build.py adds up what the first page loads, and removes it
   },
 });
