@@ -2,8 +2,8 @@ import { ActionIcon, Checkbox, Group, Loader, Menu, Popover, Stack, Tooltip } fr
 import { useMediaQuery } from "@mantine/hooks";
 import { Link } from "@tanstack/react-router";
 import {
+  type Cell,
   type Column,
-  flexRender,
   getCoreRowModel,
   getSortedRowModel,
   type Row,
@@ -14,7 +14,7 @@ import {
   type VisibilityState,
 } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useMemo, useRef, useState } from "react";
+import { type ReactNode, useMemo, useRef, useState } from "react";
 import type { Cluster } from "../api/client";
 import { hasPrices } from "../api/queries";
 import { Icon } from "../app/icons";
@@ -78,7 +78,7 @@ export function ClusterTable(props: Props) {
     getScrollElement: () => scroller.current,
     estimateSize: () => (cards ? CARD : HEIGHTS[density]),
     getItemKey: (index) => rows[index]?.id ?? index,
-    overscan: 12,
+    overscan: 6,
   });
   useRowKeys(rows.length, (index) => virtual.scrollToIndex(index));
   const items = virtual.getVirtualItems();
@@ -144,7 +144,7 @@ export function ClusterTable(props: Props) {
                       title={typeof cell.getValue() === "string" ? cell.getValue<string>() : undefined}
                       data-label={cell.column.columnDef.meta?.label}
                     >
-                      {flexRender(cell.column.columnDef.cell, cell.getContext())}
+                      {drawn(cell)}
                     </td>
                   ))}
                   <td className="actions">
@@ -171,6 +171,12 @@ function inOrder(rows: Row<Cluster>[], before: string[] | null): Row<Cluster>[] 
   if (before === null) return rows;
   const place = new Map(before.map((id, at) => [id, at]));
   return [...rows].sort((one, other) => (place.get(one.id) ?? before.length) - (place.get(other.id) ?? before.length));
+}
+
+/** What is in a cell. Called, not made a component of: with new names or prices it would be another one, and all be drawn anew. */
+function drawn(cell: Cell<Cluster, unknown>): ReactNode {
+  const { cell: draw } = cell.column.columnDef;
+  return typeof draw === "function" ? (draw(cell.getContext()) as ReactNode) : draw;
 }
 
 const classOf = (column: Column<Cluster>) => (column.columnDef.meta?.figures ? `${column.id} figures` : column.id);
@@ -253,9 +259,10 @@ function Columns({ table }: { table: Table<Cluster> }) {
 }
 
 function RowActions({ cluster, pinned, busy, act }: { cluster: Cluster; pinned: boolean; busy: boolean; act: Act }) {
-  const [opened, setOpened] = useState(false);
+  const [opened, setOpened] = useState<boolean>(); // undefined: never opened, and no menu is made
   const fits = (Object.keys(ACTIONS) as ActionName[]).filter((name) => ACTIONS[name].fits(cluster, pinned));
   const first = fits.find((name) => name === "start" || name === "stop");
+  const more = { variant: "subtle", color: "gray", "aria-label": `Actions on ${nameOf(cluster)}` };
   if (busy) return <Loader size="xs" role="img" aria-label="Waiting for the server" />;
   return (
     <Group gap={2} wrap="nowrap" justify="flex-end">
@@ -271,49 +278,55 @@ function RowActions({ cluster, pinned, busy, act }: { cluster: Cluster; pinned: 
           </ActionIcon>
         </Tooltip>
       )}
-      <Menu opened={opened} onChange={setOpened} position="bottom-end" withinPortal>
-        <Menu.Target>
-          <ActionIcon variant="subtle" color="gray" aria-label={`Actions on ${nameOf(cluster)}`}>
-            <Icon name="more" />
-          </ActionIcon>
-        </Menu.Target>
-        {opened && (
-          <Menu.Dropdown>
-            {fits.map((name) => (
+      {opened === undefined ? (
+        <ActionIcon {...more} aria-haspopup="menu" aria-expanded={false} onClick={() => setOpened(true)}>
+          <Icon name="more" />
+        </ActionIcon>
+      ) : (
+        <Menu opened={opened} onChange={setOpened} position="bottom-end" withinPortal>
+          <Menu.Target>
+            <ActionIcon {...more}>
+              <Icon name="more" />
+            </ActionIcon>
+          </Menu.Target>
+          {opened && (
+            <Menu.Dropdown>
+              {fits.map((name) => (
+                <Menu.Item
+                  key={name}
+                  leftSection={<Icon name={ACTIONS[name].icon} size={14} />}
+                  onClick={() => act(name, cluster)}
+                >
+                  {ACTIONS[name].label}
+                </Menu.Item>
+              ))}
+              {!isJob(cluster) && (
+                <Menu.Item
+                  renderRoot={(props) => (
+                    <Link {...props} to="/compute/clusters/$id/edit" params={{ id: cluster.cluster_id }} />
+                  )}
+                  leftSection={<Icon name="pencil" size={14} />}
+                >
+                  Edit
+                </Menu.Item>
+              )}
               <Menu.Item
-                key={name}
-                leftSection={<Icon name={ACTIONS[name].icon} size={14} />}
-                onClick={() => act(name, cluster)}
+                renderRoot={(props) => <Link {...props} to="/compute/create" search={{ clone: cluster.cluster_id }} />}
+                leftSection={<Icon name="plus" size={14} />}
               >
-                {ACTIONS[name].label}
+                Clone
               </Menu.Item>
-            ))}
-            {!isJob(cluster) && (
+              <WatchItem cluster={cluster} />
               <Menu.Item
-                renderRoot={(props) => (
-                  <Link {...props} to="/compute/clusters/$id/edit" params={{ id: cluster.cluster_id }} />
-                )}
-                leftSection={<Icon name="pencil" size={14} />}
+                leftSection={<Icon name="copy" size={14} />}
+                onClick={() => void navigator.clipboard?.writeText(cluster.cluster_id)}
               >
-                Edit
+                Copy the id
               </Menu.Item>
-            )}
-            <Menu.Item
-              renderRoot={(props) => <Link {...props} to="/compute/create" search={{ clone: cluster.cluster_id }} />}
-              leftSection={<Icon name="plus" size={14} />}
-            >
-              Clone
-            </Menu.Item>
-            <WatchItem cluster={cluster} />
-            <Menu.Item
-              leftSection={<Icon name="copy" size={14} />}
-              onClick={() => void navigator.clipboard?.writeText(cluster.cluster_id)}
-            >
-              Copy the id
-            </Menu.Item>
-          </Menu.Dropdown>
-        )}
-      </Menu>
+            </Menu.Dropdown>
+          )}
+        </Menu>
+      )}
     </Group>
   );
 }
