@@ -9,6 +9,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { ApiError } from "./api/client";
 import { follow, refreshAfterLogIn } from "./api/live";
+import { clustersQuery } from "./api/queries";
 import { session } from "./api/session";
 import { router } from "./app/router";
 import { theme, variables } from "./app/theme";
@@ -27,8 +28,13 @@ const queries = new QueryClient({
   },
 });
 
+// The list of clusters is what most open: its code and its rows come while the session and the frame are still made ready.
+const list = location.pathname === "/" || location.pathname === "/compute";
+if (list) void import("./compute/page");
+
 const root = document.getElementById("root");
 if (root !== null && (await session.loggedIn())) {
+  if (list) void queries.prefetchQuery(clustersQuery);
   follow(queries);
   refreshAfterLogIn(queries);
   createRoot(root).render(

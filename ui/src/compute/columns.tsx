@@ -1,4 +1,3 @@
-import { Tooltip } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { type ColumnDef, createColumnHelper } from "@tanstack/react-table";
 import type { Cluster } from "../api/client";
@@ -30,9 +29,9 @@ function Since({ cluster }: { cluster: Cluster }) {
   const then = since(cluster);
   if (then === undefined) return null;
   return (
-    <Tooltip label={exactly(then)}>
-      <span className="soft">{ago(then, now)}</span>
-    </Tooltip>
+    <span className="soft" title={exactly(then)}>
+      {ago(then, now)}
+    </span>
   );
 }
 
@@ -80,11 +79,7 @@ export function columns(known: Known): ColumnDef<Cluster, any>[] {
       meta: { label: "Runtime" },
       cell: ({ getValue }) => {
         const whole = runtimes?.get(getValue()) ?? getValue();
-        return (
-          <Tooltip label={whole}>
-            <span>{whole.split(" (")[0]}</span>
-          </Tooltip>
-        );
+        return <span title={whole}>{whole.split(" (")[0]}</span>;
       },
     }),
     column.accessor(accessOf, { id: "access", meta: { label: "Access mode" } }),

@@ -1,4 +1,3 @@
-import { Tooltip } from "@mantine/core";
 import type { Cluster } from "../api/client";
 import { failed } from "./facts";
 
@@ -12,13 +11,9 @@ function look(cluster: Cluster): Look {
 
 /** The state as a shape and a word: the colour alone says nothing. */
 export function StateWord({ cluster }: { cluster: Cluster }) {
-  const kind = look(cluster);
-  const word = <span className={`word ${kind}`}>{cluster.state}</span>;
-  return cluster.state_message ? (
-    <Tooltip label={cluster.state_message} multiline maw={420}>
-      {word}
-    </Tooltip>
-  ) : (
-    word
+  return (
+    <span className={`word ${look(cluster)}`} title={cluster.state_message || undefined}>
+      {cluster.state}
+    </span>
   );
 }

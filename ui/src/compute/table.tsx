@@ -1,9 +1,6 @@
-import { ActionIcon, Checkbox, Group, Loader, Menu, Popover, Stack, Tooltip } from "@mantine/core";
-import { useMediaQuery } from "@mantine/hooks";
-import { Link } from "@tanstack/react-router";
+import { ActionIcon, Checkbox, Group, Popover, Stack, Tooltip } from "@mantine/core";
+import { useCallbackRef, useMediaQuery } from "@mantine/hooks";
 import {
-  type Cell,
-  type Column,
   getCoreRowModel,
   getSortedRowModel,
   type Row,
@@ -14,21 +11,18 @@ import {
   type VisibilityState,
 } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ReactNode, useMemo, useRef, useState } from "react";
+import { useMemo, useRef, useState } from "react";
 import type { Cluster } from "../api/client";
 import { hasPrices } from "../api/queries";
 import { Icon } from "../app/icons";
 import { useRowKeys } from "../app/rowkeys";
-import { useWatch } from "../app/watch";
 import { useKept } from "../lib/kept";
-import { ACTIONS, type ActionName } from "./actions";
 import { columns, type Known } from "./columns";
-import { isJob, nameOf } from "./facts";
+import { type Act, ClusterRow, classOf } from "./row";
 
 const CARD = 190; // pixels, about: cards are measured
 const HEIGHTS = { comfortable: 44, compact: 28 };
 type Density = keyof typeof HEIGHTS;
-type Act = (name: ActionName, cluster: Cluster) => void;
 
 interface Props {
   clusters: Cluster[];
@@ -84,7 +78,9 @@ export function ClusterTable(props: Props) {
   const items = virtual.getVirtualItems();
   const before = items[0]?.start ?? 0;
   const after = virtual.getTotalSize() - (items.at(-1)?.end ?? 0);
-  const width = table.getVisibleLeafColumns().length + 2;
+  const visible = table.getVisibleLeafColumns();
+  const width = visible.length + 2;
+  const actOn = useCallbackRef(act); // the same function always: rows are drawn again only for what changes them
   return (
     <>
       <Group justify="space-between" gap={6} className="above">
@@ -123,39 +119,17 @@ export function ClusterTable(props: Props) {
             {items.map((item) => {
               const row = rows[item.index];
               return row === undefined ? null : (
-                <tr
+                <ClusterRow
                   key={row.id}
-                  data-index={item.index}
-                  aria-rowindex={item.index + 2}
-                  data-selected={row.getIsSelected() || undefined}
-                  ref={cards ? virtual.measureElement : undefined}
-                >
-                  <td className="check">
-                    <Checkbox
-                      aria-label={`Select ${nameOf(row.original)}`}
-                      checked={row.getIsSelected()}
-                      onChange={row.getToggleSelectedHandler()}
-                    />
-                  </td>
-                  {row.getVisibleCells().map((cell) => (
-                    <td
-                      key={cell.id}
-                      className={classOf(cell.column)}
-                      title={typeof cell.getValue() === "string" ? cell.getValue<string>() : undefined}
-                      data-label={cell.column.columnDef.meta?.label}
-                    >
-                      {drawn(cell)}
-                    </td>
-                  ))}
-                  <td className="actions">
-                    <RowActions
-                      cluster={row.original}
-                      pinned={known.pinned.has(row.id)}
-                      busy={busy.has(row.id)}
-                      act={act}
-                    />
-                  </td>
-                </tr>
+                  row={row}
+                  index={item.index}
+                  columns={visible}
+                  selected={row.getIsSelected()}
+                  pinned={known.pinned.has(row.id)}
+                  busy={busy.has(row.id)}
+                  act={actOn}
+                  measure={cards ? virtual.measureElement : undefined}
+                />
               );
             })}
             {after > 0 && <Space height={after} width={width} />}
@@ -172,14 +146,6 @@ function inOrder(rows: Row<Cluster>[], before: string[] | null): Row<Cluster>[] 
   const place = new Map(before.map((id, at) => [id, at]));
   return [...rows].sort((one, other) => (place.get(one.id) ?? before.length) - (place.get(other.id) ?? before.length));
 }
-
-/** What is in a cell. Called, not made a component of: with new names or prices it would be another one, and all be drawn anew. */
-function drawn(cell: Cell<Cluster, unknown>): ReactNode {
-  const { cell: draw } = cell.column.columnDef;
-  return typeof draw === "function" ? (draw(cell.getContext()) as ReactNode) : draw;
-}
-
-const classOf = (column: Column<Cluster>) => (column.columnDef.meta?.figures ? `${column.id} figures` : column.id);
 
 /** Stands for the rows that are not drawn. */
 function Space({ height, width }: { height: number; width: number }) {
@@ -255,87 +221,5 @@ function Columns({ table }: { table: Table<Cluster> }) {
         </Stack>
       </Popover.Dropdown>
     </Popover>
-  );
-}
-
-function RowActions({ cluster, pinned, busy, act }: { cluster: Cluster; pinned: boolean; busy: boolean; act: Act }) {
-  const [opened, setOpened] = useState<boolean>(); // undefined: never opened, and no menu is made
-  const fits = (Object.keys(ACTIONS) as ActionName[]).filter((name) => ACTIONS[name].fits(cluster, pinned));
-  const first = fits.find((name) => name === "start" || name === "stop");
-  const more = { variant: "subtle", color: "gray", "aria-label": `Actions on ${nameOf(cluster)}` };
-  if (busy) return <Loader size="xs" role="img" aria-label="Waiting for the server" />;
-  return (
-    <Group gap={2} wrap="nowrap" justify="flex-end">
-      {first && (
-        <Tooltip label={ACTIONS[first].label}>
-          <ActionIcon
-            variant="subtle"
-            color="gray"
-            aria-label={`${ACTIONS[first].label} ${nameOf(cluster)}`}
-            onClick={() => act(first, cluster)}
-          >
-            <Icon name={ACTIONS[first].icon} size={14} filled />
-          </ActionIcon>
-        </Tooltip>
-      )}
-      {opened === undefined ? (
-        <ActionIcon {...more} aria-haspopup="menu" aria-expanded={false} onClick={() => setOpened(true)}>
-          <Icon name="more" />
-        </ActionIcon>
-      ) : (
-        <Menu opened={opened} onChange={setOpened} position="bottom-end" withinPortal>
-          <Menu.Target>
-            <ActionIcon {...more}>
-              <Icon name="more" />
-            </ActionIcon>
-          </Menu.Target>
-          {opened && (
-            <Menu.Dropdown>
-              {fits.map((name) => (
-                <Menu.Item
-                  key={name}
-                  leftSection={<Icon name={ACTIONS[name].icon} size={14} />}
-                  onClick={() => act(name, cluster)}
-                >
-                  {ACTIONS[name].label}
-                </Menu.Item>
-              ))}
-              {!isJob(cluster) && (
-                <Menu.Item
-                  renderRoot={(props) => (
-                    <Link {...props} to="/compute/clusters/$id/edit" params={{ id: cluster.cluster_id }} />
-                  )}
-                  leftSection={<Icon name="pencil" size={14} />}
-                >
-                  Edit
-                </Menu.Item>
-              )}
-              <Menu.Item
-                renderRoot={(props) => <Link {...props} to="/compute/create" search={{ clone: cluster.cluster_id }} />}
-                leftSection={<Icon name="plus" size={14} />}
-              >
-                Clone
-              </Menu.Item>
-              <WatchItem cluster={cluster} />
-              <Menu.Item
-                leftSection={<Icon name="copy" size={14} />}
-                onClick={() => void navigator.clipboard?.writeText(cluster.cluster_id)}
-              >
-                Copy the id
-              </Menu.Item>
-            </Menu.Dropdown>
-          )}
-        </Menu>
-      )}
-    </Group>
-  );
-}
-
-function WatchItem({ cluster }: { cluster: Cluster }) {
-  const [on, change] = useWatch(cluster);
-  return (
-    <Menu.Item leftSection={<Icon name="eye" size={14} />} onClick={change}>
-      {on ? "Stop watching" : "Watch"}
-    </Menu.Item>
   );
 }

@@ -20,8 +20,11 @@ export function lasting(ms: number): string {
   return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} m`;
 }
 
+// Made once: that takes longer than all else that is done for a row of a list.
+const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+
 export function exactly(then: number): string {
-  return new Date(then).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
+  return EXACT.format(then);
 }
 
 /** The time, which goes on. */
