@@ -101,7 +101,7 @@ def test_a_storm_on_a_slow_database_is_answered_and_what_is_accepted_runs(
         accepted = [body["cluster_id"] for status, _, body in answers if status == 200]
         refused = [(status, body["error_code"], int(retry) >= 1) for status, retry, body in answers if status != 200]
         assert set(refused) == {(429, "REQUEST_LIMIT_EXCEEDED", True)}
-        assert accepted, "what can be done is taken on"
+        assert len(accepted) >= 5, "what can be done is taken on"
         for cluster_id in accepted:
             w.clusters.wait_get_cluster_running(cluster_id, timeout=SOON)
         w.clusters.wait_get_cluster_terminated(first, timeout=SOON)
