@@ -24,6 +24,9 @@ from brickyard.storage import urls
 _SECRET = ("admin_token", "metrics_token", "database_url", "encryption_key", "oidc_client_secret")
 
 
+_TABLES = "sections"  # the one field that is no setting itself
+
+
 class ConfigError(Exception):
     """A setting is wrong. The message is one line: which setting, why, and what a correct value is."""
 
@@ -43,7 +46,13 @@ def default_cache_dir() -> Path:
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Every field is also a key of the TOML file and, in upper case with the prefix BRICKYARD_, an environment variable."""
+    """Every field but `sections` is also a key of the TOML file and, in upper case with the prefix BRICKYARD_, an environment
+    variable."""
+
+    @staticmethod
+    def names() -> tuple[str, ...]:
+        """The names of all settings."""
+        return tuple(name for name in Settings.__struct_fields__ if name != _TABLES)
 
     host: str = "127.0.0.1"
     port: int = 8080  # 0 picks a free one
@@ -116,6 +125,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tls_self_signed: bool = False  # generate a certificate for this machine in the data directory
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
+    sections: dict[str, dict[str, Any]] = {}  # settings of providers, by their names: the TOML file's tables, like [ray]
 
     @property
     def storage_dir(self) -> Path:
@@ -160,7 +170,9 @@ def load(
     *, config_file: Path | None = None, environ: Mapping[str, str] | None = None, options: Mapping[str, Any] | None = None
 ) -> Settings:
     """Settings merged from all sources. An option that is None counts as not given. Raises ConfigError."""
-    values, sources = _gather(config_file, os.environ if environ is None else environ, options or {})
+    environ = os.environ if environ is None else environ
+    values, sources = _gather(config_file, environ, options or {})
+    _gather_section(values, environ)
     for field in msgspec.structs.fields(Settings):
         if field.name in values:
             try:
@@ -170,7 +182,7 @@ def load(
     try:
         settings = msgspec.convert(values, Settings, strict=False, dec_hook=_decode)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{error}. Settings: {', '.join(Settings.__struct_fields__)}.") from error
+        raise ConfigError(f"{error}. Settings: {', '.join(Settings.names())}.") from error
     _check(settings, sources)
     places = {
         name: getattr(settings, name)
@@ -208,19 +220,38 @@ def _gather(
             raise ConfigError(f"cannot read {config_file}: {error.strerror}. Give another file with --config.") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{config_file} is not valid TOML: {error}") from error
+        tables = {
+            name: values.pop(name) for name in [*values] if isinstance(values[name], dict) and not providernames.unknown(name)
+        }
         for name in values:
             sources[name] = f"{name} in {config_file}"
-            if name not in Settings.__struct_fields__:
-                near = difflib.get_close_matches(name, Settings.__struct_fields__, 1)
+            if name not in Settings.names():
+                near = difflib.get_close_matches(name, Settings.names(), 1)
                 meant = f"Did you mean {near[0]}? " if near else ""
-                raise ConfigError(f"{sources[name]} is not a setting. {meant}Settings: {', '.join(Settings.__struct_fields__)}.")
-    for name in Settings.__struct_fields__:
+                raise ConfigError(f"{sources[name]} is not a setting. {meant}Settings: {', '.join(Settings.names())}.")
+        values[_TABLES] = tables
+    for name in Settings.names():
         variable, option = f"BRICKYARD_{name.upper()}", options.get(name)
         if value := environ.get(variable):
             values[name], sources[name] = value, variable
         if option is not None:
             values[name], sources[name] = option, f"--{name.replace('_', '-')}"
     return values, sources
+
+
+def _gather_section(values: dict[str, Any], environ: Mapping[str, str]) -> None:
+    """Adds the provider's variables: our prefix, its name and the key's, as in RAY_ADDRESS for `address` in [ray]."""
+    name = str(values.get("provider", ""))
+    prefix = f"BRICKYARD_{name.upper()}_"
+    ours = {f"BRICKYARD_{field.upper()}" for field in Settings.names()}
+    given = {
+        variable.removeprefix(prefix).lower(): value
+        for variable, value in environ.items()
+        if name and value and variable.startswith(prefix) and variable not in ours
+    }
+    if given:
+        sections = values.get(_TABLES, {})
+        values[_TABLES] = {**sections, name: {**sections.get(name, {}), **given}}
 
 
 def _wrong(name: str, value: Any, sources: Mapping[str, str], rule: str) -> ConfigError:

@@ -18,18 +18,18 @@ DOCUMENTED = {name for cell in NAMES for name in re.findall(r"`(\w+)`", cell)}
 
 
 def test_every_setting_is_documented_and_no_other() -> None:
-    assert {name for name in DOCUMENTED if name.islower()} == set(Settings.__struct_fields__)
+    assert {name for name in DOCUMENTED if name.islower()} == set(Settings.names())
 
 
 def test_every_setting_is_an_option_of_up() -> None:
     options = {option.name for option in up.params if isinstance(option, Option)}
-    assert options == set(Settings.__struct_fields__) | {"config_file", "detach"}
+    assert options == set(Settings.names()) | {"config_file", "detach"}
 
 
 def test_every_variable_is_documented() -> None:
     sources = [ROOT / "dev", *(ROOT / "src").rglob("*.py"), *(ROOT / "requirements").glob("*.py")]
     used = {name for path in sources for name in re.findall(r"BRICKYARD_[A-Z][A-Z0-9_]*[A-Z0-9]", path.read_text())}
-    settings = {f"BRICKYARD_{name.upper()}" for name in Settings.__struct_fields__}
+    settings = {f"BRICKYARD_{name.upper()}" for name in Settings.names()}
     assert used - settings == {name for name in DOCUMENTED if name.startswith("BRICKYARD_")}
 
 

@@ -16,7 +16,7 @@ FREE_TEXT = (
     "default_runtime",
     *(
         name
-        for name in Settings.__struct_fields__
+        for name in Settings.names()
         if name.startswith("oidc_") and name not in ("oidc_issuer", "oidc_create_users", "oidc_single_log_out")
     ),
 )  # any text may be a token; runtimes are known to the catalogue: test_errors.py
@@ -42,7 +42,7 @@ def nonsense(name: str) -> str | None:
     return NONSENSE.get(name, "maybe")
 
 
-WRONG = [name for name in Settings.__struct_fields__ if name not in FREE_TEXT and nonsense(name) is not None]
+WRONG = [name for name in Settings.names() if name not in FREE_TEXT and nonsense(name) is not None]
 
 
 def refusal(**given: Any) -> str:
@@ -70,7 +70,7 @@ def test_nonsense_is_refused_with_where_it_stands(name: str, tmp_path: Path) -> 
         assert f"{name} must be " in said
 
 
-@pytest.mark.parametrize("name", [each for each in Settings.__struct_fields__ if each not in FREE_TEXT])
+@pytest.mark.parametrize("name", [each for each in Settings.names() if each not in FREE_TEXT])
 def test_a_value_of_another_type_is_refused(name: str, tmp_path: Path) -> None:
     file = tmp_path / "brickyard.toml"
     file.write_text(f"{name} = [1, 2]\n")

@@ -1,4 +1,5 @@
-"""`python -m brickyard.agent`: `--config FILE` runs an instance's agent; `--probe` prints what this machine allows, as JSON."""
+"""`python -m brickyard.agent`: `--config FILE` runs an instance's agent, and `--unit FILE` one that an engine has started;
+`--probe` prints what this machine allows, as JSON."""
 
 from __future__ import annotations
 
@@ -6,11 +7,12 @@ import json
 import sys
 from pathlib import Path
 
-USAGE = "usage: python -m brickyard.agent --config FILE [--switchboard DESCRIPTOR] | --probe\n"
+USAGE = "usage: python -m brickyard.agent --config FILE [--switchboard DESCRIPTOR] | --unit FILE [--with-parent] | --probe\n"
 
 
 def main(arguments: list[str]) -> int:
-    """Returns the exit code: 0, 1 after a failure, 2 for a wrong command line or configuration."""
+    """Returns the exit code: 0, 1 after a failure, 2 for a wrong command line or configuration, 78 for a machine that cannot run
+    an engine's unit."""
     match arguments:
         case ["--probe"]:
             from brickyard.agent import cgroups, network, sandbox  # noqa: PLC0415 - each mode needs only its half of the code
@@ -30,6 +32,10 @@ def main(arguments: list[str]) -> int:
                 sys.stderr.write(f"{error}\n")
                 return 2
             return run(config, switchboard=int(switchboard[1]) if switchboard else -1)
+        case ["--unit", file] | ["--unit", file, "--with-parent"]:
+            from brickyard.agent import unit  # noqa: PLC0415 - as above
+
+            return unit.run(Path(file), with_parent=len(arguments) == 3)
     sys.stderr.write(USAGE)
     return 2
 

@@ -97,7 +97,7 @@ def serve(chosen: Settings, workspace: Workspace) -> None:
 def as_environment(chosen: Settings) -> dict[str, str]:
     """The settings as BRICKYARD_* variables, so that the child's command line shows no token."""
     found = {}
-    for name in Settings.__struct_fields__:
+    for name in Settings.names():
         value = getattr(chosen, name)
         if value is None:
             continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ from brickyard.domain.nodeops import AgentClient
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.runtimes import Runtime
 from brickyard.storage.directory import Storage
+
+_Section = TypeVar("_Section", bound=msgspec.Struct)
 
 
 class ProviderError(Exception):
@@ -72,6 +74,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     instance_id: str
     alive: bool  # False: it has ended, but something of it (a directory, a process) remains to be terminated
+    message: str = ""  # what the provider says of it, for people: what it waits for, or why it has ended
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +91,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
     settings: Settings
     server_url: str  # the address for agents on other machines
+    workspace_id: str = ""  # to tell this workspace's instances from others'
     runtimes: tuple[Runtime, ...]  # the catalogue
 
     @property
@@ -99,6 +103,23 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     def storage(self) -> Storage:
         """The storage that the workspace's servers and nodes share."""
         return Storage(self.settings.storage_dir)
+
+    def section(self, kind: type[_Section], name: str) -> _Section:
+        """The provider's own settings: its table in the TOML file ([ray]), and variables with its name.
+        `kind`: a struct with a default for whatever may be omitted. Raises SetupError."""
+        given = self.settings.sections.get(name, {})
+        fields = {field.name: field for field in msgspec.structs.fields(kind)}
+        for key, value in given.items():
+            if key not in fields:
+                raise SetupError(f"{name}.{key} is not a setting. Settings of provider {name}: {', '.join(fields)}.")
+            try:
+                msgspec.convert(value, fields[key].type, strict=False)
+            except msgspec.ValidationError as error:
+                raise SetupError(f"{name}.{key} is wrong: {error}.") from error
+        try:
+            return msgspec.convert(given, kind, strict=False)
+        except msgspec.ValidationError as error:
+            raise SetupError(f"The settings of provider {name} ([{name}] in the file of settings) are wrong: {error}.") from error
 
     @property
     def server_file(self) -> Path:

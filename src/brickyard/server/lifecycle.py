@@ -109,7 +109,9 @@ class Application:
                 admin_token, is_new = storage.admin_token(settings.admin_token)
                 new_token = admin_token if is_new else ""
             if provider is None:
-                provider = registry.open_provider(Setup(settings=settings, server_url=called, runtimes=runtimes()))
+                provider = registry.open_provider(
+                    Setup(settings=settings, server_url=called, workspace_id=workspace_id, runtimes=runtimes())
+                )
             given = Resources(
                 settings=settings,
                 server_url=called,

@@ -1,0 +1,101 @@
+"""What an engine runs on one of its machines, before it becomes the agent."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import brickyard
+from brickyard.agent.config import AgentConfig
+from brickyard.agent.gpus import Gpu
+from brickyard.agent.unit import CONFIG_EXIT, Unit, UnitError, assigned, own_address, place, read
+
+GPUS = tuple(Gpu(number=number, uuid=f"GPU-{number}") for number in range(4))
+
+
+def document(tmp_path: Path, **more: object) -> Unit:
+    storage = tmp_path / "storage"
+    storage.mkdir(exist_ok=True)
+    (storage / "workspace.id").write_text("1234567890123456\n")
+    config = AgentConfig(
+        instance_id="i-1", agent_token="a", server_token="s", server_url="http://127.0.0.1:9", instance_dir="", cache_dir="",
+        logs_dir=str(storage / "logs"), node_code_dir="",
+    )  # fmt: skip
+    values: dict[str, object] = {
+        "version": brickyard.__version__, "workspace_id": "1234567890123456", "machine_dir": str(tmp_path / "machine"),
+        "storage_dir": str(storage), "config": config,
+    }  # fmt: skip
+    return msgspec.convert(values | more, Unit)
+
+
+def test_the_machine_fills_in_its_places(tmp_path: Path) -> None:
+    config = place(document(tmp_path))
+    assert config.directory == tmp_path / "machine/instances/1234567890123456/i-1"
+    assert config.directory.stat().st_mode & 0o777 == 0o700
+    assert config.data_dir == str(tmp_path / "machine/instances")  # hidden from the node
+    assert config.cache_dir == str(tmp_path / "machine/cache")
+    assert (Path(config.node_code_dir) / "start.py").is_file()
+    assert (config.python, config.host) == (sys.executable, "127.0.0.1")
+    assert place(document(tmp_path, cache_dir="/shared", host="10.0.0.7")).cache_dir == "/shared"
+
+
+def test_what_killed_agents_left_is_removed_and_what_lives_stays(tmp_path: Path) -> None:
+    instances = tmp_path / "machine/instances/1234567890123456"
+    (instances / "i-dead/node").mkdir(parents=True)
+    (instances / "i-dead/agent.lock").touch()
+    (instances / "i-new").mkdir()  # its agent is about to take the lock
+    place(document(tmp_path))
+    assert sorted(path.name for path in instances.iterdir()) == ["i-1", "i-new"]
+
+
+@pytest.mark.parametrize(("found", "why"), [(None, "is not mounted there"), ("9", "belongs to workspace 9")])
+def test_a_machine_without_the_storage_is_refused(tmp_path: Path, found: str | None, why: str) -> None:
+    unit = document(tmp_path)
+    path = Path(unit.storage_dir) / "workspace.id"
+    path.unlink()
+    if found:
+        path.write_text(found)
+    with pytest.raises(UnitError, match=why):
+        place(unit)
+
+
+def test_a_directory_that_another_user_planted_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "machine").symlink_to(tmp_path / "theirs")
+    with pytest.raises(UnitError, match=f"is not a directory of user {os.geteuid()}"):
+        place(document(tmp_path))
+    assert not list((tmp_path / "theirs").iterdir())
+
+
+def test_another_version_is_refused_before_the_document_is_understood(tmp_path: Path) -> None:
+    (tmp_path / "unit.json").write_text('{"version": "99.0", "of": "the future"}')
+    with pytest.raises(UnitError, match=r"the server has 99\.0\. Install brickyard==99\.0 there"):
+        read(tmp_path / "unit.json")
+    command = [sys.executable, "-m", "brickyard.agent", "--unit", "-", "--with-parent"]
+    done = subprocess.run(command, input=b'{"version": "99.0"}', capture_output=True, check=False)
+    assert done.returncode == CONFIG_EXIT
+    assert b"Install brickyard==99.0 there." in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "visible", "numbers"), [(0, "0,1", ()), (2, "1,3", (1, 3)), (1, "GPU-2", (2,)), (4, "", (0, 1, 2, 3))]
+)
+def test_assigned_gpus(count: int, visible: str, numbers: tuple[int, ...]) -> None:
+    assert tuple(gpu.number for gpu in assigned(count, visible, GPUS)) == numbers
+
+
+@pytest.mark.parametrize(("count", "visible"), [(1, "0,1"), (1, "7"), (1, ""), (2, "GPU-2")])
+def test_gpus_that_do_not_match_are_refused(count: int, visible: str) -> None:
+    with pytest.raises(UnitError, match="Compare nvidia-smi with what the engine was told"):
+        assigned(count, visible, GPUS)
+
+
+def test_the_address_that_leads_to_the_server() -> None:
+    assert own_address("http://127.0.0.1:8080") == "127.0.0.1"
+    assert own_address("https://[::1]") == "::1"
