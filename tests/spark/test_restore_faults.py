@@ -17,7 +17,10 @@ from tests.support.patience import until
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 FILES = 3_000  # so many that restoring them takes a moment
-RESTORING, NODE_PHASES = "restoring_snapshot", ("acquiring_instances", "starting_services", "health_checks")
+RESTORING, NODE_PHASES = (
+    "restoring_snapshot",
+    ("acquiring_instances", "updating_configuration", "starting_services", "health_checks"),
+)
 OVER = ("running", "stopped", "error")
 
 
