@@ -61,6 +61,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     database_url: str = ""  # empty: SQLite in the data directory
     storage_url: str = ""  # a directory that all servers and nodes of the workspace can reach; empty: the data directory
     public_url: str = ""  # the URL that agents on other machines call; empty: the address that the server listens on
+    agent_port: int | None = (
+        None  # this server's TLS port for agents on other machines; None: that of public_url; 0: a proxy has it
+    )
+    agent_ca: Path | None = None  # PEM: what such agents trust where a proxy has the certificate; None: what their machine trusts
     provider: str = "local"  # a name from `lifecycle/providernames.py`
     simulated_knobs: Path | None = None  # a TOML file that controls the simulated provider; re-read while the server runs
     isolation: Literal["auto", "required", "off"] = "auto"
@@ -186,7 +190,16 @@ def load(
     _check(settings, sources)
     places = {
         name: getattr(settings, name)
-        for name in ("data_dir", "cache_dir", "task_files_dir", "node_prices", "simulated_knobs", "tls_cert", "tls_key")
+        for name in (
+            "data_dir",
+            "cache_dir",
+            "task_files_dir",
+            "node_prices",
+            "simulated_knobs",
+            "tls_cert",
+            "tls_key",
+            "agent_ca",
+        )
     }
     resolved: dict[str, Any] = {name: path and path.expanduser().resolve() for name, path in places.items()}
     if settings.storage_url:
@@ -271,7 +284,7 @@ def _kind(expected: Any) -> str:
 
 def _check(settings: Settings, sources: Mapping[str, str]) -> None:
     """Raises ConfigError for values that no server can use."""
-    for name, meaning in (("port", "0 picks a free one"), ("connect_port", "0 for none")):
+    for name, meaning in (("port", "0 picks a free one"), ("connect_port", "0 for none"), ("agent_port", "0 for none")):
         if not 0 <= (getattr(settings, name) or 0) <= 65535:
             raise _wrong(name, getattr(settings, name), sources, f"between 0 ({meaning}) and 65535")
     for name in ("host", "admin_user", "provider"):

@@ -29,6 +29,8 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     server_url: str
     server_file: str = ""  # server.json of the server that launched the agent, if on the same machine: see `servers.py`
     servers: tuple[ServerAddress, ...] = ()  # all servers of the workspace at launch
+    encrypted: bool = False  # servers are on other machines: the agent serves TLS, and trusts `server_ca` alone
+    server_ca: str = ""  # PEM; empty: what the machine trusts
     instance_dir: str
     data_dir: str = ""  # the server's data directory; hidden from the node
     storage_dir: str = ""  # hidden from the node except for the node's own directories
@@ -43,6 +45,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     node_code_dir: str  # runtime/node: start.py and everything else that runs on a node
     python: str = sys.executable  # runs `-m brickyard.runtime` and the launcher
     host: str = "127.0.0.1"  # the agent's address, and the node's if it shares the machine's network
+    private_host: str = ""  # an address of the machine that no other machine reaches, for the node's ports; empty: `host`
     network: Literal["isolated", "shared"] = "shared"
     network_reason: str = ""  # why the network is shared
     network_required: bool = False  # refuse to start a node on a shared network
@@ -69,8 +72,13 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     @property
     def node_host(self) -> str:
-        """The address that the node's ports bind to."""
+        """The address at which the cluster's other nodes reach this one."""
         return self.address or self.host
+
+    @property
+    def ports_host(self) -> str:
+        """The address that the node's ports bind to, except those of its cluster."""
+        return self.address or self.private_host or self.host
 
     @property
     def node_dir(self) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qs, urlsplit
 
@@ -123,7 +124,9 @@ async def _read_message(reader: asyncio.StreamReader, message: _Message, parser:
 class Client:
     """Sends requests to one server at a time over one kept connection. Not for concurrent use: make one per loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, trust: ssl.SSLContext | None = None) -> None:
+        """`trust`: for https://; None: what the machine trusts."""
+        self._trust = trust
         self._origin = ""
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -165,7 +168,8 @@ class Client:
             raise EOFError("the server's process has ended")
         secure = parts.scheme == "https"
         port = parts.port or (443 if secure else 80)
-        self._reader, self._writer = await asyncio.open_connection(parts.hostname, port, ssl=secure or None, limit=_CHUNK)
+        trust = (self._trust or True) if secure else None
+        self._reader, self._writer = await asyncio.open_connection(parts.hostname, port, ssl=trust, limit=_CHUNK)
         self._origin = origin
         return False
 

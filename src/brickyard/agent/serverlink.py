@@ -20,6 +20,7 @@ from brickyard.agent.config import AgentConfig
 from brickyard.agent.http import Client, HttpError
 from brickyard.agent.log import LogFile
 from brickyard.agent.servers import Servers
+from brickyard.agent.tls import client_context
 from brickyard.domain.node import AskSecrets, Assignment, AssignmentReply, SecretsReply, StatusReply, StatusReport
 
 HEARTBEAT_S = 5.0
@@ -68,6 +69,7 @@ class ServerLink:
         self._reachable = True
         self._allowance = float(BURST)
         self._servers = Servers(config)
+        self._trust = client_context(config.server_ca) if config.encrypted else None
         self._poll: asyncio.Timeout | None = None  # for the long poll in progress
 
     def wake(self) -> None:
@@ -76,7 +78,7 @@ class ServerLink:
 
     async def report(self) -> None:
         """Sends the status immediately when it changes, and otherwise as a heartbeat."""
-        client = Client()
+        client = Client(self._trust)
         failures = 0
         while True:
             self._changed.clear()
@@ -111,7 +113,7 @@ class ServerLink:
 
     async def follow(self) -> None:
         """Polls for the assignment forever. Calls `on_leave` if the server does not know this instance."""
-        client = Client()
+        client = Client(self._trust)
         have = failures = 0
         while True:
             query = urlencode({"instance_id": self._config.instance_id, "have": have, "wait": int(POLL_S)})
@@ -155,7 +157,7 @@ class ServerLink:
 
     async def ask(self, asked: AskSecrets) -> SecretsReply:
         """Asks a server for secrets. Never raises: an error is a reply."""
-        client = Client()
+        client = Client(self._trust)
         try:
             return await self._ask(client, "POST", "/agent/v1/secrets", SecretsReply, body=msgspec.json.encode(asked))
         except _Unreachable:

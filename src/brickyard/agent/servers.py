@@ -35,6 +35,7 @@ class Servers:
 
     def __init__(self, config: AgentConfig) -> None:
         self._own = ServerAddress(url=config.server_url, file=config.server_file)
+        self._encrypted = config.encrypted
         self._kept = config.directory / KEPT_FILE
         self._told = self._read() or config.servers
         self._present = self._own
@@ -92,7 +93,7 @@ class Servers:
     def _url(self, server: ServerAddress) -> str:
         """Returns where to call it, or "" if the process there may not receive our token."""
         if not self._own.file:
-            return server.url.rstrip("/")
+            return server.url.rstrip("/") if server.url.startswith("https://") or not self._encrypted else ""
         if not server.file:
             return ""
         try:

@@ -92,6 +92,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     spark_conf: dict[str, str] = {}
     spark_env_vars: dict[str, str] = {}
     secret: str  # spark.authenticate.secret, one per cluster and driver start
+    encrypted: bool = False  # Spark encrypts what nodes send each other: they may be on different machines
     connect_token: str = ""  # Spark Connect's pre-shared token
     spark_context_id: int = 0
     user: str = ""  # the cluster's owner
@@ -179,8 +180,8 @@ class ServerAddress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class StatusReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Agent to server. `boot_id` is new for every agent process; `endpoint` is the agent's base URL. `moves` counts how often
-    this process has switched servers: of two reports, the one with more moves is newer."""
+    """Agent to server. `boot_id` is new for every agent process; `endpoint` is where to call it (`domain/endpoints.py`). `moves`
+    counts how often this process has switched servers: of two reports, the one with more moves is newer."""
 
     instance_id: str
     boot_id: str

@@ -22,7 +22,13 @@ def spark_context_id(cluster_id: str, incarnation: int) -> int:
 
 
 def assignment_for(
-    cluster: Cluster, *, role: Role, node_type_id: str, sizes: Mapping[str, NodeType], after: Assignment | None = None
+    cluster: Cluster,
+    *,
+    role: Role,
+    node_type_id: str,
+    sizes: Mapping[str, NodeType],
+    after: Assignment | None = None,
+    encrypted: bool = False,
 ) -> Assignment:
     """The assignment of a node in the cluster's current incarnation, before its master is known. `after` is the last one."""
     spec, own = cluster.spec, sizes[node_type_id]
@@ -44,6 +50,7 @@ def assignment_for(
         spark_conf=spec.spark_conf or {},
         spark_env_vars=spec.spark_env_vars or {},
         secret=cluster.secret,
+        encrypted=encrypted,
         connect_token=cluster.connect_token,
         spark_context_id=spark_context_id(cluster.cluster_id, cluster.incarnation),
         workspace_bytes=0 if role is Role.WORKER else cluster.workbench.storage_gb << 30,

@@ -25,3 +25,4 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     spot_market: bool = False  # whether the provider has one
     currency: str = "USD"  # of the node types' prices
     provider: str = ""  # the name of the provider of new instances
+    encrypts: bool = False  # whether a cluster's nodes encrypt what they send each other: they are on different machines

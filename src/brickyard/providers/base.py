@@ -65,6 +65,8 @@ class LaunchRequest(msgspec.Struct, frozen=True, kw_only=True):
     agent_token: str
     server_token: str
     servers: tuple[ServerAddress, ...] = ()  # all servers of the workspace, including the one at `server_url`
+    encrypted: bool = False  # the provider's agents are on other machines: they serve TLS (docs/wires.md)
+    server_ca: str = ""  # PEM: which certificates of servers such agents trust; empty: those that their machine trusts
     spot: bool = False  # an instance that may be taken away, if the provider has such
     tags: dict[str, str] = {}
 

@@ -56,6 +56,8 @@ def agent_config(
         server_url=request.server_url,
         server_file=_text(machine.server_file),
         servers=request.servers,
+        encrypted=request.encrypted,
+        server_ca=request.server_ca,
         instance_dir=str(machine.instance_dir),
         data_dir=_text(machine.data_dir),
         storage_dir=_text(machine.storage_dir),

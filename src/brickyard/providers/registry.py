@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from brickyard.lifecycle.providernames import find, unknown
 
@@ -26,19 +24,11 @@ def open_provider(setup: Setup) -> Provider:
     except Exception as error:  # another package's code: any exception means that it cannot be used
         raise SetupError(f"provider {name} ({entry.value}) cannot be imported: {type(error).__name__}: {error}.") from error
     provider = factory(setup)
-    if provider.where == "elsewhere" and not setup.settings.public_url and _only_here(setup.server_url):
+    if provider.where == "elsewhere" and not setup.settings.public_url.startswith("https://"):
+        found = setup.settings.public_url or "not set"
         raise SetupError(
-            f"provider {name} runs agents on other machines, which cannot call {setup.server_url}: set public_url to an "
-            "address of this server that they reach."
+            f"provider {name} runs agents on other machines, and public_url is {found}: tokens and data would cross the network "
+            "in plain. Set public_url to https://HOST:PORT, an address of this server that those machines reach: it listens "
+            "there for agents, with a certificate of its own (docs/wires.md)."
         )
     return provider
-
-
-def _only_here(url: str) -> bool:
-    """Whether only this machine can reach that address."""
-    host = urlsplit(url).hostname or ""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host == "localhost"
-    return address.is_loopback or address.is_unspecified

@@ -310,5 +310,7 @@ def _new_instance(
         created_ms=now,
         pool_id=node.pool_id,
         cold="the pool had no idle instance" if node.pool_id else "",
-        assignment=assignment_for(cluster, role=node.role, node_type_id=node.node_type_id, sizes=sizes),
+        assignment=assignment_for(
+            cluster, role=node.role, node_type_id=node.node_type_id, sizes=sizes, encrypted=policy.encrypts
+        ),
     )

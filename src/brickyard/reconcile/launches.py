@@ -55,6 +55,7 @@ class Launches:
         tokens: InstanceTokens,
         server_url: Callable[[], str],
         servers: Callable[[], tuple[ServerAddress, ...]],
+        server_ca: str,
         wake: Callable[[str], None],
         measures: ClusterMeasures,
     ) -> None:
@@ -64,6 +65,7 @@ class Launches:
         self._tokens = tokens
         self._server_url = server_url
         self._servers = servers
+        self._server_ca = server_ca
         self._wake = wake
         self._measures = measures
         self._threads = _threads()
@@ -114,6 +116,8 @@ class Launches:
             spot=instance.spot,
             server_url=self._server_url(),
             servers=self._servers(),
+            encrypted=provider.where == "elsewhere",
+            server_ca=self._server_ca,
             agent_token=self._tokens.agent_token(instance.instance_id),
             server_token=self._tokens.server_token(instance.instance_id),
             tags={"ClusterId": instance.cluster_id, "InstancePoolId": instance.pool_id, "Role": instance.role.value},

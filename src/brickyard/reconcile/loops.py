@@ -43,6 +43,7 @@ class OwnerLoops:
         tokens: InstanceTokens,
         server_url: Callable[[], str],
         servers: Callable[[], tuple[ServerAddress, ...]] = tuple,
+        server_ca: str = "",
         silent: Callable[[], frozenset[str]],
         loads: Loads,
         measures: ClusterMeasures | None = None,
@@ -62,6 +63,7 @@ class OwnerLoops:
             tokens=tokens,
             server_url=server_url,
             servers=servers,
+            server_ca=server_ca,
             wake=self.wake,
             measures=measures,
         )

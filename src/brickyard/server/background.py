@@ -128,6 +128,7 @@ def build_loops(given: Resources, nodes: Nodes, *, sealer: Sealer) -> Loops:
         tokens=nodes.tokens,
         server_url=lambda: given.server_url,
         servers=given.servers,
+        server_ca=given.server_ca,
         silent=nodes.agents.silent,
         loads=nodes.loads,
         number=lambda: given.member.number,
@@ -213,5 +214,6 @@ def _policy(settings: Settings, provider: Provider, prices: Prices) -> Policy:
         autoscale=rules,
         spot_market=provider.spot_market,
         provider=provider.name,
+        encrypts=provider.where == "elsewhere",
         currency=prices.currency,
     )

@@ -36,6 +36,8 @@ from brickyard.store.store import Store
 
 if TYPE_CHECKING:
     from brickyard.gateway.connect import ConnectGateway
+    from brickyard.nodes.authority import Authority
+    from brickyard.server.agentport import AgentPort
 
 log = structlog.get_logger(__name__)
 
@@ -55,6 +57,7 @@ class Application:
         self._loop_lag = LoopLag()
         self.new_token = ""  # the administrator's, if it was just created
         self.connect: ConnectGateway | None = None
+        self._agent_port: AgentPort | None = None
         self.parts = assemble(given, loop_lag_s=lambda: self._loop_lag.lag_s)
         self.asgi: ASGIApp = application(given, self.parts, ready=self._ready)
 
@@ -112,9 +115,12 @@ class Application:
                 provider = registry.open_provider(
                     Setup(settings=settings, server_url=called, workspace_id=workspace_id, runtimes=runtimes())
                 )
+            authority, server_ca = await asyncio.to_thread(_trust, settings, storage, provider)
             given = Resources(
                 settings=settings,
                 server_url=called,
+                authority=authority,
+                server_ca=server_ca,
                 workspace_id=workspace_id,
                 workspace_key=workspace_key or storage.key(),
                 member=member,
@@ -136,6 +142,7 @@ class Application:
     async def start(self) -> None:
         """Runs the first passes before the API serves, then starts the loops in the background."""
         loops = self.parts.loops
+        self._open_agent_port()
         await self.parts.services.tokens.key_digests()
         await self.parts.services.tokens.ensure_admin(*self._admin)
         self._given.provider.attach(self.parts.nodes.agents)
@@ -145,6 +152,8 @@ class Application:
         if self._given.provider.where != "nowhere":  # not loaded before, so that the server starts sooner (nodes/client.py)
             self._tasks.append(asyncio.create_task(_load("aiohttp")))
         await self._open_connect()
+        if self._agent_port is not None:
+            self._agent_port.start()
         if why := await self.parts.services.secrets.trouble():
             log.error("secrets_unreadable", why=why)
         self._not_ready = ""
@@ -170,6 +179,16 @@ class Application:
             "event loop": self._loop_lag.watch,
             **self._given.provider.background(),
         }
+
+    def _open_agent_port(self) -> None:
+        """Binds the port for agents on other machines, if this server has one. Raises SetupError."""
+        if self._given.authority is None:
+            return
+        from brickyard.server import agentport  # noqa: PLC0415 - as below
+
+        if (where := agentport.wanted(self._given.settings)) is not None:
+            self._agent_port = agentport.AgentPort(where, self._given.authority, self.asgi)
+            log.info("agents_served", host=where.address, port=self._agent_port.port, called=where.host)
 
     async def _open_connect(self) -> None:
         """Serves Spark Connect unless it is off. Raises GatewayError. If only the default port was tried and is taken, the server
@@ -202,6 +221,8 @@ class Application:
         await self.parts.services.tokens.use.close()
         self.parts.services.changes.close()
         self.parts.services.log_followers.close()
+        if self._agent_port is not None:
+            await self._agent_port.stop()
         if self.connect is not None:
             await self.connect.stop()
         await self.parts.gateway.history.close()
@@ -260,6 +281,18 @@ class Application:
     async def _stop_on_record(self, *, waited: bool) -> Leave:
         async with asyncio.timeout(RECORD_LIMIT_S):
             return await self.store.write(lambda tx: tx.servers.stop(self._member.number, waited=waited))
+
+
+def _trust(settings: Settings, storage: Storage, provider: Provider) -> tuple[Authority | None, str]:
+    """What this server's certificate for agents on other machines is signed by, if it has a port for them, and what they trust.
+    Raises SetupError, WorkspaceError."""
+    if provider.where != "elsewhere":
+        return None, ""
+    from brickyard.nodes.authority import Authority  # noqa: PLC0415 - cryptography, only where it is used
+    from brickyard.server import agentport  # noqa: PLC0415 - as above
+
+    authority = Authority(storage.agents_authority_file) if agentport.wanted(settings) is not None else None
+    return authority, agentport.trusted(settings, authority)
 
 
 def _about(settings: Settings, url: str, provider: str) -> About:

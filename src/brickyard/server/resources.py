@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
@@ -19,6 +20,9 @@ from brickyard.storage.directory import Storage
 from brickyard.store.membership import Membership
 from brickyard.store.store import Store
 
+if TYPE_CHECKING:  # cryptography, only where it is used
+    from brickyard.nodes.authority import Authority
+
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
@@ -27,6 +31,8 @@ class Resources:
 
     settings: Settings
     server_url: str
+    authority: Authority | None = None  # signs this server's certificate for agents on other machines, if it has a port for them
+    server_ca: str = ""  # what such agents trust
     workspace_id: str
     workspace_key: bytes = field(repr=False)
     member: Membership

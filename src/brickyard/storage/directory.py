@@ -146,7 +146,14 @@ class Storage:
         if the storage does not. Raises WorkspaceError."""
         if instead_of._key_file.exists() and not self._key_file.exists():
             names = ", ".join(
-                (*(path.name for path in instead_of._places), "workspace.key", "workspace.id", "admin-token", "secrets.key")
+                (
+                    *(path.name for path in instead_of._places),
+                    "workspace.key",
+                    "workspace.id",
+                    "admin-token",
+                    "secrets.key",
+                    "agents-ca.pem",
+                )
             )
             raise WorkspaceError(
                 f"the workspace's files are in {instead_of.root}, and storage_url is {self.root}, which has none. Stop all "
@@ -173,6 +180,11 @@ class Storage:
                 "one is created, and running nodes end."
             )
         return key
+
+    @property
+    def agents_authority_file(self) -> Path:
+        """The file with the authority that agents on other machines trust (nodes/authority.py)."""
+        return self.root / "agents-ca.pem"
 
     @property
     def secrets_key_file(self) -> Path:

@@ -199,6 +199,7 @@ class PassState:
             node_type_id=node.node_type_id,
             sizes=self.sizes,
             after=node.assignment,
+            encrypted=self.policy.encrypts,
         )
 
     def _end(self, reason: TerminationReason, message: str, *, state_loss: bool = False) -> None:
