@@ -16,6 +16,7 @@ import psycopg
 import pytest
 from databricks.sdk.service.compute import State
 
+from brickyard.lifecycle.providernames import unknown
 from brickyard.runtime.classes import classes_of
 from tests.support.command import COMMAND, Cli, one_line
 from tests.support.patience import PATIENCE_S, until
@@ -80,7 +81,7 @@ def test_a_port_in_use_is_one_line(cli: Cli) -> None:
     ("arguments", "said"),
     [
         (["--isolation", "maybe"], "--isolation is 'maybe'; isolation must be auto, required or off."),
-        (["--provider", "k8s"], "--provider is 'k8s'; provider must be local or simulated."),
+        (["--provider", "k8s"], f"--provider is 'k8s'; provider must be {unknown('k8s')}."),
         (
             ["--database-url", "mysql://me:pass@db/x"],
             "database_url must be postgresql://user:password@host/database, or omitted",

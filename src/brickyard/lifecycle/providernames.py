@@ -12,6 +12,7 @@ GROUP = "brickyard.providers"
 OF_A_CHECKOUT = {
     "local": "brickyard.providers.local:open_provider",
     "simulated": "brickyard.providers.simulated:open_provider",
+    "ray": "brickyard.providers.ray:open_provider",
 }
 
 
