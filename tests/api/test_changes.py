@@ -68,7 +68,11 @@ def test_a_change_is_heard_of_and_the_stream_goes_on_where_it_was_left(server: S
         made = create(server)
         changed = next(each for each in heard if each.get("event") == "changed")
         (found,) = json.loads(changed["data"])["objects"]
-        assert (found["kind"], found["id"]) == ("cluster", made)
+        assert (found["kind"], found["id"], "deleted" in found) == ("cluster", made, False)
+        server.client().clusters.permanent_delete(made)
+        while not found.get("deleted"):
+            changed = next(each for each in heard if each.get("event") == "changed")
+            found = next(each for each in json.loads(changed["data"])["objects"] if each["id"] == made)
     another = create(server)
     with opened(server, after=changed["id"]) as answer:
         heard = blocks(answer)

@@ -224,6 +224,38 @@ def test_whoever_could_see_an_object_is_told_that_it_or_the_grant_is_gone(store_
     play(store_url, scenario)
 
 
+def test_what_is_deleted_is_said_to_be_so(store_url: str) -> None:
+    """From the moment that calls no longer find it: the row of a cluster stays until nothing is left of it."""
+
+    async def scenario(world: World) -> None:
+        somebody = await world.somebody()
+        every = await begun(await world.changes.watch(await world.me()))
+        mine = await begun(await world.changes.watch(somebody))
+
+        async def said() -> list[dict[str, bool]]:
+            both = [await told(each) for each in (every, mine)]
+            return [{key.id: key in change.deleted for key in change.objects or ()} for change in both]
+
+        await world.change("a", owner=somebody.user_name)
+        assert await said() == [{"a": False}, {"a": False}]
+
+        def hide(tx: Tx) -> None:
+            row = tx.clusters.get("a")
+            assert row is not None
+            tx.clusters.update(msgspec.structs.replace(row, deleted_ms=1))
+
+        await world.store.write(hide)
+        assert await said() == [{"a": True}, {"a": True}]
+        await world.store.write(lambda tx: tx.clusters.delete("a"))
+        assert await said() == [{"a": True}, {"a": True}]
+        await world.store.write(lambda tx: tx.policies.put(PolicyRow(policy_id="p", name="p", creator_user_name=ME)))
+        assert [key.id for key in (await told(every)).deleted] == []
+        await world.store.write(lambda tx: tx.policies.delete("p"))
+        assert [key.id for key in (await told(every)).deleted] == ["p"]
+
+    play(store_url, scenario)
+
+
 def test_nothing_is_lost_while_the_database_is_away(store_url: str) -> None:
     async def scenario(world: World) -> None:
         changes = await begun(await world.changes.watch(await world.me()))

@@ -50,10 +50,12 @@ Versions = dict[Key, int]  # a version grows with every change of the object
 
 
 class Changed(NamedTuple):
-    """What has changed; None: anything may have. To continue from here, pass `position` to `watch`."""
+    """What has changed; None: anything may have. To continue from here, pass `position` to `watch`. Calls no longer find what is
+    `deleted`, which is among the objects."""
 
     position: str
     objects: Versions | None
+    deleted: frozenset[Key] = frozenset()
 
 
 class Changes:
@@ -124,10 +126,11 @@ class Changes:
         """How long a watcher waits between two events."""
         return PACE_S + PACE_OF_EACH_S * len(self._watchers)
 
-    async def shown(self, watcher: Watcher, objects: Versions) -> Versions | None:
-        """Those of the objects that the caller may see, in order; None if their token is no longer valid."""
+    async def shown(self, watcher: Watcher, objects: Versions) -> tuple[Versions, frozenset[Key]] | None:
+        """Those of the objects that the caller may see, in order, and which of them are deleted; None if the caller's token is no
+        longer valid."""
 
-        def work(tx: Tx) -> Versions | None:
+        def work(tx: Tx) -> tuple[Versions, frozenset[Key]] | None:
             caller = renewed(tx, watcher.caller, now_ms=self._clock.now_ms(), made_by_ms=watcher.since_ms)
             if caller is None:
                 return None
@@ -141,7 +144,7 @@ class Changes:
                 seen = self._authorizer.shown(tx, caller, kind, existing, lambda each: each[1])
                 shown.update(key for key, _ in seen)
                 shown.update(key for key in changed if self._has_lost(caller, key, after=watcher.told))
-            return {key: objects[key] for key in sorted(shown)}
+            return {key: objects[key] for key in sorted(shown)}, frozenset(shown - _existing(tx, shown))
 
         return await self._store.read(work)
 
@@ -253,8 +256,27 @@ class Watcher:
             if shown is None:
                 return
             self.told = number
-            yield Changed(position, None if pending is None else shown) if shown or pending is None else None
+            versions, deleted = shown
+            if pending is None:
+                yield Changed(position, None)
+            else:
+                yield Changed(position, versions, deleted) if versions else None
             await asyncio.sleep(self._changes.pace_s)
+
+
+def _existing(tx: Tx, keys: Collection[Key]) -> set[Key]:
+    """Those that calls find: of a deleted cluster or pool, the row may still be there."""
+    clusters = tx.clusters.undeleted(key.id for key in keys if key.kind is ObjectKind.CLUSTER)
+    found = {Key(ObjectKind.CLUSTER, cluster_id) for cluster_id in clusters}
+    for key in keys:
+        if key.kind is ObjectKind.INSTANCE_POOL:
+            pool = tx.pools.get(key.id)
+            there = pool is not None and pool.active
+        else:
+            there = key.kind is not ObjectKind.CLUSTER and _object(tx, key) is not None
+        if there:
+            found.add(key)
+    return found
 
 
 def _object(tx: Tx, key: Key) -> SecurableObject | None:

@@ -91,6 +91,14 @@ class ClusterRows:
             )
         return found
 
+    def undeleted(self, cluster_ids: Iterable[str]) -> set[str]:
+        """Which of the ids belong to clusters that calls find, without decoding documents."""
+        wanted, found = list(cluster_ids), set[str]()
+        for start in range(0, len(wanted), 500):
+            some = t.c.cluster_id.in_(wanted[start : start + 500])
+            found.update(self._connection.execute(select(t.c.cluster_id).where(some, t.c.deleted_ms == 0)).scalars())
+        return found
+
     def insert(self, cluster: Cluster) -> None:
         """Inserts a new cluster, due at once. Raises IntegrityError if the id is taken, in a batch at its end."""
         self._wrote(cluster)

@@ -1,4 +1,5 @@
 import createClient, { type Middleware } from "openapi-fetch";
+import { answerOfGone } from "./gone";
 import type { components, paths } from "./schema";
 import { session } from "./session";
 
@@ -17,6 +18,10 @@ export class ApiError extends Error {
   }
 }
 
+/** Whether the answer was that there is no such thing. Of a cluster, the API says so with status 400. */
+export const isGone = (error: unknown): error is ApiError =>
+  error instanceof ApiError && (error.status === 400 || error.status === 404);
+
 /** The server did not answer at all. */
 export class LostConnection extends Error {
   constructor() {
@@ -26,6 +31,8 @@ export class LostConnection extends Error {
 
 const ownSession: Middleware = {
   async onRequest({ request }) {
+    const known = request.method === "GET" ? answerOfGone(request.url) : undefined;
+    if (known !== undefined) return known;
     if (request.method !== "GET") request.headers.set("X-CSRF-Token", (await session.get()).csrf_token);
     return request;
   },

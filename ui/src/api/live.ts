@@ -1,5 +1,6 @@
 import type { QueryClient } from "@tanstack/react-query";
 import { Value } from "../lib/value";
+import { markGone } from "./gone";
 import { refreshPolicies, refreshPools } from "./offers";
 import { refresh, refreshAll } from "./queries";
 import { offered, session } from "./session";
@@ -11,8 +12,10 @@ const RETRY_MS = 5000;
 
 export const tellsChanges = () => offered("/api/2.1/changes");
 
+const KINDS: Record<string, string> = { cluster: "cluster", "cluster-policy": "policy", "instance-pool": "pool" };
+
 interface Changed {
-  objects: { kind: string; id: string; version: number }[];
+  objects: { kind: string; id: string; version: number; deleted?: true }[];
 }
 
 /** Follows the server's stream of changes for as long as the page lives, and reads again what has changed. */
@@ -23,6 +26,7 @@ export function follow(queries: QueryClient) {
   stream.addEventListener("reset", () => void refreshAll(queries));
   stream.addEventListener("changed", (event) => {
     const { objects } = JSON.parse((event as MessageEvent<string>).data) as Changed;
+    for (const { kind, id, deleted } of objects) if (deleted) markGone(id, `The ${KINDS[kind]} was deleted.`);
     const ids = (kind: string) => objects.filter((each) => each.kind === kind).map((each) => each.id);
     if (ids("cluster").length > 0) void refresh(queries, ids("cluster"));
     if (ids("cluster-policy").length > 0) void refreshPolicies(queries);

@@ -1,5 +1,6 @@
 import { type QueryClient, queryOptions } from "@tanstack/react-query";
-import { ApiError, api, body, type Cluster } from "./client";
+import { ApiError, api, body, type Cluster, isGone } from "./client";
+import { knownGone, markGone } from "./gone";
 import { offered } from "./session";
 
 const SEPARATE = 20; // changed clusters that are read one by one; more are read as a list
@@ -19,11 +20,20 @@ export const pinnedQuery = queryOptions({
   },
 });
 
+/** The cluster. Of one that is gone, the server is asked once. */
+async function read(id: string): Promise<Cluster> {
+  try {
+    return (await body(api.GET("/api/2.1/clusters/get", { params: { query: { cluster_id: id } } }))) as Cluster;
+  } catch (error) {
+    if (isGone(error)) markGone(id, error.message);
+    throw error;
+  }
+}
+
 export const clusterQuery = (id: string) =>
   queryOptions({
     queryKey: ["cluster", id],
-    queryFn: async () =>
-      (await body(api.GET("/api/2.1/clusters/get", { params: { query: { cluster_id: id } } }))) as Cluster,
+    queryFn: () => read(id),
   });
 
 export const hasPrices = () => offered("/api/2.1/spend/prices");
@@ -57,7 +67,7 @@ export const sparkVersionsOf = (names: Map<string, string> | undefined, key: str
 export async function refresh(queries: QueryClient, ids: string[]) {
   void queries.invalidateQueries({ queryKey: ["pinned"] });
   for (const id of ids) {
-    void queries.invalidateQueries({ queryKey: ["cluster", id] }); // and what else is known of it
+    void queries.invalidateQueries({ queryKey: ["cluster", id], exact: knownGone(id) }); // and what else can be known of it
   }
   const list = queries.getQueryData(clustersQuery.queryKey);
   if (list === undefined || ids.length > SEPARATE) return queries.invalidateQueries({ queryKey: ["clusters"] });
@@ -82,8 +92,8 @@ export async function refreshAll(queries: QueryClient) {
 /** The cluster; null if it is gone; undefined if that cannot be told now. */
 async function one(id: string): Promise<Cluster | null | undefined> {
   try {
-    return (await body(api.GET("/api/2.1/clusters/get", { params: { query: { cluster_id: id } } }))) as Cluster;
+    return await read(id);
   } catch (error) {
-    return error instanceof ApiError && [400, 403, 404].includes(error.status) ? null : undefined;
+    return isGone(error) || (error instanceof ApiError && error.status === 403) ? null : undefined;
   }
 }

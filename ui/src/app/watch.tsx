@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { ApiError, type Cluster } from "../api/client";
+import { type Cluster, isGone } from "../api/client";
 import { connection, POLL_MS } from "../api/live";
 import { clusterQuery } from "../api/queries";
 import { failed, nameOf } from "../compute/facts";
@@ -15,7 +15,6 @@ interface Watched {
 
 const MOST = 20; // each is read by itself
 const FINAL = new Set(["RUNNING", "TERMINATED", "ERROR"]);
-const GONE = [400, 404];
 
 const watched = keptValue<Record<string, Watched>>("watched", {});
 
@@ -60,7 +59,7 @@ function One({ id, entry }: { id: string; entry: Watched }) {
     staleTime: 0, // it may have changed while no page was open
   });
   useEffect(() => {
-    if (error instanceof ApiError && GONE.includes(error.status)) {
+    if (isGone(error)) {
       put(id, undefined);
       toast(`${entry.name} was deleted.`, { stays: true });
     }

@@ -4,7 +4,7 @@ import { Anchor, Loader, Tabs, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { type ComponentType, lazy, Suspense, useEffect } from "react";
-import { ApiError, words } from "../api/client";
+import { ApiError, isGone, words } from "../api/client";
 import { connection, POLL_MS } from "../api/live";
 import { clusterQuery } from "../api/queries";
 import { offered } from "../api/session";
@@ -35,9 +35,6 @@ const KNOWN: { tab: Tab; label: string; of?: string; Content: ComponentType<TabP
   { tab: "apps", label: "Apps", of: "/v1/clusters/{cluster_id}/proxy", Content: lazy(() => import("./apps")) },
   { tab: "permissions", label: "Permissions", Content: lazy(() => import("./permissions")) },
 ];
-
-/** Whether the server says that there is no such cluster. */
-const isGone = (error: unknown) => error instanceof ApiError && (error.status === 404 || error.status === 400);
 
 export function ClusterPage() {
   const { id } = useParams({ from: "/compute/clusters/$id" });
@@ -109,7 +106,7 @@ function OfCluster({ id }: { id: string }) {
               <shown.Content
                 cluster={cluster}
                 may={(level) => !gone && may(level)}
-                live={live}
+                live={live || gone}
                 search={search}
                 change={change}
                 open={open}

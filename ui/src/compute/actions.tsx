@@ -1,6 +1,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, body, type Cluster, words } from "../api/client";
+import { markGone } from "../api/gone";
 import { refresh } from "../api/queries";
 import { confirm } from "../app/confirm";
 import type { IconName } from "../app/icons";
@@ -64,7 +65,10 @@ export const ACTIONS: Record<ActionName, Action> = {
     icon: "trash",
     done: "is deleted",
     consequence: "The cluster ends if it runs, and its configuration and logs are gone for good.",
-    call: (id) => body(api.POST("/api/2.1/clusters/permanent-delete", given(id))),
+    call: async (id) => {
+      await body(api.POST("/api/2.1/clusters/permanent-delete", given(id)));
+      markGone(id, "The cluster was deleted.");
+    },
     fits: (_, pinned) => !pinned, // the server refuses to delete a pinned one
   },
 };

@@ -2,7 +2,7 @@ import { Alert, Button } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { useEffect, useMemo, useRef, useState } from "react";
-import { ApiError, type Cluster, words } from "../api/client";
+import { ApiError, type Cluster, isGone, words } from "../api/client";
 import { connection, POLL_MS } from "../api/live";
 import { clusterQuery } from "../api/queries";
 import { toast } from "../app/toasts";
@@ -33,8 +33,8 @@ export function EditPage() {
   if (failed) return <Trouble error={failed.error} retry={() => void failed.refetch()} />;
   if (cluster.data === undefined || libraries.data === undefined) return <Waiting />;
   if (cluster.data.spec == null) return <Trouble error={new Error(UNTOLD)} retry={() => void cluster.refetch()} />;
-  const gone =
-    cluster.error instanceof ApiError && [400, 403, 404].includes(cluster.error.status) ? cluster.error : undefined;
+  const { error } = cluster;
+  const gone = error instanceof ApiError && (error.status === 403 || isGone(error)) ? error : undefined;
   return <Edit key={id} cluster={cluster.data} installed={libraries.data} gone={gone} />;
 }
 

@@ -1,6 +1,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { ApiError, api, body, type Cluster, words } from "../api/client";
+import { markGone } from "../api/gone";
 import { type Policy, refreshPolicies } from "../api/offers";
 import { clustersQuery } from "../api/queries";
 import type { components } from "../api/schema";
@@ -69,6 +70,7 @@ export function useDeletePolicy() {
     setBusy(policy.policy_id);
     try {
       await body(api.POST("/api/2.0/policies/clusters/delete", { body: { policy_id: policy.policy_id } }));
+      markGone(policy.policy_id, "The policy was deleted.");
       toast(`${policy.name} is deleted.`);
       return true;
     } catch (error) {

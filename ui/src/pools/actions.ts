@@ -1,6 +1,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, body, type Cluster, words } from "../api/client";
+import { markGone } from "../api/gone";
 import { type Pool, refreshPools } from "../api/offers";
 import { clustersQuery } from "../api/queries";
 import { confirm } from "../app/confirm";
@@ -37,6 +38,7 @@ export function useDeletePool() {
     setBusy(id);
     try {
       await body(api.POST("/api/2.0/instance-pools/delete", { body: { instance_pool_id: id } }));
+      markGone(id, "The pool was deleted.");
       toast(`${pool.instance_pool_name} is deleted.`);
       return true;
     } catch (error) {

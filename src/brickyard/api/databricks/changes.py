@@ -23,10 +23,11 @@ class WatchChanges(msgspec.Struct, frozen=True, kw_only=True):
     last_event_id: str = ""
 
 
-class ChangedObject(msgspec.Struct, frozen=True, kw_only=True):
+class ChangedObject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: ObjectKind
     id: str
     version: int
+    deleted: bool = False  # no call finds it any more
 
 
 async def _watch(ctx: ApiContext, caller: Caller, request: WatchChanges) -> Stream:
@@ -49,7 +50,10 @@ async def _events(watcher: Watcher) -> AsyncIterator[ServerEvent | None]:
         elif change.objects is None:
             yield ServerEvent(change.position, "reset", "{}")
         else:
-            objects = [ChangedObject(kind=key.kind, id=key.id, version=version) for key, version in change.objects.items()]
+            objects = [
+                ChangedObject(kind=key.kind, id=key.id, version=version, deleted=key in change.deleted)
+                for key, version in change.objects.items()
+            ]
             yield ServerEvent(change.position, "changed", msgspec.json.encode({"objects": objects}).decode())
 
 
