@@ -28,13 +28,14 @@ LOCK_PATIENCE_S = 1.0
 LEAVE_PATIENCE_S = 9.0  # more than a node needs to end (STOP_GRACE_S) and clean up
 
 
-def run(config: AgentConfig, *, switchboard: int = -1) -> int:
+def run(config: AgentConfig, *, switchboard: int = -1, own_session: bool = True) -> int:
     """Runs an instance's agent until it must exit. Returns the exit code.
 
     An instance has only one agent: a second one ends immediately, with code 0. `switchboard`: see `network.py`; -1 means none.
+    `own_session`: False where something else starts and ends the agent, and looks after its session or process group.
     """
     os.umask(0o077)
-    if os.getpid() != os.getsid(0):
+    if own_session and os.getpid() != os.getsid(0):
         os.setsid()  # the agent outlives the server and its terminal
     lock = _lock(config.directory / "agent.lock")
     if lock is None:

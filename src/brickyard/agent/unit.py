@@ -24,6 +24,7 @@ from brickyard.agent import files, linux, locks
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.gpus import Gpu, opened
 
+ADDRESS_VARIABLE = "BRICKYARD_NODE_ADDRESS"
 CONFIG_EXIT = 78  # EX_CONFIG: this machine cannot run an agent until somebody changes it
 _CODE = Path(brickyard.__file__).parent
 _SECRET = ("BRICKYARD_", "DATABRICKS_", "RAY_", "KUBERNETES_", "SLURM_")  # nothing on the node may see the engine's variables
@@ -49,7 +50,7 @@ class UnitError(Exception):
 def read(path: Path) -> Unit:
     """Reads the document ("-": from stdin), and compares versions before anything else. Raises UnitError."""
     try:
-        data = sys.stdin.buffer.read() if path == Path("-") else path.read_bytes()
+        data = _given() if path == Path("-") else path.read_bytes()
         version = msgspec.json.decode(data, type=_Versioned).version
         if version != brickyard.__version__:
             raise UnitError(
@@ -61,6 +62,15 @@ def read(path: Path) -> Unit:
         raise UnitError(f"cannot read {path}: {error.strerror}") from error
     except msgspec.MsgspecError as error:
         raise UnitError(f"{path} does not describe an instance: {error}") from error
+
+
+def _given() -> bytes:
+    """What stdin has. Afterwards it has nothing: the file behind it, which may be removed already, holds tokens."""
+    data = sys.stdin.buffer.read()
+    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return data
 
 
 class _Versioned(msgspec.Struct):
@@ -85,7 +95,7 @@ def place(unit: Unit) -> AgentConfig:
             cache_dir=unit.cache_dir or str(machine / "cache"),
             node_code_dir=str(_CODE / "runtime" / "node"),
             python=sys.executable,
-            host=unit.host or own_address(unit.config.server_url),
+            host=unit.host or _engine_address() or own_address(unit.config.server_url),
             gpus=tuple(each.number for each in gpus),
             gpu_uuids=tuple(each.uuid for each in gpus),
         )
@@ -110,7 +120,7 @@ def run(path: Path, *, with_parent: bool = False) -> int:
     for name in [name for name in os.environ if name.startswith(_SECRET)]:
         del os.environ[name]
     try:
-        return run_agent(config)
+        return run_agent(config, own_session=False)  # engines end what is in their unit's session or process group
     finally:
         if not locks.is_taken(config.directory / "agent.lock"):  # by another agent of this instance, for which we made room
             files.remove_tree(config.directory)
@@ -141,6 +151,12 @@ def own_address(server_url: str) -> str:
             probe.connect(address)
             return str(probe.getsockname()[0])
     raise OSError(0, f"no route to {parts.hostname}")
+
+
+def _engine_address() -> str:
+    """The address by which the engine knows this machine, where what started us was told to find it; "" elsewhere."""
+    name = os.environ.get(ADDRESS_VARIABLE, "")
+    return str(socket.getaddrinfo(name, None, family=socket.AF_INET)[0][4][0]) if name else ""
 
 
 def _end_with_parent() -> None:

@@ -13,6 +13,7 @@ OF_A_CHECKOUT = {
     "local": "brickyard.providers.local:open_provider",
     "simulated": "brickyard.providers.simulated:open_provider",
     "ray": "brickyard.providers.ray:open_provider",
+    "slurm": "brickyard.providers.slurm:open_provider",
 }
 
 
