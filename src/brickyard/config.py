@@ -65,7 +65,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         None  # this server's TLS port for agents on other machines; None: that of public_url; 0: a proxy has it
     )
     agent_ca: Path | None = None  # PEM: what such agents trust where a proxy has the certificate; None: what their machine trusts
-    provider: str = "local"  # a name from `lifecycle/providernames.py`
+    provider: str = "local"  # names from `lifecycle/providernames.py`, comma-separated, the default one first
     simulated_knobs: Path | None = None  # a TOML file that controls the simulated provider; re-read while the server runs
     isolation: Literal["auto", "required", "off"] = "auto"
     network: Literal["auto", "isolated", "shared"] = "auto"  # separate networks for a cluster's nodes. auto: where possible;
@@ -130,6 +130,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
     sections: dict[str, dict[str, Any]] = {}  # settings of providers, by their names: the TOML file's tables, like [ray]
+
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """The names in `provider`, the default one first."""
+        return providernames.listed(self.provider)
 
     @property
     def storage_dir(self) -> Path:
@@ -253,18 +258,17 @@ def _gather(
 
 
 def _gather_section(values: dict[str, Any], environ: Mapping[str, str]) -> None:
-    """Adds the provider's variables: our prefix, its name and the key's, as in RAY_ADDRESS for `address` in [ray]."""
-    name = str(values.get("provider", ""))
-    prefix = f"BRICKYARD_{name.upper()}_"
+    """Adds the providers' variables: our prefix, a provider's name and the key's, as in RAY_ADDRESS for `address` in [ray]."""
+    names = providernames.listed(str(values.get("provider", "")))
     ours = {f"BRICKYARD_{field.upper()}" for field in Settings.names()}
-    given = {
-        variable.removeprefix(prefix).lower(): value
-        for variable, value in environ.items()
-        if name and value and variable.startswith(prefix) and variable not in ours
-    }
-    if given:
-        sections = values.get(_TABLES, {})
-        values[_TABLES] = {**sections, name: {**sections.get(name, {}), **given}}
+    sections = {name: {**section} for name, section in values.get(_TABLES, {}).items()}
+    for variable, value in environ.items():
+        if value and variable.startswith("BRICKYARD_") and variable not in ours:
+            found = providernames.of_variable(variable.removeprefix("BRICKYARD_"), names)
+            if found is not None:
+                sections.setdefault(found[0], {})[found[1]] = value
+    if sections:
+        values[_TABLES] = sections
 
 
 def _wrong(name: str, value: Any, sources: Mapping[str, str], rule: str) -> ConfigError:
@@ -287,10 +291,10 @@ def _check(settings: Settings, sources: Mapping[str, str]) -> None:
     for name, meaning in (("port", "0 picks a free one"), ("connect_port", "0 for none"), ("agent_port", "0 for none")):
         if not 0 <= (getattr(settings, name) or 0) <= 65535:
             raise _wrong(name, getattr(settings, name), sources, f"between 0 ({meaning}) and 65535")
-    for name in ("host", "admin_user", "provider"):
+    for name in ("host", "admin_user"):
         if not getattr(settings, name).strip():
             raise _wrong(name, getattr(settings, name), sources, "non-empty text")
-    if rule := providernames.unknown(settings.provider):
+    if rule := providernames.problem(settings.provider):
         raise _wrong("provider", settings.provider, sources, rule)
     if not is_database(settings.database_url):
         raise _wrong(

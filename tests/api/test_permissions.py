@@ -58,6 +58,7 @@ from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask
 from brickyard.domain.validation import TryPolicy
 from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.tokens import InstanceTokens
+from brickyard.providers.fleet import Providers
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.services.access import Acl, Authorizer
 from brickyard.services.access.objects import TOKENS, path_of
@@ -244,7 +245,7 @@ class World:
             machine=MachineService(
                 store=store,
                 authorizer=recorder,
-                provider=SimulatedProvider(node_types=[SMALL]),
+                providers=Providers(SimulatedProvider(node_types=[SMALL])),
                 node_types=lambda: {SMALL.node_type_id: SMALL},
                 disk=lambda: DiskSpace(total=1, free=1, files_used=0, files_limit=1),
                 servers=lambda: 1,

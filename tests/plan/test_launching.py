@@ -30,7 +30,7 @@ from brickyard.testing.builders import NOW, SIZES, SMALL, cluster, instance, nod
 
 LARGE = msgspec.structs.replace(SMALL, node_type_id="large", num_cores=8.0, memory_mb=16_384)
 TYPES = SIZES | {"large": LARGE}
-MARKET = Policy(spot_market=True)
+MARKET = Policy(spot_markets=frozenset({""}))
 NO_ROOM = LaunchError(kind="CapacityError", message="none left")
 SPOT = AwsAttributes(availability=AwsAvailability.SPOT, first_on_demand=2)
 FALLBACK = AwsAttributes(availability=AwsAvailability.SPOT_WITH_FALLBACK)

@@ -106,9 +106,9 @@ def test_a_price_for_a_type_that_does_not_exist(tmp_path: Path) -> None:
     file.write_text('[per_hour]\n"i3.xlarg" = 1\n')
     prices = pricing.read(file)
     with pytest.raises(ValueError, match=r"'i3.xlarg'; the nearest is i3.xlarge"):
-        pricing.check(prices, provider="local")
-    pricing.check(prices, provider="kubernetes")
-    pricing.check(parse_prices('[per_hour]\n"brickyard.machine" = 1\n"g5.xlarge" = 2\n'), provider="local")
+        pricing.check(prices, providers=["local"])
+    pricing.check(prices, providers=["kubernetes"])
+    pricing.check(parse_prices('[per_hour]\n"brickyard.machine" = 1\n"g5.xlarge" = 2\n'), providers=["local"])
     file.write_bytes(b"\xff")
     with pytest.raises(ValueError, match="UTF-8"):
         pricing.read(file)

@@ -38,7 +38,7 @@ from tests.support.services import cluster_service
 ADMIN = Caller(user_name="admin@example.com", user_id="1", is_admin=True, token_id="t")
 RUNTIME = SPARK_4
 SIZES = {name: msgspec.structs.replace(SMALL, node_type_id=name) for name in ("small", "large")}
-POLICY = Policy(autoscale=Rules(up_after_ms=1_000, down_after_ms=20_000), spot_market=True)
+POLICY = Policy(autoscale=Rules(up_after_ms=1_000, down_after_ms=20_000), spot_markets=frozenset({""}))
 SLOTS = 4
 
 

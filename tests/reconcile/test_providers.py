@@ -10,6 +10,7 @@ import msgspec
 import structlog
 
 from brickyard.domain.cluster import Instance
+from brickyard.domain.instances import InstanceState
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.states import State
 from brickyard.providers.base import LaunchRequest
@@ -19,6 +20,7 @@ from brickyard.store.tx import Tx
 from brickyard.testing.builders import SMALL
 from tests.reconcile.world import World, provider
 from tests.stateful.workspace import Workspace
+from tests.support.patience import PATIENCE_S
 
 
 class Noted(SimulatedProvider):
@@ -81,6 +83,45 @@ def test_one_that_is_listed_is_not_ended_as_an_orphan(store: Store) -> None:
             for _ in range(3):
                 await world.monitor.look()
             assert set(simulated.observe()) == {row.instance_id for row in rows}
+
+    asyncio.run(scenario())
+
+
+def test_one_that_nobody_can_end_is_gone_when_its_agent_must_have_ended_itself(store: Store) -> None:
+    """Its provider is no longer in the settings: a cluster of it can be terminated all the same, and comes back elsewhere."""
+
+    async def scenario() -> None:
+        simulated = provider()
+        async with World(store, simulated).running() as world:
+            rows = await running_cluster(world, "c")
+            await give_to(store, rows, "slurm")
+            await world.terminate("c")
+            await world.wait("c", State.TERMINATING)
+            async with asyncio.timeout(PATIENCE_S):
+                while {row.state for row in (await world.look("c"))[1]} != {InstanceState.TERMINATING}:
+                    await asyncio.sleep(0.05)
+            await world.monitor.look()
+            assert {row.state for row in (await world.look("c"))[1]} == {InstanceState.TERMINATING}
+        async with World(store, simulated, grace_s=0).running() as later:
+            await later.wait("c", State.TERMINATED)
+            await later.start("c")
+            await later.wait("c", State.RUNNING)
+            assert {row.provider for row in (await later.look("c"))[1]} == {""}
+
+    asyncio.run(scenario())
+
+
+def test_one_that_is_silent_is_lost_though_nobody_can_be_asked_for_it(store: Store) -> None:
+    async def scenario() -> None:
+        simulated = provider()
+        async with World(store, simulated).running() as world:
+            rows = await running_cluster(world, "c")
+            await give_to(store, rows, "slurm")
+            for row in rows:
+                simulated.kill(row.instance_id)
+        async with World(store, provider(), silence_s=0.1, grace_s=0).running() as later:
+            found = await later.wait("c", State.TERMINATED)
+            assert "The driver was lost: its agent has stopped answering" in found.state_message
 
     asyncio.run(scenario())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 import msgspec
 
@@ -44,15 +44,19 @@ class World:
         written: Store | None = None,
         number: int = 0,
         living: Callable[[], frozenset[int]] = frozenset,
+        others: Sequence[SimulatedProvider] = (),
+        silence_s: float = 30,
+        grace_s: float = 600,
     ) -> None:
         """`called` and `written`: what the loops use in place of the provider and the store. `number`: which server
-        it is, of those that are `living`."""
+        it is, of those that are `living`. `others`: providers beside the default one."""
         self.store = store
         self.written = loops_store = written or store
-        providers = Providers(called or provider)
+        self.providers = providers = Providers(called or provider, *others)
+        self._attached = (provider, *others)
         self.provider = provider
         tokens, loads = InstanceTokens(key=b"k" * 32), Loads(alone=lambda: store.alone)
-        self.agents = AgentService(store=store, clock=clock, tokens=tokens, wake=self.wake, silence_s=30, loads=loads)
+        self.agents = AgentService(store=store, clock=clock, tokens=tokens, wake=self.wake, silence_s=silence_s, loads=loads)
         self.loop = OwnerLoops(
             store=loops_store,
             providers=providers,
@@ -72,6 +76,7 @@ class World:
             judge=self.agents.judge,
             wake=self.loop.wake,
             on_gone=self.agents.forget,
+            grace_s=grace_s,
         )
 
     def wake(self, name: str) -> None:
@@ -79,7 +84,8 @@ class World:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[World]:
-        self.provider.attach(self.agents)
+        for each in self._attached:
+            each.attach(self.agents)
         await self.monitor.look()
         await self.loop.first_pass()
         works = (self.loop.run(), self.monitor.run(), self.agents.run())

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from brickyard.providers.fleet import Providers
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.reconcile.room import DiskRoom
 from brickyard.server.metrics import WorkspaceMetrics
@@ -38,7 +39,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def measures(store: Store, place: Path) -> tuple[WorkspaceMetrics, CollectorRegistry]:
     registry = CollectorRegistry()
     room = DiskRoom(store=store, storage=Storage(place), data_dir=place, min_free=0, dbfs_limit=1)
-    made = WorkspaceMetrics(store, SimulatedProvider(node_types=[SMALL]), room, lambda: SERVERS, {"event loop": lambda: 0.5})
+    providers = Providers(SimulatedProvider(node_types=[SMALL]))
+    made = WorkspaceMetrics(store, providers, room, lambda: SERVERS, {"event loop": lambda: 0.5})
     registry.register(made)
     return made, registry
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from brickyard.domain.clock import Clock
 from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
 from brickyard.domain.states import State
 from brickyard.nodes.sessions import AgentService
+from brickyard.providers.fleet import Providers
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.server.lifecycle import Application
 from brickyard.testing.builders import SMALL
@@ -100,12 +101,14 @@ class Workspace:
         passed: ManualClock | None = None,
         clock: Clock | None = None,
         machines: SimulatedProvider | None = None,
+        others: Sequence[SimulatedProvider] = (),
         **settings: Any,
     ) -> None:
         """`passed` is the time that `pass_time` moves on; `clock` is the server's, if that shows another one."""
         self.clock = passed or now()
         self._clock = clock or self.clock
         self.machines = machines or SimulatedProvider(node_types=[SMALL])
+        self.others = others  # providers beside that one
         # Its clock jumps, so nobody is taken for silent.
         self._settings = Settings(data_dir=directory, provider="simulated", **{"agent_silence_s": 1e9, **settings})
         self._line = Line()
@@ -121,12 +124,13 @@ class Workspace:
             server_url="http://127.0.0.1:1",
             workspace_key=b"k" * 32,
             admin_token=TOKEN,
-            provider=self.machines,
+            provider=Providers(self.machines, *self.others),
             clock=self._clock,
         )
         self.app = await self._life.enter_async_context(opened)
         self._line.connect(self.app.parts.nodes.agents)
-        self.machines.attach(self._line)
+        for each in (self.machines, *self.others):
+            each.attach(self._line)
 
     async def crash(self) -> None:
         """The server is gone, whatever it was doing; its machines are not."""
@@ -142,6 +146,10 @@ class Workspace:
 
     async def get(self, verb: str, *, version: str = "2.1", **query: Any) -> tuple[int, Any]:
         return await self._patiently("GET", f"/api/{version}/clusters/{verb}", **query)
+
+    async def call(self, method: str, path: str, **sent: Any) -> tuple[int, Any]:
+        """Any other call of the API."""
+        return await self._patiently(method, path, **sent)
 
     async def pool(self, method: str, verb: str, **fields: Any) -> tuple[int, Any]:
         """A call of the Instance Pools API: the body of a POST, the query of a GET."""

@@ -90,7 +90,9 @@ def serving(function: F) -> F:
             help="TOML file that defines how the simulated provider's nodes behave.",
         ),
         click.option(
-            "--provider", help="local, ray, slurm, simulated (nodes that compute nothing, for tests), or another installed one."
+            "--provider",
+            help="Where nodes run: local, ray, slurm, simulated (they compute nothing, for tests), or another installed one. "
+            "Several, separated by commas: the first is the default.",
         ),
         click.option("--public-url", help="http://HOST:PORT of this server that nodes on other machines call."),
         click.option("--tls-self-signed", is_flag=True, default=None, help="Create a certificate for the Spark Connect port."),

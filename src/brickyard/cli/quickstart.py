@@ -22,6 +22,7 @@ from brickyard.cli.progress import Say, Shown, working
 from brickyard.cli.up import START_LIMIT_S, start_detached
 from brickyard.config import Settings
 from brickyard.lifecycle.messages import token_line
+from brickyard.lifecycle.providernames import listed
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 from brickyard.server.preflight import ServerError, listen
 
@@ -139,12 +140,12 @@ class _Quickstart:
         if found:
             running = serving(self._workspace)
             say(f"  a server is already running at {running.url}")
-            if running.about.get("provider") == "simulated":
+            if listed(running.about.get("provider", ""))[:1] == ("simulated",):
                 raise CliError(
                     f"the running server {_COMPUTES_NOTHING} Stop it with `brickyard down`, or choose another --data-dir."
                 )
             return
-        if self._settings.provider == "simulated":
+        if self._settings.providers[0] == "simulated":
             raise CliError(f"the settings choose a server that {_COMPUTES_NOTHING} Choose --provider local.")
         self._started_server = True
         started = start_detached(self._with_free_port(say), self._workspace)

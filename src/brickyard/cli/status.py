@@ -19,6 +19,7 @@ from brickyard.cli.http import get
 from brickyard.cli.options import found_by, place, settings
 from brickyard.config import Settings
 from brickyard.lifecycle.machine import allowed_here, network_text
+from brickyard.lifecycle.providernames import listed
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
 
 def _network(about: dict[str, str], chosen: Settings) -> str:
     """The network of clusters: the machine's, or a separate one for each. Found like `_isolation`."""
-    if about.get("provider", chosen.provider) == "simulated":
+    if _only_simulated(about, chosen):
         return SIMULATED
     if about.get("isolation", chosen.isolation) == "off":
         return "shared: isolation is switched off"
@@ -80,11 +81,15 @@ def _network(about: dict[str, str], chosen: Settings) -> str:
 
 def _isolation(about: dict[str, str], chosen: Settings) -> str:
     """How clusters are isolated: as the server found, or, if it has not checked yet or none runs, as this command finds."""
-    if about.get("provider", chosen.provider) == "simulated":
+    if _only_simulated(about, chosen):
         return SIMULATED
     if about.get("isolation", chosen.isolation) == "off":
         return SWITCHED_OFF
     return about.get("isolation_found") or _here().text
+
+
+def _only_simulated(about: dict[str, str], chosen: Settings) -> bool:
+    return set(listed(about.get("provider", chosen.provider))) == {"simulated"}
 
 
 _here = functools.cache(allowed_here)  # another Python: only where no server has told
@@ -104,11 +109,9 @@ def _of_the_server(workspace: Workspace) -> dict[str, Any]:
     said = {name: value for name, value in running.about.items() if name not in _FOUND}
     found: dict[str, Any] = {"pid": running.pid, "url": running.url, **said}
     measures = _measures(_ask(f"{running.url}/metrics", ""))
-    found["capacity"] = {
-        name: {"total": measures[f"brickyard_capacity_{unit}"] / scale, "left": measures[f"brickyard_free_{unit}"] / scale}
-        for name, unit, scale in (("cores", "cores", 1), ("memory_mb", "memory_bytes", 2**20))
-        if f"brickyard_capacity_{unit}" in measures
-    }
+    machine = json.loads(_ask(f"{running.url}/api/2.1/machine", workspace.stored_token()))
+    found["providers"] = [_provider(each) for each in machine["providers"]]
+    found["capacity"] = found["providers"][0]["capacity"]
     found["servers"] = int(measures.get('brickyard_servers{state="serving"}', 1))
     found["disk"] = {
         name: measures.get(f"brickyard_{name}_bytes", 0.0) for name in ("disk_size", "disk_free", "dbfs", "dbfs_limit")
@@ -158,6 +161,20 @@ def _cluster(view: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _provider(view: dict[str, Any]) -> dict[str, Any]:
+    room = view["room"] or {}
+    return {
+        "name": view["name"],
+        "configured": view["configured"],
+        "node_types": view["node_types"],
+        "hidden_node_types": {each["node_type_id"]: each["provider"] for each in view["hidden_node_types"]},
+        "nodes": view["nodes"],
+        "capacity": {
+            name: {"total": room[f"{name}_total"], "left": room[f"{name}_left"]} for name in ("cores", "memory_mb") if room
+        },
+    }
+
+
 def _pool(view: dict[str, Any]) -> dict[str, Any]:
     errors = view.get("status", {}).get("pending_instance_errors") or [{}]
     return {
@@ -175,19 +192,16 @@ def _show(report: dict[str, Any]) -> None:
     sparks = dict.fromkeys(each["spark_version"] for each in report["runtimes"])
     click.echo(f"Brickyard {report['version']} at {report['url']} (process {report['pid']})")
     click.echo(f"Data in {report['data_dir']} (chosen {report['found']}), runtimes in {report.get('cache_dir', 'another place')}")
-    click.echo(f"Provider: {report.get('provider', 'unknown')}; isolation of clusters: {report['isolation']}")
+    click.echo(f"Provider: {report.get('provider', 'unknown').replace(',', ', ')}; isolation of clusters: {report['isolation']}")
     if report["servers"] > 1:
         click.echo(f"Servers of this workspace: {report['servers']}")
     click.echo(f"Network of clusters: {report['network']}")
     click.echo(
         f"Installed runtimes: {', '.join(f'Spark {each}' for each in sparks) or 'none yet; the first cluster installs one'}"
     )
-    if capacity := report["capacity"]:
-        cores, memory = capacity["cores"], capacity["memory_mb"]
-        click.echo(
-            f"Room for nodes: {cores['left']:.0f} of {cores['total']:.0f} cores, "
-            f"{memory['left'] / 1024:.0f} of {memory['total'] / 1024:.0f} GiB left"
-        )
+    for each in report["providers"]:
+        for line in _provider_lines(each, alone=len(report["providers"]) == 1):
+            click.echo(line)
     disk = {name: value / 2**30 for name, value in report["disk"].items()}
     click.echo(
         f"Disk: {disk['disk_free']:.1f} of {disk['disk_size']:.1f} GiB free; dbfs:/ uses {disk['dbfs']:.1f} of at most "
@@ -200,6 +214,30 @@ def _show(report: dict[str, Any]) -> None:
         draw_clusters(report["clusters"])
     if report["instance_pools"]:
         _pool_table(report["instance_pools"])
+
+
+def _provider_lines(provider: dict[str, Any], *, alone: bool) -> list[str]:
+    """What there is to say of one provider: its room, and what is unusual about it."""
+    name, nodes = printable(provider["name"]), provider["nodes"]
+    if not provider["configured"]:
+        return [
+            f"Provider {name} is not in the settings, and {nodes} of its nodes are on record: they go on until they are not "
+            "wanted any more, and none is replaced. Name it in provider again to manage them."
+        ]
+    lines = []
+    if capacity := provider["capacity"]:
+        cores, memory = capacity["cores"], capacity["memory_mb"]
+        lines.append(
+            f"Room for nodes{'' if alone else f' of {name}'}: {cores['left']:.0f} of {cores['total']:.0f} cores, "
+            f"{memory['left'] / 1024:.0f} of {memory['total'] / 1024:.0f} GiB left"
+        )
+    elif not alone:
+        lines.append(f"Room for nodes of {name}: it does not say")
+    for by in sorted(set(provider["hidden_node_types"].values())):
+        hidden = sorted(each for each, first in provider["hidden_node_types"].items() if first == by)
+        more = f" and {len(hidden) - 5} more" if len(hidden) > 5 else ""
+        lines.append(f"Provider {name} offers {', '.join(hidden[:5])}{more} in vain: {printable(by)} has them")
+    return lines
 
 
 def _pool_table(pools: list[dict[str, Any]]) -> None:

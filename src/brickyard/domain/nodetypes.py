@@ -1,8 +1,9 @@
-"""Node types: the machine sizes that a provider offers, and the catalogue of the types on offer."""
+"""Node types: the machine sizes that providers offer, and the catalogue of the types on offer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -30,6 +31,37 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     is_deprecated: bool = False
     price_per_hour: float = 0.0
     display_order: int = 0
+    provider: str = ""  # the name of the provider that it belongs to; the workspace fills this in
+    network: str = ""  # nodes whose types have the same one reach each other; the workspace fills this in
+
+
+class Offer(NamedTuple):
+    """What one provider offers."""
+
+    provider: str
+    network: str
+    node_types: Sequence[NodeType]
+
+
+class Merged(NamedTuple):
+    """What a workspace offers. `hidden`: by a provider's name, the ids that it offers in vain, each with who has it."""
+
+    node_types: tuple[NodeType, ...]
+    hidden: Mapping[str, Mapping[str, str]]
+
+
+def merged(offers: Sequence[Offer]) -> Merged:
+    """The node types of all providers. Each belongs to one: the first that offers its id."""
+    found: dict[str, NodeType] = {}
+    hidden: dict[str, dict[str, str]] = {}
+    for offer in offers:
+        for each in offer.node_types:
+            first = found.get(each.node_type_id)
+            if first is None:
+                found[each.node_type_id] = msgspec.structs.replace(each, provider=offer.provider, network=offer.network)
+            elif first.provider != offer.provider:
+                hidden.setdefault(offer.provider, {})[each.node_type_id] = first.provider
+    return Merged(tuple(found.values()), hidden)
 
 
 class Catalogue:

@@ -132,6 +132,7 @@ class NodeTypeView(Wire, frozen=True, kw_only=True, omit_defaults=False):
     support_cluster_tags: bool = True
     support_ebs_volumes: bool = False
     support_port_forwarding: bool = True
+    provider: str = ""  # specific to Brickyard: where its instances come from
 
 
 class ListNodeTypesResponse(Wire, frozen=True, kw_only=True):

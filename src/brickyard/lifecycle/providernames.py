@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,12 +29,38 @@ def find() -> dict[str, EntryPoint]:
     return found
 
 
+def listed(setting: str) -> tuple[str, ...]:
+    """The names in the setting `provider`: comma-separated, the default provider first."""
+    return tuple(name.strip() for name in setting.split(",") if name.strip())
+
+
 def unknown(name: str) -> str:
     """The valid names, as the end of a sentence, if no provider has this name; otherwise ""."""
     if name in OF_A_CHECKOUT:
         return ""  # no need to look at installed packages
     names = sorted(find())
     return "" if name in names else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def problem(setting: str) -> str:
+    """What the setting `provider` must be, as the end of a sentence, if it is wrong; otherwise ""."""
+    names = listed(setting)
+    if not names:
+        return "non-empty text"
+    for name in names:
+        if rule := unknown(name):
+            return rule if len(names) == 1 else f"{rule}, or several of them separated by commas"
+    return "without a name that occurs twice" if len(set(names)) < len(names) else ""
+
+
+def of_variable(variable: str, names: Iterable[str]) -> tuple[str, str] | None:
+    """The provider that a variable without our prefix is for, and its key: RAY_ADDRESS is `address` of ray. If one provider's
+    name begins like another's, the longer one that fits counts."""
+    for name in sorted(names, key=len, reverse=True):
+        prefix = f"{name.upper().replace('-', '_')}_"
+        if variable.startswith(prefix) and variable != prefix:
+            return name, variable.removeprefix(prefix).lower()
+    return None
 
 
 def _installed() -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import msgspec
 
 from brickyard.domain.cluster import Instance
@@ -10,10 +13,13 @@ from brickyard.nodes.tokens import InstanceTokens
 
 
 class NodeCalls:
-    """One per server."""
+    """One per server. `by_provider`: the clients for instances of providers with these names; `client` is for all others."""
 
-    def __init__(self, *, client: AgentClient, tokens: InstanceTokens) -> None:
+    def __init__(
+        self, *, client: AgentClient, tokens: InstanceTokens, by_provider: Mapping[str, AgentClient] = MappingProxyType({})
+    ) -> None:
         self._client = client
+        self._by_provider = by_provider
         self._tokens = tokens
 
     async def ask(self, node: Instance, op: NodeOp[Request, Reply], request: Request) -> Reply:
@@ -23,7 +29,8 @@ class NodeCalls:
             request = msgspec.structs.replace(request, ticket=ticket)
         path, body = op.call(request)
         token = self._tokens.server_token(node.instance_id)
-        answer = await self._client.call(node.endpoint, token, op.method, path, body)
+        client = self._by_provider.get(node.provider, self._client)
+        answer = await client.call(node.endpoint, token, op.method, path, body)
         try:
             return msgspec.convert(answer, op.reply)
         except msgspec.ValidationError as error:  # users control what a node answers

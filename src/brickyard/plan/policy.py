@@ -22,7 +22,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     launch_backoff_ms: int = 1_000
     launch_lease_ms: int = 15_000  # how long a launch call may take before another process may repeat it
     autoscale: Rules = Rules()
-    spot_market: bool = False  # whether the provider has one
+    spot_markets: frozenset[str] = frozenset()  # the names of providers that have one
     currency: str = "USD"  # of the node types' prices
-    provider: str = ""  # the name of the provider of new instances
-    encrypts: bool = False  # whether a cluster's nodes encrypt what they send each other: they are on different machines
+    provider: str = ""  # the name of the default provider
+    encrypting: frozenset[str] = frozenset()  # providers whose nodes are on different machines: Spark encrypts what they send

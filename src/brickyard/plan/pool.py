@@ -34,22 +34,43 @@ class PoolPlan(msgspec.Struct, frozen=True, kw_only=True):
     purge: bool = False  # deleted, and nothing is left of it: remove its row
 
 
-def plan_pool(pool: Pool, idle: Sequence[Instance], *, used: int, others: int, now: int, policy: Policy) -> PoolPlan:
+def plan_pool(
+    pool: Pool,
+    idle: Sequence[Instance],
+    *,
+    used: int,
+    others: int,
+    now: int,
+    policy: Policy,
+    moved: frozenset[str] = frozenset(),
+) -> PoolPlan:
     """Decides about one pool. `idle` are its instances that no cluster has, in any state; `used` counts the live instances that
-    clusters have, `others` all rows of instances that clusters have."""
-    return _Pass(pool, idle, used=used, others=others, now=now, policy=policy).run()
+    clusters have, `others` all rows of instances that clusters have. `moved` are idle ones that no cluster will take, because
+    their node type now belongs to another provider."""
+    return _Pass(pool, idle, used=used, others=others, now=now, policy=policy, moved=moved).run()
 
 
 class _Pass:
     """The state of one pass: small phases in a fixed order, as in `plan.cluster`."""
 
-    def __init__(self, pool: Pool, idle: Sequence[Instance], *, used: int, others: int, now: int, policy: Policy) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        idle: Sequence[Instance],
+        *,
+        used: int,
+        others: int,
+        now: int,
+        policy: Policy,
+        moved: frozenset[str],
+    ) -> None:
         self.pool = pool
         self.rows = list(idle)
         self.used = used
         self.others = others
         self.now = now
         self.policy = policy
+        self.moved = moved
         self.changed: dict[str, Instance] = {}
         self.removed: list[Instance] = []
         self.failed: list[PendingInstanceError] = []
@@ -87,11 +108,13 @@ class _Pass:
                 self.idle.append(row)
 
     def _sort_out(self) -> None:
-        """Ends instances that could not be launched or whose agents never called."""
+        """Ends instances that could not be launched, whose agents never called, or that no cluster will take."""
         hopeless: list[Instance] = []
         for row in self.idle:
             deadline = row.created_ms + self.policy.launch_timeout_ms
-            if row.launch_error is not None:
+            if row.instance_id in self.moved:
+                hopeless.append(row)
+            elif row.launch_error is not None:
                 self._fail(row, row.launch_error.message)
                 hopeless.append(row)
             elif row.state is not InstanceState.REGISTERED:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -39,12 +39,13 @@ class PoolStock:
         self._idle = sorted(sound, key=lambda each: (standing(each), each.instance_id))
         self._live = live  # idle, used and pending
 
-    def take(self) -> Taken | TerminationReason:
-        """One instance, or why there is none."""
+    def take(self, fits: Callable[[Instance], bool] = lambda _: True) -> Taken | TerminationReason:
+        """One instance that fits, or why there is none."""
         if not self.pool.active:
             return pool_not_found(self.pool.instance_pool_id)
-        if self._idle:
-            return Taken(instance=self._idle.pop(0))
+        if (found := next((each for each in self._idle if fits(each)), None)) is not None:
+            self._idle.remove(found)
+            return Taken(instance=found)
         capacity = self.pool.spec.max_capacity
         if capacity is not None and self._live >= capacity:
             return self._full(capacity)

@@ -20,7 +20,7 @@ from brickyard.domain.pools import Pool
 from brickyard.domain.runtimes import Runtime
 from brickyard.domain.spec import ISOLATING_MODES, AutoScale, ClusterSpec, DataSecurityMode, Kind
 from brickyard.plan.autoscale import check_autoscale, check_window
-from brickyard.plan.launching import types_of
+from brickyard.plan.launching import apart, types_of
 from brickyard.plan.logconf import log_destination
 from brickyard.plan.owned import check_conf, check_variables
 from brickyard.plan.refused import check_refused
@@ -259,6 +259,8 @@ def _check_node_types(spec: ClusterSpec, node_types: Mapping[str, NodeType]) -> 
             raise InvalidParameterValue(f"{field} cannot be used with a pool, which sets the node type. Leave it out.")
         for name in alternates[1:]:
             _check_alternate(f"{field}.alternate_node_type_ids", name, node_types.get(name), own)
+    if why := apart(spec, node_types):
+        raise InvalidParameterValue(why)
     return driver
 
 

@@ -148,6 +148,9 @@ class Provider(Protocol):
     spot_market: bool = False  # whether `LaunchRequest.spot` has an effect
     ends_with_server: bool = False  # whether `close` ends the instances, unless they are to be kept
     where: Literal["here", "elsewhere", "nowhere"] = "elsewhere"  # on the server's machine, on others; or it computes nothing
+    # Every node of a cluster must reach every other at the address that its agent reports. Providers with the same name here,
+    # such as two engines on one set of machines, may share a cluster; with "" none does.
+    network: str = ""
 
     def node_types(self) -> Sequence[NodeType]:
         """The node types on offer, best default first. Cheap; callers ask often."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Collection
 from pathlib import Path
 
 from brickyard.domain.prices import Prices, parse_prices
@@ -24,9 +25,9 @@ def read(path: Path | None) -> Prices:
     return parse_prices(text)
 
 
-def check(prices: Prices, *, provider: str) -> None:
+def check(prices: Prices, *, providers: Collection[str]) -> None:
     """Raises ValueError for a node type that cannot exist: a misspelt name would leave its type at the list price."""
-    if provider not in _OURS:
+    if not all(provider in _OURS for provider in providers):
         return
     names = {each.node_type_id for each in (*machine_types(cores=1, memory_mb=1), *cloud_types())}
     for name in prices.per_hour:

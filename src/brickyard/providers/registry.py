@@ -1,30 +1,52 @@
-"""Opens the provider named in the settings: ours, or one from another installed package (`lifecycle/providernames.py`)."""
+"""Opens the providers named in the settings: ours, or from other installed packages (`lifecycle/providernames.py`)."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from brickyard.lifecycle.providernames import find, unknown
+from brickyard.lifecycle import providernames
 
-if TYPE_CHECKING:  # only the selected provider is imported
+if TYPE_CHECKING:  # only the selected providers are imported
     from brickyard.providers.base import Provider, Setup
+    from brickyard.providers.fleet import Providers
 
 
-def open_provider(setup: Setup) -> Provider:
-    """Opens the provider named in the settings. Raises SetupError."""
+def open_providers(setup: Setup) -> Providers:
+    """Opens the providers named in the settings. Raises SetupError; then none is left open."""
+    from brickyard.providers.base import SetupError  # noqa: PLC0415 - names can be checked without it
+    from brickyard.providers.fleet import Providers  # noqa: PLC0415 - as above
+
+    if rule := providernames.problem(setup.settings.provider):
+        raise SetupError(f"provider is {setup.settings.provider!r}; provider must be {rule}.")
+    opened: list[Provider] = []
+    try:
+        for name in setup.settings.providers:
+            opened.append(open_provider(setup, name))
+    except BaseException:
+        for provider in opened:
+            with contextlib.suppress(Exception):
+                provider.close(keep_nodes=True)
+        raise
+    return Providers(*opened)
+
+
+def open_provider(setup: Setup, name: str = "") -> Provider:
+    """Opens one provider: the default one, or that with this name. Raises SetupError."""
     from brickyard.providers.base import SetupError  # noqa: PLC0415 - names can be checked without it
 
-    name = setup.settings.provider
-    if rule := unknown(name):
+    name = name or setup.settings.provider
+    if rule := providernames.unknown(name):
         raise SetupError(f"provider is {name!r}; provider must be {rule}.")
-    entry = find()[name]
+    entry = providernames.find()[name]
     try:
         factory: Callable[[Setup], Provider] = entry.load()
     except Exception as error:  # another package's code: any exception means that it cannot be used
         raise SetupError(f"provider {name} ({entry.value}) cannot be imported: {type(error).__name__}: {error}.") from error
     provider = factory(setup)
     if provider.where == "elsewhere" and not setup.settings.public_url.startswith("https://"):
+        provider.close(keep_nodes=True)
         found = setup.settings.public_url or "not set"
         raise SetupError(
             f"provider {name} runs agents on other machines, and public_url is {found}: tokens and data would cross the network "

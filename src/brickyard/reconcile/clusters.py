@@ -298,6 +298,7 @@ def _write(
 def _new_instance(
     node: NewNode, cluster: Cluster, *, now: int, sizes: Mapping[str, NodeType], policy: Policy, ids: Ids
 ) -> Instance:
+    provider = node.provider or policy.provider
     return Instance(
         instance_id=ids.instance_id(),
         node_id=ids.node_id(),
@@ -306,11 +307,11 @@ def _new_instance(
         generation=cluster.incarnation,
         node_type_id=node.node_type_id,
         spot=node.spot,
-        provider=policy.provider,
+        provider=provider,
         created_ms=now,
         pool_id=node.pool_id,
         cold="the pool had no idle instance" if node.pool_id else "",
         assignment=assignment_for(
-            cluster, role=node.role, node_type_id=node.node_type_id, sizes=sizes, encrypted=policy.encrypts
+            cluster, role=node.role, node_type_id=node.node_type_id, sizes=sizes, encrypted=provider in policy.encrypting
         ),
     )

@@ -3,8 +3,9 @@
 * recorded as running but not listed (or listed as ended): the instance is gone, and its cluster is told;
 * recorded as terminating and still listed: terminated again; no longer listed: gone;
 * listed but not recorded: an orphan of a crash, which is ended;
-* silent for too long: considered lost;
-* recorded with a provider that is not configured: logged once, and left alone.
+* silent for too long: considered lost, even while its provider cannot be asked;
+* recorded with a provider that is not configured: nobody can ask for it or end it. It goes on while its agent calls. Once it is
+  no longer wanted, or lost, it is gone when its agent must have ended itself.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -30,14 +32,30 @@ log = structlog.get_logger(__name__)
 POLL_S = 0.5
 MAX_POLL_S = 5.0
 SHARE = 0.05  # of the time may go into checks, as long as the interval stays within MAX_POLL_S
+PATIENCE_S = 5.0  # for a provider's answer; then the check goes on without it, and takes the answer when it is there
 
 States = Mapping[str, tuple[str, InstanceState]]  # instance id -> its owner, and its recorded state
+Records = Mapping[str, States]  # by the name of the provider
 _NEW = ("", InstanceState.REQUESTED)
+SILENT = "its agent has stopped answering"
+
+
+class _Question(NamedTuple):
+    """A call of `Provider.observe` that is under way, and what was on record before it began."""
+
+    listing: asyncio.Future[Mapping[str, Observed]]
+    before: States
+
+
+class _Answer(NamedTuple):
+    provider: Provider
+    listed: Mapping[str, Observed]
+    before: States
 
 
 class InstanceMonitor:
     """`run` until cancelled. `judge` returns which registered instances have been silent for too long. With several servers, only
-    the one for which `held` is true checks."""
+    the one for which `held` is true checks. `grace_s`: after this time without a server, an agent ends itself."""
 
     def __init__(
         self,
@@ -48,16 +66,26 @@ class InstanceMonitor:
         wake: Callable[[str], None],
         on_gone: Callable[[str], None],
         held: Callable[[], bool] = lambda: True,
+        grace_s: float = 600.0,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._held = held
         self._store = store
         self._providers = providers
         self._told: set[str] = set()  # instances already logged as having an unconfigured provider
-        self._before: States | None = None  # what the last comparison read
+        self._left: dict[str, float] = {}  # those of them that are terminating: since when, as far as this server knows
+        self._before: Records | None = None  # what the last comparison read
+        self._turn = asyncio.Lock()
+        self._questions: dict[str, _Question] = {}
+        self._slow: set[str] = set()  # providers that are logged as not answering
         self._judge = judge
         self._wake = wake
         self._on_gone = on_gone
+        self._grace_s = grace_s
+        self._monotonic = monotonic
         self._calls = ThreadPoolExecutor(4, thread_name_prefix="monitor")
+        # Apart from those, so that a provider that does not answer keeps no instance from being ended.
+        self._asks = ThreadPoolExecutor(len(providers), thread_name_prefix="observe")
 
     async def run(self) -> None:
         """Checks every half second until cancelled; with thousands of instances less often, to take little time."""
@@ -70,61 +98,125 @@ class InstanceMonitor:
                         await self.look()
                 except DatabaseTrouble:
                     continue
-                except ProviderError as error:
-                    log.warning("observe_failed", error=str(error))
                 except Exception:
                     log.exception("monitor_failed")
                 await asyncio.sleep(min(max(POLL_S, (time.monotonic() - started) / SHARE), MAX_POLL_S))
         finally:
             self._calls.shutdown(wait=False, cancel_futures=True)
+            self._asks.shutdown(wait=False, cancel_futures=True)
 
     async def look(self) -> None:
-        """One comparison. A server that loses the lease meanwhile (it was stopped, say) does nothing: its data may be old."""
-        loop, held = asyncio.get_running_loop(), self._held()
-        # Records are read before and after the provider is asked. One that it lists and that is not on record afterwards is an
+        """One comparison. A server that loses the lease meanwhile (it was stopped, say) does nothing: its data may be old. A
+        provider that cannot answer keeps only its own instances from being compared."""
+        async with self._turn:
+            await self._look()
+
+    async def _look(self) -> None:
+        held = self._held()
+        # Records are read before and after a provider is asked. One that it lists and that is not on record afterwards is an
         # orphan. One that it does not list is missing only if it was launched before: an instance can be launched, and its agent
         # can call home, while the provider is being asked. (Records, not times: servers' clocks differ.)
-        before = self._before
-        if before is None:
-            before = await self._store.read(lambda tx: tx.instances.states(), background=True)
-        where = await loop.run_in_executor(self._calls, self._observe)
-        listed = {instance_id: seen for instance_id, (_, seen) in where.items()}
-        states, foreign = await self._store.read(
-            lambda tx: (tx.instances.states(), tx.instances.of_other_providers(self._providers.names)), background=True
-        )
-        self._before = states
-        self._tell(foreign)
-        for instance_id in foreign:
-            states.pop(instance_id, None)
-        ending: dict[str, str] = {}
-        for instance_id in listed.keys() - states.keys() - foreign.keys():
-            log.warning("orphan_instance", instance_id=instance_id, provider=where[instance_id][0].name)
-            ending[instance_id] = "it belongs to no cluster and no pool of this workspace"
-        registered = [instance_id for instance_id, (_, state) in states.items() if state is InstanceState.REGISTERED]
-        suspects = suspicious(states, listed, before=before, silent=await self._judge(registered))
+        known = self._before
+        if known is None:
+            known = await self._store.read(self._records, background=True)
+        answers = await self._ask(known)
+        records = await self._store.read(self._records, background=True)
+        self._before = records
+        registered = [
+            key for states in records.values() for key, (_, state) in states.items() if state is InstanceState.REGISTERED
+        ]
+        silent = await self._judge(registered)
+        left = {name: states for name, states in records.items() if self._providers.of(name) is None}
+        self._tell(left)
+        listed: dict[str, Observed] = {}
+        suspects = self._ended_alone(left)
+        ending: list[tuple[Provider, str, str]] = []
+        for name, states in records.items():
+            if (answer := answers.get(name)) is not None:
+                suspects |= suspicious(states, answer.listed, before=answer.before, silent=silent)
+                listed |= {instance_id: seen for instance_id, seen in answer.listed.items() if instance_id in states}
+            else:  # they may still exist, as far as anybody knows
+                lost = {key for key, (_, state) in states.items() if state is InstanceState.REGISTERED and key in silent}
+                suspects |= dict.fromkeys(lost, SILENT)
+                listed |= {key: Observed(instance_id=key, alive=True) for key in lost}
+        for answer in answers.values():
+            ending += self._unwanted(answer, records.get(answer.provider.name, {}), left)
         if held and not self._held():
             return
         if suspects:
-            for cluster_id in await self._store.write(lambda tx: mark_gone(tx, suspects, listed), background=True):
-                self._wake(cluster_id)
+            for owner_id in await self._store.write(lambda tx: mark_gone(tx, suspects, listed), background=True):
+                self._wake(owner_id)
+        # Concurrently: one that is slow to end delays no other.
+        await asyncio.gather(*(self._terminate(*each) for each in ending))
+
+    def _records(self, tx: Tx) -> Records:
+        """What is on record. Rows that name no provider are the default's."""
+        found = tx.instances.by_provider()
+        name = self._providers.default.name
+        return {**found, name: {**found.pop("", {}), **found.get(name, {})}}
+
+    async def _ask(self, known: Records) -> dict[str, _Answer]:
+        """What the providers list that answer in time, by name."""
+        loop = asyncio.get_running_loop()
+        begun: list[asyncio.Future[Mapping[str, Observed]]] = []
+        for provider in self._providers:
+            if provider.name not in self._questions:
+                begun.append(loop.run_in_executor(self._asks, provider.observe))
+                self._questions[provider.name] = _Question(begun[-1], known.get(provider.name, {}))
+        if begun:
+            await asyncio.wait(begun, timeout=PATIENCE_S)
+        answers: dict[str, _Answer] = {}
+        for provider in self._providers:
+            name, question = provider.name, self._questions[provider.name]
+            if not question.listing.done():
+                if name not in self._slow:
+                    self._slow.add(name)
+                    log.warning("observe_slow", provider=name, why=f"no answer for {PATIENCE_S:g} s; the others go on")
+                continue
+            del self._questions[name]
+            self._slow.discard(name)
+            try:
+                answers[name] = _Answer(provider, question.listing.result(), question.before)
+            except ProviderError as error:
+                log.warning("observe_failed", provider=name, error=str(error))
+            except Exception:  # its bug; the others go on
+                log.exception("observe_failed", provider=name)
+        return answers
+
+    def _unwanted(self, answer: _Answer, states: States, left: Records) -> list[tuple[Provider, str, str]]:
+        """What the provider is to end, each with the reason. Forgets what it no longer lists."""
+        provider, listed = answer.provider, answer.listed
+        ending = []
+        # One that is on record with another provider was refused here first: a late call has launched it after all.
+        for instance_id in listed.keys() - states.keys() - {key for found in left.values() for key in found}:
+            log.warning("orphan_instance", instance_id=instance_id, provider=provider.name)
+            ending.append((provider, instance_id, "it belongs to no cluster and no pool of this workspace"))
         for instance_id, (_, state) in states.items():
             if state is InstanceState.TERMINATING and instance_id in listed:
-                ending[instance_id] = "released"
+                ending.append((provider, instance_id, "released"))
             elif instance_id not in listed and state in (InstanceState.TERMINATING, InstanceState.GONE):
                 self._on_gone(instance_id)
-        # Concurrently: one that is slow to end delays no other.
-        await asyncio.gather(*(self._terminate(where[instance_id][0], instance_id, why) for instance_id, why in ending.items()))
+        return ending
 
-    def _observe(self) -> dict[str, tuple[Provider, Observed]]:
-        """The instances that all providers list, each with its provider."""
-        return {name: (provider, seen) for provider in self._providers for name, seen in provider.observe().items()}
+    def _ended_alone(self, left: Records) -> dict[str, str]:
+        """Instances that nobody can end, because their providers are not configured, and whose agents have had the time to end
+        themselves, as `suspicious` returns them."""
+        now = self._monotonic()
+        terminating = [key for found in left.values() for key, (_, state) in found.items() if state is InstanceState.TERMINATING]
+        self._left = {instance_id: self._left.get(instance_id, now) for instance_id in terminating}
+        ended = [instance_id for instance_id, since in self._left.items() if now - since > self._grace_s]
+        for instance_id in ended:
+            self._on_gone(instance_id)
+        return dict.fromkeys(ended, "")
 
-    def _tell(self, foreign: Mapping[str, str]) -> None:
-        for instance_id in foreign.keys() - self._told:
+    def _tell(self, left: Records) -> None:
+        """Logs, once, the instances of providers that are not configured."""
+        names = {instance_id: name for name, states in left.items() for instance_id in states}
+        for instance_id in names.keys() - self._told:
             log.warning(
-                "instance_left", instance_id=instance_id, provider=foreign[instance_id], why="its provider is not configured"
+                "instance_left", instance_id=instance_id, provider=names[instance_id], why="its provider is not configured"
             )
-        self._told = set(foreign)
+        self._told = set(names)
 
     async def _terminate(self, provider: Provider, instance_id: str, reason: str) -> None:
         try:
@@ -147,7 +239,7 @@ def suspicious(states: States, listed: Mapping[str, Observed], *, before: States
             elif not seen.alive:
                 suspects[instance_id] = "its agent ended unexpectedly"
             elif instance_id in silent:
-                suspects[instance_id] = "its agent has stopped answering"
+                suspects[instance_id] = SILENT
         elif state is InstanceState.TERMINATING and seen is None:
             suspects[instance_id] = ""
     return suspects

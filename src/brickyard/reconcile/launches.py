@@ -109,7 +109,7 @@ class Launches:
         if node_type is None:
             return LaunchError(kind="InvalidError", message=f"node type {instance.node_type_id} is no longer offered")
         if (provider := self._providers.of(instance.provider)) is None:
-            return LaunchError(kind="InvalidError", message=f"its provider {instance.provider} is no longer configured")
+            return LaunchError(kind="InvalidError", message=f"its provider {instance.provider} is no longer in the settings")
         request = LaunchRequest(
             instance_id=instance.instance_id,
             node_type=node_type,

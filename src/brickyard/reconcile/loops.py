@@ -72,7 +72,7 @@ class OwnerLoops:
             clock=clock,
             ids=ids,
             policy=policy,
-            node_types=Catalogue(node_types or providers.default.node_types),
+            node_types=Catalogue(node_types or providers.node_types),
             launches=self._launches,
             number=number,
         )

@@ -11,6 +11,7 @@ from brickyard.domain.node import Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.pools import Pool, Standing
 from brickyard.plan.assignments import idle_assignment
+from brickyard.plan.launching import provider_of, stays
 from brickyard.plan.policy import Policy
 from brickyard.plan.pool import plan_pool
 from brickyard.reconcile.launches import OwnerContext, ProviderCalls, lease_launches
@@ -52,7 +53,8 @@ def pass_over_pool(
     standings = tx.instances.standings(pool_id).get(pool_id, {})
     used = standings.get(Standing.USED, 0) + standings.get(Standing.PENDING_USED, 0)
     others = tx.instances.count_of_pool(pool_id) - len(idle)
-    decided = plan_pool(pool, idle, used=used, others=others, now=now, policy=policy)
+    moved = frozenset(row.instance_id for row in idle if row.node_type_id in sizes and not stays(row, sizes))
+    decided = plan_pool(pool, idle, used=used, others=others, now=now, policy=policy, moved=moved)
     for instance in decided.removed:
         tx.instances.delete(instance)
     if decided.purge:
@@ -89,7 +91,7 @@ def _new_instance(pool: Pool, *, now: int, sizes: Mapping[str, NodeType], policy
         role=Role.WARM,
         generation=0,
         node_type_id=pool.spec.node_type_id,
-        provider=policy.provider,
+        provider=provider_of(pool.spec.node_type_id, sizes, policy),
         created_ms=now,
         idle_ms=now,
         assignment=idle_assignment(node_type=sizes[pool.spec.node_type_id], runtime=pool.preloaded),

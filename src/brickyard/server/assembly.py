@@ -161,7 +161,7 @@ def assemble(given: Resources, *, loop_lag_s: Callable[[], float]) -> Parts:
     authenticator = Authenticator(tokens=services.tokens, links=services.links, sessions=services.sessions, throttle=throttle)
     given.store.on_commit(loops.runs.changed)
     lags = {"event loop": loop_lag_s, "database": lambda: given.store.lag_s, "loops": lambda: loops.owners.lag_s}
-    measures = WorkspaceMetrics(given.store, given.provider, loops.room, given.member.servers, lags)
+    measures = WorkspaceMetrics(given.store, given.providers, loops.room, given.member.servers, lags)
     given.metrics.register(measures)
     ProcessCollector(registry=given.metrics)
     return Parts(
@@ -222,7 +222,7 @@ def _services(
         authorizer=authorizer,
         clusters=clusters,
         currency=given.prices.currency,
-        shortage=given.provider.shortage,
+        shortage=given.providers.shortage,
         ports=planner,
         snapshots=SnapshotService(
             store=store,
@@ -271,7 +271,7 @@ def _services(
         machine=MachineService(
             store=store,
             authorizer=authorizer,
-            provider=given.provider,
+            providers=given.providers,
             node_types=clusters.offers.node_types,
             disk=lambda: DiskSpace(
                 **dict(zip(("total", "free"), loops.room.disk(), strict=True)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from brickyard.nodes.sessions import AgentService
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.plan.autoscale import Rules
 from brickyard.plan.policy import Policy
-from brickyard.providers.base import Provider
 from brickyard.providers.capacity import GIB, allowance
 from brickyard.providers.fleet import Providers
 from brickyard.reconcile.instances import InstanceMonitor
@@ -48,7 +47,7 @@ from brickyard.store.tx import Tx
 class Nodes:
     """The server's side of the agents."""
 
-    client: AgentClient
+    clients: Collection[AgentClient]
     calls: NodeCalls
     tokens: InstanceTokens
     loads: Loads
@@ -73,8 +72,10 @@ class Loops:
 
 
 def build_nodes(given: Resources, *, wake: Callable[[str], None], values: SecretValues) -> Nodes:
-    client, tokens = given.provider.agent_client() or HttpAgentClient(), InstanceTokens(key=given.workspace_key)
-    calls = NodeCalls(client=client, tokens=tokens)
+    http, tokens = HttpAgentClient(), InstanceTokens(key=given.workspace_key)
+    clients = {provider.name: provider.agent_client() or http for provider in given.providers}
+    clients[""] = clients[given.providers.default.name]  # rows from before the provider was recorded
+    calls = NodeCalls(client=http, by_provider=clients, tokens=tokens)
     loads = Loads(alone=lambda: given.store.alone)
     samples = Samples(store=given.store, clock=given.clock)
     balance = Balance(servers=given.member.servers, number=lambda: given.member.number)
@@ -85,7 +86,7 @@ def build_nodes(given: Resources, *, wake: Callable[[str], None], values: Secret
         machine=given.settings.task_files_dir,
     )
     return Nodes(
-        client=client,
+        clients={*clients.values(), http},
         calls=calls,
         tokens=tokens,
         loads=loads,
@@ -109,7 +110,7 @@ def build_nodes(given: Resources, *, wake: Callable[[str], None], values: Secret
 
 def build_loops(given: Resources, nodes: Nodes, *, sealer: Sealer) -> Loops:
     settings, store, clock, ids = given.settings, given.store, given.clock, given.ids
-    providers = Providers(given.provider)
+    providers = given.providers
     retention = Retention(
         store=store,
         clock=clock,
@@ -124,7 +125,7 @@ def build_loops(given: Resources, nodes: Nodes, *, sealer: Sealer) -> Loops:
         providers=providers,
         clock=clock,
         ids=ids,
-        policy=_policy(settings, given.provider, given.prices),
+        policy=_policy(settings, providers, given.prices),
         tokens=nodes.tokens,
         server_url=lambda: given.server_url,
         servers=given.servers,
@@ -153,7 +154,8 @@ def build_loops(given: Resources, nodes: Nodes, *, sealer: Sealer) -> Loops:
             judge=nodes.agents.judge,
             wake=owners.wake,
             on_gone=nodes.agents.forget,
-            held=given.member.lease(f"instances of {given.provider.name}"),
+            held=given.member.lease("instances"),
+            grace_s=settings.orphan_grace_s + settings.agent_silence_s,
         ),
         runs=RunLoop(
             store=store,
@@ -166,7 +168,7 @@ def build_loops(given: Resources, nodes: Nodes, *, sealer: Sealer) -> Loops:
         retention=retention,
         log_delivery=LogDelivery(
             storage=given.storage,
-            lend=given.provider.lend_network,
+            lend=providers.lend_network,
             opened=sealer.open_variables,
             held=given.member.lease("log delivery"),
         ),
@@ -203,7 +205,7 @@ def _task_refusal(store: Store) -> Callable[[Call], Awaitable[str]]:
     return lambda call: store.read(lambda tx: why(tx, call), background=True)
 
 
-def _policy(settings: Settings, provider: Provider, prices: Prices) -> Policy:
+def _policy(settings: Settings, providers: Providers, prices: Prices) -> Policy:
     rules = Rules(
         up_after_ms=int(settings.autoscale_up_after_s * 1000), down_after_ms=int(settings.autoscale_down_after_s * 1000)
     )
@@ -212,8 +214,8 @@ def _policy(settings: Settings, provider: Provider, prices: Prices) -> Policy:
         silence_ms=int(settings.spark_silence_s * 1000),
         give_up_ms=int(settings.driver_give_up_s * 1000),
         autoscale=rules,
-        spot_market=provider.spot_market,
-        provider=provider.name,
-        encrypts=provider.where == "elsewhere",
+        spot_markets=frozenset(provider.name for provider in providers if provider.spot_market),
+        provider=providers.default.name,
+        encrypting=frozenset(provider.name for provider in providers if provider.where == "elsewhere"),
         currency=prices.currency,
     )

@@ -24,6 +24,7 @@ from brickyard.lifecycle.host import machine
 from brickyard.lifecycle.looplag import LoopLag
 from brickyard.providers import registry
 from brickyard.providers.base import Provider, Setup
+from brickyard.providers.fleet import Providers
 from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.server.application import application
 from brickyard.server.assembly import assemble
@@ -68,8 +69,8 @@ class Application:
 
     @property
     def runs_nodes_here(self) -> bool:
-        """Whether nodes are processes on this machine."""
-        return self._given.provider.where == "here"
+        """Whether nodes are processes on this machine, be it those of one provider among several."""
+        return any(provider.where == "here" for provider in self._given.providers)
 
     async def _ready(self) -> str:
         """Why the API cannot be used, or "" if it can."""
@@ -85,7 +86,7 @@ class Application:
         server_url: str,
         workspace_key: bytes | None = None,
         admin_token: str | None = None,
-        provider: Provider | None = None,
+        provider: Provider | Providers | None = None,
         clock: Clock | None = None,
         ids: Ids | None = None,
     ) -> AsyncIterator[Application]:
@@ -98,7 +99,8 @@ class Application:
         url = settings.database_url or f"sqlite:///{settings.data_dir / 'brickyard.db'}"
         with contextlib.ExitStack() as opened:
             called = settings.public_url.rstrip("/") or server_url
-            about = _about(settings, called, provider.name if provider else settings.provider)
+            providers = Providers(provider) if provider is not None and not isinstance(provider, Providers) else provider
+            about = _about(settings, called, providers.names if providers else settings.providers)
             member = opened.enter_context(contextlib.closing(membership.take(url, about)))
             store = opened.enter_context(contextlib.closing(Store.open(url, alone=lambda: member.alone)))
             member.on_change(store.alone_changed)
@@ -111,11 +113,11 @@ class Application:
             if admin_token is None:  # only here is it certain that we may write to the storage
                 admin_token, is_new = storage.admin_token(settings.admin_token)
                 new_token = admin_token if is_new else ""
-            if provider is None:
-                provider = registry.open_provider(
+            if providers is None:
+                providers = registry.open_providers(
                     Setup(settings=settings, server_url=called, workspace_id=workspace_id, runtimes=runtimes())
                 )
-            authority, server_ca = await asyncio.to_thread(_trust, settings, storage, provider)
+            authority, server_ca = await asyncio.to_thread(_trust, settings, storage, providers)
             given = Resources(
                 settings=settings,
                 server_url=called,
@@ -126,7 +128,7 @@ class Application:
                 member=member,
                 store=store,
                 storage=storage,
-                provider=provider,
+                providers=providers,
                 clock=clock or SystemClock(),
                 ids=ids,
                 metrics=CollectorRegistry(),
@@ -145,11 +147,11 @@ class Application:
         self._open_agent_port()
         await self.parts.services.tokens.key_digests()
         await self.parts.services.tokens.ensure_admin(*self._admin)
-        self._given.provider.attach(self.parts.nodes.agents)
+        self._given.providers.attach(self.parts.nodes.agents)
         await loops.monitor.look()
         await loops.owners.first_pass()
         self._tasks = [asyncio.create_task(_forever(name, run)) for name, run in self._background().items()]
-        if self._given.provider.where != "nowhere":  # not loaded before, so that the server starts sooner (nodes/client.py)
+        if self._given.providers.compute:  # not loaded before, so that the server starts sooner (nodes/client.py)
             self._tasks.append(asyncio.create_task(_load("aiohttp")))
         await self._open_connect()
         if self._agent_port is not None:
@@ -177,7 +179,7 @@ class Application:
             "schedules": self.parts.schedules.run,
             "last use of tokens": self.parts.services.tokens.use.run,
             "event loop": self._loop_lag.watch,
-            **self._given.provider.background(),
+            **self._given.providers.background(),
         }
 
     def _open_agent_port(self) -> None:
@@ -195,7 +197,7 @@ class Application:
         runs without it."""
         settings, parts = self._given.settings, self.parts
         asked = settings.connect_port
-        if asked == 0 or (asked is None and self._given.provider.where == "nowhere"):
+        if asked == 0 or (asked is None and not self._given.providers.compute):
             return
         from brickyard.gateway.entrance import open_gateway  # noqa: PLC0415 - gRPC, only where it is used
 
@@ -228,7 +230,8 @@ class Application:
         await self.parts.gateway.history.close()
         await self.parts.gateway.spark_ui.close()
         await self.parts.gateway.ports.close()
-        await self.parts.nodes.client.close()
+        for client in self.parts.nodes.clients:
+            await client.close()
         if self.parts.services.sign_in is not None:
             await self.parts.services.sign_in.close()
         self.parts.services.uploads.close()
@@ -241,24 +244,28 @@ class Application:
 
         `why` is a phrase that their clusters then show as the reason.
         """
-        provider = self._given.provider
-        ends = provider.ends_with_server and not keep_nodes
+        providers = self._given.providers
+        ending = () if keep_nodes else providers.ending()
         self._member.resign()
         try:
             await self.stop()
         except Exception:
             log.exception("stop_failed")
-        ends = ends and await self._is_last()
-        if ends:
-            await self._record_end(why)
-        await asyncio.to_thread(provider.close, keep_nodes=not ends)
-        return sorted(await asyncio.to_thread(provider.observe)) if ends else []
+        if ending and not await self._is_last():
+            ending = ()
+        staying = frozenset(providers.names) - {provider.name for provider in ending}
+        if ending:
+            await self._record_end(why, staying)
+        await asyncio.to_thread(providers.close, ending=ending)
+        left = [await asyncio.to_thread(provider.observe) for provider in ending]
+        return sorted(instance_id for listed in left for instance_id in listed)
 
-    async def _record_end(self, why: str) -> None:
+    async def _record_end(self, why: str, staying: frozenset[str]) -> None:
+        """Ends the clusters whose nodes end; not those with nodes of providers that are `staying`."""
         try:
-            await self.parts.services.clusters.end_all(why, limit_s=RECORD_LIMIT_S)
+            await self.parts.services.clusters.end_all(why, staying=staying, limit_s=RECORD_LIMIT_S)
             async with asyncio.timeout(RECORD_LIMIT_S):
-                await self.parts.services.pools.end_idle()
+                await self.parts.services.pools.end_idle(staying=staying)
         except Exception as error:
             log.warning("stop_not_recorded", why=str(getattr(error, "reason", error)) or type(error).__name__)
 
@@ -283,10 +290,10 @@ class Application:
             return await self.store.write(lambda tx: tx.servers.stop(self._member.number, waited=waited))
 
 
-def _trust(settings: Settings, storage: Storage, provider: Provider) -> tuple[Authority | None, str]:
+def _trust(settings: Settings, storage: Storage, providers: Providers) -> tuple[Authority | None, str]:
     """What this server's certificate for agents on other machines is signed by, if it has a port for them, and what they trust.
     Raises SetupError, WorkspaceError."""
-    if provider.where != "elsewhere":
+    if not any(provider.where == "elsewhere" for provider in providers):
         return None, ""
     from brickyard.nodes.authority import Authority  # noqa: PLC0415 - cryptography, only where it is used
     from brickyard.server import agentport  # noqa: PLC0415 - as above
@@ -295,15 +302,15 @@ def _trust(settings: Settings, storage: Storage, provider: Provider) -> tuple[Au
     return authority, agentport.trusted(settings, authority)
 
 
-def _about(settings: Settings, url: str, provider: str) -> About:
+def _about(settings: Settings, url: str, providers: tuple[str, ...]) -> About:
     """What this server tells the others about itself."""
     return About(
         address=ServerAddress(url=url, file=str(settings.data_dir / "server.json")),
         host=socket.gethostname(),
         pid=os.getpid(),
         version=__version__,
-        provider=provider,
-        machine=machine() if provider == "local" else "",
+        provider=",".join(providers),
+        machine=machine() if "local" in providers else "",
         storage=str(settings.storage_dir.resolve()),
     )
 

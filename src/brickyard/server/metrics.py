@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from brickyard import __version__
 from brickyard.domain.errors import DatabaseTrouble, RequestLimitExceeded
 from brickyard.domain.pools import Pool, Standing
-from brickyard.providers.base import Provider
+from brickyard.providers.fleet import Providers
 from brickyard.reconcile.room import DiskRoom
 from brickyard.services.pools import pool_stats
 from brickyard.store.servers import Server
@@ -28,7 +28,7 @@ class WorkspaceMetrics(Collector):
     def __init__(
         self,
         store: Store,
-        provider: Provider,
+        providers: Providers,
         room: DiskRoom,
         servers: Callable[[], tuple[Server, ...]],
         lags: Mapping[str, Callable[[], float]],
@@ -37,7 +37,7 @@ class WorkspaceMetrics(Collector):
         self._servers = servers
         self._lags = lags
         self._store = store
-        self._provider = provider
+        self._providers = providers
         self._disk = room
         self._counts: list[Metric] = []
 
@@ -78,18 +78,20 @@ class WorkspaceMetrics(Collector):
         return found
 
     def _room(self) -> list[Metric]:
-        capacity = self._provider.capacity()
-        if capacity is None:
-            return []
-        return [
-            GaugeMetricFamily(name, text, value=value)
-            for name, text, value in (
-                ("brickyard_capacity_cores", "Logical cores that the provider offers", capacity.cores_total),
-                ("brickyard_free_cores", "Unallocated logical cores", capacity.cores_left),
-                ("brickyard_capacity_memory_bytes", "Memory that the provider offers", capacity.memory_mb_total * 2**20),
-                ("brickyard_free_memory_bytes", "Unallocated memory", capacity.memory_mb_left * 2**20),
-            )
-        ]
+        """The room of each provider that knows it."""
+        known = {provider.name: room for provider in self._providers if (room := provider.capacity()) is not None}
+        found: list[Metric] = []
+        for name, text, field, scale in (
+            ("brickyard_capacity_cores", "Logical cores that a provider offers", "cores_total", 1),
+            ("brickyard_free_cores", "Unallocated logical cores", "cores_left", 1),
+            ("brickyard_capacity_memory_bytes", "Memory that a provider offers", "memory_mb_total", 2**20),
+            ("brickyard_free_memory_bytes", "Unallocated memory", "memory_mb_left", 2**20),
+        ):
+            family = GaugeMetricFamily(name, text, labels=["provider"])
+            for provider, room in known.items():
+                family.add_metric([provider], getattr(room, field) * scale)
+            found.append(family)
+        return found if known else []
 
 
 class _Counts(NamedTuple):

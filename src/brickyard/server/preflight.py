@@ -39,7 +39,7 @@ def _check_places(chosen: Settings) -> None:
         raise ServerError(f"task_files_dir is {chosen.task_files_dir}, which is not a directory. Create it, or omit the setting.")
     if chosen.node_prices:
         try:
-            pricing.check(pricing.read(chosen.node_prices), provider=chosen.provider)
+            pricing.check(pricing.read(chosen.node_prices), providers=chosen.providers)
         except ValueError as error:
             raise ServerError(f"node_prices is {chosen.node_prices}: {error}.") from error
 

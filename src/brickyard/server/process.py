@@ -133,7 +133,7 @@ class _Server:
         chosen = self._settings
         about = {
             "started_ms": self._started_ms,
-            "provider": chosen.provider,
+            "provider": ",".join(chosen.providers),
             "isolation": chosen.isolation,
             "cache_dir": str(chosen.cache_dir),
             "storage_dir": str(chosen.storage_dir),

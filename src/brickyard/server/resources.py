@@ -15,7 +15,7 @@ from brickyard.domain.node import ServerAddress
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.prices import Prices, priced
 from brickyard.providers import pricing
-from brickyard.providers.base import Provider
+from brickyard.providers.fleet import Providers
 from brickyard.storage.directory import Storage
 from brickyard.store.membership import Membership
 from brickyard.store.store import Store
@@ -38,7 +38,7 @@ class Resources:
     member: Membership
     store: Store
     storage: Storage
-    provider: Provider
+    providers: Providers
     clock: Clock
     ids: Ids
     metrics: CollectorRegistry
@@ -50,8 +50,8 @@ class Resources:
 
     @cached_property
     def node_types(self) -> Callable[[], Sequence[NodeType]]:
-        """The provider's node types, at the workspace's prices."""
-        return priced(self.provider.node_types, self.prices)
+        """The providers' node types, at the workspace's prices."""
+        return priced(self.providers.node_types, self.prices)
 
     def servers(self) -> tuple[ServerAddress, ...]:
         """The known servers that are not stopping."""

@@ -1,15 +1,17 @@
-"""What the provider has, and who has taken it: for administrators."""
+"""What the providers have, and who has taken it: for administrators."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from brickyard.domain.access import Permission
 from brickyard.domain.cluster import Instance
 from brickyard.domain.nodetypes import NodeType
-from brickyard.providers.base import Provider
+from brickyard.providers.base import Capacity
+from brickyard.providers.fleet import Providers
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
@@ -55,13 +57,34 @@ class MachineNode(msgspec.Struct, frozen=True, kw_only=True):
     instance_pool_name: str
 
 
+class HiddenNodeType(msgspec.Struct, frozen=True, kw_only=True):
+    """A node type that a provider offers in vain, because a provider that is named earlier in the settings has one of that id."""
+
+    node_type_id: str
+    provider: str
+
+
+class ProviderView(msgspec.Struct, frozen=True, kw_only=True):
+    """One provider. `room` is missing where it does not know it. `configured` is false where nodes are recorded with a provider
+    that is no longer in the settings: they go on until they are no longer wanted, and nobody but their agents ends them."""
+
+    name: str
+    where: str  # here, elsewhere or nowhere
+    configured: bool
+    node_types: int
+    hidden_node_types: list[HiddenNodeType]
+    nodes: int
+    room: Room | None
+
+
 class MachineView(msgspec.Struct, frozen=True, kw_only=True):
-    """`room` is missing where the provider does not know it."""
+    """`provider` and `room` are those of the default provider, which is also the first of `providers`."""
 
     provider: str
     servers: int
     room: Room | None
     disk: DiskSpace
+    providers: list[ProviderView]
     nodes: list[MachineNode]
 
 
@@ -73,31 +96,65 @@ class MachineService:
         *,
         store: Store,
         authorizer: Authorizer,
-        provider: Provider,
+        providers: Providers,
         node_types: Callable[[], Mapping[str, NodeType]],
         disk: Callable[[], DiskSpace],
         servers: Callable[[], int],
     ) -> None:
         self._store = store
         self._authorizer = authorizer
-        self._provider = provider
+        self._providers = providers
         self._node_types = node_types
         self._disk = disk
         self._servers = servers
 
     async def get(self, caller: Caller) -> MachineView:
         """Raises PermissionDenied."""
-        types = self._node_types()
+        types, default = self._node_types(), self._providers.default.name
 
         def work(tx: Tx) -> list[MachineNode]:
             self._authorizer.require(tx, caller, Permission.ADMIN, WORKSPACE, to="see the nodes of the")
             instances = tx.instances.many(tx.instances.states())
-            return sorted(_nodes(tx, instances, types, self._provider.name), key=lambda each: (each.cluster_id, each.created_ms))
+            return sorted(_nodes(tx, instances, types, default), key=lambda each: (each.cluster_id, each.created_ms))
 
         nodes = await self._store.read(work)
-        known = self._provider.capacity()
-        room = None if known is None else msgspec.convert(known, Room, from_attributes=True)
-        return MachineView(provider=self._provider.name, servers=self._servers(), room=room, disk=self._disk(), nodes=nodes)
+        providers = self._views(types, nodes)
+        return MachineView(
+            provider=default,
+            servers=self._servers(),
+            room=providers[0].room,
+            disk=self._disk(),
+            providers=providers,
+            nodes=nodes,
+        )
+
+    def _views(self, types: Mapping[str, NodeType], nodes: Sequence[MachineNode]) -> list[ProviderView]:
+        """The providers in the settings, in their order, and then those that only nodes name."""
+        offered, held = Counter(each.provider for each in types.values()), Counter(each.provider for each in nodes)
+        hidden = self._providers.offered().hidden
+        found = [
+            ProviderView(
+                name=each.name,
+                where=each.where,
+                configured=True,
+                node_types=offered[each.name],
+                hidden_node_types=[
+                    HiddenNodeType(node_type_id=name, provider=by) for name, by in hidden.get(each.name, {}).items()
+                ],
+                nodes=held[each.name],
+                room=_room(each.capacity()),
+            )
+            for each in self._providers
+        ]
+        gone = sorted(held.keys() - set(self._providers.names))
+        return found + [
+            ProviderView(name=name, where="", configured=False, node_types=0, hidden_node_types=[], nodes=held[name], room=None)
+            for name in gone
+        ]
+
+
+def _room(known: Capacity | None) -> Room | None:
+    return None if known is None else msgspec.convert(known, Room, from_attributes=True)
 
 
 def _nodes(tx: Tx, instances: list[Instance], types: Mapping[str, NodeType], provider: str) -> list[MachineNode]:

@@ -156,15 +156,15 @@ class PoolService:
 
         return await self._store.read(work)
 
-    async def end_idle(self) -> None:
-        """Marks idle instances as ended on purpose rather than lost, because the server stops and ends its instances. The next
-        server fills the pools again."""
+    async def end_idle(self, *, staying: frozenset[str] = frozenset()) -> None:
+        """Marks idle instances as ended on purpose rather than lost, because the server stops and ends its instances; not those
+        of providers that are `staying`. The next server fills the pools again."""
 
         def work(tx: Tx) -> None:
             # Locked before their instances and in one order, as everywhere.
             for pool in tx.pools.many(pool.instance_pool_id for pool in tx.pools.active()).values():
                 for row in tx.instances.idle_of_pool(pool.instance_pool_id):
-                    if row.live:
+                    if row.live and row.provider not in staying:
                         tx.instances.update(msgspec.structs.replace(row, state=InstanceState.TERMINATING))
                 tx.pools.wake(pool.instance_pool_id)
 

@@ -132,6 +132,7 @@ def node_type_view(node_type: NodeType) -> NodeTypeView:
         is_graviton=node_type.is_graviton,
         is_deprecated=node_type.is_deprecated,
         display_order=node_type.display_order,
+        provider=node_type.provider,
         node_instance_type=NodeInstanceType(
             instance_type_id=node_type.node_type_id,
             local_disks=node_type.local_disks,

@@ -100,10 +100,13 @@ class InstanceRows:
         rows = self._connection.execute(select(t.c.instance_id, t.c.cluster_id, t.c.state))
         return {instance_id: (cluster_id, InstanceState(state)) for instance_id, cluster_id, state in rows}
 
-    def of_other_providers(self, names: Iterable[str]) -> dict[str, str]:
-        """Instance id -> provider, for instances whose provider is not among these names."""
-        rows = self._connection.execute(select(t.c.instance_id, t.c.provider).where(t.c.provider.not_in(["", *names])))
-        return {row[0]: row[1] for row in rows}
+    def by_provider(self) -> dict[str, dict[str, tuple[str, InstanceState]]]:
+        """The same, by the name of the provider on record."""
+        found: dict[str, dict[str, tuple[str, InstanceState]]] = {}
+        rows = self._connection.execute(select(t.c.provider, t.c.instance_id, t.c.cluster_id, t.c.state))
+        for provider, instance_id, cluster_id, state in rows:
+            found.setdefault(provider, {})[instance_id] = (cluster_id, InstanceState(state))
+        return found
 
     def many(self, instance_ids: Iterable[str]) -> list[Instance]:
         """The existing instances among those."""

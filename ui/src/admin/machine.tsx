@@ -12,6 +12,7 @@ import { ago, exactly, useNow } from "../lib/time";
 
 type Machine = components["schemas"]["MachineView"];
 type Node = components["schemas"]["MachineNode"];
+type Provider = components["schemas"]["ProviderView"];
 
 const POLL_MS = 5000;
 const MINUTE = 60_000;
@@ -58,33 +59,28 @@ export default function MachineTab() {
 }
 
 function Shown({ machine }: { machine: Machine }) {
-  const { room, disk, nodes } = machine;
+  const { disk, nodes, providers } = machine;
+  const several = providers.length > 1;
   return (
     <>
       <Text size="sm" c="dimmed">
-        Provider {machine.provider}, {count(machine.servers, "server")}, {count(nodes.length, "node")}.
+        {several ? `${count(providers.length, "provider")}` : `Provider ${machine.provider}`},{" "}
+        {count(machine.servers, "server")}, {count(nodes.length, "node")}.
       </Text>
+      {providers.map((each) => (
+        <Of
+          key={each.name}
+          provider={each}
+          titled={several}
+          nodes={nodes.filter((node) => node.provider === each.name)}
+        />
+      ))}
+      {several && (
+        <Title order={2} size="h4">
+          Storage
+        </Title>
+      )}
       <div className="meters">
-        {room ? (
-          <>
-            <Meter
-              what="Cores"
-              total={room.cores_total}
-              left={room.cores_left}
-              text={(value) => String(Math.round(value * 10) / 10)}
-              parts={parts(nodes, (node) => node.cores)}
-            />
-            <Meter
-              what="Memory"
-              total={room.memory_mb_total}
-              left={room.memory_mb_left}
-              text={(value) => bytes(value * MIB)}
-              parts={parts(nodes, (node) => node.memory_mb)}
-            />
-          </>
-        ) : (
-          <Text>This provider does not say how much room it has.</Text>
-        )}
         <Meter what="Disk" total={disk.total} left={disk.free} text={bytes} parts={[]} />
         <Meter
           what="The workspace's files"
@@ -97,7 +93,56 @@ function Shown({ machine }: { machine: Machine }) {
       <Title order={2} size="h4">
         Nodes
       </Title>
-      {nodes.length === 0 ? <Text>No cluster and no pool has a node.</Text> : <Nodes nodes={nodes} />}
+      {nodes.length === 0 ? <Text>No cluster and no pool has a node.</Text> : <Nodes nodes={nodes} several={several} />}
+    </>
+  );
+}
+
+/** One provider: its room, and what is unusual about it. */
+function Of({ provider, titled, nodes }: { provider: Provider; titled: boolean; nodes: Node[] }) {
+  const { room, hidden_node_types: hidden } = provider;
+  return (
+    <>
+      {titled && (
+        <Title order={2} size="h4">
+          Provider {provider.name}
+        </Title>
+      )}
+      {!provider.configured ? (
+        <Text>
+          This provider is no longer in the settings. Its {count(provider.nodes, "node")} go on until they are no longer
+          wanted, and none is replaced.
+        </Text>
+      ) : room ? (
+        <div className="meters">
+          <Meter
+            what="Cores"
+            total={room.cores_total}
+            left={room.cores_left}
+            text={(value) => String(Math.round(value * 10) / 10)}
+            parts={parts(nodes, (node) => node.cores)}
+          />
+          <Meter
+            what="Memory"
+            total={room.memory_mb_total}
+            left={room.memory_mb_left}
+            text={(value) => bytes(value * MIB)}
+            parts={parts(nodes, (node) => node.memory_mb)}
+          />
+        </div>
+      ) : (
+        <Text>This provider does not say how much room it has.</Text>
+      )}
+      {hidden.length > 0 && (
+        <Text size="sm" c="dimmed">
+          It offers {count(hidden.length, "node type")} in vain, which other providers have as well:{" "}
+          {hidden
+            .slice(0, 5)
+            .map((each) => `${each.node_type_id} (${each.provider})`)
+            .join(", ")}
+          {hidden.length > 5 && ", ..."}
+        </Text>
+      )}
     </>
   );
 }
@@ -157,7 +202,7 @@ function Meter({
   );
 }
 
-function Nodes({ nodes }: { nodes: Node[] }) {
+function Nodes({ nodes, several }: { nodes: Node[]; several: boolean }) {
   const now = useNow(MINUTE);
   const [most, setMost] = useState(STEP);
   return (
@@ -188,6 +233,7 @@ function Nodes({ nodes }: { nodes: Node[] }) {
                     {each.cores} cores, {bytes(each.memory_mb * MIB)}
                     {each.gpus > 0 && `, ${count(each.gpus, "GPU")}`}
                     {each.spot && ", spot"}
+                    {several && `, of ${each.provider}`}
                   </span>
                 </span>
               </td>

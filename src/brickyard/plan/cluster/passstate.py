@@ -18,7 +18,7 @@ from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.terminations import TerminationReason
 from brickyard.plan.assignments import assignment_for
 from brickyard.plan.gpu.limits import Spent
-from brickyard.plan.launching import is_spot, next_attempt, types_of, unsupported
+from brickyard.plan.launching import is_spot, next_attempt, provider_of, stays, types_of, unsupported
 from brickyard.plan.policy import Policy
 from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, PoolStock, can_release, joined, pool_not_found, pool_of, releasing
 
@@ -28,6 +28,7 @@ class NewNode(msgspec.Struct, frozen=True, kw_only=True):
 
     role: Role
     node_type_id: str
+    provider: str = ""
     pool_id: str = ""  # the pool that owns it
     spot: bool = False
 
@@ -145,12 +146,13 @@ class PassState:
     def _add(self, role: Role) -> TerminationReason | None:
         """Adds a node: an idle one of its pool, or a new one. Returns the reason if neither is possible."""
         spec, pool_id = self.cluster.spec, pool_of(self.cluster.spec, role)
-        if (reason := unsupported(spec, role, offered=self.sizes)) is not None:
+        driver = self._driver_node() if role is Role.WORKER else None
+        if (reason := unsupported(spec, role, offered=self.sizes, driver=driver)) is not None:
             return reason
         found = None
         if pool_id:
             room = self.rooms.get(pool_id)
-            taken = room.take() if room is not None else pool_not_found(pool_id)
+            taken = room.take(lambda each: stays(each, self.sizes)) if room is not None else pool_not_found(pool_id)
             if isinstance(taken, TerminationReason):
                 return taken
             if room is not None and taken.instance is not None:
@@ -166,15 +168,17 @@ class PassState:
             self.nodes[found.instance_id] = found
         else:
             on_demand = sum(not node.spot for node in self._current()) + sum(not node.spot for node in self.new)
-            spot = not pool_id and is_spot(spec, self.policy, on_demand)
-            self.new.append(NewNode(role=role, node_type_id=types_of(spec, role)[0], pool_id=pool_id, spot=spot))
+            node_type_id = types_of(spec, role)[0]
+            provider = provider_of(node_type_id, self.sizes, self.policy)
+            spot = not pool_id and is_spot(spec, self.policy, on_demand, provider=provider)
+            self.new.append(NewNode(role=role, node_type_id=node_type_id, provider=provider, pool_id=pool_id, spot=spot))
         return None
 
     def _send_away(self, node: Instance) -> None:
         """Returns the node to its pool if that accepts it; otherwise ends it."""
         if node.instance_id not in self.before:  # taken in this pass: nobody has heard of it
             del self.nodes[node.instance_id]
-        elif node.node_type_id in self.sizes and can_release(node, self.rooms):
+        elif stays(node, self.sizes) and can_release(node, self.rooms):
             pool, node_type = self.rooms[node.pool_id].pool, self.sizes[node.node_type_id]
             self.nodes[node.instance_id] = releasing(node, pool, node_type=node_type, now=self.now)
             self.deadlines.append(self.now + CLEAN_TIMEOUT_MS)
@@ -199,7 +203,7 @@ class PassState:
             node_type_id=node.node_type_id,
             sizes=self.sizes,
             after=node.assignment,
-            encrypted=self.policy.encrypts,
+            encrypted=(node.provider or self.policy.provider) in self.policy.encrypting,
         )
 
     def _end(self, reason: TerminationReason, message: str, *, state_loss: bool = False) -> None:

@@ -125,7 +125,7 @@ class ServePhases(SizePhases):
             termination_reason=None,
         )
         details = self._came_details(ready)
-        said = [text for text in (details.driver_state_message, remarks(cluster.spec, self.policy)) if text]
+        said = [text for text in (details.driver_state_message, remarks(cluster.spec, self.policy, self.sizes)) if text]
         details = msgspec.structs.replace(
             details, did_not_expand_reason=shortfall or None, driver_state_message=". ".join(said) or None
         )

@@ -239,13 +239,15 @@ class ClusterCommands:
         self._secret_use.check(tx, [caller], specified.spec)
         return specified
 
-    def end_some(self, tx: Tx, why: str, *, after: str) -> str:
+    def end_some(self, tx: Tx, why: str, *, after: str, staying: frozenset[str] = frozenset()) -> str:
         """Terminates running clusters, at most ENDED_TOGETHER and in the order of their ids: the server is about to stop and end
-        all nodes. `why`, a phrase, is the reason. Returns the last id, to go on after; "" if none is left."""
+        all nodes, except those of providers that are `staying`. A cluster goes on if it has only such nodes. `why`, a phrase, is
+        the reason. Returns the last id, to go on after; "" if none is left."""
         ids = sorted(each for each in tx.clusters.running() if each > after)[:ENDED_TOGETHER]  # locked in order, as everywhere
         for cluster_id in ids:
             cluster = tx.clusters.get(cluster_id)
-            if cluster is not None:
+            providers = {node.provider for node in tx.instances.of_cluster(cluster_id)} if staying else set()
+            if cluster is not None and not (providers and providers <= staying):
                 _write(tx, cluster, changes.shut_down(cluster, why=why, now=self._clock.now_ms()))
         return ids[-1] if ids else ""
 

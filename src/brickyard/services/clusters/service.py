@@ -188,16 +188,17 @@ class ClusterService:
         if await self._store.write(lambda tx: self.commands.change_libraries(tx, caller, cluster_id, change, to=to)):
             self.changed(cluster_id)
 
-    async def end_all(self, why: str, *, limit_s: float) -> None:
-        """Terminates all running clusters: the server is about to stop and end all nodes. `why`, a phrase, is the reason. Raises
-        TimeoutError once a commit of some of them takes longer than `limit_s`."""
-        last = await self._end_some(why, "", limit_s)
+    async def end_all(self, why: str, *, limit_s: float, staying: frozenset[str] = frozenset()) -> None:
+        """Terminates all running clusters: the server is about to stop and end all nodes, except those of providers that are
+        `staying`. `why`, a phrase, is the reason. Raises TimeoutError once a commit of some of them takes longer than
+        `limit_s`."""
+        last = await self._end_some(why, "", staying, limit_s)
         while last:
-            last = await self._end_some(why, last, limit_s)
+            last = await self._end_some(why, last, staying, limit_s)
 
-    async def _end_some(self, why: str, after: str, limit_s: float) -> str:
+    async def _end_some(self, why: str, after: str, staying: frozenset[str], limit_s: float) -> str:
         async with asyncio.timeout(limit_s):
-            return await self._store.write(lambda tx: self.commands.end_some(tx, why, after=after))
+            return await self._store.write(lambda tx: self.commands.end_some(tx, why, after=after, staying=staying))
 
     async def _may_look(self, caller: Caller, *, to: str) -> None:
         await self._store.read(lambda tx: self._authorizer.require(tx, caller, Permission.WORKSPACE_ACCESS, WORKSPACE, to=to))
