@@ -1,65 +1,28 @@
-"""The Ray provider on a real Ray: the contract, and what becomes of instances when parts of Ray die."""
+"""The Ray provider on a real Ray: the contract, and what it does with machines that are well."""
 
 from __future__ import annotations
 
-import contextlib
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from brickyard.config import Settings
+import brickyard
 from brickyard.domain.nodetypes import NodeType
-from brickyard.providers.base import CapacityError, Provider, Setup
-from brickyard.providers.ray import RayProvider, open_provider
+from brickyard.providers.base import CapacityError, InvalidError, Provider, TransientError
 from brickyard.testing.contract import Bench, ProviderContract
-from tests.support.rays import HEAD, RayCluster, ray_cluster, ray_python
+from tests.support.patience import until
+from tests.support.rays import HEAD, SECOND, THIRD, RayCluster, ray_cluster
+from tests.support.rayworld import TOKEN, World
 
-pytestmark = pytest.mark.spark  # not that it needs Spark: it starts much, and waits beside the fast tests
+pytestmark = pytest.mark.spark  # it starts much, and waits: not beside the fast tests
 
 HUGE = NodeType(node_type_id="huge", num_cores=512, memory_mb=4_000_000, category="test")
-WORKSPACE = "1234567890123456"
-
-
-class World:
-    """A workspace's directories, and providers on them as its servers open them."""
-
-    def __init__(self, directory: Path, ray: RayCluster) -> None:
-        self.directory = directory
-        self.ray = ray
-        self.providers: list[RayProvider] = []
-        (directory / "data").mkdir()
-        (directory / "data" / "workspace.id").write_text(WORKSPACE)
-
-    def open(self, *, server_url: str = "http://127.0.0.1:1", **section: object) -> RayProvider:
-        values = {
-            "address": self.ray.address, "node_address": HEAD, "python": str(ray_python()),
-            "machine_dir": str(self.directory / "machine"), **section,
-        }  # fmt: skip
-        settings = Settings(
-            data_dir=self.directory / "data", cache_dir=self.directory / "cache", orphan_grace_s=600, sections={"ray": values}
-        )
-        setup = Setup(settings=settings, server_url=server_url, workspace_id=WORKSPACE, runtimes=())
-        self.providers.append(open_provider(setup))
-        return self.providers[-1]
-
-    def agents(self, instance_id: str) -> int:
-        """How many agents of that instance live: by their directory, which an agent alone has open."""
-        return len(self.agent_processes(instance_id))
-
-    def agent_processes(self, instance_id: str) -> list[psutil.Process]:
-        found = []
-        lock = self.directory / "machine" / "instances" / WORKSPACE / instance_id / "agent.lock"
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error, OSError):
-                if "--unit" in process.cmdline() and any(each.path == str(lock) for each in process.open_files()):
-                    found.append(process)
-        return found
-
-    def close(self) -> None:
-        for provider in self.providers:
-            provider.close(keep_nodes=False)
+TINY = {"node_type_id": "tiny", "num_cores": 0.5, "memory_mb": 256}
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +31,170 @@ def ray() -> Iterator[RayCluster]:
         yield made
 
 
+@pytest.fixture
+def world(tmp_path: Path, ray: RayCluster) -> Iterator[World]:
+    made = World(tmp_path, ray)
+    yield made
+    if made.providers:
+        made.end(*made.providers[-1].observe())
+    made.close()
+
+
 class TestRay(ProviderContract):
     @pytest.fixture
-    def bench(self, tmp_path: Path, ray: RayCluster) -> Iterator[Bench]:
-        world = World(tmp_path, ray)
+    def bench(self, world: World) -> Bench:
         reopen: Callable[[], Provider] = world.open
         made = Bench(reopen(), reopen=reopen, count=world.agents)
         made.refusals = {CapacityError: lambda: made.request(HUGE)}
-        yield made
-        world.close()
+        return made
+
+
+def test_node_types_are_those_of_rays_machines_and_of_the_settings(world: World) -> None:
+    provider = world.open(node_types=[TINY])
+    assert [each.node_type_id for each in provider.node_types()] == ["tiny", "ray.1c-2g", "ray.2c-5g"]
+    room = provider.capacity()
+    assert room is not None and (room.cores_total, room.memory_mb_total) == (6.0, 15 * 1024)
+    wanted = [provider.node_types()[2]] * 3
+    assert provider.shortage(wanted) is None
+    missing = provider.shortage([*wanted, wanted[0]])
+    assert missing is not None and (missing.asked, missing.left) == ("2 cores, 5 GiB", "0 cores, 0 GiB")
+
+
+def test_instances_spread_over_the_machines(world: World) -> None:
+    world.open()
+    world.launch("i-1", "i-2", "i-3", node_type=world.providers[0].node_types()[1])
+    assert sorted(world.host_of(name) for name in ("i-1", "i-2", "i-3")) == [HEAD, SECOND, THIRD]
+
+
+def test_the_servers_of_a_workspace_see_the_same_and_others_see_nothing(world: World, tmp_path: Path, ray: RayCluster) -> None:
+    first, second = world.open(), world.open()
+    first.launch(world.request("i-1"))
+    assert set(second.observe()) == {"i-1"}
+    second.launch(world.request("i-1"))
+    (tmp_path / "other").mkdir()
+    stranger = World(tmp_path / "other", ray)
+    assert stranger.open(workspace_id="9").observe() == {}
+    stranger.providers[0].terminate("i-1", reason="it is not theirs")
+    stranger.close()
+    until(lambda: world.agents("i-1") == 1, "its agent")
+    second.terminate("i-1", reason="the other server's")
+    with pytest.raises(InvalidError, match="terminated or has ended"):
+        second.launch(world.request("i-1"))
+    world.end("i-1")
+    until(lambda: not first.observe(), "the first server no longer lists it")
+    until(lambda: not world.agents("i-1"), "its agent has ended")
+
+
+def test_tokens_are_nowhere_on_disk_and_in_no_command_line(world: World, ray: RayCluster) -> None:
+    world.open()
+    world.launch("i-1")
+    commands = [" ".join(each.info["cmdline"] or ()) for each in psutil.process_iter(["cmdline"])]
+    assert not [each for each in commands if TOKEN in each]
+    for root in (ray.place, world.directory):
+        for path in root.rglob("*"):
+            if path.is_file() and not path.is_symlink():
+                assert TOKEN.encode() not in path.read_bytes(), path
+
+
+def test_another_version_on_the_machine_says_what_to_install(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.open(agent_python=sys.executable)
+    with monkeypatch.context() as patch:
+        patch.setattr(brickyard, "__version__", "99.0")
+        request = world.request("i-1")
+        world.providers[0].launch(request)
+    assert "the server has 99.0. Install brickyard==99.0 there." in world.ended("i-1")
+    with pytest.raises(InvalidError):
+        world.providers[0].launch(request)
+    world.end("i-1")
+    assert world.seen("i-1") is None
+
+
+def test_a_python_without_brickyard_says_what_to_do(world: World, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
+    python = str(tmp_path / "bare" / "bin" / "python")
+    world.open(agent_python=python)
+    world.providers[0].launch(world.request("i-1"))
+    message = world.ended("i-1")
+    assert f"{python} on that machine cannot run an agent" in message
+    assert "install brickyard there, or set [ray] agent_python" in message
+    world.open(agent_python="/nonexistent/python")
+    world.providers[-1].launch(world.request("i-2"))
+    assert "cannot start /nonexistent/python" in world.ended("i-2")
+
+
+def test_a_machine_without_the_storage_says_so(world: World) -> None:
+    world.open(machine_storage_dir="/nonexistent")
+    world.providers[0].launch(world.request("i-1"))
+    assert "must be at /nonexistent on every machine with nodes" in world.ended("i-1")
+
+
+def test_with_an_autoscaler_an_instance_waits_and_says_for_what(world: World) -> None:
+    provider = world.open(autoscaler=True)
+    assert provider.shortage([HUGE]) is None
+    provider.launch(world.request("i-1", HUGE))
+    seen = world.seen("i-1")
+    assert seen is not None and seen.alive
+    assert seen.message == (
+        "waits for Ray's autoscaler to add a machine with 512 cores, 3906.2 GiB: none of its machines is so large yet"
+    )
+    provider.terminate("i-1", reason="nobody wants it any more")
+    until(lambda: not provider.observe(), "it no longer waits")
+
+
+def test_an_agent_that_ends_by_itself_frees_its_room_and_says_so(world: World) -> None:
+    world.open()
+    world.launch("i-1")
+    world.agent_processes("i-1")[0].terminate()
+    assert world.ended("i-1") == "its agent has ended (exit code 0)"
+    world.end("i-1")
+
+
+def test_a_killed_actor_takes_its_agent_along(world: World) -> None:
+    world.open()
+    world.launch("i-1")
+    agent = world.agent_processes("i-1")[0]
+    worker = agent.parent()
+    assert worker is not None
+    worker.kill()
+    assert "worker process has died" in world.ended("i-1")
+    until(lambda: not agent.is_running() or agent.status() == psutil.STATUS_ZOMBIE, "the agent has ended")
+    world.end("i-1")
+
+
+def test_the_process_beside_the_server_may_die(world: World) -> None:
+    provider = world.open()
+    world.launch("i-1")
+    died = provider.process
+    psutil.Process(died).kill()
+
+    def back() -> bool:
+        try:
+            return set(provider.observe()) == {"i-1"} and provider.process != died
+        except TransientError as error:
+            assert "Ray cannot be used now" in str(error)
+            return False
+
+    until(back, "the instance is listed again")
+    assert world.agents("i-1") == 1
+    world.end("i-1")
+
+
+def test_the_process_beside_the_server_ends_with_it(world: World, tmp_path: Path) -> None:
+    """Also if the server is killed: its end of the pipe is closed then."""
+    code = """
+import json, sys, time
+from pathlib import Path
+from tests.support.rays import RayCluster
+from tests.support.rayworld import World
+world = World.__new__(World)
+world.directory, world.providers = Path(sys.argv[1]), []
+world.ray = type("Known", (), {"address": sys.argv[2]})
+print(json.dumps(world.open().process), flush=True)
+time.sleep(600)
+"""
+    command = [sys.executable, "-c", code, str(world.directory), world.ray.address]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        beside = psutil.Process(json.loads(server.stdout.readline()))
+        server.kill()
+    until(lambda: not beside.is_running(), "it has ended too")

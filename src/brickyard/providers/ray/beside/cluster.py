@@ -215,6 +215,10 @@ class Cluster:
             return
         with self._lock:
             known.dead = _agent_ended(future.result()) if error is None else _actor_ended(str(error))
+            # Another server may have terminated it: then nobody need be told here.
+            known.ending = known.ending or (
+                "`ray.kill`" in known.dead if error is not None else bool(future.result().get("ending"))
+            )
             ending = known.ending
         if ending:
             threading.Thread(target=self._kill, args=(known,), daemon=True).start()  # this is a thread of Ray's

@@ -61,7 +61,8 @@ class Instance:
         except OSError as error:
             code, self._said = 127, f"cannot start {self._python or sys.executable}: {error}".encode()
         with self._changing:
-            self._result = {"code": code, "said": self._said.decode(errors="replace"), "python": self._python or sys.executable}
+            said, python = self._said.decode(errors="replace"), self._python or sys.executable
+            self._result = {"code": code, "said": said, "python": python, "ending": self._ending}
         if self._loop is not None and self._over is not None:
             self._loop.call_soon_threadsafe(self._over.set)
         time.sleep(1.0 if self._ending else LINGER_S)
