@@ -15,6 +15,7 @@ OF_A_CHECKOUT = {
     "simulated": "brickyard.providers.simulated:open_provider",
     "ray": "brickyard.providers.ray:open_provider",
     "slurm": "brickyard.providers.slurm:open_provider",
+    "kubernetes": "brickyard.providers.kubernetes:open_provider",
 }
 
 

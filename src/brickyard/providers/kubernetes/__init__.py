@@ -1,0 +1,41 @@
+"""Instances as pods of a Kubernetes cluster (docs/kubernetes.md). Needs the extra `brickyard[kubernetes]`."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING
+
+from brickyard.providers.base import Setup, SetupError
+from brickyard.providers.kubernetes.section import KubernetesSection
+
+if TYPE_CHECKING:  # it needs lightkube
+    from brickyard.providers.kubernetes.provider import KubernetesProvider
+
+__all__ = ["KubernetesSection", "open_provider"]
+
+
+def open_provider(setup: Setup) -> KubernetesProvider:
+    """The factory registered as `kubernetes`."""
+    section = setup.section(KubernetesSection, "kubernetes")
+    section.check()
+    if not setup.settings.internet or setup.settings.network == "isolated":
+        raise SetupError(
+            "provider kubernetes makes no networks of its own: internet = false and network = isolated have no effect there. "
+            "Leave them out, and limit what pods reach by a NetworkPolicy with egress rules."
+        )
+    if importlib.util.find_spec("lightkube") is None:
+        raise SetupError("provider kubernetes needs lightkube: pip install 'brickyard[kubernetes]'.")
+    from brickyard.providers.kubernetes import rights  # noqa: PLC0415 - after lightkube was found
+    from brickyard.providers.kubernetes.api import Api, RefusedError, UnreachableError, connected  # noqa: PLC0415 - as above
+    from brickyard.providers.kubernetes.known import Known  # noqa: PLC0415 - as above
+    from brickyard.providers.kubernetes.provider import KubernetesProvider  # noqa: PLC0415 - as above
+
+    client, namespace = connected(kubeconfig=section.kubeconfig, context=section.context)
+    api, namespace = Api(client), section.namespace or namespace
+    try:
+        rights.require(api, namespace, policies=section.network_policies)
+        known = Known(api, machines=rights.allowed(api, rights.MACHINES, ""), pods=rights.allowed(api, rights.ALL_PODS, ""))
+    except (SetupError, RefusedError, UnreachableError) as error:
+        api.close()
+        raise SetupError(f"kubernetes: {error}") if not isinstance(error, SetupError) else error from error
+    return KubernetesProvider(setup=setup, section=section, api=api, namespace=namespace, known=known)
