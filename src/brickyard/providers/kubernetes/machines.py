@@ -138,7 +138,7 @@ class Room:
         able = (each for each in snapshot.machines if not each.spec.unschedulable)
         self._machines = [each for each in able if each.status.ready.status not in ("False", "Unknown")]
         self.total = {each.metadata.name: amount(each.status.allocatable) for each in self._machines}
-        self.left = {name: total.without(used.get(name, ())) for name, total in self.total.items()}
+        self.left = {name: _without(total, used.get(name, ())) for name, total in self.total.items()}
         for need in waiting:
             self._fill(need, self.left)
 
@@ -165,17 +165,23 @@ class Room:
         """Takes the room on the first machine that has it."""
         for name in able:
             if self.left[name].holds(need):
-                self.left[name] = self.left[name].without([need])
+                self.left[name] = _without(self.left[name], [need])
                 return True
         return False
+
+
+def _without(total: Hardware, used: Iterable[Hardware]) -> Hardware:
+    """What is left, in whole thousandths of a core, as Kubernetes counts."""
+    left = total.without(used)
+    return Hardware(round(left.cores, 3), left.memory_mb, left.gpus)
 
 
 def _may_run(machine: Machine, kind: NodeType, templates: Sequence[Template]) -> bool:
     """As far as we look: selectors, taints and the GPU's model. What affinity says is the scheduler's to know."""
     labels = machine.metadata.labels or {}
     wanted = {key: value for each in templates for key, value in each.spec.node_selector.items()}
-    if kind.num_gpus and kind.gpu_model and labels.get(PRODUCT, kind.gpu_model) != kind.gpu_model:
-        return False
+    if kind.node_type_id.startswith(OF_MACHINES) and kind.gpu_model:  # elsewhere the model is a name for people
+        wanted[PRODUCT] = kind.gpu_model
     tolerations = [one for each in templates for one in each.spec.tolerations]
     if kind.num_gpus:  # the admission plugin ExtendedResourceToleration, or the template, adds the usual one
         tolerations.append({"key": GPU, "operator": "Exists"})

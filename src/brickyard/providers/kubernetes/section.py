@@ -75,7 +75,8 @@ class KubernetesSection(EngineSection, frozen=True, kw_only=True, forbid_unknown
     grace_s: int = 30  # from SIGTERM to SIGKILL
     autoscaler: bool = False  # the cluster grows by itself: what does not fit now waits
     network_policies: bool = True
-    server_labels: dict[str, str] = {"app.kubernetes.io/name": "brickyard"}  # of the servers' pods, in the same namespace
+    server_labels: dict[str, str] = msgspec.field(default_factory=lambda: {"app.kubernetes.io/name": "brickyard"})  # of the
+    # servers' pods, in the same namespace
     server_networks: tuple[str, ...] = ()  # from where servers outside of the cluster come
     seccomp: Literal["RuntimeDefault", "Unconfined"] = "RuntimeDefault"
     pod: dict[str, object] = {}  # a Template for all pods

@@ -1,0 +1,170 @@
+"""The objects of an instance, by the official schemas, and the settings that may add to them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from brickyard.config import load
+from brickyard.domain.nodetypes import NodeType
+from brickyard.providers.base import LaunchRequest, Setup, SetupError
+from brickyard.providers.kubernetes import open_provider, pods
+from brickyard.providers.kubernetes.objects import Meta, Pod
+from brickyard.providers.kubernetes.section import KubernetesSection
+from brickyard.runtime.catalogue import rows
+from tests.kubernetes.schemas import mistakes
+
+GPU_TYPE = {
+    "node_type_id": "train",
+    "num_cores": 3.5,
+    "memory_mb": 16384,
+    "num_gpus": 2,
+    "engine": {
+        "metadata": {"labels": {"team": "vision"}, "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}},
+        "spec": {
+            "nodeSelector": {"pool": "gpu"},
+            "tolerations": [{"key": "dedicated", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+            "priorityClassName": "high",
+        },
+        "container": {"volumeMounts": [{"name": "data", "mountPath": "/data"}], "resources": {"rdma/hca": 1}},
+    },
+}
+
+
+def section(**more: Any) -> KubernetesSection:
+    values = {"image": "example.org/brickyard:1", "run_as_user": 1000, "node_types": [GPU_TYPE]}
+    return msgspec.convert({**values, **more}, KubernetesSection)
+
+
+def request(kind: str = "k8s.small", **tags: str) -> LaunchRequest:
+    train = kind == "train"
+    node_type = NodeType(
+        node_type_id=kind, num_cores=3.5 if train else 1.0, memory_mb=16384 if train else 2048, category="test",
+        num_gpus=2 if train else 0,
+    )  # fmt: skip
+    return LaunchRequest(
+        instance_id="i-0123456789abcdef", node_type=node_type, server_url="https://server:8443", agent_token="secret-a",
+        server_token="secret-s", tags={"ClusterId": "0101-000000-abcdefgh", "Role": "driver", **tags},
+    )  # fmt: skip
+
+
+def made(kind: str = "k8s.small", **more: Any) -> dict[str, Any]:
+    document = pods.pod(request(kind), section=section(**more), workspace_id="1234", storage_dir="/srv/brickyard")
+    assert mistakes(document) == []
+    return document
+
+
+def test_a_pod_is_unprivileged_and_gets_what_its_node_type_says() -> None:
+    pod = made(storage_claim="storage", cache_claim="cache", machine_cache_dir="/var/cache/brickyard", disk_gb=20)
+    spec, container = pod["spec"], pod["spec"]["containers"][0]
+    assert spec["restartPolicy"] == "Never"
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"] == {
+        "runAsNonRoot": True, "runAsUser": 1000, "runAsGroup": 1000, "seccompProfile": {"type": "RuntimeDefault"},
+    }  # fmt: skip
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert container["resources"]["requests"] == container["resources"]["limits"]
+    assert container["resources"]["limits"] == {"cpu": "1000m", "memory": "2048Mi", "ephemeral-storage": "20480Mi"}
+    mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+    assert (mounts["brickyard-storage"], mounts["brickyard-cache"]) == ("/srv/brickyard", "/var/cache/brickyard")
+    assert {each["name"] for each in spec["volumes"]} == set(mounts)
+    (spread,) = spec["topologySpreadConstraints"]
+    assert spread["labelSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert "secret" not in json.dumps([spec["containers"], pod["metadata"]]), "tokens are in the Secret alone"
+
+
+def test_a_node_type_adds_what_the_settings_say() -> None:
+    pod = made("train", pod={"spec": {"tolerations": [{"operator": "Exists", "key": "all"}], "nodeSelector": {"zone": "a"}}})
+    spec, container = pod["spec"], pod["spec"]["containers"][0]
+    assert spec["nodeSelector"] == {"kubernetes.io/os": "linux", "zone": "a", "pool": "gpu"}
+    assert [each["key"] for each in spec["tolerations"]] == ["nvidia.com/gpu", "all", "dedicated"]
+    assert container["resources"]["limits"] == {"cpu": "3500m", "memory": "16384Mi", "nvidia.com/gpu": "2", "rdma/hca": "1"}
+    assert container["volumeMounts"][-1] == {"name": "data", "mountPath": "/data"}
+    assert (pod["metadata"]["labels"]["team"], spec["priorityClassName"]) == ("vision", "high")
+    assert "team" not in made()["metadata"]["labels"], "other node types are left alone"
+
+
+@pytest.mark.parametrize(
+    ("engine", "said"),
+    [
+        ({"spec": {"containers": []}}, r"`containers`"),
+        ({"spec": {"serviceAccountName": "admin"}}, r"`serviceAccountName`"),
+        ({"spec": {"restartPolicy": "Always"}}, r"`restartPolicy`"),
+        ({"container": {"securityContext": {"privileged": True}}}, r"`securityContext`"),
+        ({"container": {"command": ["sh"]}}, r"`command`"),
+        ({"container": {"resources": {"memory": "1Gi"}}}, r"resources has memory; the node type says it"),
+        ({"container": {"volumeMounts": [{"name": "brickyard-unit", "mountPath": "/x"}]}}, r"which Brickyard mounts itself"),
+        ({"container": {"volumeMounts": [{"name": "x", "mountPath": "/run/brickyard/"}]}}, r"which Brickyard mounts itself"),
+        ({"spec": {"volumes": [{"name": "brickyard-unit", "emptyDir": {}}]}}, r"use a name of your own"),
+        ({"metadata": {"labels": {"brickyard.io/workspace": "9"}}}, r"which Brickyard sets itself"),
+    ],
+)
+def test_what_is_ours_cannot_be_changed(engine: dict[str, object], said: str) -> None:
+    with pytest.raises(SetupError, match=said):
+        section(node_types=[{**GPU_TYPE, "engine": engine}]).check()
+    with pytest.raises(SetupError, match=said):
+        section(pod=engine).check()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"image": ""}, r"^kubernetes\.image is empty; it must name an image"),
+        ({"grace_s": 5}, r"^kubernetes\.grace_s is 5; an agent needs up to 15 seconds"),
+        ({"server_networks": ["server"]}, r"has 'server'; each must be a network like 10\.0\.0\.0/8"),
+        ({"cache_claim": "x"}, r"^kubernetes\.cache_claim needs machine_cache_dir"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(more: dict[str, object], said: str) -> None:
+    with pytest.raises(SetupError, match=said):
+        section(**more).check()
+
+
+@pytest.mark.parametrize("line", ["internet = false", 'network = "isolated"'])
+def test_a_promise_that_only_networks_of_ours_keep_is_refused(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "brickyard.toml"
+    file.write_text(f'provider = "kubernetes"\n{line}\n[kubernetes]\nimage = "x"\nrun_as_user = 1000\n')
+    settings = load(config_file=file, environ={}, options={"data_dir": str(tmp_path)})
+    with pytest.raises(SetupError, match="makes no networks of its own"):
+        open_provider(Setup(settings=settings, server_url="http://server:8080", runtimes=rows()))
+
+
+def test_without_any_cluster_the_setting_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    file = tmp_path / "brickyard.toml"
+    file.write_text('provider = "kubernetes"\n[kubernetes]\nimage = "x"\nrun_as_user = 1000\n')
+    settings = load(config_file=file, environ={}, options={"data_dir": str(tmp_path)})
+    with pytest.raises(SetupError, match=r"none.*Set kubernetes\.kubeconfig and kubernetes\.context"):
+        open_provider(Setup(settings=settings, server_url="http://server:8080", runtimes=rows()))
+
+
+def test_the_secret_goes_with_its_pod_and_the_policy_lets_in_the_group_and_the_servers() -> None:
+    pod = Pod(metadata=Meta(name="brickyard-i-1", uid="u-1"))
+    secret = pods.secret(pod, b"{}", workspace_id="1234")
+    assert mistakes(secret) == []
+    assert secret["metadata"]["ownerReferences"] == [{"apiVersion": "v1", "kind": "Pod", "name": "brickyard-i-1", "uid": "u-1"}]
+    group = pods.group_of(request())
+    policy = pods.policy(group, section=section(server_networks=["10.1.0.0/16"]), workspace_id="1234")
+    assert mistakes(policy) == []
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= made()["metadata"]["labels"].items()
+    (rule,) = policy["spec"]["ingress"]
+    assert rule["from"] == [
+        {"podSelector": policy["spec"]["podSelector"]},
+        {"ipBlock": {"cidr": "10.1.0.0/16"}},
+        {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "brickyard"}}},
+    ]
+
+
+def test_nodes_of_a_pool_are_one_group_whichever_cluster_uses_them() -> None:
+    assert pods.group_of(request()) == "0101-000000-abcdefgh"
+    assert pods.group_of(request(InstancePoolId="0101-000000-abcdef-pool-XYZ12345")) == "0101-000000-abcdef-pool-xyz12345"
+
+
+@pytest.mark.parametrize("name", ["I-1", "i_1", "-i", "i" * 60, "../i", ""])
+def test_a_name_that_no_pod_can_have(name: str) -> None:
+    assert not pods.is_name(name)

@@ -1,0 +1,119 @@
+"""What is said of a pod, and whether its instance counts as alive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from brickyard.providers.kubernetes.objects import Machine, Pod
+from brickyard.providers.kubernetes.telling import observed
+
+
+def pod(phase: str = "Pending", *, state: dict[str, Any] | None = None, deleted: bool = False, **status: Any) -> Pod:
+    statuses = (
+        [{"name": "sidecar", "state": {}}, {"name": "agent", "image": "example.org/b:1", "state": state}] if state else None
+    )
+    return msgspec.convert(
+        {
+            "metadata": {"name": "brickyard-i-1", "deletionTimestamp": "2026-01-01T00:00:00Z" if deleted else None},
+            "spec": {"nodeName": "one", "containers": []},
+            "status": {"phase": phase, "containerStatuses": statuses, **status},
+        },
+        Pod,
+    )
+
+
+def condition(kind: str, status: str, reason: str = "", message: str = "") -> list[dict[str, str]]:
+    return [{"type": kind, "status": status, "reason": reason, "message": message}]
+
+
+def ended(**more: Any) -> dict[str, Any]:
+    return {"terminated": {"exitCode": 1, "reason": "Error", **more}}
+
+
+def waits(reason: str, message: str = "") -> dict[str, Any]:
+    return {"waiting": {"reason": reason, "message": message}}
+
+
+NO_GPU = condition("PodScheduled", "False", "Unschedulable", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu")
+PLACED = condition("PodScheduled", "True")
+
+
+@pytest.mark.parametrize(
+    ("given", "alive", "said"),
+    [
+        (pod(), True, "its pod waits for a machine."),
+        (
+            pod(conditions=NO_GPU),
+            True,
+            "take its pod: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu. It waits",
+        ),
+        (pod(conditions=PLACED, state=waits("ContainerCreating")), True, "its container is being made on one."),
+        (
+            pod(conditions=PLACED, state=waits("ImagePullBackOff", "not found")),
+            True,
+            "image b:1 cannot be had: not found.",
+        ),
+        (pod(conditions=PLACED, state=waits("InvalidImageName", "bad")), False, "cannot be had: bad."),
+        (
+            pod(conditions=PLACED, state=waits("ConfigError", "no secret")),
+            True,
+            "(ConfigError): no secret.",
+        ),
+        (pod("Running", state={"running": {}}), True, ""),
+        (pod("Running", state={"running": {}}, deleted=True), True, "its pod is being deleted."),
+        (
+            pod("Running", conditions=condition("DisruptionTarget", "True", "EvictionByEvictionAPI", "Eviction API: evicting")),
+            True,
+            "Kubernetes takes its pod away: its machine is being drained.",
+        ),
+        (pod("Failed", state=ended(exitCode=137, reason="OOMKilled")), False, "(OOMKilled). Choose a larger node type."),
+        (
+            pod("Failed", state=ended(exitCode=78, message="noise\nthe storage of workspace 1 must be at /srv\n")),
+            False,
+            "the storage of workspace 1 must be at /srv.",
+        ),
+        (
+            pod("Failed", state=ended(message="Traceback\nMemoryError")),
+            False,
+            "its container has ended (exit code 1): MemoryError.",
+        ),
+        (pod("Failed", state=ended(exitCode=137, signal=9)), False, "its container has ended (signal 9)."),
+        (pod("Succeeded", state=ended(exitCode=0, reason="Completed")), False, "its agent has ended."),
+        (
+            pod("Failed", reason="Evicted", message="The node was low on resource: memory"),
+            False,
+            "Kubernetes has evicted its pod: The node was low on resource: memory.",
+        ),
+        (
+            pod("Failed", reason="NodeShutdown", message="shutting down"),
+            False,
+            "its pod has ended (NodeShutdown): shutting down.",
+        ),
+    ],
+)
+def test_words(given: Pod, alive: bool, said: str) -> None:
+    seen = observed("i-1", given, machine=lambda _name: None, grows=False)
+    assert seen.alive is alive
+    assert said in seen.message
+    assert bool(seen.message) is bool(said)
+
+
+def test_where_the_cluster_grows_a_pod_that_does_not_fit_waits_for_that() -> None:
+    seen = observed("i-1", pod(conditions=NO_GPU), machine=lambda _name: None, grows=True)
+    assert seen.alive
+    assert seen.message.endswith("It waits until the cluster has grown.")
+
+
+def test_a_silent_machine_is_named_and_its_pod_is_not_taken_for_dead() -> None:
+    conditions = [{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+    silent = msgspec.convert({"metadata": {"name": "one"}, "status": {"conditions": conditions}}, Machine)
+    seen = observed("i-1", pod("Running", state={"running": {}}), machine=lambda _name: silent, grows=False)
+    assert seen.alive, "its container may run; only its agent's silence says more"
+    assert seen.message == "Kubernetes hears nothing from its machine one since 2026-01-01T00:00:00Z."
+
+
+def test_a_pod_of_which_only_the_name_is_known_lives() -> None:
+    assert observed("i-1", None, machine=lambda _name: None, grows=False).alive
