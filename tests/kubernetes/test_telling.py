@@ -13,7 +13,7 @@ from brickyard.providers.kubernetes.telling import observed
 
 def pod(phase: str = "Pending", *, state: dict[str, Any] | None = None, deleted: bool = False, **status: Any) -> Pod:
     statuses = (
-        [{"name": "sidecar", "state": {}}, {"name": "agent", "image": "example.org/b:1", "state": state}] if state else None
+        [{"name": "sidecar", "state": {}}, {"name": "agent", "image": "b:1", "state": state}] if state else None
     )
     return msgspec.convert(
         {
