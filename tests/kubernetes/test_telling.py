@@ -12,9 +12,7 @@ from brickyard.providers.kubernetes.telling import observed
 
 
 def pod(phase: str = "Pending", *, state: dict[str, Any] | None = None, deleted: bool = False, **status: Any) -> Pod:
-    statuses = (
-        [{"name": "sidecar", "state": {}}, {"name": "agent", "image": "b:1", "state": state}] if state else None
-    )
+    statuses = [{"name": "sidecar", "state": {}}, {"name": "agent", "image": "b:1", "state": state}] if state else None
     return msgspec.convert(
         {
             "metadata": {"name": "brickyard-i-1", "deletionTimestamp": "2026-01-01T00:00:00Z" if deleted else None},

@@ -1,4 +1,4 @@
-"""What is known of the cluster's machines: read again when it is old, if we may."""
+"""What is known of the cluster's machines, as far as we may list them: read now and then, and at once where room is decided."""
 
 from __future__ import annotations
 
@@ -19,46 +19,64 @@ _RUNNING = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 class Known:
-    """Safe to use from several threads: one reads; others that are in no hurry take what there is."""
+    """Safe to use from several threads. `start`, and `stop` at the end."""
 
     def __init__(self, api: Api, *, machines: bool, pods: bool) -> None:
         self._api = api
         self._machines = machines
         self._pods = pods
-        self._lock = threading.Lock()
+        self._reading = threading.Lock()
         self._snapshot: Snapshot | None = None
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
         self.read_s = 0.0  # when the snapshot began to be read
+
+    def start(self) -> None:
+        """Reads for the first time, and from then on in the background."""
+        if self._machines:
+            self._read()
+            self._thread = threading.Thread(target=self._run, name="kubernetes-machines", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(LATER_S):
+            self.fresh(LATER_S)
 
     @property
     def sees_room(self) -> bool:
-        """Whether we may list both."""
+        """Whether we may list both machines and all pods."""
         return self._machines and self._pods
 
-    def snapshot(self, *, max_age_s: float = LATER_S) -> Snapshot | None:
-        """None if we may not list machines. If they cannot be listed now, the last known ones."""
-        if not self._machines:
-            return None
-        if not self._lock.acquire(blocking=self._snapshot is None or max_age_s < LATER_S):
-            return self._snapshot
-        try:
-            if self._snapshot is None or time.monotonic() - self.read_s > max_age_s:
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """What was last read; None if we may not list machines."""
+        return self._snapshot
+
+    def fresh(self, max_age_s: float) -> Snapshot | None:
+        """The same, read again if it is older. If that fails, what was last read."""
+        with self._reading:
+            if self._machines and time.monotonic() - self.read_s > max_age_s:
                 self._read()
             return self._snapshot
-        finally:
-            self._lock.release()
 
     def _read(self) -> None:
-        self.read_s = time.monotonic()
+        began_s = time.monotonic()
         try:
             machines = self._api.get("/api/v1/nodes", MachineList)
             params = {"fieldSelector": _RUNNING}
             pods = self._api.get("/api/v1/pods", PodList, params=params).items or () if self._pods else None
-            self._snapshot = Snapshot(machines=machines.items or (), pods=pods)
         except (RefusedError, UnreachableError) as error:
             log.warning("kubernetes_machines_unknown", error=str(error))
+            return
+        self._snapshot, self.read_s = Snapshot(machines=machines.items or (), pods=pods), began_s
 
     def machine(self, name: str) -> Machine | None:
-        """What was last heard of a machine; asks nobody."""
+        """What was last heard of a machine."""
         snapshot = self._snapshot
         found = snapshot.machines if snapshot is not None else ()
         return next((each for each in found if each.metadata.name == name), None)

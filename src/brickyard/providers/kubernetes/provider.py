@@ -55,27 +55,34 @@ class KubernetesProvider(Provider):
         self._secrets_path = f"/api/v1/namespaces/{namespace}/secrets"
         self._policies_path = f"/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies"
         self._selector = pods.selector(self._workspace_id)
+        self._offered: tuple[machines.Snapshot | None, Sequence[NodeType]] | None = None
         self._lock = threading.Lock()
         self._recent: dict[str, tuple[float, NodeType]] = {}  # launched here lately, and when
         self._reflector = Reflector(api, self._pods_path, self._selector)
+        known.start()
         self._reflector.start()
 
     def close(self, *, keep_nodes: bool) -> None:
         """See Provider.close. The pods go on; their agents end themselves if no server comes back."""
         del keep_nodes
+        self._known.stop()
         self._reflector.stop()
         self._api.close()
 
     # ── what there is ──
 
     def node_types(self) -> Sequence[NodeType]:
+        """See Provider.node_types. Asks nobody."""
         named = self._section.named_types()
         known = {each.node_type_id for each in named}
-        found = machines.node_types(self._known.snapshot())
-        return (*named, *(each for each in found if each.node_type_id not in known))
+        snapshot = self._known.snapshot
+        if self._offered is None or self._offered[0] is not snapshot:
+            found = machines.node_types(snapshot)
+            self._offered = (snapshot, (*named, *(each for each in found if each.node_type_id not in known)))
+        return self._offered[1]
 
     def capacity(self) -> Capacity | None:
-        if not self._known.sees_room or (snapshot := self._known.snapshot(max_age_s=SOON_S)) is None:
+        if not self._known.sees_room or (snapshot := self._known.fresh(SOON_S)) is None:
             return None
         room = machines.Room(snapshot)
         total, left = room.total.values(), room.left.values()
@@ -90,7 +97,7 @@ class KubernetesProvider(Provider):
         """See Provider.shortage. None where the cluster grows by itself."""
         if self._section.autoscaler or not self._known.sees_room:
             return None
-        snapshot = self._known.snapshot(max_age_s=SOON_S)
+        snapshot = self._known.fresh(SOON_S)
         if snapshot is None or snapshot.pods is None:
             return None
         room = machines.Room(snapshot, freed=freed)
@@ -223,7 +230,7 @@ class KubernetesProvider(Provider):
             return over_s > _MARGIN_S
         if over_s < 0:
             return False
-        snapshot = self._known.snapshot(max_age_s=LATER_S)
+        snapshot = self._known.fresh(LATER_S)
         machine = self._known.machine(name)
         if snapshot is not None and machine is None:
             return True
