@@ -32,6 +32,7 @@ NONSENSE = {
     "node_prices": None,
     "simulated_knobs": None,
     "tls_cert": None,
+    "agent_ca": None,
     "tls_key": None,
 }
 SECRETS = ("secret", "mysql")

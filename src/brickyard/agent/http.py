@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qs, urlsplit
@@ -15,9 +16,15 @@ from urllib.parse import parse_qs, urlsplit
 import httptools
 import msgspec
 
+from brickyard.agent.frames import CHUNK, Streams, carry, keep_alive
+from brickyard.agent.tls import Peer, TlsListener, fingerprint_of, load_pem, server_context
+from brickyard.domain.endpoints import Endpoint
+from brickyard.domain.nodeops import TUNNEL
+
 MAX_BODY = 32 << 20
 MAX_HEADERS = 64 << 10
 MAX_CONNECTIONS = 64
+MAX_TLS_CONNECTIONS = 512  # with those of strangers; each tunnelled connection is one
 HEAD_TIMEOUT_S = 10.0
 IDLE_TIMEOUT_S = 90.0
 _CHUNK = 64 << 10
@@ -200,58 +207,94 @@ class Client:
 # ── server ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 Handler = Callable[[Request], Awaitable[Response]]
+Tunnel = Callable[[Request], Awaitable[Streams | Response]]
 
 
 class Server:
-    """Serves `handler` on a free port of `host` to clients whose bearer token `authorise` accepts."""
+    """Serves `handler` on a free port of `host` to clients whose bearer token `authorise` accepts. `tunnel`, for requests of
+    TUNNEL, gives a connection that the client then has, or an error."""
 
-    def __init__(self, *, handler: Handler, authorise: Callable[[str], bool], host: str) -> None:
+    def __init__(self, *, handler: Handler, authorise: Callable[[str], bool], host: str, tunnel: Tunnel | None = None) -> None:
         self._handler = handler
         self._authorise = authorise
         self._host = host
+        self._tunnel = tunnel
         self._server: asyncio.Server | None = None
+        self._listener: TlsListener | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self.url = ""
+        self.endpoint = Endpoint("")
+
+    @property
+    def url(self) -> str:
+        return self.endpoint.url
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._accept, self._host, 0, limit=_CHUNK)
         address = self._server.sockets[0].getsockname()
-        self.url = f"http://{address[0]}:{address[1]}"
+        self.endpoint = Endpoint(f"http://{address[0]}:{address[1]}")
+
+    def start_tls(self, pem: bytes) -> None:
+        """Serves TLS instead, with this key and certificate."""
+        context = server_context()
+        load_pem(context, pem)
+        listening = socket.create_server((self._host, 0), family=socket.AF_INET6 if ":" in self._host else socket.AF_INET)
+        self._listener = TlsListener(listening, context, self._met, most=MAX_TLS_CONNECTIONS)
+        self._listener.start()
+        host, port = self._listener.address
+        self.endpoint = Endpoint(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", fingerprint_of(pem))
+
+    def _met(self, peer: Peer) -> asyncio.StreamReaderProtocol:
+        return _TlsProtocol(peer, lambda reader, writer: self._accept(reader, writer, peer))
 
     async def stop(self) -> None:
         """Refuses new connections and ends the open ones."""
         if self._server is not None:
             self._server.close()
+        if self._listener is not None:
+            await self._listener.stop()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: Peer | None = None) -> None:
         task = asyncio.current_task()
-        if task is None or len(self._tasks) >= MAX_CONNECTIONS:
+        if task is None or (peer is None and len(self._tasks) >= MAX_CONNECTIONS):
             writer.close()
             return
         self._tasks.add(task)
         try:
-            await self._serve(reader, writer)
+            await self._serve(reader, writer, peer)
         except (OSError, EOFError, asyncio.CancelledError):
             pass  # the client left or was too slow, or we are stopping; nobody needs an answer
         finally:
             self._tasks.discard(task)
             writer.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _knows(self, token: str, peer: Peer | None) -> bool:
+        known = self._authorise(token)
+        if known and peer is not None:
+            peer.known()
+        return known
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: Peer | None) -> None:
         wait_s = HEAD_TIMEOUT_S
         keep = True
         while keep:
-            message = _Message(authorise=self._authorise)
+            message = _Message(authorise=lambda token: self._knows(token, peer))
             parser = httptools.HttpRequestParser(message)
             try:
                 async with asyncio.timeout(wait_s):
                     await _read_message(reader, message, parser)
                 request = _request(message, parser.get_method().decode())
                 keep = message.keep
-                response = await self._handler(request)
+                if self._tunnel is not None and request.path == TUNNEL:
+                    opened = await self._tunnel(request)
+                    if isinstance(opened, Streams):
+                        await _lead(Streams(reader, writer), opened)
+                        return
+                    response = opened
+                else:
+                    response = await self._handler(request)
             except HttpError as error:
                 code = "UNAUTHENTICATED" if error.status == 401 else "INVALID"
                 keep, response = False, failure(error.status, code, str(error))
@@ -259,6 +302,25 @@ class Server:
                 keep, response = False, failure(400, "INVALID", str(error))
             await _write(writer, response, keep=keep)
             wait_s = IDLE_TIMEOUT_S
+
+
+class _TlsProtocol(asyncio.StreamReaderProtocol):
+    """One connection, whose peer is told when it is lost."""
+
+    def __init__(self, peer: Peer, serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> None:
+        super().__init__(asyncio.StreamReader(limit=CHUNK), serve)
+        self._peer = peer
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._peer.gone()
+
+
+async def _lead(client: Streams, inside: Streams) -> None:
+    """Gives the connection to the client, as frames behind the answer's headers."""
+    keep_alive(client.writer)
+    client.writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nConnection: close\r\n\r\n")
+    await carry(client, inside)
 
 
 def _request(message: _Message, method: str) -> Request:

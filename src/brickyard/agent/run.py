@@ -7,6 +7,8 @@ import hmac
 import logging
 import os
 import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
 import msgspec
@@ -59,6 +61,16 @@ async def _main(config: AgentConfig, log: LogFile, switchboard: int) -> int:
     return await _Agent(config=config, log=log, switchboard=switchboard).run()
 
 
+async def _certificate() -> bytes:
+    """A new key and certificate. Raises RuntimeError."""
+    command = [sys.executable, "-m", "brickyard.agent.certificate"]
+    child = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE)
+    made, said = await child.communicate()
+    if child.returncode != 0:
+        raise RuntimeError(f"the agent's certificate cannot be made: {said.decode(errors='replace')[-2000:]}")
+    return made
+
+
 def _lock(path: Path) -> int | None:
     """Takes the instance's lock. Waits a moment, because a process that only checks the lock holds it briefly."""
     fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -91,7 +103,8 @@ class _Agent:
             contexts=lambda: self._node.contexts,
             contexts_changed=self._node.contexts_changed,
         )
-        self._server = Server(handler=routes.handle, authorise=self._authorise, host=config.host)
+        tunnel = routes.tunnel if config.encrypted else None
+        self._server = Server(handler=routes.handle, authorise=self._authorise, host=config.host, tunnel=tunnel)
         self._link: ServerLink | None = None
         self._sampler: Sampler | None = None
 
@@ -102,7 +115,10 @@ class _Agent:
             loop.add_signal_handler(sig, self._go, f"{sig.name} was received")
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._networks.prepare()
-        await self._server.start()
+        if self._config.encrypted:
+            self._server.start_tls(await _certificate())
+        else:
+            await self._server.start()
         self._link = link = ServerLink(
             config=self._config, report=self._report, on_assignment=self._assign, on_leave=self._go, log=self._log,
             on_reported=self._reported,
@@ -156,7 +172,7 @@ class _Agent:
 
     def _report(self) -> StatusReport:
         return StatusReport(
-            instance_id=self._config.instance_id, boot_id=self._boot_id, endpoint=self._server.url, pid=os.getpid(),
+            instance_id=self._config.instance_id, boot_id=self._boot_id, endpoint=str(self._server.endpoint), pid=os.getpid(),
             status=self._node.status, samples=self._sampler.pending if self._sampler is not None else None,
         )  # fmt: skip
 

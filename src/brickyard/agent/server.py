@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import msgspec
 from brickyard.agent import files
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.contexts import Contexts
+from brickyard.agent.frames import CHUNK, Streams
 from brickyard.agent.host import HostError, NodeHost
 from brickyard.agent.http import Request, Response, failure
 from brickyard.agent.logfiles import LogDirectory
@@ -20,6 +22,7 @@ from brickyard.domain.redaction import Redactor
 
 CALL_TIMEOUT_S = 30.0
 MAX_TAIL = 4 << 20
+CONNECT_S = 5.0  # to a port of the node
 _STATUSES = {"NOT_FOUND": 404, "DEAD": 409, "LIMIT": 409, "INVALID": 400, "GONE": 503, "TIMEOUT": 503}
 _OWN_LOGS = ("agent.log", "node.log")
 
@@ -69,6 +72,30 @@ class Routes:
             if error.code == "GONE":
                 return failure(503, "NO_NODE", str(error))
             return failure(_STATUSES.get(error.code, 500), error.code, str(error))
+
+    async def tunnel(self, request: Request) -> Streams | Response:
+        """A connection to a port of this node, and of no other: the request names no host."""
+        try:
+            asked = msgspec.convert(request.query, nodeops.OpenPortOf, strict=False)
+            opened = await self._open_port(asked)
+            return await self._connected(opened.way, asked.port)
+        except _Refused as error:
+            return failure(error.status, error.code, str(error))
+        except msgspec.ValidationError as error:
+            return failure(400, "INVALID", str(error))
+        except HostError as error:
+            return failure(503, "NO_NODE", str(error))
+
+    async def _connected(self, way: str, port: int) -> Streams:
+        """Through the way into the node's network. Without one: to the node's own address, or to the loopback address at which
+        many programs listen."""
+        for host in [""] if way else [self._config.ports_host, "127.0.0.1"]:
+            with contextlib.suppress(OSError):
+                async with asyncio.timeout(CONNECT_S):
+                    if way:
+                        return Streams(*await asyncio.open_unix_connection(way, limit=CHUNK))
+                    return Streams(*await asyncio.open_connection(host, port, limit=CHUNK))
+        raise _Refused(404, "NOT_FOUND", f"nothing listens on port {port} of this node")
 
     async def _route(self, request: Request) -> Response:
         given = msgspec.json.decode(request.body, type=dict[str, Any]) if request.body else request.query

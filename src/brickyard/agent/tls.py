@@ -53,12 +53,18 @@ class TlsListener:
     `known` and `gone`."""
 
     def __init__(
-        self, listening: socket.socket, context: ssl.SSLContext, protocol: Callable[[Peer], asyncio.BaseProtocol]
+        self,
+        listening: socket.socket,
+        context: ssl.SSLContext,
+        protocol: Callable[[Peer], asyncio.BaseProtocol],
+        *,
+        most: int = MOST,
     ) -> None:
         listening.setblocking(False)
         self._listening = listening
         self._context = context
         self._protocol = protocol
+        self._most = most
         self.peers: set[Peer] = set()
         self.strangers: dict[Peer, None] = {}  # those of them that are not known, the oldest first
         self._accepting: asyncio.Task[None] | None = None
@@ -90,7 +96,7 @@ class TlsListener:
             except OSError:  # the connection has gone already, or no descriptor is free
                 await asyncio.sleep(_PAUSE_S)
                 continue
-            if len(self.peers) >= MOST:
+            if len(self.peers) >= self._most:
                 connection.close()
                 continue
             while len(self.strangers) >= MOST_STRANGERS:

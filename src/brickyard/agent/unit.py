@@ -8,6 +8,7 @@ process that was killed leaves it behind, and the next instance on the machine r
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import signal
 import socket
@@ -96,6 +97,7 @@ def place(unit: Unit) -> AgentConfig:
             node_code_dir=str(_CODE / "runtime" / "node"),
             python=sys.executable,
             host=unit.host or _engine_address() or own_address(unit.config.server_url),
+            private_host=private_address(unit.config.instance_id) if unit.config.encrypted else "",
             gpus=tuple(each.number for each in gpus),
             gpu_uuids=tuple(each.uuid for each in gpus),
         )
@@ -157,6 +159,18 @@ def _engine_address() -> str:
     """The address by which the engine knows this machine, where what started us was told to find it; "" elsewhere."""
     name = os.environ.get(ADDRESS_VARIABLE, "")
     return str(socket.getaddrinfo(name, None, family=socket.AF_INET)[0][4][0]) if name else ""
+
+
+def private_address(instance_id: str) -> str:
+    """A loopback address for an instance's own ports: another one for each, so that instances of a machine do not meet there."""
+    digest = hashlib.sha256(instance_id.encode()).digest()
+    address = f"127.{64 + digest[0] % 64}.{digest[1]}.{1 + digest[2] % 254}"
+    try:
+        with socket.socket() as probe:
+            probe.bind((address, 0))
+    except OSError:  # this system has only one
+        return "127.0.0.1"
+    return address
 
 
 def _end_with_parent() -> None:

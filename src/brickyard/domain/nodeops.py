@@ -203,6 +203,9 @@ def moved(position: str, count: int) -> str:
 # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+TUNNEL = "/v1/tunnel"  # POST, with OpenPortOf as query, at agents that speak TLS: a connection to that port (agent/frames.py)
+
+
 class NodeOp(msgspec.Struct, Generic[Request, Reply], frozen=True):
     """One operation: the node host's name for it, and its route. If it `opens` a port, the agent adds the way to that port."""
 

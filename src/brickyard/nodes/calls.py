@@ -8,19 +8,26 @@ from types import MappingProxyType
 import msgspec
 
 from brickyard.domain.cluster import Instance
-from brickyard.domain.nodeops import AgentClient, AgentRefused, NewContext, NodeOp, Reply, Request
+from brickyard.domain.nodeops import AgentClient, AgentRefused, NewContext, NodeOp, OpenPort, Reply, Request
 from brickyard.nodes.tokens import InstanceTokens
+from brickyard.nodes.tunnels.process import Tunnels
 
 
 class NodeCalls:
     """One per server. `by_provider`: the clients for instances of providers with these names; `client` is for all others."""
 
     def __init__(
-        self, *, client: AgentClient, tokens: InstanceTokens, by_provider: Mapping[str, AgentClient] = MappingProxyType({})
+        self,
+        *,
+        client: AgentClient,
+        tokens: InstanceTokens,
+        by_provider: Mapping[str, AgentClient] = MappingProxyType({}),
+        tunnels: Tunnels | None = None,
     ) -> None:
         self._client = client
         self._by_provider = by_provider
         self._tokens = tokens
+        self._tunnels = tunnels
 
     async def ask(self, node: Instance, op: NodeOp[Request, Reply], request: Request) -> Reply:
         """Has the node perform the operation. Raises AgentUnreachable or AgentRefused."""
@@ -32,6 +39,10 @@ class NodeCalls:
         client = self._by_provider.get(node.provider, self._client)
         answer = await client.call(node.endpoint, token, op.method, path, body)
         try:
-            return msgspec.convert(answer, op.reply)
+            reply = msgspec.convert(answer, op.reply)
         except msgspec.ValidationError as error:  # users control what a node answers
             raise AgentRefused("PROTOCOL", f"the node's answer to {op.name} cannot be read: {error}") from error
+        if isinstance(reply, OpenPort) and self._tunnels is not None and node.endpoint.startswith("https://"):
+            # A way of the agent's own leads nowhere here: it is a path on the node's machine.
+            return msgspec.structs.replace(reply, way=await self._tunnels.open(node, reply.port))
+        return reply

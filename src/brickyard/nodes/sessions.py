@@ -52,6 +52,7 @@ class AgentService:
         deliver: Callable[[Tx, Assignment], Assignment] = lambda _, assignment: assignment,
         samples: Samples | None = None,
         balance: Balance | None = None,
+        on_forget: Callable[[str], None] = lambda _: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.on_users: Callable[[], None] = lambda: None  # called when a driver has reported other users
@@ -64,6 +65,7 @@ class AgentService:
         self._deliver = deliver
         self._samples = samples or Samples(store=store, clock=clock)
         self._balance = balance or Balance()
+        self._on_forget = on_forget
         self._monotonic = monotonic
         self._hearing = Hearing(store=store, loads=loads, silence_s=silence_s, monotonic=monotonic)
         self._known: dict[str, tuple[StatusReport, str | None]] = {}  # the last written report, and the cluster
@@ -199,6 +201,7 @@ class AgentService:
 
     def forget(self, instance_id: str) -> None:
         """Drops everything about the instance, which is gone."""
+        self._on_forget(instance_id)
         self._hearing.forget(instance_id)
         self._balance.forget(instance_id)
         self._answers.pop(instance_id, None)

@@ -18,6 +18,7 @@ from brickyard.nodes.loads import Loads
 from brickyard.nodes.samples import Samples
 from brickyard.nodes.sessions import AgentService
 from brickyard.nodes.tokens import InstanceTokens
+from brickyard.nodes.tunnels.process import Tunnels
 from brickyard.plan.autoscale import Rules
 from brickyard.plan.policy import Policy
 from brickyard.providers.capacity import GIB, allowance
@@ -49,6 +50,7 @@ class Nodes:
 
     clients: Collection[AgentClient]
     calls: NodeCalls
+    tunnels: Tunnels
     tokens: InstanceTokens
     loads: Loads
     agents: AgentService
@@ -72,10 +74,11 @@ class Loops:
 
 
 def build_nodes(given: Resources, *, wake: Callable[[str], None], values: SecretValues) -> Nodes:
-    http, tokens = HttpAgentClient(), InstanceTokens(key=given.workspace_key)
-    clients = {provider.name: provider.agent_client() or http for provider in given.providers}
+    http, pinned, tokens = HttpAgentClient(), HttpAgentClient(pinned=True), InstanceTokens(key=given.workspace_key)
+    clients = {each.name: each.agent_client() or (pinned if each.where == "elsewhere" else http) for each in given.providers}
     clients[""] = clients[given.providers.default.name]  # rows from before the provider was recorded
-    calls = NodeCalls(client=http, by_provider=clients, tokens=tokens)
+    tunnels = Tunnels(directory=given.settings.data_dir / "tunnels", tokens=tokens)
+    calls = NodeCalls(client=http, by_provider=clients, tokens=tokens, tunnels=tunnels)
     loads = Loads(alone=lambda: given.store.alone)
     samples = Samples(store=given.store, clock=given.clock)
     balance = Balance(servers=given.member.servers, number=lambda: given.member.number)
@@ -86,8 +89,9 @@ def build_nodes(given: Resources, *, wake: Callable[[str], None], values: Secret
         machine=given.settings.task_files_dir,
     )
     return Nodes(
-        clients={*clients.values(), http},
+        clients={*clients.values(), http, pinned},
         calls=calls,
+        tunnels=tunnels,
         tokens=tokens,
         loads=loads,
         agents=AgentService(
@@ -101,6 +105,7 @@ def build_nodes(given: Resources, *, wake: Callable[[str], None], values: Secret
             deliver=values.deliver,
             samples=samples,
             balance=balance,
+            on_forget=tunnels.forget,
         ),
         samples=samples,
         tasks=DriverTasks(nodes=calls, files=files, refusal=_task_refusal(given.store)),

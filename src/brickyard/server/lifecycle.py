@@ -232,6 +232,7 @@ class Application:
         await self.parts.gateway.ports.close()
         for client in self.parts.nodes.clients:
             await client.close()
+        await self.parts.nodes.tunnels.close()
         if self.parts.services.sign_in is not None:
             await self.parts.services.sign_in.close()
         self.parts.services.uploads.close()
