@@ -33,9 +33,9 @@ def main(arguments: list[str]) -> int:
                 return 2
             return run(config, switchboard=int(switchboard[1]) if switchboard else -1)
         case ["--unit", file] | ["--unit", file, "--with-parent"]:
-            from brickyard.agent import unit  # noqa: PLC0415 - as above
+            from brickyard.agent import firstprocess, unit  # noqa: PLC0415 - as above
 
-            return unit.run(Path(file), with_parent=len(arguments) == 3)
+            return firstprocess.guarded(lambda: unit.run(Path(file), with_parent=len(arguments) == 3))
     sys.stderr.write(USAGE)
     return 2
 

@@ -29,7 +29,7 @@ WORKSPACE, INSTANCE, GROUP = OURS + "workspace", OURS + "instance", OURS + "grou
 OF_MACHINES = "k8s."  # begins the names of node types that come from machines, not from the settings
 PRODUCT = GPU + ".product"  # the label of a machine that names its GPUs
 _ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?")
-_NAME = {"app.kubernetes.io/name": "brickyard-node", "app.kubernetes.io/managed-by": "brickyard"}
+NAME = {"app.kubernetes.io/name": "brickyard-node", "app.kubernetes.io/managed-by": "brickyard"}
 _HOST = "kubernetes.io/hostname"
 _SHARED = "/dev/shm"  # noqa: S108 - 64 MiB unless it is mounted
 Document = dict[str, Any]
@@ -53,7 +53,7 @@ def group_of(request: LaunchRequest) -> str:
 
 def pod(request: LaunchRequest, *, section: KubernetesSection, workspace_id: str, storage_dir: str) -> Document:
     """The instance's pod. `storage_dir`: where it mounts the workspace's storage."""
-    labels = {**_NAME, WORKSPACE: workspace_id, INSTANCE: request.instance_id, GROUP: group_of(request)}
+    labels = {**NAME, WORKSPACE: workspace_id, INSTANCE: request.instance_id, GROUP: group_of(request)}
     annotations = {OURS + "node-type": request.node_type.node_type_id, **_tags(request.tags)}
     own: Document = {
         "restartPolicy": "Never",
@@ -188,7 +188,7 @@ def secret(of: Pod, unit: bytes, *, workspace_id: str) -> Document:
         "type": "Opaque",
         "metadata": {
             "name": of.metadata.name,
-            "labels": {**_NAME, WORKSPACE: workspace_id},
+            "labels": {**NAME, WORKSPACE: workspace_id},
             "ownerReferences": [owner(of)],
         },
         "data": {"unit.json": base64.b64encode(unit).decode()},
@@ -208,7 +208,7 @@ def policy(group: str, *, section: KubernetesSection, workspace_id: str) -> Docu
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": {"name": policy_name(group, workspace_id), "labels": {**_NAME, WORKSPACE: workspace_id}},
+        "metadata": {"name": policy_name(group, workspace_id), "labels": {**NAME, WORKSPACE: workspace_id}},
         "spec": {
             "podSelector": nodes,
             "policyTypes": ["Ingress"],
