@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from brickyard.agent.unit import Unit
+from brickyard.cli.up import as_environment
 from brickyard.config import load
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import LaunchRequest, Setup, SetupError
@@ -43,6 +44,24 @@ num_gpus = 2
     assert (section.address, section.patience_s) == ("one", 3.0)
     (big,) = section.named_types()
     assert (big.node_type_id, big.num_cores, big.num_gpus, big.category) == ("big", 16.0, 2, "GPU Accelerated")
+
+
+def test_a_server_in_the_background_gets_the_same_table(tmp_path: Path) -> None:
+    text = """
+provider = "simulated"
+[simulated]
+address = "[::1]:6379"
+patience_s = 2.5
+[[simulated.node_types]]
+node_type_id = "big"
+num_cores = 16
+memory_mb = 65536
+engine = { disk = "fast" }
+"""
+    first = setup(tmp_path, text)
+    again = load(environ=as_environment(first.settings))
+    second = Setup(settings=again, server_url="", workspace_id="", runtimes=())
+    assert second.section(Section, "simulated") == first.section(Section, "simulated")
 
 
 @pytest.mark.parametrize(

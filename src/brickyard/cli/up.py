@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+import msgspec
 
 from brickyard.cli import CliError
 from brickyard.cli.http import get
@@ -102,6 +103,10 @@ def as_environment(chosen: Settings) -> dict[str, str]:
         if value is None:
             continue
         found[f"BRICKYARD_{name.upper()}"] = str(value).lower() if isinstance(value, bool) else str(value)
+    for provider, section in chosen.sections.items():
+        for key, value in section.items():
+            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            found[f"BRICKYARD_{provider.upper().replace('-', '_')}_{key.upper()}"] = text
     return {**found, "BRICKYARD_CONFIG": ""}
 
 

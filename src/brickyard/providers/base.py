@@ -5,10 +5,11 @@ A provider knows about machines and agents, not about clusters. Everything on th
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -109,8 +110,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     def section(self, kind: type[_Section], name: str) -> _Section:
         """The provider's own settings: its table in the TOML file ([ray]), and variables with its name.
         `kind`: a struct with a default for whatever may be omitted. Raises SetupError."""
-        given = self.settings.sections.get(name, {})
         fields = {field.name: field for field in msgspec.structs.fields(kind)}
+        given = {key: _read(value) for key, value in self.settings.sections.get(name, {}).items()}
         for key, value in given.items():
             if key not in fields:
                 raise SetupError(f"{name}.{key} is not a setting. Settings of provider {name}: {', '.join(fields)}.")
@@ -127,6 +128,14 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     def server_file(self) -> Path:
         """server.json, by which agents on the server's machine find it, even after a restart on another port."""
         return self.data_dir / "server.json"
+
+
+def _read(value: Any) -> Any:
+    """A variable's text that is a JSON list or object, as that: variables hold what a table of the file holds."""
+    if isinstance(value, str) and value[:1] in ("[", "{"):
+        with contextlib.suppress(msgspec.MsgspecError):
+            return msgspec.json.decode(value)
+    return value
 
 
 class AgentApi(Protocol):
