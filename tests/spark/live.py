@@ -43,9 +43,9 @@ class User:
     def __init__(self, w: WorkspaceClient) -> None:
         self.w = w
 
-    def create(self, name: str, runtime: str, **fields: Any) -> str:
+    def create(self, name: str, runtime: str, *, node_type: str = NODE, **fields: Any) -> str:
         """A cluster of the smallest nodes, which may still be starting."""
-        made = self.w.clusters.create(cluster_name=name, spark_version=runtime, node_type_id=NODE, **fields)
+        made = self.w.clusters.create(cluster_name=name, spark_version=runtime, node_type_id=node_type, **fields)
         return str(made.cluster_id)
 
     def get(self, cluster_id: str) -> ClusterDetails:
