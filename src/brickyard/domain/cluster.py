@@ -107,6 +107,13 @@ class DeferredEnforcement(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     size_before: ClusterSize = ClusterSize()  # the cluster's size then: a later one stays
 
 
+class Waits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What has been said in events of instances that wait for their provider. It begins anew when none waits."""
+
+    said: str = ""
+    times: int = 0
+
+
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """One cluster. Times are epoch milliseconds; 0 and "" mean never and none.
 
@@ -155,6 +162,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     used_ms: int = 0  # until when its processors or GPUs were busy, as found when it was to end for idleness
     progress: StartProgress = StartProgress()  # of the last start
     launch_started_ms: int = 0  # when this incarnation was requested
+    waits: Waits = Waits()
     grow_after_ms: int = 0  # add no workers before this time: the last attempt met a shortage
     grow_failures: int = 0
     silence_told: bool = False  # the event that the driver does not respond has been written
@@ -242,6 +250,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     scripts_told: int = 0  # the generation of its assignment for which the end of its init scripts has been written
     cold: str = ""  # why it was not warm when a cluster took it
     provider: str = ""  # the provider that launches and ends it; empty in rows from before this column existed
+    provider_message: str = ""  # what the provider says of it until its agent calls: what it waits for
 
     @property
     def owner_id(self) -> str:

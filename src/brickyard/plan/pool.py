@@ -14,12 +14,14 @@ from brickyard.domain.cluster import Instance
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.pools import PendingInstanceError, Pool, Standing, standing, unprepared
 from brickyard.plan.policy import Policy
+from brickyard.plan.providermessages import waiting
 
 DEFAULT_IDLE_MINUTES = 60
 _MAX_ERRORS = 10
 _PROOF_MS = 5_000  # an instance that lives this long after a failure shows that launches work again
 _LOST = "it ended unexpectedly: {}"
 _UNPREPARED = "it could not be prepared"
+_WAITS = "it waits"
 
 
 class PoolPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,7 +121,8 @@ class _Pass:
                 hopeless.append(row)
             elif row.state is not InstanceState.REGISTERED:
                 if self.now >= deadline:
-                    self._fail(row, f"its agent did not call within {self.policy.launch_timeout_ms // 1000} s")
+                    said = f": {row.provider_message}" if row.provider_message else ""
+                    self._fail(row, f"its agent did not call within {self.policy.launch_timeout_ms // 1000} s{said}")
                     hopeless.append(row)
                 else:
                     self.deadlines.append(deadline)
@@ -133,6 +136,10 @@ class _Pass:
             for row in self.idle
             if (why := unprepared(row))
         ]
+        not_ready += [
+            PendingInstanceError(instance_id=row.instance_id, message=f"{_WAITS}: {row.provider_message}")
+            for row in waiting(self.idle)
+        ]
         if self.failed:
             pause = min(self.policy.launch_backoff_ms * 2**pool.failures, self.policy.grow_backoff_max_ms)
             fields = {"failures": min(pool.failures + 1, 30), "failed_ms": self.now, "fill_after_ms": self.now + pause}
@@ -140,7 +147,7 @@ class _Pass:
             return
         kept: tuple[PendingInstanceError, ...] = ()
         if pool.failures and not self._recovered():
-            kept = tuple(error for error in pool.errors if not error.message.startswith(_UNPREPARED))
+            kept = tuple(error for error in pool.errors if not error.message.startswith((_UNPREPARED, _WAITS)))
         errors = (*kept, *not_ready)[:_MAX_ERRORS]
         failures = pool.failures if kept else 0
         if (errors, failures) != (pool.errors, pool.failures):

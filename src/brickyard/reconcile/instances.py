@@ -3,6 +3,7 @@
 * recorded as running but not listed (or listed as ended): the instance is gone, and its cluster is told;
 * recorded as terminating and still listed: terminated again; no longer listed: gone;
 * listed but not recorded: an orphan of a crash, which is ended;
+* waiting in its provider: what the provider says of it is recorded, when it changes, and its cluster or pool is told;
 * silent for too long: considered lost, even while its provider cannot be asked;
 * recorded with a provider that is not configured: nobody can ask for it or end it. It goes on while its agent calls. Once it is
   no longer wanted, or lost, it is gone when its agent must have ended itself.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ import structlog
 from brickyard.domain.cluster import Instance
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.instances import InstanceState
+from brickyard.plan.providermessages import Messages, brief
 from brickyard.providers.base import Observed, Provider, ProviderError
 from brickyard.providers.fleet import Providers
 from brickyard.store.store import Store
@@ -77,6 +79,7 @@ class InstanceMonitor:
         self._before: Records | None = None  # what the last comparison read
         self._turn = asyncio.Lock()
         self._questions: dict[str, _Question] = {}
+        self._messages = Messages()
         self._slow: set[str] = set()  # providers that are logged as not answering
         self._judge = judge
         self._wake = wake
@@ -96,6 +99,8 @@ class InstanceMonitor:
                 try:
                     if self._held():
                         await self.look()
+                    else:
+                        self._messages.forget()
                 except DatabaseTrouble:
                     continue
                 except Exception:
@@ -143,8 +148,14 @@ class InstanceMonitor:
             ending += self._unwanted(answer, records.get(answer.provider.name, {}), left)
         if held and not self._held():
             return
-        if suspects:
-            for owner_id in await self._store.write(lambda tx: mark_gone(tx, suspects, listed), background=True):
+        said = self._messages.look(_waiting(records, listed, suspects), now_s=self._monotonic())
+        if suspects or said:
+            try:
+                woken = await self._store.write(lambda tx: _write(tx, suspects, listed, said), background=True)
+            except BaseException:
+                self._messages.forget()
+                raise
+            for owner_id in woken:
                 self._wake(owner_id)
         # Concurrently: one that is slow to end delays no other.
         await asyncio.gather(*(self._terminate(*each) for each in ending))
@@ -237,12 +248,26 @@ def suspicious(states: States, listed: Mapping[str, Observed], *, before: States
             if seen is None:
                 suspects[instance_id] = "the provider no longer lists its instance"
             elif not seen.alive:
-                suspects[instance_id] = "its agent ended unexpectedly"
+                suspects[instance_id] = brief(seen.message) or "its agent ended unexpectedly"
             elif instance_id in silent:
-                suspects[instance_id] = SILENT
+                suspects[instance_id] = f"{SILENT}; its provider says: {brief(seen.message)}" if seen.message else SILENT
         elif state is InstanceState.TERMINATING and seen is None:
             suspects[instance_id] = ""
     return suspects
+
+
+def _waiting(records: Records, listed: Mapping[str, Observed], suspects: Collection[str]) -> dict[str, str]:
+    """What providers say of the instances that they have, and whose agents have not called."""
+    return {
+        instance_id: listed[instance_id].message
+        for states in records.values()
+        for instance_id, (_, state) in states.items()
+        if state in (InstanceState.REQUESTED, InstanceState.LAUNCHED) and instance_id in listed and instance_id not in suspects
+    }
+
+
+def _write(tx: Tx, suspects: Mapping[str, str], listed: Mapping[str, Observed], said: Mapping[str, str]) -> set[str]:
+    return (mark_gone(tx, suspects, listed) if suspects else set()) | (note_messages(tx, said) if said else set())
 
 
 def mark_gone(tx: Tx, suspects: Mapping[str, str], listed: Mapping[str, Observed]) -> set[str]:
@@ -251,38 +276,51 @@ def mark_gone(tx: Tx, suspects: Mapping[str, str], listed: Mapping[str, Observed
     One that is not listed becomes GONE. One that is listed but dead or silent becomes TERMINATING with its loss recorded, and
     GONE once the provider no longer lists it.
     """
+    return _change(tx, suspects, lambda instance: _moved_on(instance, suspects, listed))
+
+
+def note_messages(tx: Tx, said: Mapping[str, str]) -> set[str]:
+    """Records what providers say of instances, once their rows are locked. Returns the clusters and pools that must look."""
+
+    def noted(instance: Instance) -> Instance:
+        if instance.state not in (InstanceState.REQUESTED, InstanceState.LAUNCHED):
+            return instance
+        return msgspec.structs.replace(instance, provider_message=said[instance.instance_id])
+
+    return _change(tx, said, noted)
+
+
+def _change(tx: Tx, instance_ids: Collection[str], change: Callable[[Instance], Instance]) -> set[str]:
+    """Changes these instances; returns the owners of those that are not the same afterwards."""
     woken: set[str] = set()
-    rows = tx.instances.many(suspects)
+    rows = tx.instances.many(instance_ids)
     # Clusters, then pools, then their instances, each in a fixed order: no deadlock. An instance that changes hands meanwhile is
     # not found below; the next check finds it.
     cluster_ids = sorted({row.cluster_id for row in rows} - {""})
     for cluster_id in cluster_ids:
         tx.clusters.lock(cluster_id)
     pools = tx.pools.many(row.pool_id for row in rows if not row.cluster_id)
-    for cluster_id in cluster_ids:
-        for instance in tx.instances.of_cluster(cluster_id):
-            if _moved_on(tx, instance, suspects, listed):
-                tx.clusters.wake(cluster_id)
-                woken.add(cluster_id)
-    for pool_id in pools:
-        for instance in tx.instances.idle_of_pool(pool_id):
-            if _moved_on(tx, instance, suspects, listed):
-                tx.pools.wake(pool_id)
-                woken.add(pool_id)
+    locked = [row for cluster_id in cluster_ids for row in tx.instances.of_cluster(cluster_id)]
+    locked += [row for pool_id in pools for row in tx.instances.idle_of_pool(pool_id)]
+    for instance in locked:
+        if instance.instance_id in instance_ids and (after := change(instance)) != instance:
+            tx.instances.update(after)
+            if instance.owner_id not in woken:
+                woken.add(instance.owner_id)
+                tx.wake_owner(instance)
     return woken
 
 
-def _moved_on(tx: Tx, instance: Instance, suspects: Mapping[str, str], listed: Mapping[str, Observed]) -> bool:
-    """Updates the instance's state. Returns whether it has changed."""
-    why = suspects.get(instance.instance_id)
-    if why is None or instance.state is InstanceState.GONE:
-        return False
+def _moved_on(instance: Instance, suspects: Mapping[str, str], listed: Mapping[str, Observed]) -> Instance:
+    """The instance in its new state."""
+    why = suspects[instance.instance_id]
+    if instance.state is InstanceState.GONE:
+        return instance
     if instance.instance_id in listed:
         if instance.state is InstanceState.TERMINATING:
-            return False
-        moved = msgspec.structs.replace(instance, state=InstanceState.TERMINATING, lost=why)
-    else:
-        lost = instance.lost or (why if instance.state is not InstanceState.TERMINATING else "")
-        moved = msgspec.structs.replace(instance, state=InstanceState.GONE, lost=lost)
-    tx.instances.update(moved)
-    return True
+            return instance
+        return msgspec.structs.replace(instance, state=InstanceState.TERMINATING, lost=why)
+    if instance.provider_message and instance.state is InstanceState.LAUNCHED:
+        why = f"{why}, of which it said before: {instance.provider_message}"
+    lost = instance.lost or (why if instance.state is not InstanceState.TERMINATING else "")
+    return msgspec.structs.replace(instance, state=InstanceState.GONE, lost=lost)

@@ -36,16 +36,20 @@ class NodePhases(ScriptPhases):
         """Handles the loss of a node of the current incarnation: a driver ends the cluster, a worker is replaced."""
         if node.role is not Role.WORKER:
             verb = "was lost" if self.cluster.up else "was lost while the cluster was starting"
+            code = TerminationReasonCode.DRIVER_UNREACHABLE
+            if not node.registered_ms:  # there was no driver yet
+                verb, code = "could not be started", TerminationReasonCode.CLOUD_PROVIDER_LAUNCH_FAILURE
             self._end(
                 simple_reason(
-                    TerminationReasonCode.SPOT_INSTANCE_TERMINATION if node.spot else TerminationReasonCode.DRIVER_UNREACHABLE,
+                    TerminationReasonCode.SPOT_INSTANCE_TERMINATION if node.spot else code,
                     instance_id=node.instance_id,
                     databricks_error_message=f"The driver {verb}: {why}",
                 ),
                 f"The driver {verb}: {why}. Start the cluster again; the kept logs are those of {node.instance_id}.",
                 state_loss=self.cluster.up,
             )
-        elif self.cluster.up:
+            return
+        if self.cluster.up or not node.registered_ms:
             self._event(
                 EventType.NODES_LOST,
                 EventDetails(
@@ -56,7 +60,17 @@ class NodePhases(ScriptPhases):
                     driver_state_message=why,
                 ),
             )
+        if self.cluster.up:
             self._change(sized=False, last_state_loss_ms=self.now, resize_cause=EventDetailsCause.AUTORECOVERY)
+        if not node.registered_ms:  # another one may end the same way: like one that fails
+            self._change(worker_failures=self.cluster.worker_failures + 1)
+            if self.cluster.worker_failures >= self.policy.max_worker_failures:
+                text = f"A worker could not be started: {why}"
+                self.shortage = simple_reason(
+                    TerminationReasonCode.CLOUD_PROVIDER_LAUNCH_FAILURE,
+                    instance_id=node.instance_id,
+                    databricks_error_message=text,
+                )
 
     def _release(self, node: Instance) -> None:
         """Returns a node to its pool once nothing of the cluster runs on it; ends the node if that takes too long."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from brickyard.domain.cluster import Instance, StartProgress
+from brickyard.domain.cluster import Instance, StartProgress, Waits
 from brickyard.domain.events import EventDetails, EventType
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Phase
@@ -16,6 +16,7 @@ from brickyard.plan.cluster.size import SizePhases
 from brickyard.plan.gpu import limits
 from brickyard.plan.launching import remarks
 from brickyard.plan.poolroom import warmth
+from brickyard.plan.providermessages import MOST_EVENTS, coming, sentence, waiting
 from brickyard.plan.reasons import simple_reason
 from brickyard.plan.starts import STARTING
 
@@ -83,7 +84,9 @@ class ServePhases(SizePhases):
         elif late:
             what = "the driver" if not driver_ready else f"{self._wanted() - len(ready)} of {self._wanted()} workers"
             seconds = self.policy.launch_timeout_ms // 1000
+            said = [node.provider_message for node in waiting(self._current())]
             message = f"The cluster did not start within {seconds} s: {what} did not become ready."
+            message += f" {sentence(said[0])}." if said else ""
             self._end(simple_reason(TerminationReasonCode.BOOTSTRAP_TIMEOUT, databricks_error_message=message), message)
         else:
             self.deadlines.append(deadline)
@@ -139,17 +142,37 @@ class ServePhases(SizePhases):
         return msgspec.structs.replace(self._size_details(len(ready)), driver_state_message=warmth(nodes))
 
     def _describe(self) -> None:
-        """Shows the progress of a start, for people."""
-        if self.cluster.up:
-            return
+        """Shows the progress of a start, for people, and what nodes wait for that a cluster which is up is to get."""
         driver = self._driver_node()
+        waits = waiting(self._current())
+        said = sentence(waits[0].provider_message) if waits else ""
+        self._tell_waits(said, waits)
+        if self.cluster.up:
+            if said and not self.cluster.sized:
+                self._change(state_message=f"{len(waits)} of {self._wanted()} workers wait: {waits[0].provider_message}")
+            return
         message = STARTING
         if driver is not None and driver.state is InstanceState.REGISTERED:
             message = driver.current_status.message or "Starting the driver"
             if driver.ready:
                 ready = len(self._registered_workers(driver))
                 message = f"The driver is ready; {ready} of {self._wanted()} workers have registered"
+                message += f", {len(waits)} wait: {waits[0].provider_message}" if waits else ""
+        elif driver is not None and driver.provider_message:
+            message = sentence(driver.provider_message)
         self._change(state_message=message)
+
+    def _tell_waits(self, said: str, waits: Sequence[Instance]) -> None:
+        """Tells in an event what nodes wait for, when that changes; a few times only."""
+        before = self.cluster.waits
+        if not any(map(coming, self._current())):
+            self._change(waits=Waits())
+        elif said and said != before.said and before.times < MOST_EVENTS:
+            self._change(waits=Waits(said=said, times=before.times + 1))
+            details = EventDetails(
+                instance_id=waits[0].instance_id, target_num_workers=self._wanted(), did_not_expand_reason=said
+            )
+            self._event(EventType.AUTOSCALING_BACKOFF, details)
 
     def _limits(self) -> None:
         """Ends the cluster at the first limit of `auto_terminate` that is reached."""
