@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
 import msgspec
@@ -30,6 +30,7 @@ class CountingStore(Store):
 
     reads = 0
     told_now: Callable[[], bool] | None = None
+    then: Callable[[], Awaitable[None]] | None = None  # after a write, before who has written goes on
 
     @property
     def told(self) -> bool:
@@ -38,6 +39,12 @@ class CountingStore(Store):
     async def read(self, work: Callable[[Tx], T], *, background: bool = False) -> T:
         self.reads += 1
         return await super().read(work, background=background)
+
+    async def write(self, work: Callable[[Tx], T], *, background: bool = False, inserts: bool = False) -> T:
+        found = await super().write(work, background=background, inserts=inserts)
+        if self.then is not None:
+            await self.then()
+        return found
 
 
 @pytest.fixture
@@ -201,6 +208,45 @@ def recorded(store: Store) -> Phase:
     found = store.read_sync(lambda tx: tx.instances.get(ID))
     assert found is not None
     return found.status.phase
+
+
+@pytest.mark.parametrize("state", [InstanceState.TERMINATING, InstanceState.GONE])
+def test_an_agent_that_says_what_it_said_last_hears_that_its_instance_is_lost(
+    counting: CountingStore, store_url: str, state: InstanceState
+) -> None:
+    """It was cut off for a while. Its status is the same as before, so that its server would not look, nor would another one that
+    had heard from it."""
+
+    async def scenario() -> None:
+        agents = service(counting, asyncio.get_running_loop().time)
+        assert (await agents.report(report(0, Phase.READY))).known
+        assert (await agents.assignment(ID, 0, 0)).known
+        lost = msgspec.structs.replace(DRIVER, state=state, lost="its agent has stopped answering")
+        await counting.write(lambda tx: tx.instances.update(lost))
+        assert not (await agents.report(report(0, Phase.READY))).known
+        assert not (await agents.assignment(ID, version(), 20)).known
+        assert not (await agents.report(report(0, Phase.READY))).known
+        found = await counting.read(lambda tx: tx.instances.get(ID))
+        assert found is not None and found.state is state, "it is not adopted again"
+
+    asyncio.run(scenario())
+
+
+def test_an_instance_that_ends_while_its_report_is_written_hears_so_at_its_next_report(counting: CountingStore) -> None:
+    async def scenario() -> None:
+        agents = service(counting, asyncio.get_running_loop().time)
+        lost = msgspec.structs.replace(DRIVER, state=InstanceState.TERMINATING, lost="its agent has stopped answering")
+
+        async def then() -> None:
+            """Another commit, between that of the report and its answer."""
+            counting.then = None
+            await counting.write(lambda tx: tx.instances.update(lost))
+
+        counting.then = then
+        assert (await agents.report(report(0, Phase.READY))).known
+        assert not (await agents.report(report(0, Phase.READY))).known
+
+    asyncio.run(scenario())
 
 
 def test_every_answer_names_all_servers(counting: CountingStore) -> None:

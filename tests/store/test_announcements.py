@@ -14,6 +14,7 @@ from brickyard.domain.cluster import Instance, Workbench, WorkspaceTask
 from brickyard.domain.gpuclusters import GpuConfiguration
 from brickyard.domain.gpusnapshots import SnapshotRow
 from brickyard.domain.identity import ADMINS_ID, NEVER, GroupRow, TokenRow, UserRow
+from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Phase
 from brickyard.domain.policies import PolicyRow
 from brickyard.store.changeset import Changes, Lost
@@ -105,6 +106,10 @@ CASES: dict[str, tuple[Callable[[Tx], object], Changes]] = {
     "a report": (changed(NODE, status=msgspec.structs.replace(NODE.status, phase=Phase.PREPARING)), Changes(clusters=C)),
     "an assignment": (reassigned(NODE), Changes(clusters=C, instances={NODE.instance_id})),
     "the same assignment": (changed(NODE, assignment=msgspec.structs.replace(NODE.assignment)), Changes(clusters=C)),  # type: ignore[type-var] # it has one
+    "an instance sent away": (
+        changed(NODE, state=InstanceState.TERMINATING),
+        Changes(clusters=C, ended={NODE.instance_id}),
+    ),
     "an idle instance": (changed(IDLE, pid=7), Changes(pools=P)),
     "an idle instance removed": (lambda tx: tx.instances.delete(IDLE), Changes(pools=P)),
     "an instance taken": (

@@ -24,6 +24,7 @@ from brickyard.nodes.loads import Loads
 from brickyard.nodes.samples import Samples
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.store.bells import Bells
+from brickyard.store.changeset import Changes
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -73,7 +74,8 @@ class AgentService:
         self._answers: dict[str, tuple[AssignmentReply, float]] = {}  # the last one, and until when it may be repeated
         self._turns: dict[str, asyncio.Lock] = {}
         self._leaving = False
-        store.on_commit(lambda changes: self.assignments_changed(changes.instances))
+        self._writing: set[str] = set()  # instances whose report is being written; without those that ended meanwhile
+        store.on_commit(self._committed)
         store.on_gap(self._look_again)
 
     def authenticate(self, instance_id: str, bearer: str) -> bool:
@@ -101,15 +103,22 @@ class AgentService:
         last = self._known.get(instance_id)
         if last is None or last[0] != report:
             now = self._clock.now_ms()
-            owner_id, wakes = await self._store.write(lambda tx: record_report(tx, report, now=now), background=True)
-            self._known[instance_id] = (report, owner_id)
+            self._writing.add(instance_id)
+            try:
+                owner_id, wakes = await self._store.write(lambda tx: record_report(tx, report, now=now), background=True)
+            finally:
+                stays = instance_id in self._writing
+                self._writing.discard(instance_id)
+            if stays or owner_id is None:  # else it has ended since the write: the next report is written, and finds that out
+                self._known[instance_id] = (report, owner_id)
             if report.status.users != (last[0].status.users if last is not None else ()):
                 self.on_users()
             if owner_id and wakes:
                 self._wake(owner_id)
-        elif busier and last[1] and self._loads.follows(last[1]):
-            self._wake(last[1])
-        owner_id = self._known[instance_id][1]
+        else:
+            owner_id = last[1]
+            if busier and owner_id and self._loads.follows(owner_id):
+                self._wake(owner_id)
         if samples is not None and owner_id:
             self._samples.take(instance_id, owner_id, samples)
         return StatusReply(
@@ -170,6 +179,15 @@ class AgentService:
     def users(self) -> dict[str, tuple[str, ...]]:
         """Who has execution contexts on the drivers whose agents report to this server, by instance."""
         return {key: report.status.users for key, (report, _) in self._known.items() if report.status.users}
+
+    def _committed(self, changes: Changes) -> None:
+        """An instance that is no longer wanted, or was lost, must hear so at its next call, though it may say what it said last:
+        its agent may have been cut off, and its node replaced."""
+        for instance_id in changes.ended:
+            self._known.pop(instance_id, None)
+            self._answers.pop(instance_id, None)
+        self._writing -= changes.ended
+        self.assignments_changed(changes.instances)
 
     def assignments_changed(self, instance_ids: Collection[str]) -> None:
         """Answers the long polls of these instances now."""

@@ -11,7 +11,8 @@ import msgspec
 from brickyard.domain.access import ObjectKind
 from brickyard.domain.cluster import Instance
 
-_CLUSTER, _POOL, _RUN, _INSTANCE, _IDENTITY, _LOST, _SNAPSHOTS, _POLICY = "cpriulsg"  # the kinds, in messages to other servers
+# The kinds, in messages to other servers.
+_CLUSTER, _POOL, _RUN, _INSTANCE, _ENDED, _IDENTITY, _LOST, _SNAPSHOTS, _POLICY = "cprieulsg"
 _WATCHED = (ObjectKind.CLUSTER, ObjectKind.CLUSTER_POLICY, ObjectKind.INSTANCE_POOL, ObjectKind.RUN)
 
 
@@ -32,12 +33,13 @@ class Changes(msgspec.Struct, kw_only=True):
     policies: set[str] = msgspec.field(default_factory=set)
     runs: set[int] = msgspec.field(default_factory=set)
     instances: set[str] = msgspec.field(default_factory=set)  # instances with a changed assignment
+    ended: set[str] = msgspec.field(default_factory=set)  # instances that are no longer wanted, or lost
     identity: bool = False  # who may call, or with which rights: identities, groups or tokens
     snapshots: bool = False  # a snapshot is to be taken, or something is to be done with a workspace directory
     lost: set[Lost] = msgspec.field(default_factory=set)  # because the object or the grant is gone
 
     def __bool__(self) -> bool:
-        rows = self.clusters or self.pools or self.policies or self.runs or self.instances
+        rows = self.clusters or self.pools or self.policies or self.runs or self.instances or self.ended
         return bool(rows or self.identity or self.snapshots or self.lost)
 
     def add(self, other: Changes) -> None:
@@ -47,6 +49,7 @@ class Changes(msgspec.Struct, kw_only=True):
         self.policies |= other.policies
         self.runs |= other.runs
         self.instances |= other.instances
+        self.ended |= other.ended
         self.identity |= other.identity
         self.snapshots |= other.snapshots
         self.lost |= other.lost
@@ -70,7 +73,8 @@ class Changes(msgspec.Struct, kw_only=True):
 
     def words(self) -> Iterator[str]:
         """Everything as words for `of_words`: ASCII without commas and blanks, in a fixed order."""
-        for kind, ids in ((_CLUSTER, self.clusters), (_POOL, self.pools), (_POLICY, self.policies), (_INSTANCE, self.instances)):
+        named = (self.clusters, self.pools, self.policies, self.instances, self.ended)
+        for kind, ids in zip((_CLUSTER, _POOL, _POLICY, _INSTANCE, _ENDED), named, strict=True):
             yield from (f"{kind}{each}" for each in sorted(ids))
         yield from (f"{_RUN}{each}" for each in sorted(self.runs))
         if self.identity:
@@ -99,6 +103,8 @@ def of_words(words: Iterable[str]) -> Changes:
             found.runs.add(int(name))
         elif kind == _INSTANCE:
             found.instances.add(name)
+        elif kind == _ENDED:
+            found.ended.add(name)
         elif kind == _IDENTITY:
             found.identity = True
         elif kind == _SNAPSHOTS:

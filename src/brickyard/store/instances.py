@@ -131,6 +131,8 @@ class InstanceRows:
         self._changed.wrote(instance)
         if instance.assignment is not old.assignment and instance.assignment != old.assignment:
             self._changed.instances.add(instance.instance_id)
+        if old.live and not instance.live:
+            self._changed.ended.add(instance.instance_id)
         _UPDATE.run(self._connection, id=instance.instance_id, **_columns(instance))
 
     def delete(self, instance: Instance) -> None:
