@@ -20,6 +20,7 @@ from brickyard.runtime import catalogue
 from tests.support.snippets import PAGES, PICTURES, ROOT, Block, Reader, blocks, home_environment, parse
 
 # On real Spark: their answers are computed.
+OWN_CLUSTER = "needs a Kubernetes cluster; tests/kubernetes/ checks the manifests and the image's file"
 WITH_SPARK = ("README.md", "connect.md", "jobs.md")
 OLD_CLI = "the older CLI is no dependency; tried by hand, in the version that the page names, and it needs port 80"
 AIRFLOW = "Airflow is no dependency (600 packages); tried by hand, in the version that the page names"
@@ -61,6 +62,10 @@ NOT_RUN = {
     ("providers.md", '"""test_plain_provider.py"""'): "the same",
     ("providers.md", "pytest test_plain_provider.py"): "the same",
     ("operations.md", "brickyard down"): "tests/cli/test_operations.py runs backup and restore; the others install or remove",
+    ("kubernetes.md", "podman build -f deploy/kubernetes/Containerfile -t registry.example.org/brickyard:0.1.0 ."): OWN_CLUSTER,
+    ("kubernetes.md", "kubectl create namespace brickyard"): OWN_CLUSTER,
+    ("kubernetes.md", "kubectl apply -k deploy/kubernetes"): OWN_CLUSTER,
+    ("kubernetes.md", "docker exec kind-control-plane install -d -o 1000 -g 1000 /var/brickyard"): OWN_CLUSTER,
     ("jupyter.md", "jupyter lab"): "does not end; tests/jupyter/ runs the kernel that it starts",
 }  # fmt: skip
 
