@@ -24,9 +24,14 @@ def assignment(conf: dict[str, str] | None = None, **fields: Any) -> dict[str, A
 
 
 def conf_of(
-    assigned: dict[str, Any], manifest: dict[str, Any] = SPARK_4, master: str = "spark://127.0.0.1:1", archive: str = ""
+    assigned: dict[str, Any],
+    manifest: dict[str, Any] = SPARK_4,
+    master: str = "spark://127.0.0.1:1",
+    archive: str = "",
+    **place: str,
 ) -> Any:
-    return sparkconf.driver_conf(assigned, manifest, PLACE, master_url=master, executor_archive=archive)
+    at = PLACE._replace(**place)  # type: ignore[arg-type] # names of addresses, which are text
+    return sparkconf.driver_conf(assigned, manifest, at, master_url=master, executor_archive=archive)
 
 
 def test_the_users_value_wins_over_a_default() -> None:
@@ -45,6 +50,36 @@ def test_what_keeps_the_cluster_together_is_not_the_users() -> None:
     assert made.values["spark.driver.host"] == "127.0.0.1"
     assert made.values["spark.authenticate"] == "true"
     assert {note.split()[0] for note in made.notes} == {"spark.driver.host", "spark.authenticate"}
+
+
+def test_what_passes_between_machines_is_encrypted_whatever_the_user_says() -> None:
+    asked = {
+        "spark.network.crypto.enabled": "false", "spark.network.crypto.saslFallback": "true", "spark.ssl.rpc.enabled": "true",
+        "spark.authenticate.enableSaslEncryption": "true", "spark.app.name": "mine",
+    }  # fmt: skip
+    made = conf_of(assignment(asked, encrypted=True), host="10.0.0.7", private_host="127.64.0.1")
+    for conf in (
+        made.values,
+        sparkconf.master_conf(assignment(asked, encrypted=True), PLACE),
+        sparkconf.worker_conf(assignment(asked, encrypted=True), PLACE),
+    ):
+        assert conf["spark.authenticate"] == "true"
+        assert {key: value for key, value in conf.items() if key.startswith(("spark.network.", "spark.ssl."))} == {
+            "spark.network.crypto.enabled": "true",
+            "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+            "spark.network.crypto.authEngineVersion": "2",
+            "spark.network.crypto.saslFallback": "false",
+        }
+    assert {note.split()[0] for note in made.notes} == {key for key in asked if key != "spark.app.name"}
+    assert made.values["spark.driver.host"] == made.values["spark.driver.bindAddress"] == "10.0.0.7"
+    assert made.values["spark.connect.grpc.binding.address"] == "127.64.0.1", "the server comes through the agent"
+    alone = conf_of(assignment(encrypted=True), host="10.0.0.7", private_host="127.64.0.1", master="local[4]").values
+    assert alone["spark.driver.bindAddress"] == alone["spark.driver.host"] == "127.64.0.1", "there is no other node"
+
+
+def test_nodes_of_one_machine_encrypt_only_if_they_are_asked_to() -> None:
+    assert not [key for key in conf_of(assignment()).values if key.startswith("spark.network.")]
+    assert conf_of(assignment({"spark.network.crypto.enabled": "true"})).values["spark.network.crypto.enabled"] == "true"
 
 
 def test_the_single_node_profile_is_not_worth_a_note() -> None:

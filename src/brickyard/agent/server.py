@@ -87,9 +87,9 @@ class Routes:
             return failure(503, "NO_NODE", str(error))
 
     async def _connected(self, way: str, port: int) -> Streams:
-        """Through the way into the node's network. Without one: to the node's own address, or to the loopback address at which
-        many programs listen."""
-        for host in [""] if way else [self._config.ports_host, "127.0.0.1"]:
+        """Through the way into the node's network. Without one: to the node's own address, to the loopback address at which many
+        programs listen, or to the machine's."""
+        for host in [""] if way else [self._config.ports_host, "127.0.0.1", self._config.host]:
             with contextlib.suppress(OSError):
                 async with asyncio.timeout(CONNECT_S):
                     if way:

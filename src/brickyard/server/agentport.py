@@ -90,9 +90,8 @@ class AgentPort:
         await self._listener.stop()
         for connection in list(self._state.connections):
             connection.shutdown()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(DRAIN_S):
-                await asyncio.gather(*self._state.tasks, return_exceptions=True)
+        if self._state.tasks:
+            await asyncio.wait(self._state.tasks, timeout=DRAIN_S)
         for connection in list(self._state.connections):
             connection.transport.abort()
 

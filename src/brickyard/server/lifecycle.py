@@ -224,6 +224,7 @@ class Application:
         self.parts.services.changes.close()
         self.parts.services.log_followers.close()
         if self._agent_port is not None:
+            self.parts.nodes.agents.release()
             await self._agent_port.stop()
         if self.connect is not None:
             await self.connect.stop()

@@ -91,6 +91,7 @@ def settings(node: NodeState, role: str) -> dict[str, Any]:
         "node_dir": str(node.config.node_dir),
         "role": role,
         "host": node.config.node_host,
+        "private_host": node.config.ports_host,
     }
 
 

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 MAX_LINE = 16 << 20
@@ -66,3 +66,9 @@ class Channel:
 
     def log(self, line: str) -> None:
         self.send({"event": "log", "line": line})
+
+
+def hosts(message: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns the addresses for the cluster's other nodes and for everything else."""
+    host = str(message.get("host") or "127.0.0.1")
+    return host, str(message.get("private_host") or host)

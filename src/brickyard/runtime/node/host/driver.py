@@ -125,7 +125,7 @@ class DriverRole(Role):
             connect.make_session(session_id)
         except (Py4JError, OSError) as error:
             raise OpError("DEAD", f"Spark made no session: {failures.plain_message(error_text(error))}") from error
-        return session_url(self._place.host, port, connect.session_token(session_id), session_id)
+        return session_url(self._place.ports_host, port, connect.session_token(session_id), session_id)
 
     def add_jars(self, paths: Sequence[str]) -> None:
         """Attaches jars to the driver, for all its sessions, and to the executors, from their next task on. Raises OpError."""

@@ -14,13 +14,12 @@ from ..jvm import launch
 from ..jvm.launch import JvmOptions, LaunchError
 from ..jvm.process import Jvm, JvmError
 from ..processes import Spawner, kill_descendants
-from ..protocol import Channel, OpError
+from ..protocol import Channel, OpError, hosts
 from ..spark import conf as sparkconf
 from . import failures, scripts
 from .questions import Questions
 from .report import Report
 
-LOOPBACK = "127.0.0.1"
 _AUTHENTICATION = ("spark.authenticate", "spark.connect.authenticate")
 
 if TYPE_CHECKING:  # Python 3.8 cannot evaluate these
@@ -103,7 +102,7 @@ class NodeHost:
                 self._channel.status(message="starting Java")  # not `_report`: the cluster that takes over needs a fresh one
             else:
                 self._report.tell(phase="preparing", message="starting Java")
-            self._start_jvm(options, host=str(message.get("host") or LOOPBACK))
+            self._start_jvm(options, host=hosts(message)[1])
             if warm:
                 self._warm_up(int(message.get("cores") or 1))
             return {"pid": self._jvm.pid if self._jvm else 0}
@@ -150,7 +149,7 @@ class NodeHost:
         return scripts.run_script(message, popen=self._spawner.popen, environ=env)
 
     def _become(self, message: Message) -> Result:
-        assignment, host = message["assignment"], str(message.get("host") or LOOPBACK)
+        assignment = message["assignment"]
         assignment = {**assignment, "role": message.get("role") or assignment["role"]}
         with self._lock:
             if self._role is not None:
@@ -162,9 +161,10 @@ class NodeHost:
             self._metastore = bool(message.get("metastore"))
             if self._python_seen is not None and self._python_files(self._node_dir) != self._python_seen:
                 self._drop_contexts()
-            self._fit_jvm(assignment, host)
+            place = self._place(message)
+            self._fit_jvm(assignment, place)
             self._user_env = dict(launch.user_env(assignment.get("spark_env_vars") or {}))
-            self._role = self._make_role(assignment, host, list(message.get("jars") or ()))
+            self._role = self._make_role(assignment, place, list(message.get("jars") or ()))
             self._role.start()
         return {}
 
@@ -176,7 +176,7 @@ class NodeHost:
         self._manifest = {**absent, **manifest}
         self._node_dir = node_dir
 
-    def _fit_jvm(self, assignment: Message, host: str) -> None:
+    def _fit_jvm(self, assignment: Message, place: sparkconf.Place) -> None:
         """Keeps the prepared JVM if the assignment can use it; otherwise starts the right one."""
         if not self._manifest:
             raise OpError("INVALID", "the node was not prepared: call `prepare` first, or pass manifest and node_dir to `become`")
@@ -185,14 +185,14 @@ class NodeHost:
             wanted = launch.wanted_options(assignment, prepared.options if prepared else None)
             if prepared is not None:
                 reason = "init scripts changed files that a running JVM has read" if self._scripted and prepared.outdated else ""
-                if not reason and prepared.alive and prepared.options == wanted and prepared.host == host:
+                if not reason and prepared.alive and prepared.options == wanted and prepared.host == place.ports_host:
                     self._take_over(prepared, assignment)
                     return
                 wanted = self._reject(prepared, wanted, assignment, reason)
-            submit_conf = self._submit_conf(assignment, host) if wanted.submit_conf else None
+            submit_conf = self._submit_conf(assignment, place) if wanted.submit_conf else None
         except LaunchError as error:
             raise self._startup_failure(assignment, str(error)) from error
-        self._start_jvm(wanted, host=host, submit_conf=submit_conf, role=str(assignment["role"]))
+        self._start_jvm(wanted, host=place.ports_host, submit_conf=submit_conf, role=str(assignment["role"]))
 
     def _take_over(self, prepared: Jvm, assignment: Message) -> None:
         """Turns the warm node into this cluster's node."""
@@ -225,9 +225,9 @@ class NodeHost:
         if contexts is not None:
             threading.Thread(target=contexts.close, name="drop-contexts", daemon=True).start()
 
-    def _submit_conf(self, assignment: Message, host: str) -> dict[str, str]:
+    def _submit_conf(self, assignment: Message, place: sparkconf.Place) -> dict[str, str]:
         """Returns settings for SparkSubmit: the user's, from which it resolves jars. It does not need the cluster's location."""
-        conf = sparkconf.driver_conf(assignment, self._manifest, self._place(host), master_url="local[1]", executor_archive="")
+        conf = sparkconf.driver_conf(assignment, self._manifest, place, master_url="local[1]", executor_archive="")
         return {key: value for key, value in conf.values.items() if not key.startswith(_AUTHENTICATION)}
 
     def _start_jvm(self, options: JvmOptions, *, host: str, submit_conf: Mapping[str, str] | None = None, role: str = "") -> None:
@@ -250,14 +250,14 @@ class NodeHost:
         self._report.fail(failures.failure(code, text))
         return OpError(code, text)
 
-    def _place(self, host: str) -> sparkconf.Place:
+    def _place(self, message: Message) -> sparkconf.Place:
+        host, private_host = hosts(message)
         return sparkconf.Place(
-            host=host, node_dir=str(self._node_dir), ui_key="", cluster_dir=self._cluster_dir,
+            host=host, private_host=private_host, node_dir=str(self._node_dir), ui_key="", cluster_dir=self._cluster_dir,
             cluster_workspace=self._cluster_workspace, metastore=self._metastore, **sparkconf.tree_dirs(os.environ),
         )  # fmt: skip
 
-    def _make_role(self, assignment: Message, host: str, jars: list[str]) -> Any:
-        place = self._place(host)
+    def _make_role(self, assignment: Message, place: sparkconf.Place, jars: list[str]) -> Any:
         common: dict[str, Any] = {"jvm": self._jvm, "assignment": assignment, "place": place, "report": self._report}
         if assignment["role"] == launch.WORKER:
             from .worker import WorkerRole

@@ -41,6 +41,15 @@ OWN = (
     "spark.connect.authenticate.token", "spark.brickyard.connect.token", "spark.master.rest.enabled", "spark.ui.reverseProxy",
     "spark.hadoop.fs.dbfs.impl", "spark.hadoop.fs.file.impl", "spark.executorEnv.PATH", *resources.OWN,
 )  # fmt: skip
+# Every connection between the cluster's processes is encrypted and authenticated, or there is none. Spark's other ways of
+# encryption would take its place.
+ENCRYPTION = {
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+    "spark.network.crypto.authEngineVersion": "2",
+    "spark.network.crypto.saslFallback": "false",
+}
+ENCRYPTION_OWN = ("spark.network.crypto.", "spark.network.sasl.", "spark.authenticate.", "spark.ssl.")
 CONSUMED = (
     "spark.driver.memory",
     "spark.driver.extraJavaOptions",
@@ -59,7 +68,7 @@ class NodeConf(NamedTuple):
 class Place(NamedTuple):
     """The addresses and directories of a node's parts."""
 
-    host: str  # address that every port binds to
+    host: str  # address for the cluster's other nodes: only RPC and blocks bind to it
     node_dir: str
     ui_key: str  # base64url key of the tokens that open the web UI
     dbfs_dir: str = "/dbfs"
@@ -68,6 +77,11 @@ class Place(NamedTuple):
     cluster_dir: str = ""  # visible to all nodes of the cluster and to no others; "" if there is none, as in training
     cluster_workspace: str = ""  # likewise, and it stays when the cluster stops; users write it
     metastore: bool = False  # whether the agent leads to the workspace's metastore
+    private_host: str = ""  # address that every other port binds to; "": `host`
+
+    @property
+    def ports_host(self) -> str:
+        return self.private_host or self.host
 
     @property
     def older_catalog_dir(self) -> str:
@@ -90,14 +104,20 @@ def tree_dirs(env: Mapping[str, str]) -> dict[str, Any]:
     return {f"{name.lower()}_dir": root for name, root in roots(env).items()}
 
 
-def authentication(secret: str) -> dict[str, str]:
+def authentication(assignment: Mapping[str, Any]) -> dict[str, str]:
     """Returns the settings shared by every RPC endpoint of a cluster. For a SparkConf only, never for a command line."""
-    return {"spark.authenticate": "true", "spark.authenticate.secret": secret}
+    values = {"spark.authenticate": "true", "spark.authenticate.secret": assignment["secret"]}
+    return {**values, **ENCRYPTION} if assignment.get("encrypted") else values
+
+
+def is_own(key: str, assignment: Mapping[str, Any]) -> bool:
+    """Whether the cluster decides that setting, and not its user."""
+    return key in OWN or (bool(assignment.get("encrypted")) and key.startswith(ENCRYPTION_OWN))
 
 
 def master_conf(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
     return {
-        **authentication(assignment["secret"]),
+        **authentication(assignment),
         "spark.master.rest.enabled": "false",
         "spark.ui.killEnabled": "false",
         "spark.local.dir": f"{place.node_dir}/work/local",
@@ -111,7 +131,7 @@ def worker_conf(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
     theirs = {key: value for key, value in asked.items() if key.startswith("spark.worker.") and key not in resources.OWN}
     return {
         **theirs,
-        **authentication(assignment["secret"]),
+        **authentication(assignment),
         "spark.decommission.enabled": "true",
         "spark.ui.killEnabled": "false",
         "spark.local.dir": f"{place.node_dir}/work/local",
@@ -124,10 +144,11 @@ def driver_conf(
 ) -> NodeConf:
     """Returns all settings for the driver's SparkContext. Raises LaunchError if the workers can never satisfy it."""
     asked: Mapping[str, str] = assignment.get("spark_conf") or {}
-    notes = [f"{key} is decided by the cluster; the value of its Spark configuration is not used." for key in OWN if key in asked]
+    own = [*(key for key in OWN if key in asked), *(key for key in asked if key not in OWN and is_own(key, assignment))]
+    notes = [f"{key} is decided by the cluster; the value of its Spark configuration is not used." for key in own]
     if asked.get("spark.master", "").startswith("local[") and master_url.startswith("local["):
         notes = [note for note in notes if not note.startswith("spark.master ")]  # the single-node profile asks for what it gets
-    values = {**_defaults(assignment, place), **{key: value for key, value in asked.items() if key not in OWN}}
+    values = {**_defaults(assignment, place), **{key: value for key, value in asked.items() if not is_own(key, assignment)}}
     for key in CONSUMED:  # the JVM was started with them; Spark shows them in its environment
         if key in asked:
             values[key] = asked[key]
@@ -229,16 +250,17 @@ def _tags_text(assignment: Mapping[str, Any]) -> str:
 
 
 def _own(assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Place, master_url: str) -> dict[str, str]:
+    host = place.ports_host if master_url.startswith("local[") else place.host  # nobody else calls a cluster of one node
     values = {
-        **authentication(assignment["secret"]),
+        **authentication(assignment),
         "spark.master": master_url,
         "spark.submit.deployMode": "client",
-        "spark.driver.host": place.host,
-        "spark.driver.bindAddress": place.host,
+        "spark.driver.host": host,
+        "spark.driver.bindAddress": host,
         "spark.local.dir": f"{place.node_dir}/work/local",
     }
     if has_connect(assignment, manifest):
-        values["spark.connect.grpc.binding.address"] = place.host
+        values["spark.connect.grpc.binding.address"] = place.ports_host
         values["spark.connect.grpc.binding.port"] = "0"
         theirs = (assignment.get("spark_conf") or {}).get(INTERCEPTORS, "")
         if assignment.get("user_isolation"):
