@@ -218,7 +218,7 @@ def interpreter(chosen: str) -> str:
     if importlib.util.find_spec("ray") is None:
         raise SetupError(
             f"provider ray needs Ray, which {sys.executable} does not have: pip install 'brickyard[ray]', or name an interpreter "
-            "of this machine that has the cluster's version of Ray: [ray] python (BRICKYARD_RAY_PYTHON)."
+            "of this machine that has the cluster's version of Ray, as python in [ray]."
         )
     return sys.executable
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import ipaddress
+import os
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -75,6 +77,8 @@ class RayProvider(Provider):
             },
             on_nodes=self._learn,
         )
+        if not _is_safe(section.address):
+            log.warning("ray_in_plain", address=section.address, remedy="set Ray's own TLS, or keep its ports among its machines")
         if why := self._link.open():
             log.warning("ray_not_reached", why=why, address=section.address or "this machine's")
         else:
@@ -168,3 +172,14 @@ class RayProvider(Provider):
         if wishes is None:
             wishes = Wishes(accelerator_type=machines.model_of(node_type, self._machines))
         return asked(node_type, wishes)
+
+
+def _is_safe(address: str) -> bool:
+    """Whether what is said to Ray's head cannot be heard on a network."""
+    host = address.rpartition(":")[0].strip("[]")
+    if host in ("", "auto", "localhost") or os.environ.get("RAY_USE_TLS") == "1":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
