@@ -58,7 +58,11 @@ def home() -> Iterator[Home]:
         def log_message(self, format: str, *args: object) -> None:
             del format, args
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request: object, client_address: object) -> None:
+            """An agent has ended in the middle of a call."""
+
+    server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     made = Home(f"http://127.0.0.1:{server.server_address[1]}")
     threading.Thread(target=server.serve_forever, daemon=True).start()
