@@ -26,11 +26,12 @@ own = st.builds(
     master_url=st.sampled_from(["", "spark://a:1"]),
     retiring=st.booleans(),
     scripted=st.booleans(),
+    closed=st.booleans(),
 )
 nobodys = st.builds(Current, prepared=sizes, warm=st.booleans())
 currents = own | nobodys | st.just(Current())
 assignments = st.builds(
-    lambda generation, runtime, role, master_url, retiring, scripts: assignment(
+    lambda generation, runtime, role, master_url, retiring, scripts, closing: assignment(
         generation=generation,
         runtime=runtime,
         role=role,
@@ -38,6 +39,7 @@ assignments = st.builds(
         retiring=retiring,
         init_scripts=(InitScript(name="a.sh"),) if scripts else (),
         driver_host=scripts,
+        closing=closing,
     ),
     generations,
     runtimes,
@@ -45,6 +47,7 @@ assignments = st.builds(
     st.sampled_from(["", "spark://a:1", "spark://b:2"]),
     st.booleans(),
     st.sampled_from(["", "198.18.0.9"]),
+    st.booleans(),
 )
 preparations = st.builds(
     lambda generation, runtime, cores: preparation(generation=generation, runtime=runtime, cores=cores),
@@ -73,6 +76,7 @@ def done(current: Current, step: Step, wanted: Assignment | None) -> Current:
         Step.JOIN: {"stage": Stage.JOINED, "master_url": wanted.master_url},
         Step.TELL_MASTER: {"master_url": wanted.master_url},
         Step.RETIRE: {"retiring": True},
+        Step.CLOSE: {"closed": True},
     }
     return msgspec.structs.replace(current, **changes[step])
 
@@ -98,8 +102,10 @@ def test_it_comes_to_rest_and_agrees(current: Current, wanted: Assignment | None
         assert is_of(current, wanted)
         if not wanted.retiring and not current.retiring and current.stage is not Stage.ENDED:
             assert current.stage is Stage.JOINED
-            assert current.master_url == (wanted.master_url or current.master_url)
-        if wanted.retiring:
+            assert wanted.closing or current.master_url == (wanted.master_url or current.master_url)
+        if wanted.closing and current.stage is Stage.JOINED:
+            assert current.closed or current.retiring
+        elif wanted.retiring:
             assert current.retiring or current.stage is Stage.ENDED
 
 

@@ -212,7 +212,8 @@ def test_states_that_do_not_allow_it(api: Api) -> None:
     conflict = {"current_state": "stopped", "required_state": "running"}
     assert api.error("POST", f"/{running}/stop", {}) == (409, "STATE_CONFLICT", conflict)
     assert api.error("POST", f"/{running}/restart", {}) == (409, "STATE_CONFLICT", conflict)
-    for field in ({"force": True}, {"grace_period_minutes": 5}, {"snapshot_name": "without save_state"}):
+    wrong = ({"force": True, "grace_period_minutes": 5}, {"grace_period_minutes": 31}, {"grace_period_minutes": -1})
+    for field in (*wrong, {"snapshot_name": "without save_state"}):
         assert api.error("POST", f"/{running}/stop", field)[:2] == (422, "SEMANTIC_ERROR")
     contradiction = {"confirm_deletion": "DELETE", "delete_snapshots": "true", "create_final_snapshot": "true"}
     for query in ({}, {"confirm_deletion": "yes"}, contradiction):

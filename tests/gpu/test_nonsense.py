@@ -98,7 +98,7 @@ REQUESTS: dict[str, Good] = {
     "gpu_clusters.stop": Good(
         "running",
         {"stop_reason": "nonsense"},
-        {"timeout_minutes": (0, 5, 61), "force": (True,), "grace_period_minutes": (5,), "snapshot_name": ("x" * 10_000,)},
+        {"timeout_minutes": (0, 5, 61), "force": ("maybe",), "grace_period_minutes": (-1, 31), "snapshot_name": ("x" * 10_000,)},
     ),
     "gpu_clusters.delete": Good(
         body={"confirm_deletion": "DELETE"},

@@ -155,6 +155,35 @@ def test_a_driver_that_is_gone_or_new_fails_the_attempt_and_is_not_asked(facts: 
     assert not (plan.begin or plan.look or plan.end)
 
 
+@pytest.mark.parametrize("state", [State.TERMINATING, State.RESTARTING])
+def test_what_a_cluster_lets_finish_is_followed_and_leaves_before_it_ends(state: State) -> None:
+    incarnation = 2 if state is State.RESTARTING else 1
+    waits = ClusterFacts(state=state, incarnation=incarnation, driver_id="i-1", finishing=1)
+    plan = step(step(run_of(task("a", existing="c")), {"c": UP}).run, {"c": UP})
+    (attempt,) = plan.begin
+    plan = step(plan.run, {"c": waits})
+    assert [each.task_run_id for each in plan.begin] == [attempt.task_run_id], "a node refuses it unless it has begun it"
+    plan = step(begun(plan.run, attempt.task_run_id, now=NOW), {"c": waits})
+    assert [each.task_run_id for each in plan.look] == [attempt.task_run_id]
+    plan = step(concluded(plan.run, attempt.task_run_id, GOOD, now=NOW), {"c": waits})
+    assert [each.task_run_id for each in plan.end] == [attempt.task_run_id]
+    assert not plan.run.ended_ms
+    plan = step(closed(plan.run, attempt.task_run_id), {"c": waits})
+    assert plan.run.result is R.SUCCESS and plan.run.ended_ms and not plan.release
+
+
+def test_a_job_cluster_that_is_stopped_lets_its_task_leave_first() -> None:
+    plan = step(run_of(task("a")), {})
+    name = plan.create[0].cluster_id
+    waits = ClusterFacts(state=State.TERMINATING, incarnation=1, driver_id="i-1", finishing=1)
+    plan = step(step(plan.run, {name: UP}).run, {name: waits})
+    plan = step(concluded(plan.run, plan.begin[0].task_run_id, GOOD, now=NOW), {name: waits})
+    assert len(plan.end) == 1 and not plan.release
+    plan = step(closed(plan.run, plan.end[0].task_run_id), {name: waits})
+    assert not plan.end and not plan.release and not plan.run.ended_ms
+    assert step(plan.run, {name: ended(1)}).run.ended_ms
+
+
 def test_retries_wait_their_time_and_stop_at_success_or_at_their_number() -> None:
     run = run_of(task("a", existing="c", max_retries=2, min_retry_interval_millis=1000))
     plan = step(run, {"c": UP})
@@ -296,8 +325,10 @@ class Simulated:
             return msgspec.structs.replace(facts, state=State.RUNNING, driver_id=f"i-{facts.incarnation}")
         if facts.state is State.RUNNING and self.luck.draw(st.integers(0, 30)) == 7:
             return msgspec.structs.replace(facts, state=State.TERMINATING, driver_id="")
+        if facts.state is State.RUNNING and self.luck.draw(st.integers(0, 30)) == 7:
+            return msgspec.structs.replace(facts, state=State.TERMINATING, finishing=facts.incarnation)
         if facts.state is State.TERMINATING and self.lucky():
-            return msgspec.structs.replace(facts, state=State.TERMINATED)
+            return msgspec.structs.replace(facts, state=State.TERMINATED, driver_id="", finishing=0)
         return facts
 
     def check(self, before: Run, plan: RunPlan) -> None:

@@ -41,6 +41,7 @@ class Step(StrEnum):
     JOIN = "join"
     TELL_MASTER = "tell_master"
     RETIRE = "retire"
+    CLOSE = "close"  # tell what users have started, and wait until nothing runs any more
     WARM = "warm"  # prepare everything that a cluster can take over
     COOL = "cool"  # end everything that was prepared, complete or not, and clean its directories
     TAKE = "take"  # turn the prepared node into a generation's node
@@ -63,6 +64,7 @@ class Current(msgspec.Struct, frozen=True, kw_only=True):
     scripted: bool = False  # its init scripts have run
     master_url: str = ""  # the master URL given to the node host
     retiring: bool = False
+    closed: bool = False  # the cluster stops, and nothing runs here any more
     libraries: tuple[Library, ...] = ()  # dealt with, whether that worked or not
     libraries_late: bool = False  # the node takes its role before they are all there
     prepared: Size | None = None  # the size of the warm node that exists, complete or not
@@ -80,6 +82,8 @@ def decide(current: Current, wanted: Assignment | None) -> tuple[Step, ...]:
     steps, current = _decide_own(current, wanted)
     if current.stage is Stage.ENDED or current.retiring:
         return tuple(steps)
+    if wanted.closing and current.stage is Stage.JOINED:
+        return () if current.closed else (Step.CLOSE,)  # nothing else matters any more
     if wanted.retiring:
         return (*steps, Step.RETIRE)  # it has not joined yet: it holds nothing of value, and nothing more needs to start
     for stage, step in ((Stage.INSTALLED, Step.INSTALL), (Stage.HOSTED, Step.HOST)):

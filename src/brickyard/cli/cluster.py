@@ -102,14 +102,31 @@ def start(
 @click.argument("cluster")
 @click.option("--reason", default="", help="Shown with the cluster and in its events.")
 @click.option("--save", is_flag=True, help="Take a snapshot of its workspace directory when the last node has gone.")
+@click.option("--grace", type=int, metavar="MINUTES", help="Let finish what runs, for so long at most; else for 5 minutes.")
+@click.option("--force", is_flag=True, help="Do not wait for what runs. Also cuts short a wait that goes on.")
 @wait_option
 @json_option
 @place
-def stop(cluster: str, *, reason: str, save: bool, wait: bool, as_json: bool, config_file: Path | None, **options: Any) -> None:
-    """Stop a cluster. It can be started again."""
+def stop(
+    cluster: str,
+    *,
+    reason: str,
+    save: bool,
+    grace: int | None,
+    force: bool,
+    wait: bool,
+    as_json: bool,
+    config_file: Path | None,
+    **options: Any,
+) -> None:
+    """Stop a cluster, once what runs on it has finished. It can be started again."""
     body: dict[str, Any] = {"stop_reason": reason} if reason else {}
     if save:
         body["save_state"] = True
+    if grace is not None:
+        body["grace_period_minutes"] = grace
+    if force:
+        body["force"] = True
     operate("stop", cluster, body, wait=wait, as_json=as_json, config_file=config_file, options=options)
 
 

@@ -72,6 +72,22 @@ class WorkspaceTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return self.ready_ms or None if self.pending else None
 
 
+class GracefulStop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A stop or restart that lets finish what runs, or the last one (`plan/graceful.py`). Times are epoch ms."""
+
+    generation: int = 0  # the incarnation whose nodes go on until then; 0: there was none
+    since_ms: int = 0
+    until_ms: int = 0  # they end then at the latest
+    told_ms: int = 0  # when users' programs had been told
+    over_ms: int = 0  # when the wait was over
+    said: str = ""  # how it ended, for people
+    before: str = ""  # the cluster's message without the wait
+
+    @property
+    def pending(self) -> bool:
+        return self.generation > 0 and not self.over_ms
+
+
 class Workbench(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What only the dialect /v1/clusters knows of a cluster; the other one keeps it and does not show it.
 
@@ -86,6 +102,7 @@ class Workbench(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     schedules: int = 0  # how many it has
     storage_gb: int = 0  # GiB that its workspace directory may take; 0: no limit of its own
     task: WorkspaceTask = WorkspaceTask()
+    graceful: GracefulStop = GracefulStop()
 
 
 class StartProgress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -180,11 +180,14 @@ class StartGpuCluster(Strict, frozen=True, kw_only=True):
 
 
 class RestartGpuCluster(StartGpuCluster, frozen=True, kw_only=True):
-    """Restarts a running cluster, with changes."""
+    """Restarts a running cluster, with changes. What runs on it may finish first, as with a stop."""
+
+    force: bool | None = None
+    grace_period_minutes: int | None = None
 
 
 class StopGpuCluster(Strict, frozen=True, kw_only=True):
-    """`timeout_minutes`: only with `wait_for_completion`."""
+    """What runs may finish within `grace_period_minutes`, unless `force`. `timeout_minutes`: only with `wait_for_completion`."""
 
     cluster_id: str
     force: bool | None = None

@@ -72,8 +72,9 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a node should be. The server makes a new `version` with every change.
 
     A new `generation` is a new node: the agent ends everything of the previous one, cleans its directories and starts over.
-    Within one generation only `driver_host` and `master_url` (from empty to set), `retiring` (from false to true) and `libraries`
-    (which grow) change. Generations and versions belong to the instance and only increase, across all the clusters it works for.
+    Within one generation only `driver_host` and `master_url` (from empty to set), `retiring` and `closing` (from false to true)
+    and `libraries` (which grow) change. Generations and versions belong to the instance and only increase, across all the
+    clusters it works for.
     """
 
     version: int
@@ -107,6 +108,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     libraries: tuple[Library, ...] = ()  # to be installed, in this order
     master_url: str = ""  # workers: spark://host:port; empty until the driver's master listens
     retiring: bool = False
+    closing: bool = False  # drivers: the cluster stops soon; what runs may finish, and nothing new begins
     # As delivered; never stored. In the database, conf and variables only name secrets (services/secretvalues.py).
     redact: tuple[str, ...] = ()  # the values of secrets in this assignment
     sealed: str = ""  # the same, as the agent may write them to a file (storage/sealer.py)
@@ -170,6 +172,8 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cold_reason: str = ""  # a cluster's node: why it could not use the waiting JVM; "" if it did or there was none
     log_delivery: LogDelivery | None = None  # None: nothing has been delivered
     users: tuple[str, ...] = ()  # driver: who has execution contexts that run, in order
+    told_ms: int = 0  # driver that is closing: when users' programs had been told; 0: not yet. Epoch ms
+    quiet_ms: int = 0  # driver that is closing: when nothing ran any more
 
 
 class ServerAddress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

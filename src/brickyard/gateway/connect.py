@@ -36,7 +36,7 @@ from brickyard.domain.printable import printable
 from brickyard.gateway.endpoints import Endpoint, Endpoints
 from brickyard.gateway.errors import GatewayError
 from brickyard.gateway.relay import ONE_TO_ONE, ClientGone, Metadata, Relay, Saw
-from brickyard.gateway.requests import INTERRUPT, MAX_TEXT, RELEASE, interruption, sender
+from brickyard.gateway.requests import FINISHING, INTERRUPT, MAX_TEXT, RELEASE, interruption, sender
 from brickyard.services.attach import AttachService
 from brickyard.services.audit import Note, unnoted
 from brickyard.services.caller import Caller
@@ -150,7 +150,7 @@ class ConnectGateway:
             address = _address(context.peer())
             caller = await self._authenticator.of_metadata(metadata, address=address, missing=NO_TOKEN)
             user = self._enter(caller)
-            endpoint = await self._find(caller, _cluster_id(metadata))
+            endpoint = await self._find(caller, _cluster_id(metadata), finishes=method in FINISHING)
             passed_on = _passed_on(metadata, endpoint, user)
             interrupts: list[bytes] = []
 
@@ -180,7 +180,7 @@ class ConnectGateway:
             while not (await asyncio.wait({call}, timeout=CHECK_S))[0]:
                 try:
                     caller = await self._authenticator.of_metadata(metadata, missing=NO_TOKEN)
-                    await self._find(caller, cluster_id)
+                    await self._find(caller, cluster_id, finishes=True)
                 except (Unauthenticated, PermissionDenied):
                     raise
                 except ApiError:
@@ -199,9 +199,9 @@ class ConnectGateway:
             except grpc.aio.AioRpcError as error:
                 log.warning("operation_not_interrupted", cluster_id=endpoint.cluster_id, why=error.details())
 
-    async def _find(self, caller: Caller, cluster_id: str) -> Endpoint:
+    async def _find(self, caller: Caller, cluster_id: str, *, finishes: bool) -> Endpoint:
         try:
-            return await self._endpoints.find(caller, cluster_id)
+            return await self._endpoints.find(caller, cluster_id, finishes=finishes)
         except ApiError:
             raise
         except Exception as error:

@@ -55,12 +55,15 @@ class Endpoints:
         self._opened: dict[tuple[str, int], tuple[Endpoint, float]] = {}
         self._openings: dict[tuple[str, int], asyncio.Task[Endpoint]] = {}
 
-    async def find(self, caller: Caller, cluster_id: str) -> Endpoint:
-        """The endpoint for this caller; waits while the cluster starts. Raises ApiError."""
+    async def find(self, caller: Caller, cluster_id: str, *, finishes: bool = False) -> Endpoint:
+        """The endpoint for this caller; waits while the cluster starts. `finishes`: the call is about something that runs
+        already, which a cluster that is about to stop may let finish. Raises ApiError."""
         key = (caller.user_name, cluster_id)
         known = self._known.get(key)
         if known is not None and self._monotonic() < known.until:
             return known.endpoint
+        if finishes and (last := await self._attach.finishing(caller, cluster_id)) is not None:
+            return await self._open(last)  # not to be known: other calls must not find it
         running = await self._attach.running(caller, cluster_id, patience_s=self._patience_s, may_start=self._may_start)
         endpoint = await self._open(running)
         if len(self._known) >= MAX_KNOWN:
@@ -75,7 +78,7 @@ class Endpoints:
 
     async def _open(self, running: RunningCluster) -> Endpoint:
         """Asks the driver for its port, which also tells it that it is in use. Only the first caller waits."""
-        key = (running.cluster.cluster_id, running.cluster.incarnation)
+        key = (running.cluster.cluster_id, running.driver.generation)
         opened = self._opened.get(key)
         if opened is not None and self._monotonic() < opened[1]:
             return opened[0]
@@ -90,7 +93,9 @@ class Endpoints:
         opened = await self._attach.ask(running.driver, CONNECT_OPEN, Nothing())
         address = f"unix:{short(opened.way)}" if opened.way else f"{running.host}:{opened.port}"
         apart = cluster.spec.data_security_mode in ISOLATING_MODES
-        return Endpoint(cluster.cluster_id, cluster.incarnation, address, cluster.connect_token, apart, running.driver)
+        # A restart that lets finish what runs has new secrets already; the driver has its own ones.
+        token = running.driver.assignment.connect_token if running.driver.assignment is not None else cluster.connect_token
+        return Endpoint(cluster.cluster_id, running.driver.generation, address, token, apart, running.driver)
 
     def _asked(self, key: tuple[str, int], done: asyncio.Task[Endpoint]) -> None:
         self._openings.pop(key, None)

@@ -15,6 +15,10 @@ _SERVICE = "/spark.connect.SparkConnectService/"
 _SESSION_ID, _USER_CONTEXT, _USER_ID = 1, 2, 1
 RELEASE = _SERVICE + "ReleaseSession"
 INTERRUPT = _SERVICE + "Interrupt"
+# Calls about what runs already: they begin nothing.
+FINISHING = frozenset(
+    _SERVICE + name for name in ("ReattachExecute", "ReleaseExecute", "Interrupt", "FetchErrorDetails", "ReleaseSession")
+)
 _OPERATION_ID = {_SERVICE + "ExecutePlan": 6, _SERVICE + "ReattachExecute": 3}
 _TYPE, _ALL, _ONE, _INTERRUPTED_ID = 4, 1, 3, 6  # of InterruptRequest: interrupt_type with two of its values, operation_id
 _CLIENT_TYPE = {_SERVICE + "ExecutePlan": 4, _SERVICE + "AnalyzePlan": 3, _SERVICE + "Config": 4, RELEASE: 3}

@@ -42,11 +42,15 @@ def attach_refusal(spec: ClusterSpec, *, cluster_id: str, user_name: str, client
 
 def driver_instance(cluster: Cluster, instances: Sequence[Instance]) -> Instance | None:
     """The driver's instance in the current incarnation, if its agent can be called."""
-    return next(
-        (
-            each
-            for each in instances
-            if each.role in (Role.DRIVER, Role.SINGLE) and each.generation == cluster.incarnation and each.live and each.endpoint
-        ),
-        None,
-    )
+    return _driver_of(cluster.incarnation, instances)
+
+
+def finishing_driver(cluster: Cluster, instances: Sequence[Instance]) -> Instance | None:
+    """The driver's instance while the cluster lets finish what runs there, before it stops or restarts."""
+    wait = cluster.workbench.graceful
+    return _driver_of(wait.generation, instances) if wait.pending else None
+
+
+def _driver_of(generation: int, instances: Sequence[Instance]) -> Instance | None:
+    mine = (each for each in instances if each.role in (Role.DRIVER, Role.SINGLE) and each.generation == generation)
+    return next((each for each in mine if each.live and each.endpoint), None)

@@ -21,7 +21,7 @@ from brickyard.domain.run import Run, Task
 from brickyard.domain.spec import AutoScale, ClusterSpec
 from brickyard.domain.states import ClusterSource, State
 from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
-from brickyard.plan import enforcement
+from brickyard.plan import enforcement, graceful
 from brickyard.plan.policies.governing import ALL_PURPOSE, NOTHING, Choice, compliance
 from brickyard.plan.spec import check_num_workers, check_range
 from brickyard.plan.specifying import Offered, Specified, check_single_user, plain_spec, specify
@@ -88,7 +88,7 @@ def start(cluster: Cluster, asked: Asked, *, secrets: Secrets) -> Changed:
 
 
 def restart(cluster: Cluster, asked: Asked, *, secrets: Secrets) -> Changed:
-    """Restarts a running cluster."""
+    """Restarts a running cluster. What runs on it ends."""
     _refuse_job_cluster(cluster, "restarted")
     _expect(cluster, State.RUNNING)
     updated, events = enforcement.applied(cluster, now=asked.now)
@@ -96,12 +96,23 @@ def restart(cluster: Cluster, asked: Asked, *, secrets: Secrets) -> Changed:
     return Changed(restarted.cluster, events + restarted.events)
 
 
-def terminate(cluster: Cluster, asked: Asked, *, why: str = "") -> Changed:
-    """Ends a cluster. Does nothing if it is already terminated or terminating. `why`: what the user says about it."""
+def terminate(cluster: Cluster, asked: Asked, *, why: str = "", grace_ms: int | None = 0) -> Changed:
+    """Ends a cluster. `why`: what the user says about it. What runs on it may finish within `grace_ms`.
+
+    If it is terminating already, what waits there waits no longer than that, or, with None, as long as before. Does nothing else
+    then, or if it is terminated.
+    """
+    wait, until_ms = cluster.workbench.graceful, asked.now + (grace_ms or 0)
     if cluster.target is Target.TERMINATED:
-        return Changed(cluster)
+        return Changed(cluster if grace_ms is None else graceful.shortened(cluster, until_ms=until_ms, now=asked.now))
     message = f"Termination requested by {asked.user}{f': {why}' if why else ''}"
-    return _terminated(cluster, asked.now, _requested(asked, why=why), message, user=asked.user)
+    ended = _terminated(cluster, asked.now, _requested(asked, why=why), message, user=asked.user)
+    if not grace_ms or not (cluster.up or wait.pending):
+        return ended
+    generation = wait.generation if wait.pending else cluster.incarnation  # a restart may have begun to wait
+    left_ms = min(grace_ms, wait.until_ms - asked.now) if wait.pending else grace_ms
+    waits = graceful.begun(ended.cluster, generation=generation, now=asked.now, grace_ms=left_ms)
+    return ended._replace(cluster=waits)
 
 
 def shut_down(cluster: Cluster, *, why: str, now: int) -> Changed:
@@ -319,7 +330,7 @@ def _requested(asked: Asked, *, why: str = "") -> TerminationReason:
 def _terminated(cluster: Cluster, now: int, reason: TerminationReason, message: str, *, user: str | None) -> Changed:
     event = _event(cluster, now, EventType.TERMINATING, EventDetails(reason=reason, user=user))
     terminated = msgspec.structs.replace(
-        cluster,
+        graceful.shortened(cluster, until_ms=now, now=now),
         target=Target.TERMINATED,
         ended=False,
         restarting=False,

@@ -19,7 +19,7 @@ from brickyard.domain.libraries import Library, LibraryFullStatus, LibraryInstal
 from brickyard.domain.run import Attempt, AttemptPhase, Conclusion, Run, RunResultState, Task, TerminationCode
 from brickyard.domain.states import State
 from brickyard.plan.libraries import key_of
-from brickyard.plan.runif import leaves, outcome, released
+from brickyard.plan.runif import released, verdict
 from brickyard.plan.submit import libraries
 
 NO_CLUSTER_MS = 30_000  # before another attempt when there was no cluster to begin on: the reason will hold for a while
@@ -43,6 +43,11 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     driver_id: str = ""
     message: str = ""  # why it ended
     libraries: tuple[LibraryFullStatus, ...] = ()
+    finishing: int = 0  # the incarnation that may finish what it runs, before the cluster stops or restarts; 0: none
+
+    def runs(self, generation: int) -> bool:
+        """Whether what runs there in that incarnation goes on."""
+        return self.finishing == generation or (self.state in _USABLE and self.incarnation == generation)
 
 
 class NewCluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,7 +240,7 @@ class _Pass:
             self.deadlines.append(self.now + WAIT_MS)
 
     def _call_driver(self, number: int, attempt: Attempt, facts: ClusterFacts | None) -> None:
-        if facts is None or facts.incarnation != attempt.generation or facts.state not in _USABLE:
+        if facts is None or not facts.runs(attempt.generation):
             why = (facts.message or facts.state.title()) if facts is not None else "it no longer exists"
             if facts is not None and facts.incarnation != attempt.generation:
                 why = "it was restarted"
@@ -304,10 +309,10 @@ class _Pass:
                 self._replace(number, done)
                 continue
             late = attempt.result not in _STOPPED or self.now >= attempt.decided_ms + STOP_MS
-            if own and (late or not there):
+            if own and (late or not there) and not facts.finishing:
                 if facts.state is not State.TERMINATING:
                     self.plan.release.append(attempt.cluster_id)
-            elif facts.driver_id == attempt.driver_id:
+            elif facts.driver_id == attempt.driver_id and not attempt.left:
                 self.plan.end.append(attempt)
             self.deadlines.append(self.now + REPEAT_MS)
 
@@ -315,7 +320,7 @@ class _Pass:
         if any(task.result is None for task in self.tasks):
             return
         if self.run.result is None:
-            result, message = _verdict(self.run, self.tasks)
+            result, message = verdict(self.run, self.tasks)
             self.run = msgspec.structs.replace(self.run, result=result, message=message)
         if all(attempt.phase is AttemptPhase.DONE for task in self.tasks for attempt in task.attempts):
             self.run = msgspec.structs.replace(self.run, ended_ms=self.now)
@@ -353,6 +358,7 @@ def _stopped(run: Run) -> bool:
 def _left(attempt: Attempt, facts: ClusterFacts) -> bool:
     """Whether nothing of the attempt is on the cluster's driver: it never got there, has left, or the driver is gone."""
     gone = facts.incarnation != attempt.generation or facts.state is State.TERMINATING
+    gone = gone and facts.finishing != attempt.generation
     return attempt.left or not attempt.driver_id or gone
 
 
@@ -381,20 +387,3 @@ def _decided(run: Run, task: Task, conclusion: Conclusion, now: int) -> Task:
         pause = NO_CLUSTER_MS if conclusion.code is TerminationCode.INVALID_CLUSTER_REQUEST else 0
         retry_at = max(now + pause, attempt.start_ms + (task.spec.min_retry_interval_millis or 0))
     return msgspec.structs.replace(task, attempts=(*task.attempts[:-1], known), retry_at_ms=retry_at)
-
-
-def _verdict(run: Run, tasks: list[Task]) -> tuple[RunResultState, str]:
-    """The result of the run, and a sentence about it."""
-    results = {task.spec.task_key: task.result for task in tasks if task.result is not None}
-    if RunResultState.CANCELED in results.values() and run.cancelled_ms:
-        return RunResultState.CANCELED, "Run cancelled."
-    if run.timed_out:
-        return RunResultState.TIMEDOUT, f"Run timed out: its timeout of {run.timeout_seconds} s has expired."
-    result = outcome(results, leaves([task.spec for task in tasks]))
-    if result in (RunResultState.SUCCESS, RunResultState.SUCCESS_WITH_FAILURES):
-        return result, ""
-    failed = next(task for task in tasks if task.last is not None and task.result in _RETRIED)
-    message = f"Task {failed.spec.task_key} failed with message: {failed.last.message.rstrip('.') if failed.last else ''}."
-    if any(each in (RunResultState.UPSTREAM_FAILED, RunResultState.UPSTREAM_CANCELED) for each in results.values()):
-        message += " This caused all downstream tasks to get skipped."
-    return result, message

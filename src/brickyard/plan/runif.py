@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from brickyard.domain.run import RunResultState
+from brickyard.domain.run import Run, RunResultState, Task
 from brickyard.domain.tasks import RunIf, SubmitTask
 
 _IDLE = (RunResultState.EXCLUDED, RunResultState.DISABLED)
 _GOOD = (RunResultState.SUCCESS, *_IDLE)
+_FAILED = (RunResultState.FAILED, RunResultState.TIMEDOUT)
 _CANCELLED = (RunResultState.CANCELED, RunResultState.UPSTREAM_CANCELED)
 
 
@@ -55,3 +56,20 @@ def outcome(results: Mapping[str, RunResultState], leaf: frozenset[str]) -> RunR
     if all(result in _GOOD for result in results.values()):
         return RunResultState.SUCCESS
     return RunResultState.SUCCESS_WITH_FAILURES
+
+
+def verdict(run: Run, tasks: Sequence[Task]) -> tuple[RunResultState, str]:
+    """The result of the run, and a sentence about it."""
+    results = {task.spec.task_key: task.result for task in tasks if task.result is not None}
+    if RunResultState.CANCELED in results.values() and run.cancelled_ms:
+        return RunResultState.CANCELED, "Run cancelled."
+    if run.timed_out:
+        return RunResultState.TIMEDOUT, f"Run timed out: its timeout of {run.timeout_seconds} s has expired."
+    result = outcome(results, leaves([task.spec for task in tasks]))
+    if result in (RunResultState.SUCCESS, RunResultState.SUCCESS_WITH_FAILURES):
+        return result, ""
+    failed = next(task for task in tasks if task.last is not None and task.result in _FAILED)
+    message = f"Task {failed.spec.task_key} failed with message: {failed.last.message.rstrip('.') if failed.last else ''}."
+    if any(each in (RunResultState.UPSTREAM_FAILED, RunResultState.UPSTREAM_CANCELED) for each in results.values()):
+        message += " This caused all downstream tasks to get skipped."
+    return result, message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from brickyard.domain.cluster import Cluster, Target
+from brickyard.domain.cluster import Cluster, GracefulStop, Target
 
 MAX_KIND = 255
 STARTING = "Finding instances for new nodes, acquiring more instances if necessary"
@@ -25,6 +25,12 @@ def kind_of(cluster: Cluster) -> str:
         *(["restore"] if task.restore and task.incarnation == cluster.incarnation else []),
     )
     return "|".join(parts)[:MAX_KIND]
+
+
+def begun_ms(cluster: Cluster) -> int:
+    """Since when the start goes on: a restart waits first for what runs."""
+    waited = cluster.workbench.graceful
+    return max(cluster.launch_started_ms, waited.over_ms if waited.generation else 0)
 
 
 def next_incarnation(cluster: Cluster, *, now: int, secret: str, connect_token: str, restarting: bool) -> Cluster:
@@ -49,4 +55,5 @@ def next_incarnation(cluster: Cluster, *, now: int, secret: str, connect_token: 
         resize_cause=None,
         termination_reason=None,
         state_message=STARTING,
+        workbench=msgspec.structs.replace(cluster.workbench, graceful=GracefulStop()),
     )

@@ -21,7 +21,7 @@ from brickyard.plan.policy import Policy
 from brickyard.plan.poolroom import PoolStock, pools_needed
 from brickyard.plan.samples import TIERS
 from brickyard.plan.spend import settle
-from brickyard.plan.starts import kind_of
+from brickyard.plan.starts import begun_ms, kind_of
 from brickyard.reconcile.launches import OwnerContext, ProviderCalls, lease_launches
 from brickyard.reconcile.loop import KeyedLoop
 from brickyard.reconcile.measures import Came, ClusterMeasures, came, ended
@@ -157,7 +157,7 @@ def pass_over_cluster(
         tx.instances.insert(leased.get(instance.instance_id, instance))
     _charge(tx, decided.cluster, after, had_nodes=bool(before), now=now, sizes=sizes, policy=policy)
     if decided.cluster.up and not cluster.up:
-        tx.start_times.add(kind_of(decided.cluster), now - decided.cluster.launch_started_ms)
+        tx.start_times.add(kind_of(decided.cluster), now - begun_ms(decided.cluster))
     changed = [row for row in after if row != old.get(row.instance_id)]
     pools = _wake_pools(tx, changed, old, decided)
     return FollowUp(

@@ -9,7 +9,7 @@ import msgspec
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Instance, public_state
 from brickyard.domain.run import Attempt, AttemptPhase, Run, Task
-from brickyard.plan.attach import driver_instance
+from brickyard.plan.attach import driver_instance, finishing_driver
 from brickyard.plan.changes import Changed, Secrets, create_for_run, end_for_run, start_for_run
 from brickyard.plan.libraries import governed, known, statuses
 from brickyard.plan.run import ClusterFacts, RunPlan
@@ -55,7 +55,7 @@ def pass_over_run(tx: Tx, run_id: int, *, now: int, ids: Ids, rights: Rights) ->
             continue
         clusters[cluster_id] = cluster
         nodes = list(tx.instances.of_cluster(cluster_id))
-        if (driver := driver_instance(cluster, nodes)) is not None:
+        if (driver := finishing_driver(cluster, nodes) or driver_instance(cluster, nodes)) is not None:
             drivers[cluster_id] = driver
         facts[cluster_id] = _facts(cluster, driver, nodes)
     decided = plan_rightly(tx, run, facts, clusters, rights, now=now)
@@ -80,12 +80,14 @@ def _concerned(run: Run) -> set[str]:
 
 
 def _facts(cluster: Cluster, driver: Instance | None, nodes: Sequence[Instance]) -> ClusterFacts:
+    wait = cluster.workbench.graceful
     return ClusterFacts(
         state=public_state(cluster),
         incarnation=cluster.incarnation,
         driver_id=driver.instance_id if driver is not None else "",
         message=cluster.state_message,
         libraries=tuple(statuses(cluster, nodes)) if cluster.libraries else (),
+        finishing=wait.generation if wait.pending and driver is not None else 0,
     )
 
 

@@ -34,7 +34,7 @@ from brickyard.domain.nodeops import (
 from brickyard.domain.requests import StartCluster
 from brickyard.domain.states import State
 from brickyard.nodes.calls import NodeCalls
-from brickyard.plan.attach import Client, attach_refusal, driver_instance
+from brickyard.plan.attach import Client, attach_refusal, driver_instance, finishing_driver
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
@@ -179,6 +179,12 @@ class AttachService:
         except InvalidState:
             return False  # another caller was quicker; the next look shows it
         return True
+
+    async def finishing(self, caller: Caller, cluster_id: str) -> RunningCluster | None:
+        """The cluster, if it is about to stop or restart and lets finish what runs on it."""
+        cluster, nodes = await self._looked(caller, cluster_id, client=Client.NOTEBOOKS)
+        driver = finishing_driver(cluster, nodes)
+        return RunningCluster(cluster, driver) if driver is not None else None
 
     async def ask(self, node: Instance, op: NodeOp[Request, Reply], request: Request) -> Reply:
         """Calls a node of the cluster. Raises TemporarilyUnavailable if it does not answer, InvalidState if it refuses."""

@@ -29,7 +29,7 @@ from brickyard.domain.nodeops import (
 )
 from brickyard.domain.states import Language, State
 from brickyard.nodes.calls import NodeCalls
-from brickyard.plan.attach import Client, attach_refusal, driver_instance
+from brickyard.plan.attach import Client, attach_refusal, driver_instance, finishing_driver
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
@@ -144,11 +144,13 @@ class CommandService:
         return driver
 
     async def _driver_of(self, caller: Caller, cluster_id: str, context_id: str) -> Instance:
-        """The same for an existing context: if no driver runs, the context is gone, and no retry brings it back."""
+        """The same for an existing context, also while a stop lets it finish: if no driver runs, the context is gone, and no
+        retry brings it back."""
         _require(context_id, "contextId")
         cluster, instances = await self._find(caller, cluster_id)
         state = public_state(cluster)
-        driver = driver_instance(cluster, instances) if state in _USABLE else None
+        usable = state in _USABLE
+        driver = driver_instance(cluster, instances) if usable else finishing_driver(cluster, instances)
         if driver is None:
             why = (cluster.state_message.splitlines() or [""])[0] if state not in _USABLE else ""
             raise ContextNotFound(

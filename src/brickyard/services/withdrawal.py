@@ -21,7 +21,7 @@ from brickyard.domain.errors import DatabaseTrouble, PermissionDenied, RequestLi
 from brickyard.domain.node import Phase
 from brickyard.domain.nodeops import AgentRefused, AgentUnreachable, WithdrawContexts
 from brickyard.nodes.calls import NodeCalls
-from brickyard.plan.attach import driver_instance
+from brickyard.plan.attach import driver_instance, finishing_driver
 from brickyard.services.access import Acl, Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.principals import active_principal
@@ -113,7 +113,9 @@ class Withdrawal:
         for instance_id, names in users.items():
             node = tx.instances.get(instance_id)
             cluster = tx.clusters.get(node.cluster_id) if node is not None else None
-            driver = driver_instance(cluster, [node]) if node is not None and cluster is not None else None
+            driver = None
+            if node is not None and cluster is not None:
+                driver = driver_instance(cluster, [node]) or finishing_driver(cluster, [node])
             if cluster is None or driver is None or driver.status.phase is not Phase.READY:
                 continue
             acl = self._authorizer.acl(tx, of_cluster(cluster))

@@ -130,6 +130,12 @@ def metastore(request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
+def closing(request: dict[str, Any]) -> dict[str, Any]:
+    state["looks"] = state.get("looks", 0) + 1
+    running = any(each["status"] == "Running" for each in state["commands"].values())
+    return {"commands": running, "spark": state.get("spark", False), "looks": state["looks"]}
+
+
 def retire(request: dict[str, Any]) -> dict[str, Any]:
     status(phase="retired")
     return {}

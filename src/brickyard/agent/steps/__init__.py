@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from brickyard.agent.converge import Step
 from brickyard.agent.steps import (
     begin,
+    close,
     cool,
     host,
     install,
@@ -37,6 +38,7 @@ LADDER: Mapping[Step, Work] = {
     Step.JOIN: join.WORK,
     Step.TELL_MASTER: tell_master.WORK,
     Step.RETIRE: retire.WORK,
+    Step.CLOSE: close.WORK,
     Step.WARM: warm.WORK,
     Step.COOL: cool.WORK,
     Step.TAKE: take.WORK,

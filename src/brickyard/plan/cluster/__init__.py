@@ -12,17 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-import msgspec
-
 from brickyard.domain.cluster import Cluster, Instance, Target
 from brickyard.domain.node import Load, Role
 from brickyard.domain.nodetypes import NodeType
+from brickyard.plan.cluster.ending import EndPhases
 from brickyard.plan.cluster.passstate import NewNode, Plan
-from brickyard.plan.cluster.serve import ServePhases
-from brickyard.plan.enforcement import applied
 from brickyard.plan.gpu.limits import Spent
 from brickyard.plan.policy import Policy
-from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, PoolStock
+from brickyard.plan.poolroom import PoolStock
 
 __all__ = ["NewNode", "Plan", "load_matters", "plan"]
 
@@ -67,17 +64,18 @@ def plan(
     ).run()
 
 
-class _Pass(ServePhases):
+class _Pass(EndPhases):
     """Runs the phases in order. Each phase is responsible for one condition."""
 
     def run(self) -> Plan:
         self._reap()
         if self.cluster.target is Target.RUNNING:
             self._limits()
-        if self.cluster.target is Target.RUNNING and not self._restores():
-            self._work()
-        if self.cluster.target is Target.TERMINATED:
-            self._drain()
+        if not self._lets_finish():
+            if self.cluster.target is Target.RUNNING and not self._restores():
+                self._work()
+            if self.cluster.target is Target.TERMINATED:
+                self._drain()
         return Plan(
             cluster=self.cluster,
             instances={key: node for key, node in self.nodes.items() if key not in self.before or node != self.before[key]},
@@ -111,41 +109,3 @@ class _Pass(ServePhases):
         if self.cluster.target is Target.RUNNING:
             self._describe()
             self._idle()
-
-    def _restores(self) -> bool:
-        """Whether the workspace directory is to be restored first. Meanwhile the cluster has no node: that is what lets the
-        directory be exchanged."""
-        if not self.cluster.workbench.task.pending:
-            return False
-        self._empty()
-        if not self.nodes:
-            self._ready_for_task()
-        return True
-
-    def _drain(self) -> None:
-        """Nothing is wanted: every instance goes. The cluster has ended when the last one is gone, and its workspace directory
-        dealt with."""
-        self.deadlines.clear()
-        self._empty()
-        self.new.clear()
-        if not self.nodes and not self.cluster.ended:
-            if self.cluster.workbench.task.pending:
-                self._ready_for_task()
-            else:
-                self._change(ended=True, terminated_ms=self.now, restarting=False)
-                self.cluster, told = applied(self.cluster, now=self.now)
-                self.events.extend(told)
-        if self.cluster.forget_ms:
-            self.deadlines.append(self.cluster.forget_ms)
-
-    def _empty(self) -> None:
-        for node in self._live():
-            self._send_away(node)
-        self.deadlines.extend(node.releasing_ms + CLEAN_TIMEOUT_MS for node in self.nodes.values() if node.releasing_ms)
-
-    def _ready_for_task(self) -> None:
-        """Records since when the cluster has had no node."""
-        task = self.cluster.workbench.task
-        if not task.ready_ms:
-            task = msgspec.structs.replace(task, ready_ms=self.now)
-            self._change(workbench=msgspec.structs.replace(self.cluster.workbench, task=task))

@@ -16,6 +16,7 @@ from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Assignment, Failure, Load, Phase, Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.terminations import TerminationReason
+from brickyard.plan import graceful
 from brickyard.plan.assignments import assignment_for
 from brickyard.plan.gpu.limits import Spent
 from brickyard.plan.launching import is_spot, next_attempt, provider_of, stays, types_of, unsupported
@@ -208,6 +209,7 @@ class PassState:
 
     def _end(self, reason: TerminationReason, message: str, *, state_loss: bool = False) -> None:
         """Ends the cluster on the system's behalf: sets its target and a reason, as a user's request would."""
+        self.cluster = graceful.shortened(self.cluster, until_ms=self.now, now=self.now)
         self._change(
             target=Target.TERMINATED, ended=False, terminating_ms=self.now, termination_reason=reason, state_message=message
         )

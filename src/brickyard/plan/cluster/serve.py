@@ -18,7 +18,7 @@ from brickyard.plan.launching import remarks
 from brickyard.plan.poolroom import warmth
 from brickyard.plan.providermessages import MOST_EVENTS, coming, sentence, waiting
 from brickyard.plan.reasons import simple_reason
-from brickyard.plan.starts import STARTING
+from brickyard.plan.starts import STARTING, begun_ms
 
 
 class ServePhases(SizePhases):
@@ -72,7 +72,7 @@ class ServePhases(SizePhases):
     def _start_or_wait(self, driver: Instance | None, ready: Sequence[Instance]) -> None:
         task = self.cluster.workbench.task
         restored_ms = task.ended_ms if task.incarnation == self.cluster.incarnation else 0
-        deadline = max(self.cluster.launch_started_ms, restored_ms) + self.policy.launch_timeout_ms
+        deadline = max(begun_ms(self.cluster), restored_ms) + self.policy.launch_timeout_ms
         late = self.now >= deadline
         driver_ready = driver is not None and driver.ready
         pending = [n for n in self._current_workers() if not n.retiring and n not in ready]

@@ -12,6 +12,7 @@ from brickyard.domain.cluster import Cluster, StartProgress, Target, public_stat
 from brickyard.domain.gpuclusters import GpuClusterState, Operation, OperationKind, OperationPhase, PhaseStatus, rfc3339
 from brickyard.domain.states import State
 from brickyard.domain.terminations import TerminationReasonType
+from brickyard.plan.starts import begun_ms
 
 _STATES = {
     State.PENDING: GpuClusterState.STARTING,
@@ -65,8 +66,8 @@ def operation_of(cluster: Cluster, *, now: int, usual_ms: int | None = None) -> 
     begun, restart = cluster.launch_started_ms, cluster.start_ms != cluster.launch_started_ms
     broken = (cluster.terminating_ms or now) if cluster.target is Target.TERMINATED else 0
     left = None
-    if not up and not broken and usual_ms is not None:
-        left = max(1, round((usual_ms - (now - begun)) / 1000))
+    if not up and not broken and usual_ms is not None and not cluster.workbench.graceful.pending:
+        left = max(1, round((usual_ms - (now - begun_ms(cluster))) / 1000))
     kind = OperationKind.RESTART if restart else OperationKind.START
     return _operation(cluster, kind, begun, _starting(cluster, begun, up=up, restart=restart), broken=broken, left=left)
 
@@ -76,14 +77,16 @@ def _starting(cluster: Cluster, begun: int, *, up: bool, restart: bool) -> Seque
     ready = cluster.last_restarted_ms if up else 0
     task = cluster.workbench.task
     restores = bool(task.restore) and task.incarnation == cluster.incarnation
+    waited = cluster.workbench.graceful.said if restart else ""
     acquired = progress.acquired_ms or ready  # a cluster that came up before these times were kept has none of them
     nodes = [_Step("acquiring_instances", acquired)]
     if restores:  # before there is a node
         restore = _Step("restoring_snapshot", 0 if task.failure else task.ended_ms)
-        first = [_Step("stopping_processes", task.ready_ms)] if restart else [_Step("validating_configuration", begun)]
+        first = [_Step("stopping_processes", task.ready_ms, waited)] if restart else [_Step("validating_configuration", begun)]
         first += [restore, *nodes]
     elif restart:
-        first = [_Step("stopping_processes", acquired), _Step("creating_checkpoint", acquired, "No checkpoint was asked for")]
+        stopping = _Step("stopping_processes", acquired, waited)
+        first = [stopping, _Step("creating_checkpoint", acquired, "No checkpoint was asked for")]
     else:
         first = [
             _Step("validating_configuration", begun),
@@ -103,13 +106,17 @@ def _stop(cluster: Cluster, now: int) -> Operation:
     begun = cluster.terminating_ms or ended or now
     task = cluster.workbench.task
     mine = task.incarnation == cluster.incarnation and not task.restore and bool(task.number)
-    emptied = task.ready_ms if mine else ended
-    saved = _Step("creating_snapshot", ended, "No snapshot was asked for")
+    wait = cluster.workbench.graceful
+    if wait.generation and wait.since_ms >= begun:
+        told, left, said = wait.told_ms or wait.over_ms, wait.over_ms, wait.said
+    else:  # everything ended at once, when the nodes did
+        told, left, said = begun, task.ready_ms if mine else ended, ""
+    saved = _Step("creating_snapshot", left, "No snapshot was asked for")
     if mine and task.save:
         saved = _Step("creating_snapshot", task.ended_ms, f"Snapshot {task.save}", task.failure)
     steps = [
-        _Step("notifying_processes", begun),
-        _Step("waiting_for_graceful_exit", emptied),
+        _Step("notifying_processes", told),
+        _Step("waiting_for_graceful_exit", left, said),
         saved,
         _Step("terminating_resources", ended),
         _Step("cleaning_up", ended),

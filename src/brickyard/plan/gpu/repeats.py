@@ -7,13 +7,15 @@ import hashlib
 import msgspec
 
 from brickyard.domain.cluster import Cluster
-from brickyard.domain.gpuclusters import GpuClusterState, StartGpuCluster
+from brickyard.domain.gpuclusters import GpuClusterState, RestartGpuCluster, StartGpuCluster
 from brickyard.plan.gpu.progress import state_of
 
 
 def start_key(request: StartGpuCluster) -> str:
-    """What a repeated request has in common with the first one: the key that the client chose, or everything but its waiting."""
+    """What a repeated request has in common with the first one: the key that the client chose, or everything but its waits."""
     same = msgspec.structs.replace(request, wait_for_ready=None, timeout_minutes=None)
+    if isinstance(same, RestartGpuCluster):
+        same = msgspec.structs.replace(same, force=None, grace_period_minutes=None)
     what = request.idempotency_key or msgspec.json.encode(same, order="sorted").decode()
     return hashlib.sha256(f"{type(request).__name__} {bool(request.idempotency_key)} {what}".encode()).hexdigest()
 

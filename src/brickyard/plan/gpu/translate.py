@@ -19,6 +19,7 @@ from brickyard.domain.gpuclusters import (
     DeleteGpuCluster,
     GpuConfiguration,
     Problem,
+    RestartGpuCluster,
     StartGpuCluster,
     StopGpuCluster,
 )
@@ -27,6 +28,7 @@ from brickyard.domain.runtimes import Runtime
 from brickyard.domain.spec import ClusterSpec, Kind
 from brickyard.plan.gpu.limits import idle_minutes, merged
 from brickyard.plan.gpu.snapshots import problems_of_saving
+from brickyard.plan.graceful import problems_of_grace
 
 MOST_GPUS = 8
 MOST_WAIT_START, MOST_WAIT_STOP = 30, 60  # minutes
@@ -104,6 +106,8 @@ def created(request: CreateGpuCluster, node_types: Mapping[str, NodeType], runti
 def updated(cluster: Cluster, request: StartGpuCluster, node_types: Mapping[str, NodeType]) -> Translated:
     """The cluster's specification with the changes of a start or restart. Base is the one that was sent for the cluster."""
     problems = _refused_of_start(request)
+    if isinstance(request, RestartGpuCluster):
+        problems += problems_of_grace(request)
     if request.timeout_minutes is not None:
         _check_wait(
             request.timeout_minutes, MOST_WAIT_START, waits="wait_for_ready" if not request.wait_for_ready else "", to=problems
@@ -130,8 +134,7 @@ def renamed(field: str, *, creating: bool) -> str:
 def problems_of_stop(request: StopGpuCluster) -> list[Problem]:
     """What cannot be honoured of a stop."""
     found: list[Problem] = []
-    _refuse(found, "force", request.force, "every stop ends the processes at once; leave it out")
-    _refuse(found, "grace_period_minutes", request.grace_period_minutes, "processes get a few seconds to end; leave it out")
+    found += problems_of_grace(request)
     found += problems_of_saving(request)
     if request.timeout_minutes is not None:
         waits = "" if request.wait_for_completion else "wait_for_completion"

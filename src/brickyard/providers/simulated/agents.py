@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from brickyard.providers.simulated.world import World
 
 POLL_S = 30.0
+BUSY_LOOK_S = 0.05
 
 
 class SimulatedAgent:
@@ -123,6 +124,8 @@ class SimulatedAgent:
             if reply.assignment is not None and reply.assignment.version != have:
                 have = reply.assignment.version
                 await self._follow(reply.assignment)
+                if reply.assignment.closing and not self._status.told_ms:
+                    self._background(self._close(reply.assignment))
 
     async def _follow(self, wanted: Assignment) -> None:
         before, self._assignment = self._assignment, wanted
@@ -242,6 +245,14 @@ class SimulatedAgent:
         workers.discard(self._status.worker_address)
         await self._tell_driver(wanted.cluster_id, workers)
         await self._say(phase=Phase.RETIRED)
+
+    async def _close(self, wanted: Assignment) -> None:
+        """Lets finish what runs, and says when nothing does any more."""
+        await self._say(told_ms=time.time_ns() // 1_000_000)
+        while self._status.busy or self._world.kernels.busy(self._instance_id):  # noqa: ASYNC110 - results come with time
+            await asyncio.sleep(BUSY_LOOK_S)
+        if self.alive and self._assignment is not None and self._assignment.generation == wanted.generation:
+            await self._say(quiet_ms=time.time_ns() // 1_000_000)
 
     async def _tell_driver(self, cluster_id: str, workers: set[str]) -> None:
         driver = self._world.driver_of(cluster_id)

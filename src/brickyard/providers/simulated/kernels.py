@@ -19,6 +19,8 @@ from brickyard.domain import nodeops
 from brickyard.domain.nodeops import NewCommand, NewContext, NodeOp, OfCommand, OfContext, WithdrawContexts
 from brickyard.providers.simulated.knobsfile import Knobs
 
+TASK = "%%brickyard_task"  # how the command of a task begins
+
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a command: `results` as in `runtime/node/contexts/results.py`, `after_s` seconds after it began."""
@@ -51,6 +53,7 @@ class SimulatedKernels:
         self._contexts: dict[tuple[str, str], _Commands] = {}
         self._users: dict[tuple[str, str], str] = {}
         self._withdrawn: set[tuple[str, str]] = set()
+        self._tasks: set[tuple[str, str]] = set()  # contexts of tasks, which are destroyed once the output is kept
 
     def renew(self, instance_id: str, generation: int) -> None:
         """The instance has become a new node."""
@@ -66,11 +69,18 @@ class SimulatedKernels:
     def _drop(self, key: tuple[str, str]) -> None:
         del self._contexts[key], self._users[key]
         self._withdrawn.discard(key)
+        self._tasks.discard(key)
 
     def users(self, instance_id: str) -> tuple[str, ...]:
         """Who has contexts there."""
         mine = [key for key in self._users if key[0] == instance_id and key not in self._withdrawn]
         return tuple(sorted({self._users[key] for key in mine} - {""}))
+
+    def busy(self, instance_id: str) -> bool:
+        """Whether a command runs there, or the output of a task is to be collected."""
+        mine = [key for key in self._contexts if key[0] == instance_id]
+        running = (_state(self._contexts[key], each)["status"] == "Running" for key in mine for each in self._contexts[key])
+        return any(key in self._tasks for key in mine) or any(running)
 
     def contexts(self) -> set[str]:
         """Ids of the existing contexts."""
@@ -106,6 +116,8 @@ class SimulatedKernels:
                 return {"context_ids": self._withdraw(instance_id, user, reason)}
             case NewCommand(context_id=context, command_id=command):
                 commands = self._context(instance_id, context)
+                if asked.command.startswith(TASK):
+                    self._tasks.add((instance_id, context))
                 if command not in commands:
                     commands[command] = (time.monotonic(), self._begin(instance_id, command, asked.command))
                 return {}

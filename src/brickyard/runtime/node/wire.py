@@ -6,3 +6,4 @@ GROUP_KEY = "brickyard_command"  # in the metadata of an execute request: the co
 TABLE_MIME = "application/vnd.brickyard.table+json"
 EXIT_MIME = "application/vnd.brickyard.exit+json"
 RESTART_MIME = "application/vnd.brickyard.restart+json"
+TASK_MAGIC = "brickyard_task"  # the cell magic of the one command in which a task of a run runs

@@ -126,11 +126,11 @@ class ClusterCommands:
 
         return self._change(tx, caller, Permission.CAN_RESTART, request.cluster_id, change, to="restart")
 
-    def delete(self, tx: Tx, caller: Caller, request: ClusterId, *, why: str = "") -> bool:
-        """Terminates a cluster; does nothing if it is terminated or terminating. `why`: what the user says about it."""
+    def delete(self, tx: Tx, caller: Caller, request: ClusterId, *, why: str = "", grace_ms: int | None = 0) -> bool:
+        """Terminates a cluster. `why`: what the user says about it; `grace_ms`: within which what runs may finish."""
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
-            return changes.terminate(cluster, asked, why=why)
+            return changes.terminate(cluster, asked, why=why, grace_ms=grace_ms)
 
         return self._change(tx, caller, Permission.CAN_RESTART, request.cluster_id, change, to="terminate")
 

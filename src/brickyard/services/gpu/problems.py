@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from brickyard.domain.access import Permission
 from brickyard.domain.cluster import Cluster
-from brickyard.domain.errors import ResourceNotFound, SemanticError
+from brickyard.domain.errors import InvalidState, ResourceNotFound, SemanticError, StateConflict
 from brickyard.domain.gpuclusters import Problem
+from brickyard.plan.gpu.progress import state_of
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
@@ -47,3 +49,19 @@ def refuse(problems: Sequence[Problem]) -> None:
         requested=first.requested,
         available=first.available,
     )
+
+
+def conflict(cluster: Cluster, *, required: str, remedy: str = "") -> StateConflict:
+    state = state_of(cluster).value
+    return StateConflict(
+        f"Cluster {cluster.cluster_id} is {state}; it must be {required}.{remedy}", current_state=state, required_state=required
+    )
+
+
+@contextlib.contextmanager
+def conflicts(cluster: Cluster) -> Iterator[None]:
+    """Translates refusals of the other dialect that are about the cluster's state or kind, such as those of job clusters."""
+    try:
+        yield
+    except InvalidState as error:
+        raise StateConflict(error.message, current_state=state_of(cluster).value, required_state="") from error

@@ -8,22 +8,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from brickyard.domain.access import Permission
 from brickyard.domain.clock import Clock
-from brickyard.domain.cluster import Cluster, Limits, Workbench
+from brickyard.domain.cluster import Cluster, Limits, Target, Workbench
 from brickyard.domain.errors import (
     DatabaseTrouble,
     InvalidParameterValue,
-    InvalidState,
     SnapshotFailed,
     StartFailed,
     StartTimeout,
-    StateConflict,
     StopTimeout,
 )
 from brickyard.domain.gpuclusters import (
@@ -41,6 +39,7 @@ from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.ports import PortMapping
 from brickyard.domain.requests import ClusterId, CreateCluster, EditCluster, RestartCluster, StartCluster
 from brickyard.domain.spec import ClusterSpec
+from brickyard.plan import graceful
 from brickyard.plan.gpu.limits import merged, problems_of
 from brickyard.plan.gpu.ports import Planned as PlannedPorts
 from brickyard.plan.gpu.progress import state_of
@@ -62,7 +61,7 @@ from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
 from brickyard.services.clusters import ClusterService
 from brickyard.services.gpu.ports import PortPlanner
-from brickyard.services.gpu.problems import existing, permitted, refuse
+from brickyard.services.gpu.problems import conflict, conflicts, existing, permitted, refuse
 from brickyard.services.gpu.reads import GpuReads, last_of
 from brickyard.services.gpu.snapshots import SnapshotService
 from brickyard.store.store import Store
@@ -96,7 +95,7 @@ class Planned(NamedTuple):
 
 class GpuClusterService:
     """One per server. Methods raise ApiError. `shortage` may block: why nodes cannot be launched now (`Provider.shortage`).
-    `most_storage_gb`: the largest `storage_gb`. `minute_s`: how long the minutes of a wait are."""
+    `most_storage_gb`: the largest `storage_gb`. `minute_s`: how long the minutes of waits are."""
 
     def __init__(
         self,
@@ -131,7 +130,6 @@ class GpuClusterService:
 
     async def create(self, caller: Caller, request: CreateGpuCluster) -> GpuCluster:
         """Creates a cluster, which starts unless `auto_start` is false."""
-
         now, offered = self._clock.now_ms(), self._offers.node_types()
         spec, problems = created(request, offered, self._offers.runtimes.values())
         wanted = [offered[spec.node_type_id]] if spec.node_type_id else []
@@ -175,16 +173,19 @@ class GpuClusterService:
         return await self._begin(caller, request)
 
     async def stop(self, caller: Caller, request: StopGpuCluster) -> GpuCluster:
-        """Stops a cluster. One that is stopping already goes on with that."""
+        """Stops a cluster, once what runs has finished or its time is over. One that is stopping already can be told to hurry."""
 
         def work(tx: Tx) -> GpuCluster:
             cluster = self._found(tx, caller, request.cluster_id, Permission.CAN_RESTART, to="stop")
             refuse(problems_of_stop(request))
             if state_of(cluster) in _OFF:
-                raise _conflict(cluster, required="running")
+                raise conflict(cluster, required="running")
             if request.discarded_cluster_id:
                 self._authorizer.require(tx, caller, Permission.CAN_MANAGE, of_cluster(cluster), to="discard the files of")
-            self._commands.delete(tx, caller, ClusterId(cluster_id=cluster.cluster_id), why=request.stop_reason or "")
+            asks = request.force or request.grace_period_minutes is not None
+            grace_ms = self._grace_ms(request) if asks or cluster.target is Target.RUNNING else None
+            which, why = ClusterId(cluster_id=cluster.cluster_id), request.stop_reason or ""
+            self._commands.delete(tx, caller, which, why=why, grace_ms=grace_ms)
             self.snapshots.end(tx, caller, existing(tx, cluster.cluster_id), request)
             return self.reads.viewer().one(tx, existing(tx, cluster.cluster_id))
 
@@ -212,7 +213,7 @@ class GpuClusterService:
             cluster = self._found(tx, caller, request.cluster_id, Permission.CAN_MANAGE, to="delete")
             refuse(problems_of_delete(request))
             if state_of(cluster) not in _OFF and not request.force:
-                raise _conflict(cluster, required="stopped", remedy=" Stop it first, or use force.")
+                raise conflict(cluster, required="stopped", remedy=" Stop it first, or use force.")
             self._commands.permanent_delete(tx, caller, ClusterId(cluster_id=cluster.cluster_id))
             if (gone := tx.clusters.get(cluster.cluster_id)) is not None:
                 self.snapshots.end(tx, caller, gone, request)
@@ -251,13 +252,16 @@ class GpuClusterService:
             tx.lock(tx.ports.PORTS)
         planned = self._planned(tx, caller, request, key)
         if planned.repeated:
-            return planned.cluster
+            return self._hurried(tx, planned.cluster, request)
         refuse(planned.problems)
-        with _conflicts(planned.cluster):
+        with conflicts(planned.cluster):
             self._apply(tx, caller, request, planned)
         if planned.mappings is not None:
             self._ports.write(tx, request.cluster_id, planned.mappings)
         begun = existing(tx, request.cluster_id)
+        if isinstance(request, RestartGpuCluster) and planned.cluster.up and (grace_ms := self._grace_ms(request)):
+            before, now = planned.cluster.incarnation, self._clock.now_ms()
+            begun = graceful.begun(begun, generation=before, now=now, grace_ms=grace_ms)
         workbench = msgspec.structs.replace(
             begun.workbench,
             start_key=key,
@@ -266,6 +270,20 @@ class GpuClusterService:
             storage_gb=request.storage_gb or begun.workbench.storage_gb,
         )
         return tx.clusters.update(msgspec.structs.replace(begun, workbench=workbench))
+
+    def _hurried(self, tx: Tx, cluster: Cluster, request: StartGpuCluster) -> Cluster:
+        """The cluster, whose start goes on. A restart that is repeated with force no longer waits for what runs."""
+        if not (isinstance(request, RestartGpuCluster) and request.force):
+            return cluster
+        now = self._clock.now_ms()
+        hurried = graceful.shortened(cluster, until_ms=now, now=now)
+        if hurried == cluster:
+            return cluster
+        tx.clusters.wake(cluster.cluster_id)
+        return tx.clusters.update(hurried)
+
+    def _grace_ms(self, request: StopGpuCluster | RestartGpuCluster) -> int:
+        return round(graceful.minutes_of(request) * self._minute_s * 1000)
 
     def problems(self, tx: Tx, caller: Caller, cluster: Cluster, request: StartGpuCluster) -> Sequence[Problem]:
         """All that is wrong with the changes of a start, whatever the cluster's state."""
@@ -295,7 +313,7 @@ class GpuClusterService:
         if is_repeated(cluster, key, given=bool(request.idempotency_key)):
             return Planned(cluster, cluster.request, [], [], frozenset(), repeated=True)
         if state_of(cluster) not in allowed:
-            raise _conflict(cluster, required=allowed[0].value)
+            raise conflict(cluster, required=allowed[0].value)
         spec, problems, wanted = self._changes(tx, caller, cluster, request)
         freed = frozenset(each.instance_id for each in tx.instances.of_cluster(cluster.cluster_id))
         mappings, wrong = self._mappings(tx, cluster, request)
@@ -380,19 +398,3 @@ class GpuClusterService:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(left, LOOK_S)):
                         await bell.wait()
-
-
-def _conflict(cluster: Cluster, *, required: str, remedy: str = "") -> StateConflict:
-    state = state_of(cluster).value
-    return StateConflict(
-        f"Cluster {cluster.cluster_id} is {state}; it must be {required}.{remedy}", current_state=state, required_state=required
-    )
-
-
-@contextlib.contextmanager
-def _conflicts(cluster: Cluster) -> Iterator[None]:
-    """Translates refusals of the other dialect that are about the cluster's state or kind, such as those of job clusters."""
-    try:
-        yield
-    except InvalidState as error:
-        raise StateConflict(error.message, current_state=state_of(cluster).value, required_state="") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..wire import TASK_MAGIC
 from . import results
 
 
@@ -18,6 +19,10 @@ class Command:
         self.results: dict[str, Any] | None = None
         self.size = 0
         self.cancelled = False
+        self.task = code.startswith(f"%%{TASK_MAGIC}")
+        self.ended_s = 0.0  # time.monotonic() of its end
+        self.awaited = False  # it had not ended when the node was to end: somebody wants to know its results
+        self.read = False  # somebody does
 
     @property
     def over(self) -> bool:

@@ -22,6 +22,7 @@ MAX_QUEUED = 1000
 POLL_S = 0.1
 SIGNAL_EVERY_S = 1.0  # an interrupt at the wrong moment is lost, so it is repeated
 CANCEL_GRACE_S = 6.0  # after this, the process is replaced
+UNREAD_S = 15.0  # clients ask for the results of a long command every 10 s or so
 QUIET_S = 2.0  # after the answer: how long to wait for output that is still arriving
 
 
@@ -120,8 +121,14 @@ class Context:
     def command_status(self, command_id: str) -> dict[str, Any]:
         with self._wake:
             command = self._command(command_id)
+            command.read = command.over
             status = "Cancelling" if command.cancelled and not command.over else command.status
             return {"id": command_id, "status": status, "results": command.results}
+
+    def knows(self, command_id: str) -> bool:
+        """Whether the command was submitted before."""
+        with self._wake:
+            return command_id in self._commands
 
     def cancel(self, command_id: str) -> None:
         """Cancels a command. Raises ContextError NOT_FOUND, INVALID."""
@@ -140,6 +147,22 @@ class Context:
     def busy(self) -> bool:
         with self._wake:
             return self._state != "Error" and any(not command.over for command in self._commands.values())
+
+    def finish(self) -> None:
+        """The node is to end soon: from now on `held` says whether results are still to be read."""
+        with self._wake:
+            for command in self._commands.values():
+                command.awaited = not command.over
+
+    def held(self) -> bool:
+        """Whether somebody will want results that nobody has read: for a moment, of commands that ended after `finish`; and of a
+        task, whose context is destroyed once its output is kept."""
+        with self._wake:
+            late = time.monotonic() - UNREAD_S
+            return any(
+                each.task or (each.over and each.awaited and not each.read and each.ended_s > late)
+                for each in self._commands.values()
+            )
 
     def destroy(self) -> None:
         """Makes the context end soon; `join` waits for that."""
@@ -307,6 +330,7 @@ class Context:
         """Sets the result and forgets old ones. The lock is held."""
         command.status = status
         command.results = outcome
+        command.ended_s = time.monotonic()
         command.size = len(json.dumps(outcome))
         command.code = ""
         self._touch()

@@ -93,6 +93,7 @@ class Contexts:
         self._claimed: dict[str, Future[Kernel | None]] = {}  # context id -> the spare in preparation that it waits for
         self._warmers: list[threading.Thread] = []
         self._closed = False
+        self._closing = False  # what runs may finish, and nothing new begins
         self._activity_ms = 0
 
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -105,7 +106,7 @@ class Contexts:
             if context_id in self._contexts:
                 return
             self._drop_withdrawn()
-            if self._closed:
+            if self._closed or self._closing:
                 raise ContextError("INVALID", "This node is stopping; no new execution context can start on it.")
             if len(self._contexts) >= self._limit:
                 raise ContextError(
@@ -173,6 +174,8 @@ class Contexts:
         """Queues a command. Repeating the call with the same id changes nothing. Raises ContextError NOT_FOUND, DEAD, LIMIT,
         INVALID."""
         context = self._context(context_id)
+        if self._closing and not context.knows(command_id):
+            raise ContextError("INVALID", "This node is stopping; it takes no new commands.")
         language = language or context.language
         _check_language(language)
         if context.language not in ("python", language):
@@ -204,6 +207,20 @@ class Contexts:
         if self.busy():
             self._touch()
         return self._activity_ms
+
+    def take_no_more(self) -> None:
+        """Lets finish what runs or waits for its turn, and refuses everything new from now on. May be repeated."""
+        with self._lock:
+            first, self._closing = not self._closing, True
+            contexts = list(self._contexts.values())
+        for context in contexts if first else ():
+            context.finish()
+
+    def unfinished(self) -> bool:
+        """Whether a command is queued or running, or results are still to be read."""
+        with self._lock:
+            contexts = list(self._contexts.values())
+        return any(context.busy() or context.held() for context in contexts)
 
     def preload(self) -> None:
         """Starts a process that waits for the driver, so that the first kernel is ready sooner. Raises OSError,

@@ -80,6 +80,7 @@ class DriverRole(Role):
         self._metastore: MetastoreWay | None = None
         self._open = threading.Event()  # set once sessions may be made
         self._proven = False  # an executor has answered, and the catalog is loaded
+        self.seen = (0, False)  # how often Spark has been asked what runs, and whether something did then
         self._quiet = (-1, 0.0)  # the job count at which nothing ran, and time.monotonic() since when
 
     def open_within(self, patience_s: float) -> bool:
@@ -296,6 +297,8 @@ class DriverRole(Role):
         looked, self._calm_until = 0.0, self._monotonic() + CALM_S
         while not self._stopping.wait(LOAD_S) and self._jvm.alive:
             activity = self._sample(driver.activity, None)
+            if activity is not None:
+                self.seen = (self.seen[0] + 1, activity.busy)
             if self._master is not None and activity is not None:
                 self._tell_load(driver, self._master, activity)
             elif activity is not None:

@@ -16,7 +16,7 @@ from ..jvm.process import Jvm, JvmError
 from ..processes import Spawner, kill_descendants
 from ..protocol import Channel, OpError, hosts
 from ..spark import conf as sparkconf
-from . import failures, scripts
+from . import closing, failures, scripts
 from .questions import Questions
 from .report import Report
 
@@ -57,7 +57,7 @@ class NodeHost:
             "command_cancel": self._command_cancel,
             "script_run": self._script_run, "program_run": self._program_run, "answer": self._answer, "jars": self._add_jars,
             "connect_open": self._connect_open, "ui_open": self._ui_open, "attached": self._attached, "pulse": self._pulse,
-            "metastore": self._metastore_answer,
+            "metastore": self._metastore_answer, "closing": lambda _: closing.closing(self._need_contexts(), self._role),
         }  # fmt: skip
 
     def handle(self, message: Message) -> None:

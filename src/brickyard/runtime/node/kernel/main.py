@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -47,6 +48,30 @@ def die_with_parent(parent: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # the parent was gone before the prctl call
         os._exit(1)
+
+
+def hear_the_end() -> None:
+    """From now on SIGTERM, which announces the end of the node, does nothing here: code that wants to know of it sets a handler.
+    The processes that code makes begin with the usual one: programs by themselves, forks (multiprocessing) by this. A signal that
+    comes before a fork has it must not get lost, so it waits."""
+    masks = threading.local()
+
+    def note(_number: int, _frame: Any) -> None:
+        pass
+
+    def hold() -> None:
+        masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+    def usual() -> None:
+        if signal.getsignal(signal.SIGTERM) is note:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        go_on()
+
+    def go_on() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.before)
+
+    signal.signal(signal.SIGTERM, note)
+    os.register_at_fork(before=hold, after_in_child=usual, after_in_parent=go_on)
 
 
 def pack(value: Any) -> bytes:
@@ -254,6 +279,7 @@ def hide_ourselves() -> None:
 def main() -> None:
     directory, parent, work_dir = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     die_with_parent(parent)
+    hear_the_end()
     line = Line(await_driver() if "hold" in sys.argv[4:] else None)
     kernel_spark = join_spark()
     app = make_app(directory)

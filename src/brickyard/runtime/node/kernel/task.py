@@ -22,9 +22,10 @@ from types import TracebackType
 from typing import Any
 
 from ..trees import local_path, roots
+from ..wire import TASK_MAGIC
 from .wheels import WheelError, add_wheel
 
-MAGIC = "brickyard_task"
+MAGIC = TASK_MAGIC
 
 
 class TaskFailed(Exception):
