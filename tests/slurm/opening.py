@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from pathlib import Path
 
@@ -15,17 +16,16 @@ from brickyard.providers.slurm.section import read_section
 from tests.agent.world import SERVER_TOKEN
 from tests.support.slurm import Slurm
 
-WORKSPACE = "1234567890123456"
-
 
 def setup(tmp_path: Path, server_url: str = "http://127.0.0.1:1", **section: object) -> Setup:
-    """What a server gives the provider: a storage of this workspace, and settings."""
+    """What the server of a new workspace gives the provider: a storage, and settings."""
     data = tmp_path / "data"
     data.mkdir(exist_ok=True)
-    (data / "workspace.id").write_text(WORKSPACE)
+    workspace_id = str(secrets.randbelow(9 * 10**15) + 10**15)
+    (data / "workspace.id").write_text(workspace_id)
     given = {"machine_dir": str(tmp_path / "machine"), **section}
     settings = Settings(data_dir=data, cache_dir=tmp_path / "cache", provider="slurm", sections={"slurm": given})
-    return Setup(settings=settings, server_url=server_url, workspace_id=WORKSPACE, runtimes=())
+    return Setup(settings=settings, server_url=server_url, workspace_id=workspace_id, runtimes=())
 
 
 def client(slurm: Slurm, made: Setup) -> Client:
@@ -41,11 +41,11 @@ def opened(slurm: Slurm, made: Setup, *, over: Client | None = None, python: str
     )  # fmt: skip
 
 
-def request(provider: SlurmProvider, instance_id: str, *, server_url: str = "http://127.0.0.1:1") -> LaunchRequest:
-    """For an instance of the first node type, whose server is `tests.agent.world.FakeServer`."""
+def request(provider: SlurmProvider, instance_id: str, node_type_id: str, *, server_url: str) -> LaunchRequest:
+    """For an instance whose server is `tests.agent.world.FakeServer`."""
     return LaunchRequest(
         instance_id=instance_id,
-        node_type=provider.node_types()[0],
+        node_type=next(each for each in provider.node_types() if each.node_type_id == node_type_id),
         server_url=server_url,
         agent_token="agent-secret",
         server_token=SERVER_TOKEN,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import InvalidError
 from brickyard.testing.contract import Bench, ProviderContract
 from tests.slurm.opening import opened, setup
+from tests.slurm.processes import agents_of
 from tests.support.patience import PATIENCE_S, until
 from tests.support.slurm import NODES, Slurm, SlurmMissing
 
@@ -24,21 +24,13 @@ NAMED = [
 ]
 
 
-def agents(tmp_path: Path, instance_id: str) -> int:
-    """How many agents run: each has its lock open."""
-    lock, found = f"{instance_id}/agent.lock", 0
-    for process in psutil.process_iter():
-        try:
-            found += any(file.path.startswith(str(tmp_path)) and file.path.endswith(lock) for file in process.open_files())
-        except psutil.Error:
-            continue
-    return found
-
-
 def bench_on(slurm: Slurm, tmp_path: Path, **section: object) -> Iterator[Bench]:
     made = setup(tmp_path, "http://127.0.0.1:1", node_types=NAMED, **section)
     bench = Bench(
-        opened(slurm, made), reopen=lambda: opened(slurm, made), count=lambda each: agents(tmp_path, each), patience_s=PATIENCE_S
+        opened(slurm, made),
+        reopen=lambda: opened(slurm, made),
+        count=lambda each: len(agents_of(tmp_path, each)),
+        patience_s=PATIENCE_S,
     )
     bench.refusals = {InvalidError: lambda: bench.request(named(bench, "large"))}
     yield bench

@@ -20,6 +20,7 @@ _WAITS = {
     "Licenses": "for licences",
     "Reservation": "for its reservation to begin",
     "ReqNodeNotAvail": "for machines that are down, drained or reserved",
+    "PartitionConfig": "for its partition to have such a machine",
     "PartitionDown": "because its partition is down",
     "PartitionInactive": "because its partition is inactive",
     "NodeDown": "because a machine that it needs is down",
@@ -41,7 +42,6 @@ _NEVER = {
     "BadConstraints": "no machine has what it asks for",
     "PartitionNodeLimit": "its partition does not allow what it asks for",
     "PartitionTimeLimit": "its time limit is longer than the partition's",
-    "PartitionConfig": "its partition has no such machine",
     "DependencyNeverSatisfied": "what it depends on never comes",
     "InvalidAccount": "its account is not valid",
     "InvalidQOS": "its QOS is not valid",
@@ -87,12 +87,14 @@ def observed(instance_id: str, job: Job, *, now_s: float, last_line: str = "") -
             return Observed(instance_id=instance_id, alive=False, message=f"{_called(job)} can never run: {never}")
         return Observed(instance_id=instance_id, alive=True, message=f"{_called(job)} waits {waiting(job)}")
     message = ""
+    if job.state == "COMPLETING":
+        return Observed(instance_id=instance_id, alive=False, message=f"{_called(job)} is ending")
     if job.state in ("SUSPENDED", "STOPPED"):
         message = f"{_called(job)} is suspended: nothing of it runs until Slurm resumes it"
     elif job.ends_s and job.ends_s - now_s <= SOON_S:
         at = datetime.fromtimestamp(job.ends_s, UTC)
         message = f"the time limit of {_called(job)} ends this node at {at:%Y-%m-%d %H:%M} UTC"
-    return Observed(instance_id=instance_id, alive=job.state != "COMPLETING", message=message)
+    return Observed(instance_id=instance_id, alive=True, message=message)
 
 
 def hopeless(reason: str) -> str:
