@@ -190,7 +190,7 @@ def test_a_requeued_job_does_not_revive_its_instance(place: Place) -> None:
     assert "Requeue=0" in place.slurm.says("scontrol", "show", "job", job)
     place.slurm.says("scontrol", "update", f"JobId={job}", "Requeue=1")  # what an operator may do
     assert place.slurm.says("scontrol", "requeue", job) == ""
-    assert "put Slurm job" in place.ended("i-1")
+    assert "was put back into the queue" in place.ended("i-1")
     psutil.wait_procs([agent])
     until(lambda: "JobState=PENDING" in place.slurm.says("scontrol", "show", "job", job), "it waits for its second run")
     place.slurm.says("scontrol", "update", f"JobId={job}", "StartTime=now")  # Slurm waits two minutes

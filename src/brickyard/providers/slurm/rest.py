@@ -70,7 +70,9 @@ class _Node(msgspec.Struct):
     partitions: list[str] = []
 
 
-class _Answer(msgspec.Struct):
+class Answer(msgspec.Struct):
+    """What we read of any answer."""
+
     errors: list[_Error] = []
     jobs: list[_Job] = []
     nodes: list[_Node] = []
@@ -144,7 +146,7 @@ class Rest:
         version = self._known_version()
         return f"/slurm/v0.0.{version}/{path}{self._slash if path in _LISTS else ''}"
 
-    def _good(self, method: str, path: str) -> _Answer:
+    def _good(self, method: str, path: str) -> Answer:
         status, answer = self._call(method, path)
         _check(status)
         if answer.errors or status >= 400:
@@ -152,10 +154,10 @@ class Rest:
             raise TransientError(f"slurmrestd cannot tell: {said}")
         return answer
 
-    def _call(self, method: str, path: str, body: object = None) -> tuple[int, _Answer]:
+    def _call(self, method: str, path: str, body: object = None) -> tuple[int, Answer]:
         status, data = self._fetch(method, path, body)
         try:
-            return status, msgspec.json.decode(data, type=_Answer)
+            return status, msgspec.json.decode(data, type=Answer)
         except msgspec.MsgspecError as error:
             _check(status)
             if status == 404:

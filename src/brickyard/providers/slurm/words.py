@@ -78,7 +78,7 @@ def best(jobs: Sequence[Job]) -> Job:
 def observed(instance_id: str, job: Job, *, now_s: float, last_line: str = "") -> Observed:
     """The instance of that job. `last_line`: what the job wrote last, if it has ended."""
     if job.restarts or job.state in ("REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"):
-        said = f"Slurm put {_called(job)} back into the queue, which ended its instance"
+        said = f"{_called(job)} was put back into the queue, which ended its instance"
         return Observed(instance_id=instance_id, alive=False, message=said)
     if job.ended:
         return Observed(instance_id=instance_id, alive=False, message=ending(job, last_line))
