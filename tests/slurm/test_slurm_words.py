@@ -248,6 +248,13 @@ def test_a_job_is_told_what_it_needs_and_no_secret() -> None:
     assert environment(given) == {"PATH": "/opt/bin", "HOME": "/home/u", "HTTPS_PROXY": "p", "UV_DEFAULT_INDEX": "i"}
 
 
+def test_networks_that_slurm_does_not_make(tmp_path: Path) -> None:
+    made = setup(tmp_path)
+    for change in ({"network": "isolated"}, {"internet": False}):
+        with pytest.raises(SetupError, match="makes no networks of its own"):
+            read_section(msgspec.structs.replace(made, settings=msgspec.structs.replace(made.settings, **change)))
+
+
 @pytest.mark.parametrize(
     ("section", "why"),
     [

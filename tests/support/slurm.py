@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import getpass
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -181,7 +181,7 @@ class Slurm:
             f"RealMemory=8192 {'Gres=gpu:fake:2 Feature=fast' if name == NODES[-1] else ''} State=UNKNOWN"
             for index, name in enumerate(NODES, start=2)
         )
-        text = CONF.format(host=_host(), port=self._ports["slurmctld"], user=getpass.getuser(), home=self.home, nodes=nodes)
+        text = CONF.format(host=_host(), port=self._ports["slurmctld"], user=_user(), home=self.home, nodes=nodes)
         (self.home / "slurm.conf").write_text(text)
         (self.home / "gres.conf").write_text(f"NodeName={NODES[-1]} Name=gpu Type=fake File=/dev/tty[0-1]\n")
         (self.home / "cgroup.conf").write_text("CgroupAutomount=no\n")
@@ -193,7 +193,7 @@ class Slurm:
 
     def _end(self) -> None:
         if "slurmctld" in self.parts and self.parts["slurmctld"].poll() is None:
-            self.says("scancel", "--full", f"--user={getpass.getuser()}")
+            self.says("scancel", "--full", f"--user={_user()}")
             with contextlib.suppress(AssertionError):
                 until(lambda: not self.says("squeue", "-h").strip(), "jobs end", patience_s=20)
         for part in reversed(self.parts.values()):
@@ -211,6 +211,10 @@ class Slurm:
 
 def _clean(environ: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in environ.items() if not key.startswith(("SLURM", "SBATCH", "BRICKYARD_"))}
+
+
+def _user() -> str:
+    return pwd.getpwuid(os.geteuid()).pw_name
 
 
 def _host() -> str:

@@ -101,7 +101,7 @@ class SlurmProvider(Provider):
         else:
             number = known.job_id if known is not None else 0  # it has started already, and Slurm has forgotten it
         if directory.is_dir():
-            files.write_atomic(directory / _JOB, str(number).encode())
+            _note(directory / _JOB, str(number))
         if number and (not directory.is_dir() or (directory / _ENDING).exists()):
             self._client.cancel([number])  # another server has terminated it meanwhile
 
@@ -164,7 +164,7 @@ class SlurmProvider(Provider):
         with self._turn(instance_id):
             try:
                 if directory.is_dir() and not (directory / _ENDING).exists():
-                    files.write_atomic(directory / _ENDING, reason.encode())
+                    _note(directory / _ENDING, reason)
                 left = [job.job_id for job in self._client.jobs(self._name(instance_id)) if not job.ended]
                 if left:
                     self._client.cancel(left)
@@ -262,6 +262,13 @@ class SlurmProvider(Provider):
 
     def _turn(self, instance_id: str) -> threading.Lock:
         return self._turns[hash(instance_id) % _TURNS]
+
+
+def _note(path: Path, text: str) -> None:
+    """Writes a file as a whole. Servers on several machines may do so at once."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    draft.write_text(text)
+    draft.replace(path)
 
 
 def last_line(path: Path) -> str:

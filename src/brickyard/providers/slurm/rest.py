@@ -6,9 +6,9 @@ lists in v0.0.40. One function each reads both.
 
 from __future__ import annotations
 
-import getpass
 import http.client
 import os
+import pwd
 import re
 import socket
 import ssl
@@ -202,7 +202,7 @@ class Rest:
                 token = Path(file).read_text().strip().removeprefix("SLURM_JWT=")
             except OSError as error:
                 raise TransientError(f"slurm.rest_token_file cannot be read: {error}") from error
-            headers["X-SLURM-USER-NAME"] = self._section.rest_user or getpass.getuser()
+            headers["X-SLURM-USER-NAME"] = self._section.rest_user or pwd.getpwuid(os.geteuid()).pw_name
             headers["X-SLURM-USER-TOKEN"] = token
         return headers
 

@@ -67,6 +67,11 @@ class SlurmSection(EngineSection, frozen=True, kw_only=True, forbid_unknown_fiel
 def read_section(setup: Setup) -> SlurmSection:
     """Raises SetupError."""
     section = setup.section(SlurmSection, "slurm")
+    if not setup.settings.internet or setup.settings.network == "isolated":
+        raise SetupError(
+            "provider slurm makes no networks of its own: internet = false and network = isolated have no effect there. Leave "
+            "them out, and use machines whose network your site limits."
+        )
     for named in section.node_types:
         try:
             own = _options(named.engine)
