@@ -24,6 +24,8 @@ from aiohttp import web
 
 from brickyard.agent.cgroups import Group
 from brickyard.agent.config import AgentConfig
+from brickyard.agent.tls import pinning_context
+from brickyard.domain.endpoints import parse
 from brickyard.domain.node import Assignment, AssignmentReply, NodeStatus, Phase, Role, ServerAddress, StatusReply, StatusReport
 from brickyard.domain.runtimes import RuntimeManifest
 from tests.support.patience import PATIENCE_S, until
@@ -236,10 +238,10 @@ class Instance:
     def request(self, method: str, path: str, body: Any = None, *, token: str = SERVER_TOKEN) -> tuple[int, Any]:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(  # noqa: S310 - a loopback URL of our own
-            self.report().endpoint + path, data=data, method=method, headers={"Authorization": f"Bearer {token}"}
+            parse(self.report().endpoint).url + path, data=data, method=method, headers={"Authorization": f"Bearer {token}"}
         )
         try:
-            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310 - as above
+            with urllib.request.urlopen(request, timeout=PATIENCE_S, context=pinning_context()) as answer:  # noqa: S310 - as above
                 return answer.status, json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read() or b"null")

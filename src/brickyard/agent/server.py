@@ -15,6 +15,7 @@ from brickyard.agent.contexts import Contexts
 from brickyard.agent.frames import CHUNK, Streams
 from brickyard.agent.host import HostError, NodeHost
 from brickyard.agent.http import Request, Response, failure
+from brickyard.agent.listeners import is_strangers
 from brickyard.agent.logfiles import LogDirectory
 from brickyard.domain import nodeops
 from brickyard.domain.node import StatusReport
@@ -88,14 +89,24 @@ class Routes:
 
     async def _connected(self, way: str, port: int) -> Streams:
         """Through the way into the node's network. Without one: to the node's own address, to the loopback address at which many
-        programs listen, or to the machine's."""
-        for host in [""] if way else [self._config.ports_host, "127.0.0.1", self._config.host]:
+        programs listen, or to the machine's; and only to a program of this node."""
+        if way:
+            with contextlib.suppress(OSError):
+                return Streams(*await asyncio.open_unix_connection(way, limit=CHUNK))
+        for place in () if way else dict.fromkeys((self._config.ports_host, "127.0.0.1", self._config.host)):
             with contextlib.suppress(OSError):
                 async with asyncio.timeout(CONNECT_S):
-                    if way:
-                        return Streams(*await asyncio.open_unix_connection(way, limit=CHUNK))
-                    return Streams(*await asyncio.open_connection(host, port, limit=CHUNK))
-        raise _Refused(404, "NOT_FOUND", f"nothing listens on port {port} of this node")
+                    inside = Streams(*await asyncio.open_connection(place, port, limit=CHUNK))
+                if not await self._is_strangers(place, port):
+                    return inside
+                inside.writer.close()
+        raise _Refused(404, "NOT_FOUND", f"no program of this node listens on port {port}")
+
+    async def _is_strangers(self, place: str, port: int) -> bool:
+        host = self._host()
+        if host is None or not host.pid:
+            raise _Refused(503, "NO_NODE", "no node runs on this instance")
+        return await asyncio.to_thread(is_strangers, place, port, top=host.pid, instance_id=self._config.instance_id)
 
     async def _route(self, request: Request) -> Response:
         given = msgspec.json.decode(request.body, type=dict[str, Any]) if request.body else request.query
