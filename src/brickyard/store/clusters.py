@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from brickyard.domain.access import ObjectKind, Place, Visible
 from brickyard.domain.cluster import Cluster, Target, public_state
 from brickyard.domain.states import State
 from brickyard.store.changeset import Changes
-from brickyard.store.due import Due
+from brickyard.store.due import Due, DueRows
 from brickyard.store.grants import granted, remove_grants
 from brickyard.store.prepared import Prepared
 from brickyard.store.tables import clusters as t
@@ -28,7 +28,6 @@ _LOCK = Prepared(select(t.c.cluster_id).where(t.c.cluster_id == bindparam("id"))
 _INSERT = Prepared(insert(t), t.c.keys())
 _UPDATE = Prepared(update(t).where(t.c.cluster_id == bindparam("id")), set(t.c.keys()) - {"cluster_id", "due_ms"})
 _UPDATE_ALL = Prepared(update(t).where(t.c.cluster_id == bindparam("id")), set(t.c.keys()) - {"cluster_id"})
-_DUE = Due(t, t.c.cluster_id)
 _WITH_TASKS = select(t.c.doc).where(t.c.task_ms.is_not(None)).order_by(t.c.task_ms).limit(bindparam("limit"))
 _PURGED = select(purged.c.cluster_id).where(purged.c.cluster_id == bindparam("id"))
 _BY_TOKEN = select(t.c.doc).where(t.c.idempotency_token == bindparam("token"), t.c.deleted_ms == 0)
@@ -52,8 +51,10 @@ def _columns(cluster: Cluster) -> dict[str, Any]:
     }
 
 
-class ClusterRows:
+class ClusterRows(DueRows[str]):
     """Cluster rows within one transaction."""
+
+    _due = Due(t, t.c.cluster_id)
 
     def __init__(self, connection: Connection, *, locking: bool, changed: Changes) -> None:
         self._connection = connection
@@ -138,26 +139,6 @@ class ClusterRows:
 
     def was_purged(self, cluster_id: str) -> bool:
         return self._connection.execute(_PURGED, {"id": cluster_id}).scalar() is not None
-
-    def wake(self, cluster_id: str, at_ms: int | None = None) -> None:
-        """Makes the cluster due at `at_ms`, or now; never later than it already is."""
-        _DUE.wake.run(self._connection, id=cluster_id, at=at_ms or 0)
-
-    def schedule(self, cluster_id: str, at_ms: int | None) -> None:
-        """Makes the cluster due at `at_ms`, or only when something wakes it. For the loop itself."""
-        _DUE.schedule.run(self._connection, id=cluster_id, at=at_ms)
-
-    def due(self, now_ms: int, limit: int) -> list[str]:
-        """Ids of the clusters that are due, longest waiting first."""
-        return list(self._connection.execute(_DUE.select, {"now": now_ms, "limit": limit}).scalars())
-
-    def woken(self, limit: int) -> list[str]:
-        """Ids of clusters that are due because of a change."""
-        return _DUE.woken(self._connection, limit)
-
-    def claim(self, now_ms: int, limit: int, until_ms: int, besides: Collection[str] = ()) -> list[str]:
-        """Ids of clusters that are due and that nobody has locked. They are due again at `until_ms`, or as a pass decides."""
-        return _DUE.claim(self._connection, now_ms=now_ms, limit=limit, until_ms=until_ms, besides=besides)
 
     def with_tasks(self, limit: int) -> list[Cluster]:
         """Clusters whose workspace task can be done, longest waiting first."""

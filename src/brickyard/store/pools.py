@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 from brickyard.domain.access import ObjectKind, Place, Visible
 from brickyard.domain.pools import Pool
 from brickyard.store.changeset import Changes
-from brickyard.store.due import Due
+from brickyard.store.due import Due, DueRows
 from brickyard.store.grants import granted, remove_grants, seen
 from brickyard.store.tables import pools as t
 
@@ -27,7 +27,6 @@ _BY_NAME = select(t.c.instance_pool_id).where(t.c.unique_name == bindparam("name
 _INSERT = insert(t)
 _UPDATE = update(t).where(t.c.instance_pool_id == bindparam("id"))
 _DELETE = delete(t).where(t.c.instance_pool_id == bindparam("id"))
-_DUE = Due(t, t.c.instance_pool_id)
 
 
 def _columns(pool: Pool) -> dict[str, Any]:
@@ -40,8 +39,10 @@ def _columns(pool: Pool) -> dict[str, Any]:
     }
 
 
-class PoolRows:
+class PoolRows(DueRows[str]):
     """Pool rows within one transaction. Lock order everywhere: clusters, then pools by id, then instances."""
+
+    _due = Due(t, t.c.instance_pool_id)
 
     def __init__(self, connection: Connection, *, locking: bool, changed: Changes) -> None:
         self._connection = connection
@@ -89,23 +90,3 @@ class PoolRows:
         self._connection.execute(_DELETE, {"id": pool_id})
         owner = pool.creator_user_name if pool is not None else ""
         remove_grants(self._connection, self._changed, Place(ObjectKind.INSTANCE_POOL, pool_id), owner=owner)
-
-    def wake(self, pool_id: str, at_ms: int | None = None) -> None:
-        """Makes the pool due at `at_ms`, or now; never later than it already is."""
-        _DUE.wake.run(self._connection, id=pool_id, at=at_ms or 0)
-
-    def schedule(self, pool_id: str, at_ms: int | None) -> None:
-        """Makes the pool due at `at_ms`, or only when something wakes it. For the loop itself."""
-        _DUE.schedule.run(self._connection, id=pool_id, at=at_ms)
-
-    def due(self, now_ms: int, limit: int) -> list[str]:
-        """Ids of the pools that are due, longest waiting first."""
-        return list(self._connection.execute(_DUE.select, {"now": now_ms, "limit": limit}).scalars())
-
-    def woken(self, limit: int) -> list[str]:
-        """Ids of pools that are due because of a change."""
-        return _DUE.woken(self._connection, limit)
-
-    def claim(self, now_ms: int, limit: int, until_ms: int, besides: Collection[str] = ()) -> list[str]:
-        """Ids of pools that are due and that nobody has locked. They are due again at `until_ms`, or as a pass decides."""
-        return _DUE.claim(self._connection, now_ms=now_ms, limit=limit, until_ms=until_ms, besides=besides)

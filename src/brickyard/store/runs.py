@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from brickyard.domain.access import ObjectKind, Place
 from brickyard.domain.queries import RunFilter, RunPosition
 from brickyard.domain.run import Output, Run
 from brickyard.store.changeset import Changes
-from brickyard.store.due import Due
+from brickyard.store.due import Due, DueRows
 from brickyard.store.grants import granted, remove_grants, seen
 from brickyard.store.tables import runs as t
 from brickyard.store.tables import spent_tokens, task_runs
@@ -27,7 +27,6 @@ _decode_output = msgspec.json.Decoder(Output).decode
 _GET = select(t.c.doc).where(t.c.run_id == bindparam("id"))
 _GET_LOCKED = _GET.with_for_update()
 _UPDATE = update(t).where(t.c.run_id == bindparam("id"))
-_DUE = Due(t, t.c.run_id)
 _BY_TOKEN = (
     select(t.c.run_id)
     .where(t.c.idempotency_token == bindparam("token"), t.c.creator == bindparam("user"))
@@ -52,8 +51,10 @@ def _columns(run: Run) -> dict[str, Any]:
     }
 
 
-class RunRows:
+class RunRows(DueRows[int]):
     """Run rows within one transaction."""
+
+    _due = Due(t, t.c.run_id)
 
     def __init__(self, connection: Connection, *, locking: bool, changed: Changes) -> None:
         self._connection = connection
@@ -119,29 +120,9 @@ class RunRows:
             self.delete(run_id)
         return len(old)
 
-    def wake(self, run_id: int, at_ms: int | None = None) -> None:
-        """Makes the run due at `at_ms`, or now; never later than it already is."""
-        _DUE.wake.run(self._connection, id=run_id, at=at_ms or 0)
-
-    def schedule(self, run_id: int, at_ms: int | None) -> None:
-        """Makes the run due at `at_ms`, or only when something wakes it. For the loop itself."""
-        _DUE.schedule.run(self._connection, id=run_id, at=at_ms)
-
-    def due(self, now_ms: int, limit: int) -> list[int]:
-        """Ids of the runs that are due, longest waiting first."""
-        return list(self._connection.execute(_DUE.select, {"now": now_ms, "limit": limit}).scalars())
-
-    def woken(self, limit: int) -> list[int]:
-        """Ids of runs that are due because of a change."""
-        return _DUE.woken(self._connection, limit)
-
-    def claim(self, now_ms: int, limit: int, until_ms: int, besides: Collection[int] = ()) -> list[int]:
-        """Ids of runs that are due and that nobody has locked. They are due again at `until_ms`, or as a pass decides."""
-        return _DUE.claim(self._connection, now_ms=now_ms, limit=limit, until_ms=until_ms, besides=besides)
-
     def claim_one(self, run_id: int, now_ms: int, until_ms: int) -> bool:
         """Whether the run is due. If so, it is locked until the commit, and due again at `until_ms`."""
-        return self._connection.execute(_DUE.claim_one, {"id": run_id, "now": now_ms, "until": until_ms}).rowcount > 0
+        return self._connection.execute(self._due.claim_one, {"id": run_id, "now": now_ms, "until": until_ms}).rowcount > 0
 
     def by_idempotency_token(self, token: str, user_name: str) -> int | None:
         """The run that the user submitted with the token."""

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import msgspec
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from brickyard.domain.gpuschedules import ScheduleRow
-from brickyard.store.due import Due
+from brickyard.store.due import Due, DueRows
 from brickyard.store.tables import schedules as t
 
 _decode = msgspec.json.Decoder(ScheduleRow).decode
 _encode = msgspec.json.Encoder().encode
 _GET = select(t.c.doc).where(t.c.schedule_id == bindparam("id"))
 _GET_LOCKED = _GET.with_for_update()
-_DUE = Due(t, t.c.schedule_id)
 
 
-class ScheduleRows:
+class ScheduleRows(DueRows[str]):
     """Rows within one transaction. Lock order: the cluster, then its schedules."""
+
+    _due = Due(t, t.c.schedule_id)
 
     def __init__(self, connection: Connection, *, locking: bool) -> None:
         self._connection = connection
@@ -52,19 +51,7 @@ class ScheduleRows:
 
     def postpone(self, schedule_id: str, at_ms: int) -> None:
         """Looks at the schedule again at that time; the run that is planned stays."""
-        _DUE.schedule.run(self._connection, id=schedule_id, at=at_ms)
-
-    def due(self, now_ms: int, limit: int) -> list[str]:
-        """Ids of the schedules that are due, longest waiting first."""
-        return list(self._connection.execute(_DUE.select, {"now": now_ms, "limit": limit}).scalars())
-
-    def woken(self, limit: int) -> list[str]:
-        """Ids of schedules that are due because of a change."""
-        return _DUE.woken(self._connection, limit)
-
-    def claim(self, now_ms: int, limit: int, until_ms: int, besides: Collection[str] = ()) -> list[str]:
-        """Ids of schedules that are due and that nobody has locked. They are due again at `until_ms`, or as a run decides."""
-        return _DUE.claim(self._connection, now_ms=now_ms, limit=limit, until_ms=until_ms, besides=besides)
+        self._due.schedule.run(self._connection, id=schedule_id, at=at_ms)
 
 
 def _columns(row: ScheduleRow) -> dict[str, object]:
