@@ -20,9 +20,9 @@ from brickyard.domain.clock import Ids
 from brickyard.domain.errors import ApiError, PermissionDenied, TemporarilyUnavailable
 from brickyard.plan.browsers import here_by_name
 from brickyard.providers.simulated import SimulatedProvider
-from brickyard.remote.doors import SESSION_MS, Doors
 from brickyard.remote.lacking import ADDITIONS, VALIDATION, lacking
 from brickyard.remote.passing import passes
+from brickyard.remote.sessions import SESSION_MS, LinkedSessions
 from brickyard.remote.token import TokenFile, TokenTrouble
 from brickyard.remote.workspace import NoWorkspace, WrongUrl, workspace_url
 from brickyard.services.caller import Caller
@@ -295,15 +295,15 @@ def test_a_file_without_a_token_is_refused(tmp_path: Path, content: bytes) -> No
 
 def test_links_and_sessions_end() -> None:
     clock = ManualClock()
-    doors = Doors(Caller(user_name="u", user_id="1", is_admin=False, token_id=""), clock=clock, ids=Ids())
-    late = doors.link()
+    sessions = LinkedSessions(Caller(user_name="u", user_id="1", is_admin=False, token_id=""), clock=clock, ids=Ids())
+    late = sessions.link()
     clock.advance(ms=LIFETIME_MS)
-    assert doors.follow(late) is None
-    cookie = doors.follow(doors.link())
+    assert sessions.follow(late) is None
+    cookie = sessions.follow(sessions.link())
     assert cookie
-    assert asyncio.run(doors.find(cookie)) is not None
+    assert asyncio.run(sessions.find(cookie)) is not None
     clock.advance(ms=SESSION_MS)
-    assert asyncio.run(doors.find(cookie)) is None
+    assert asyncio.run(sessions.find(cookie)) is None
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8090", "[::1]:8090"])

@@ -16,16 +16,17 @@ from brickyard.api.browser import webpage
 from brickyard.api.browser.html import PAGES, page, redirect
 from brickyard.api.edge import cookies
 from brickyard.api.edge.authentication import FOREIGN, Authenticator, base_url
+from brickyard.api.edge.bodies import Disconnected, read
 from brickyard.api.edge.dialects import PLAIN, Reply
 from brickyard.api.edge.registry import BODY_LIMIT
 from brickyard.api.edge.routes import Routes
 from brickyard.api.edge.streaming import until_gone
 from brickyard.api.edge.websockets import refusing
-from brickyard.domain.errors import ApiError, EndpointNotFound, PermissionDenied, RequestTooLarge, Unauthenticated
+from brickyard.domain.errors import ApiError, EndpointNotFound, PermissionDenied, Unauthenticated
 from brickyard.gateway.answers import BrokeOff, pass_on
 from brickyard.plan.browsers import here_by_name, own_request, way_back
 from brickyard.remote import passing
-from brickyard.remote.doors import Doors
+from brickyard.remote.sessions import LinkedSessions
 from brickyard.remote.workspace import About, RemoteWorkspace
 from brickyard.services.caller import Caller
 from brickyard.services.loginlinks import PATH as LINK
@@ -65,16 +66,16 @@ class RemotePage:
     """The ASGI application. `cookie` is the name of its sessions' cookie: browsers send cookies to all ports of a host."""
 
     def __init__(
-        self, workspace: RemoteWorkspace, about: About, doors: Doors, *, cookie: str, web_page: WebPage | None = None
+        self, workspace: RemoteWorkspace, about: About, sessions: LinkedSessions, *, cookie: str, web_page: WebPage | None = None
     ) -> None:
         self._workspace = workspace
         self._about = about
-        self._doors = doors
+        self._sessions = sessions
         self._cookie = cookie
         self._web_page = web_page or WebPage()
         self._exchanges: set[asyncio.Task[None]] = set()
         self._routes = Routes(webpage.OPERATIONS)
-        self._authenticator = Authenticator(tokens=_Nobody(), links=_Nobody(), sessions=doors, cookie=cookie)
+        self._authenticator = Authenticator(tokens=_Nobody(), links=_Nobody(), sessions=sessions, cookie=cookie)
         self._pages: dict[tuple[str, str], Callable[[Scope, Receive], Awaitable[Reply]]] = {
             ("GET", "/login"): self._log_in,
             ("GET", "/login/session"): self._session,
@@ -103,6 +104,8 @@ class RemotePage:
                 await _send(send, await self._own(scope, receive), head=head)
         except ApiError as error:
             await _send(send, dialect.reply(error), head=head)
+        except Disconnected:
+            return
         except BrokeOff:
             raise  # the answer must not look complete
         except Exception:
@@ -127,7 +130,7 @@ class RemotePage:
         raw_path = scope.get("raw_path") or scope["path"].encode()
         if scope["method"] not in passing.METHODS or not passing.passes(raw_path):
             raise EndpointNotFound(f"No API found for '{scope['method']} {scope['path'][:500]}'")
-        body = await _body(receive, BODY_LIMIT)
+        body = await read(scope, receive, BODY_LIMIT)
         passing.check_conditions(scope["path"], body, self._about.lacks)
         exchange = asyncio.create_task(self._exchange(scope, raw_path.decode("latin-1"), body, send))
         gone = asyncio.create_task(until_gone(receive))
@@ -172,7 +175,7 @@ class RemotePage:
     async def _follow(self, scope: Scope, receive: Receive) -> Reply:
         _check_origin(scope)
         asked = parse_qs(scope["query_string"].decode("latin-1"))
-        cookie = self._doors.follow(asked.get("code", [""])[0])
+        cookie = self._sessions.follow(asked.get("code", [""])[0])
         if cookie is None:
             raise Unauthenticated(f"This link was used before, or has expired: it works once. {AGAIN}")
         written = cookies.written(cookie, https=False, name=self._cookie)
@@ -181,10 +184,10 @@ class RemotePage:
     async def _log_out(self, scope: Scope, receive: Receive) -> Reply:
         session = await self._of(scope)
         if session is not None:
-            form = parse_qs((await _body(receive, _MAX_FORM)).decode("latin-1"))
+            form = parse_qs((await read(scope, receive, _MAX_FORM)).decode("latin-1"))
             if not hmac.compare_digest(form.get("csrf_token", [""])[0].encode(), session.csrf_token.encode()):
                 raise PermissionDenied("The form has no valid csrf_token: it was not made for this session. Open the page again.")
-            self._doors.end(cookies.read(_header(scope, b"cookie"), https=False, name=self._cookie))
+            self._sessions.end(cookies.read(_header(scope, b"cookie"), https=False, name=self._cookie))
         return page(
             "You are logged out here",
             f"<p>The token of the workspace stays as it is.</p><p>{escape(AGAIN)}</p>",
@@ -194,7 +197,7 @@ class RemotePage:
     async def _of(self, scope: Scope) -> Session | None:
         """The session of one of our own pages."""
         _check_origin(scope)
-        return await self._doors.find(cookies.read(_header(scope, b"cookie"), https=False, name=self._cookie))
+        return await self._sessions.find(cookies.read(_header(scope, b"cookie"), https=False, name=self._cookie))
 
 
 def _check_host(scope: Scope) -> None:
@@ -212,22 +215,6 @@ def _check_origin(scope: Scope) -> None:
 
 def _header(scope: Scope, name: bytes) -> str:
     return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")
-
-
-async def _body(receive: Receive, limit: int) -> bytes:
-    """Raises RequestTooLarge."""
-    parts, size, more = [], 0, True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise EndpointNotFound("The client has gone.")
-        part = message.get("body", b"")
-        size += len(part)
-        if size > limit:
-            raise RequestTooLarge(f"The request body has more than {limit >> 10} KiB.")
-        parts.append(part)
-        more = message.get("more_body", False)
-    return b"".join(parts)
 
 
 async def _send(send: Send, reply: Reply, *, head: bool) -> None:

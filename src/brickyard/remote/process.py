@@ -15,7 +15,7 @@ import uvicorn
 from brickyard.api.edge.serving import serving
 from brickyard.domain.clock import Ids, SystemClock
 from brickyard.remote.app import RemotePage
-from brickyard.remote.doors import Doors
+from brickyard.remote.sessions import LinkedSessions
 from brickyard.remote.token import TokenFile
 from brickyard.remote.workspace import About, RemoteWorkspace
 from brickyard.services.caller import Caller
@@ -50,13 +50,13 @@ async def serve(url: str, token: TokenFile, listening: socket.socket, *, opened:
             return
         about, port = asked.result(), listening.getsockname()[1]
         caller = Caller(user_name=about.user_name, user_id=about.user_id, is_admin=False, token_id="")
-        doors = Doors(caller, clock=SystemClock(), ids=Ids())
-        page = RemotePage(workspace, about, doors, cookie=f"brickyard-ui-{port}")
+        sessions = LinkedSessions(caller, clock=SystemClock(), ids=Ids())
+        page = RemotePage(workspace, about, sessions, cookie=f"brickyard-ui-{port}")
         server = uvicorn.Server(serving(page))
         served = asyncio.create_task(server._serve(sockets=[listening]))  # `serve` without its signal handlers
 
         def tell() -> None:
-            opened(about, f"http://127.0.0.1:{port}{link_path(doors.link())}")
+            opened(about, f"http://127.0.0.1:{port}{link_path(sessions.link())}")
 
         tell()
         with _on_enter(tell):

@@ -13,12 +13,13 @@ import msgspec
 
 from brickyard.api.context import ApiContext
 from brickyard.api.databricks import clusters
+from brickyard.api.edge.bodies import joined
 from brickyard.api.edge.decode import RequestDecoder
 from brickyard.api.edge.registry import Empty, Handler, Need, Operation
 from brickyard.domain import requests as ask
 from brickyard.domain import views as view
 from brickyard.domain.access import ObjectKind, Permission
-from brickyard.domain.errors import InvalidParameterValue, InvalidState, RequestTooLarge
+from brickyard.domain.errors import InvalidParameterValue, InvalidState
 from brickyard.domain.spec import Wire
 from brickyard.domain.states import State
 from brickyard.services.caller import Caller
@@ -77,11 +78,7 @@ async def _get(ctx: ApiContext, caller: Caller, request: Item) -> bytes:
 
 
 async def _state(ctx: ApiContext, caller: Caller, request: ItemAction, chunks: AsyncIterator[bytes]) -> None:
-    body = b""
-    async for chunk in chunks:
-        body += chunk
-        if len(body) > _MOST_BODY:
-            raise RequestTooLarge(f"The request body has more than {_MOST_BODY >> 10} KiB.")
+    body = await joined(chunks, _MOST_BODY)
     action = request.action or _action.body(body).action
     if action == "start":
         await _start(ctx, caller, request.cluster_id)

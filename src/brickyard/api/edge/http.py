@@ -12,15 +12,16 @@ import itertools
 import random
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import structlog
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from brickyard.api.context import ApiContext
 from brickyard.api.edge.authentication import Authenticator, address_of, base_url, bearer_of
+from brickyard.api.edge.bodies import Disconnected, drained, read
 from brickyard.api.edge.bounded import UNCOUNT
 from brickyard.api.edge.calls import ANONYMOUS, Call
 from brickyard.api.edge.decode import RequestDecoder, Unread
@@ -37,7 +38,6 @@ from brickyard.domain.errors import (
     ApiError,
     EndpointNotFound,
     RequestLimitExceeded,
-    RequestTooLarge,
     StorageFull,
     Unauthenticated,
     is_full_disk,
@@ -47,7 +47,6 @@ from brickyard.services.audit import Audited
 from brickyard.store.store import beside
 
 NO_CONTENT = 204
-DRAIN_LIMIT = 64 * 1024 * 1024  # bytes of a refused body that are read and dropped, so that the client gets to the reason
 
 _log = structlog.get_logger(__name__)
 _encode = msgspec.json.Encoder().encode
@@ -55,10 +54,6 @@ _encode = msgspec.json.Encoder().encode
 
 class InternalError(ApiError):
     """A bug in the server; the log has the details."""
-
-
-class _Disconnected(Exception):
-    """The client has disconnected, so no answer is possible."""
 
 
 class Edge:
@@ -130,7 +125,7 @@ class Edge:
         except ApiError as error:
             failure = error
             answer = dialect.reply(error, request_id)
-        except _Disconnected:
+        except Disconnected:
             return
         except Exception as error:
             failure = _failure(error, request_id, name)
@@ -179,9 +174,9 @@ class Edge:
         decoder, unread = self._decoders[operation.name], None
         if operation.upload is not None and (boundary := form_boundary(scope["headers"])):
             upload = operation.upload
-            return await _drained(receive, lambda chunks: upload(self._context, caller, stream_parts(chunks, boundary)))
+            return await drained(receive, lambda chunks: upload(self._context, caller, stream_parts(chunks, boundary)))
         if operation.reads_body:
-            raw = await _read(scope, receive, operation.body_limit)
+            raw = await read(scope, receive, operation.body_limit)
             self._admit(operation)
             if operation.form is not None and (boundary := form_boundary(scope["headers"])):
                 raw, parameters = b"", {**operation.form(form_parts(raw, boundary)), **(parameters or {})}
@@ -192,7 +187,7 @@ class Edge:
             self._check_agent_token(scope, request.instance_id)
         call.request = request
         if operation.streams:
-            return await _drained(receive, lambda chunks: operation.handler(self._context, caller, request, chunks))
+            return await drained(receive, lambda chunks: operation.handler(self._context, caller, request, chunks))
         if operation.looks and (pause_s := admission.pause_s(self._context.lag_s())):
             await asyncio.sleep(pause_s)
         answer = operation.handler(self._context, caller, request)
@@ -299,65 +294,6 @@ def _failure(error: Exception, request_id: str, operation: str) -> ApiError:
         return StorageFull("The server's disk is full. Free space there.")
     _log.error("A request failed", request_id=request_id, operation=operation, exc_info=error)
     return InternalError(f"The server failed to answer this request. Its log says why, under request id {request_id}.")
-
-
-async def _read(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """Reads the body. Raises RequestTooLarge; keeps at most `limit` bytes in memory."""
-    declared = 0
-    for key, value in scope["headers"]:
-        if key == b"content-length" and value.isdigit():
-            declared = int(value)
-    message = await _next(receive)
-    if declared <= limit and not message.get("more_body"):
-        body: bytes = message.get("body", b"")
-        if len(body) <= limit:
-            return body
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size <= limit and declared <= limit:
-            chunks.append(chunk)
-        elif size > DRAIN_LIMIT or not message.get("more_body"):
-            # The rest was read and dropped: a client whose upload fails half-way never reads the answer, and retries.
-            raise RequestTooLarge(f"The request body is larger than the {limit} bytes that this call takes.")
-        else:
-            chunks.clear()
-        if not message.get("more_body"):
-            return b"".join(chunks)
-        message = await _next(receive)
-
-
-async def _drained(receive: Receive, work: Callable[[AsyncIterator[bytes]], Awaitable[Answer]]) -> Answer:
-    """Does work with the body as it arrives. If that is refused, reads the rest as in `_read`: a client that cannot finish
-    sending never reads the answer."""
-    chunks = _chunks(receive)
-    try:
-        return await work(chunks)
-    except ApiError:
-        size = 0
-        async for chunk in chunks:
-            size += len(chunk)
-            if size > DRAIN_LIMIT:
-                break
-        raise
-
-
-async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
-    """The body as it arrives."""
-    more = True
-    while more:
-        message = await _next(receive)
-        more = message.get("more_body", False)
-        yield message.get("body", b"")
-
-
-async def _next(receive: Receive) -> Message:
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise _Disconnected
-    return message
 
 
 def _decoded(

@@ -18,7 +18,7 @@ class _Open(NamedTuple):
     until_ms: int
 
 
-class Doors:
+class LinkedSessions:
     """One per process. It is the `Sessions` of an Authenticator. Codes and cookies are random: knowing one is the proof."""
 
     def __init__(self, caller: Caller, *, clock: Clock, ids: Ids) -> None:
