@@ -143,6 +143,16 @@ def test_sql_in_a_python_context(python: Context) -> None:
     assert "Traceback" not in python.run("%sql select * from not_there")["cause"]
 
 
+@pytest.mark.parametrize(
+    ("code", "words"), [("%scala\nval x = 1", "JAR"), ("%r x <- 1", "Rscript"), ("%%scala\nval x = 1", "JAR")]
+)
+@pytest.mark.parametrize("language", ["python", "sql"])
+def test_a_magic_of_another_language_says_what_to_do(python: Context, code: str, words: str, language: str) -> None:
+    said = python.failure(code, language)
+    assert said.startswith(f"UsageError: {code.split(maxsplit=1)[0]} is not supported: commands are Python or SQL.")
+    assert words in said
+
+
 def test_tables_and_images(python: Context) -> None:
     columns = "'id', 'timestamp\"2024-01-31 00:00:00Z\" t', 'array(id) a', 'cast(id as decimal(9,2)) d'"
     code = f"display(spark.range(2000).selectExpr({columns}))"

@@ -29,6 +29,13 @@ class Command:
         return self.status in ("Finished", "Error", "Cancelled")
 
 
+# What to do instead of a magic for a language that no context runs.
+_OTHER_LANGUAGES = {
+    "r": "R code runs as a program: write it to a file and call %sh Rscript FILE, on a node that has R.",
+    "scala": "Compile it to a JAR, and run that as a task of a job (spark_jar_task) or call it from Python through spark._jvm.",
+}
+
+
 def kernel_code(command: Command) -> str:
     """Returns the code for the kernel. A magic on the first line selects the language, as in a notebook."""
     code, language = command.code, command.language
@@ -42,6 +49,14 @@ def kernel_code(command: Command) -> str:
         return f"get_ipython().run_line_magic('fs', {results.clean(f'{tail} {rest}'.strip())!r})"
     elif magic == "%md":
         return ""
+    elif (other := _other_language(magic)) in _OTHER_LANGUAGES:
+        text = f"{magic} is not supported: commands are Python or SQL. {_OTHER_LANGUAGES[other]}"
+        return f"raise __import__('IPython').core.error.UsageError({text!r})"
     if language == "sql":
         return f"get_ipython().run_cell_magic('sql', '', {results.clean(code)!r})"
     return results.clean(code)
+
+
+def _other_language(magic: str) -> str:
+    """The language that a line or cell magic names; "" if it is none."""
+    return magic.strip().lstrip("%") if magic.startswith("%") else ""
