@@ -18,7 +18,7 @@ from brickyard.api.app import all_operations
 from brickyard.api.edge.registry import Auth
 from brickyard.domain.audit import AuditEntry, AuditFilter, ListAuditLogs
 from brickyard.domain.errors import DatabaseAway, InvalidParameterValue, InvalidState, PermissionDenied
-from brickyard.domain.gpuclusters import CreateGpuCluster
+from brickyard.domain.gpuclusters import CreateGpuCluster, RestartGpuCluster, StartGpuCluster, StopGpuCluster
 from brickyard.domain.requests import ClusterId, CreateCluster
 from brickyard.domain.spec import ClusterSpec
 from brickyard.plan.audit import fields, names
@@ -98,6 +98,33 @@ def test_an_entry_that_names_what_was_made_is_written_once(world: World, monkeyp
             made = await room.gpu.create(ADMIN, ask)
         await audited.succeeded(made)
         assert world.entries()[0].objects == {"id": made.id, "name": "abc"}
+
+    run(work)
+
+
+def test_an_entry_about_a_cluster_that_the_answer_shows_is_written_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("the entry was complete")
+
+    monkeypatch.setattr(AuditLog, "change", never)
+
+    async def work() -> None:
+        room = Room(world.store)
+        made = await room.gpu.create(ADMIN, CreateGpuCluster(name="abc", auto_start=False))
+        steps: tuple[tuple[str, Any, Callable[[Any, Any], Awaitable[Any]]], ...] = (
+            ("start", StartGpuCluster(cluster_id=made.id), room.gpu.start),
+            ("restart", RestartGpuCluster(cluster_id=made.id), room.gpu.restart),
+            ("stop", StopGpuCluster(cluster_id=made.id), room.gpu.stop),
+        )
+        for verb, ask, call in steps:
+            if verb == "restart":
+                await room.up(made.id)
+            audited = world.begin(f"gpu_clusters.{verb}", ADMIN, ask)
+            with beside(audited):
+                answer = await call(ADMIN, ask)
+            await audited.succeeded(answer)
+            entry = next(each for each in world.entries() if each.operation == f"gpu_clusters.{verb}")
+            assert entry.objects == {"cluster_id": made.id}
 
     run(work)
 

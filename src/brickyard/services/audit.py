@@ -211,8 +211,10 @@ class Audited:
         self._ended = True
         if self._row is None and self._validates():
             return
-        made = names(answer) if isinstance(answer, msgspec.Struct) else {}
         caller, request = self._asked()
+        made = names(answer) if isinstance(answer, msgspec.Struct) else {}
+        if made.get("id") in names(request).values():
+            made = {}  # it shows what the request names: nothing was made
         if self._row is None:
             objects = {**made, **names(request)}
             await self._log.record(msgspec.structs.replace(self._entry, objects=objects, fields=fields(request)), caller)
