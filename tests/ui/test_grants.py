@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.ui.axe import HOSTILE, violations_in_both_schemes
 from tests.ui.conftest import Session
-from tests.ui.test_editor import accepted, opened
+from tests.ui.editing import accepted, opened
 
 
 def test_permissions_are_given_with_the_cluster_and_a_wrong_one_loses_nothing(session: Session, w: WorkspaceClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -68,13 +69,21 @@ def tabs(page: Page) -> list[str]:
     return page.get_by_role("tablist").get_by_role("tab").all_inner_texts()
 
 
+@contextlib.contextmanager
+def opened(chromium: Browser, ui: RemoteUi) -> Iterator[Window]:
+    """A window with the page, closed in the end."""
+    context = chromium.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    try:
+        yield Window(context, ui)
+    finally:
+        context.close()
+
+
 def test_a_workspace_of_databricks_is_used_with_what_it_has(
     chromium: Browser, databricks: StandIn, token_file: Path, w: WorkspaceClient, cluster: str
 ) -> None:
     pool = w.instance_pools.create(instance_pool_name="theirs", node_type_id="i3.xlarge").instance_pool_id
-    with remote_ui(databricks.url, token_file) as ui:
-        context = chromium.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
-        window = Window(context, ui)
+    with remote_ui(databricks.url, token_file) as ui, opened(chromium, ui) as window:
         page = window.page
         row = page.get_by_role("row").filter(has_text="far away")
         expect(row).to_contain_text("RUNNING")
@@ -106,16 +115,13 @@ def test_a_workspace_of_databricks_is_used_with_what_it_has(
         assert window.said == []
         assert not [line for line in window.seen if TOKEN in line]
         assert TOKEN not in page.content()
-        context.close()
     w.instance_pools.delete(str(pool))
 
 
 def test_what_is_typed_is_only_done_when_it_is_saved(
     chromium: Browser, databricks: StandIn, token_file: Path, w: WorkspaceClient, cluster: str
 ) -> None:
-    with remote_ui(databricks.url, token_file) as ui:
-        context = chromium.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
-        window = Window(context, ui)
+    with remote_ui(databricks.url, token_file) as ui, opened(chromium, ui) as window:
         page = window.go("/compute/create")
         expect(page.get_by_text("This workspace says what is wrong when it is saved.")).to_be_visible()
         page.get_by_label("Name", exact=True).fill("from here")
@@ -140,15 +146,12 @@ def test_what_is_typed_is_only_done_when_it_is_saved(
 
         sent = [heard.body.decode() for heard in databricks.heard if heard.method == "POST"]
         assert not [body for body in sent if "validate_only" in body or "expected_spec" in body]
-        context.close()
 
 
 def test_another_brickyard_has_everything(
     chromium: Browser, server: Server, token_file: Path, w: WorkspaceClient, cluster: str
 ) -> None:
-    with remote_ui(server.url, token_file) as ui:
-        context = chromium.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
-        window = Window(context, ui)
+    with remote_ui(server.url, token_file) as ui, opened(chromium, ui) as window:
         page = window.page
         expect(page.get_by_text("Spend per hour").first).to_be_visible()
         with page.expect_request(re.compile("/api/2.1/clusters/get")):  # the stream has told the page
@@ -174,4 +177,3 @@ def test_another_brickyard_has_everything(
         expect(page.get_by_text("You are logged out here")).to_be_visible()
         page = window.go("/compute")
         expect(page.get_by_text("Press Enter where")).to_be_visible()
-        context.close()
