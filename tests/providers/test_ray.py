@@ -13,10 +13,10 @@ import pytest
 
 import brickyard
 from brickyard.domain.nodetypes import NodeType
-from brickyard.providers.base import CapacityError, InvalidError, Provider, TransientError
+from brickyard.providers.base import CapacityError, InvalidError, Observed, Provider, TransientError
 from brickyard.testing.contract import Bench, ProviderContract
 from tests.support.patience import until
-from tests.support.rays import HEAD, SECOND, THIRD, RayCluster, ray_cluster
+from tests.support.rays import FOURTH, HEAD, SECOND, THIRD, RayCluster, ray_cluster
 from tests.support.rayworld import TOKEN, World
 
 pytestmark = pytest.mark.spark  # it starts much, and waits: not beside the fast tests
@@ -88,6 +88,7 @@ def test_the_servers_of_a_workspace_see_the_same_and_others_see_nothing(world: W
 def test_tokens_are_nowhere_on_disk_and_in_no_command_line(world: World, ray: RayCluster) -> None:
     world.open()
     world.launch("i-1")
+    assert not [key for key in world.agent_processes("i-1")[0].environ() if key.startswith("RAY_")]
     commands = [" ".join(each.info["cmdline"] or ()) for each in psutil.process_iter(["cmdline"])]
     assert not [each for each in commands if TOKEN in each]
     for root in (ray.place, world.directory):
@@ -139,6 +140,24 @@ def test_with_an_autoscaler_an_instance_waits_and_says_for_what(world: World) ->
     )
     provider.terminate("i-1", reason="nobody wants it any more")
     until(lambda: not provider.observe(), "it no longer waits")
+
+
+def test_what_waits_is_started_when_a_machine_joins(world: World, ray: RayCluster) -> None:
+    provider = world.open(autoscaler=True)
+    wide = NodeType(node_type_id="wide", num_cores=3, memory_mb=1024, category="test")
+    provider.launch(world.request("i-1", wide))
+    until(lambda: "none of its machines is so large yet" in str(world.seen("i-1")), "it waits")
+    world.open(autoscaler=True)  # a server that starts anew does not know what was asked for it
+    assert "waits for Ray to place it" in str(world.seen("i-1"))
+    ray.start_node(FOURTH, num_cpus="3")
+    try:
+        until(lambda: world.agents("i-1") == 1, "its agent")
+        assert world.host_of("i-1") == FOURTH
+        until(lambda: world.seen("i-1") == Observed(instance_id="i-1", alive=True), "it waits for nothing")
+        until(lambda: "ray.3c-5g" in [each.node_type_id for each in provider.node_types()], "the machine's size is on offer")
+    finally:
+        ray.kill(FOURTH)
+    until(lambda: "ray.3c-5g" not in [each.node_type_id for each in provider.node_types()], "the size is gone with the machine")
 
 
 def test_an_agent_that_ends_by_itself_frees_its_room_and_says_so(world: World) -> None:

@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -28,8 +29,9 @@ from tests.support.runtimes import cache_dir
 from tests.support.snippets import ROOT
 
 LOCK_FILE = ROOT / "requirements" / "ray.txt"
-HEAD, SECOND, THIRD = "127.0.0.2", "127.0.0.3", "127.0.0.4"  # a head on 127.0.0.1 is given another address by Ray
+HEAD, SECOND, THIRD, FOURTH = "127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"  # Ray gives a head on 127.0.0.1 another one
 GIB = 1 << 30
+UNUSED_S = 14 * 86_400.0  # an older environment that no test has used for so long is removed
 # docs/ray.md: a dead raylet is known after about two seconds
 HEALTH = {
     "RAY_health_check_initial_delay_ms": "1000",
@@ -49,8 +51,10 @@ def ray_python() -> Path:
     with (home.parent / "ray.lock").open("w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         if not done.exists():
-            for old in home.parent.glob("ray-*"):
-                shutil.rmtree(old, ignore_errors=True)
+            for old in home.parent.glob("ray-*/complete"):
+                if time.time() - old.stat().st_mtime > UNUSED_S:
+                    shutil.rmtree(old.parent, ignore_errors=True)
+            shutil.rmtree(home, ignore_errors=True)  # half-made
             env = {**os.environ, **uv_environment(os.environ), "UV_NO_PROGRESS": "1"}
             env.pop("VIRTUAL_ENV", None)
             uv = str(Path(sys.executable).with_name("uv"))
@@ -59,7 +63,7 @@ def ray_python() -> Path:
                 [uv, "pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "--python", str(python), str(LOCK_FILE)],
             ):
                 subprocess.run(command, env=env, check=True)
-            done.touch()
+        done.touch()
     return python
 
 

@@ -24,7 +24,8 @@ from brickyard.providers.base import InvalidError, SetupError, TransientError
 log = structlog.get_logger(__name__)
 
 CALL_S = 10.0  # Ray answers in milliseconds; while its head is dead it does not answer at all
-CONNECT_S = 40.0
+CONNECT_S = 30.0
+LATE_S = 2.0
 PAUSES_S = (0.5, 5.0)  # before the process is started again
 LOG_LIMIT = 4 << 20
 _HERE = Path(__file__).parent
@@ -72,7 +73,7 @@ class Link:
         """Starts the process, and waits for the first attempt to reach Ray. Returns why it failed, or "". Raises SetupError if
         no attempt will ever succeed."""
         self._thread.start()
-        self._tried.wait(CONNECT_S)
+        self._tried.wait(CONNECT_S + LATE_S)
         if self._setup_error:
             self.close()
             raise SetupError(self._setup_error)

@@ -73,7 +73,7 @@ class Instance:
 
         document = json.loads(unit)
         document["host"] = document.get("host") or ray.util.get_node_ip_address()
-        env = dict(os.environ)
+        env = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}  # Ray's token may be among them
         if self._python:
             env.pop("PYTHONPATH", None)  # of the worker's Python, which may be another
         command = [self._python or sys.executable, "-m", "brickyard.agent", "--unit", "-", "--with-parent"]
